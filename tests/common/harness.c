@@ -296,12 +296,23 @@ void npud_expect_empty(void)
     npud_await_no_pools();
 }
 
+void session_open(void)
+{
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+}
+
+void session_close(void)
+{
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+}
+
 /* --- streams and threads --- */
 
 void streams_open(aclrtStream *one, aclrtStream *two)
 {
-    OK(aclInit(NULL));
-    OK(aclrtSetDevice(0));
+    session_open();
     OK(aclrtCreateStream(one));
     OK(aclrtCreateStream(two));
 }

@@ -86,6 +86,11 @@ uint32_t npud_buffers(void);
  * zero. */
 void npud_expect_empty(void);
 
+/** aclInit, and device 0 for the calling thread. */
+void session_open(void);
+/** Back to the state before session_open(). */
+void session_close(void);
+
 /** Begin a session on device 0 with these two streams. */
 void streams_open(aclrtStream *one, aclrtStream *two);
 /** Hold a stream at this point until the gate that this returns is opened. */

@@ -337,18 +337,6 @@ static void make_and_end(const struct kind *kind)
     OK(kind->end());
 }
 
-static void make_a_session(void)
-{
-    OK(aclInit(NULL));
-    OK(aclrtSetDevice(0));
-}
-
-static void end_the_session(void)
-{
-    OK(aclrtResetDevice(0));
-    OK(aclFinalize());
-}
-
 /* The other process has taken all that there was, and has freed it. */
 static void await_exhausted(void)
 {
@@ -365,19 +353,19 @@ static int makes_all(void *arg)
     aclrtEvent event;
 
     (void)arg;
-    make_a_session();
+    session_open();
     OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
     OK(aclrtIpcGetEventHandle(event, &exported));
     for (size_t i = 0; i < KINDS; i++) {
         await_exhausted();
         make_and_end(&kinds[i]);
     }
-    end_the_session();
+    session_close();
     for (int i = 0; i < SESSIONS; i++) {
         await_exhausted();
-        make_a_session();
+        session_open();
         make_and_end(&kinds[0]);
-        end_the_session();
+        session_close();
     }
     return 0;
 }
@@ -391,7 +379,7 @@ START_TEST(free_buffers_make_room)
     turn_init(&turns[0]);
     turn_init(&turns[1]);
     pid = child_start(makes_all, NULL);
-    make_a_session();
+    session_open();
     for (size_t i = 0; i < KINDS + SESSIONS; i++) {
         turn_await(&turns[0]);
         /* One is left, or none, where a connection takes two. */
@@ -401,7 +389,7 @@ START_TEST(free_buffers_make_room)
         turn_tell(&turns[1]);
     }
     child_expect_ok(pid);
-    end_the_session();
+    session_close();
 }
 END_TEST
 

@@ -61,16 +61,9 @@ static void await_npud_bytes(uint64_t most)
                (unsigned long long)npud_bytes(), (unsigned long long)most);
 }
 
-static void begin_session(void)
-{
-    OK(aclInit(NULL));
-    OK(aclrtSetDevice(0));
-}
-
 static void finish_test(void)
 {
-    OK(aclrtResetDevice(0));
-    OK(aclFinalize());
+    session_close();
     npud_expect_empty();
     npud_teardown();
 }
@@ -98,7 +91,7 @@ START_TEST(streams_without_tasks_take_no_rings)
 {
     uint64_t shmem;
 
-    begin_session();
+    session_open();
     create_streams();
     shmem = proc_usage(npud.pid).shmem;
     destroy_streams();
@@ -115,7 +108,7 @@ START_TEST(rings_go_with_their_streams)
 {
     uint64_t npud_before, own_before;
 
-    begin_session();
+    session_open();
     npud_before = npud_bytes();
     own_before = own_bytes();
     create_streams();
@@ -171,7 +164,7 @@ START_TEST(no_ring_of_the_next_stream_goes)
     pthread_t thread[LANES];
     uint64_t sum[LANES] = {0};
 
-    begin_session();
+    session_open();
     for (unsigned i = 0; i < LANES; i++)
         ck_assert_int_eq(pthread_create(&thread[i], NULL, uses_streams, &sum[i]), 0);
     for (unsigned i = 0; i < LANES; i++) {
@@ -240,7 +233,7 @@ START_TEST(events_go_and_stale_handles_stay_stale)
     static aclrtEvent all[3 * EVENTS];
     aclrtEventRecordedStatus status;
 
-    begin_session();
+    session_open();
     peak_of_events();
     memcpy(all, events, sizeof(events));
     peak_of_events();
@@ -298,7 +291,7 @@ START_TEST(sleeping_threads_keep_no_events)
     aclrtEvent gate, recorded;
     pthread_t thread[3];
 
-    begin_session();
+    session_open();
     OK(acltdtCreateQueue(attr, &queue));
     OK(acltdtDestroyQueueAttr(attr));
     OK(aclrtCreateStream(&held));
@@ -407,7 +400,7 @@ START_TEST(the_heap_of_npud_goes_back)
 
     if (!need_fds(__func__, IPC_EVENTS + 100))
         return;
-    begin_session();
+    session_open();
     before = npud_bytes();
     create_ipc_events();
     ck_assert_uint_gt(npud_bytes(), before + 4 * MIB);
@@ -421,7 +414,7 @@ END_TEST
 static int makes_a_peak(void *arg)
 {
     (void)arg;
-    begin_session();
+    session_open();
     create_ipc_events();
     create_events();
     create_streams();
