@@ -37,7 +37,8 @@ void queue_ring_free(struct queue_ring *ring, const struct user *user)
 {
     struct queue_view *v = &ring->view;
 
-    free_puts(ring, user);
+    if (v->put)
+        free_puts(ring, user);
     if (v->take)
         waker_wake_and_unmap(&v->take->wake, v->take);
     if (ring->take_fd >= 0)
