@@ -98,7 +98,9 @@ static enum cause notify_make(struct session *session, struct device *device, bo
     n->device = device;
     n->counts = counts;
     n->uid = session->uid;
-    n->fail = (struct job){run_fail, "dropped count record", &session->owner};
+    /* Only a counter ends with the session that has made it. */
+    if (counts)
+        n->fail = (struct job){run_fail, "dropped count record", &session->owner};
     waitlist_init(&n->waiting);
     n->id = slots_take(&device->notify_ids);
     if (!n->id) {
