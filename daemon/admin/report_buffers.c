@@ -123,12 +123,11 @@ void report_grants(struct server *server, struct rows *rows)
     }
 }
 
-static void report_pool(struct rows *rows, struct pool *pool)
+static void report_pool(struct rows *rows, const struct pool *pool)
 {
-    struct pool_census census;
+    const struct pool_census census = rows->progress->count.census;
     ADD_ROW(rows, Npud__PoolRow, NPUD__POOL_ROW__INIT, r);
 
-    pool_count(pool, &census);
     r->session = pool->session_id;
     r->pid = pool->pid;
     r->uid = pool->user->uid;
@@ -144,16 +143,18 @@ static void report_pool(struct rows *rows, struct pool *pool)
     r->shared = census.slots[MBUF_BLOCK];
 }
 
-/* Each may have many buffers: the time is up after any of them. */
+/* Each may have millions of buffers: the time may be up in the middle of them. */
 void report_pools(struct server *server, struct rows *rows)
 {
     struct pool *pool;
 
     for (pool = pool_from(server->pools, rows->progress->session); pool; pool = pool->next) {
         rows->progress->session = pool->number;
-        rows->more = clock_ns() >= rows->until;
+        rows->more =
+            clock_ns() >= rows->until || !pool_count(pool, &rows->progress->count, rows->until);
         if (rows->more)
             return;
         report_pool(rows, pool);
+        rows->progress->session++;
     }
 }

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/buffers/pool.h"
+
 struct row_block;
 struct server;
 struct session;
@@ -24,6 +26,7 @@ struct progress {
     unsigned table;   /* ... in this table, if a report is of more than one kind of objects ... */
     uint32_t slot;    /* ... from this slot on */
     struct wait_graph *waits; /* of a report on waits; NULL: not begun */
+    struct pool_count count;  /* of a report on pools */
 };
 
 /**

@@ -302,38 +302,75 @@ struct pool *pool_get(struct session *session)
 
 /* --- for npuctl --- */
 
-static void count_segment(const struct segment *s, struct pool_census *census)
+#define COUNT_SLOTS 2048 /* between two looks at the clock: 20 us */
+
+static void count_slots(const struct segment *s, uint32_t from, uint32_t to,
+                        struct pool_census *census)
 {
-    uint32_t free = s->view.n_data;
+    for (; from < to; from++) {
+        enum mbuf_state state =
+            mbuf_state(atomic_load_explicit(&s->view.mbufs[from].word, memory_order_relaxed));
 
-    for (uint32_t from = 0, to; segment_touched(s, &from, &to); from = to)
-        for (; from < to; from++) {
-            enum mbuf_state state =
-                mbuf_state(atomic_load_explicit(&s->view.mbufs[from].word, memory_order_relaxed));
-
-            if (state == MBUF_FREE || state > MBUF_BLOCK)
-                continue;
-            census->slots[state]++;
-            if (from < s->view.n_data)
-                free--;
-        }
-    census->slots[MBUF_FREE] += free;
+        if (state == MBUF_FREE || state > MBUF_BLOCK)
+            continue;
+        census->slots[state]++;
+        if (from < s->view.n_data)
+            census->slots[MBUF_FREE]--; /* it was counted when the segment was begun */
+    }
 }
 
-void pool_count(struct pool *pool, struct pool_census *census)
+static void begin_to_count(const struct segment *s, struct pool_count *count)
+{
+    struct pool_census *census = &count->census;
+    uint32_t others = s->n_maps - (s->pool->session ? 1 : 0);
+
+    count->segment = s->number;
+    count->slot = 0;
+    census->bytes += s->size;
+    census->draining |= segment_drains(s);
+    if (others > census->others)
+        census->others = others;
+    census->slots[MBUF_FREE] += s->view.n_data;
+}
+
+/* True: to its end. */
+static bool count_segment(const struct segment *s, struct pool_count *count, uint64_t until)
+{
+    uint32_t from, to;
+
+    if (count->segment != s->number)
+        begin_to_count(s, count);
+    for (from = count->slot; segment_touched(s, &from, &to); from = to) {
+        if (to - from > COUNT_SLOTS)
+            to = from + COUNT_SLOTS;
+        count_slots(s, from, to, &count->census);
+        count->slot = to;
+        if (clock_ns() >= until)
+            return false;
+    }
+    count->slot = segment_slots(&s->view);
+    return true;
+}
+
+static bool is_counted(const struct segment *s, const struct pool_count *count)
+{
+    return s->number < count->segment ||
+           (s->number == count->segment && count->slot == segment_slots(&s->view));
+}
+
+bool pool_count(struct pool *pool, struct pool_count *count, uint64_t until)
 {
     struct segment *s;
 
-    *census = (struct pool_census){0};
+    if (count->pool != pool->number)
+        *count = (struct pool_count){.pool = pool->number};
     DL_FOREACH (pool->segments, s) {
-        uint32_t others = s->n_maps - (pool->session ? 1 : 0);
-
-        census->bytes += s->size;
-        census->draining |= segment_drains(s);
-        if (others > census->others)
-            census->others = others;
-        count_segment(s, census);
+        if (is_counted(s, count))
+            continue;
+        if (!count_segment(s, count, until) || (s->next && clock_ns() >= until))
+            return false;
     }
+    return true;
 }
 
 struct pool *pool_from(struct pools *pools, uint64_t number)

@@ -48,7 +48,8 @@ struct pool {
     pid_t pid;
     struct segment *segments;
     uint32_t n_segments;
-    uint64_t bytes; /* in all segments */
+    uint64_t last_segment; /* number of the newest */
+    uint64_t bytes;        /* in all segments */
     enum pool_look look;
     struct event *on_look;                  /* the time has come for a look */
     struct job job;                         /* looks which segments are not needed any more */
@@ -123,7 +124,18 @@ struct pool_census {
     bool draining;
 };
 
-void pool_count(struct pool *pool, struct pool_census *census);
+/** How far the count of a pool is, which is made in slices. {0}: not begun. */
+struct pool_count {
+    uint64_t pool, segment; /* numbers: both come and go between slices */
+    uint32_t slot;          /* of that segment: the next one to look at */
+    struct pool_census census;
+};
+
+/**
+ * Go on until clock_ns() is `until`, or begin, if the count is of another pool. True: the census is
+ * complete.
+ */
+bool pool_count(struct pool *pool, struct pool_count *count, uint64_t until);
 
 /** The pool with this number, or the next newer one, or NULL. */
 struct pool *pool_from(struct pools *pools, uint64_t number);

@@ -813,6 +813,43 @@ static enum segment_use look_to_the_end(struct segment *s)
 }
 
 /* A look at a large segment goes on where it was; it is closing meanwhile. */
+/* For a report. Segments that come and go meanwhile are counted or not, and the count ends. */
+START_TEST(a_pool_is_counted_in_slices)
+{
+    struct session *a = npud_session(1);
+    struct mapped m, n;
+    struct segment *large = add_large_segment(a, &m), *small = add_segment(a, 4096, 10);
+    struct pool *pool = large->pool;
+    struct pool_count count = {0};
+    uint32_t pieces = 0, last = 0;
+
+    n = map_all(small);
+    alloc_buffer(&m, a);
+    alloc_buffer(&n, a);
+    while (!pool_count(pool, &count, 0)) {
+        ck_assert_uint_le(count.slot, last + 2048);
+        last = count.segment == large->number ? count.slot : 0;
+        pieces++;
+    }
+    ck_assert_uint_ge(pieces, SEGMENT_SLOTS / 2048);
+    ck_assert(pool_count(pool, &count, 0)); /* nothing is counted twice */
+    ck_assert_uint_eq(count.census.slots[MBUF_HELD], 2);
+    ck_assert_uint_eq(count.census.slots[MBUF_FREE], m.view.n_data + n.view.n_data - 2);
+    ck_assert_uint_eq(count.census.bytes, large->size + small->size);
+
+    count = (struct pool_count){0};
+    ck_assert(!pool_count(pool, &count, 0));
+    segment_free(large);
+    while (!pool_count(pool, &count, 0))
+        ;
+    ck_assert_uint_eq(count.segment, small->number);
+    unmap_all(&m);
+    unmap_all(&n);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
 START_TEST(a_look_keeps_its_place)
 {
     struct session *a = npud_session(1);
@@ -1417,6 +1454,7 @@ int main(void)
     tcase_add_test(t, claim_meets_giving_back);
     tcase_add_test(t, references_on_the_move_are_seen);
     tcase_add_test(t, a_crowd_of_orphans_looks_in_slices);
+    tcase_add_test(t, a_pool_is_counted_in_slices);
     tcase_add_test(t, a_look_keeps_its_place);
     tcase_add_test(t, a_slot_that_was_claimed_behind_a_look_is_seen);
     tcase_add_test(t, a_look_begins_again_with_a_new_session);
