@@ -13,9 +13,10 @@
 #include "daemon/buffers/peer.h"
 #include "proto/util/clock.h"
 
-#define LOOK_DELAY      NSEC_PER_SEC
-#define LOOK_PAUSE      (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
-#define ROOM_SLICE      (300 * NSEC_PER_USEC) /* for a client that waits */
+#define LOOK_DELAY NSEC_PER_SEC
+#define LOOK_PAUSE (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
+/* For a client that waits, and is refused if nothing is found. */
+#define ROOM_SLICE      (1500 * NSEC_PER_USEC)
 #define ORPHANS_AT_ONCE 64   /* that are told to look, before clients have their turn */
 #define TOLD_AT_ONCE    1024 /* segments; clients of others tell npud what it knows already */
 
@@ -352,22 +353,35 @@ static bool count_segment(const struct segment *s, struct pool_count *count, uin
     return true;
 }
 
-static bool is_counted(const struct segment *s, const struct pool_count *count)
+/*
+ * By number: a look may move a segment within the list. The search is short beside the count, which
+ * asks the kernel about each segment.
+ */
+static struct segment *next_to_count(const struct pool *pool, const struct pool_count *count)
 {
-    return s->number < count->segment ||
-           (s->number == count->segment && count->slot == segment_slots(&s->view));
+    struct segment *s, *next = NULL;
+
+    DL_FOREACH (pool->segments, s) {
+        if (s->number == count->segment && count->slot < segment_slots(&s->view))
+            return s;
+        if (s->number > count->segment && (!next || s->number < next->number))
+            next = s;
+    }
+    return next;
 }
 
 bool pool_count(struct pool *pool, struct pool_count *count, uint64_t until)
 {
     struct segment *s;
+    bool begun = false;
 
     if (count->pool != pool->number)
         *count = (struct pool_count){.pool = pool->number};
-    DL_FOREACH (pool->segments, s) {
-        if (is_counted(s, count))
-            continue;
-        if (!count_segment(s, count, until) || (s->next && clock_ns() >= until))
+    while ((s = next_to_count(pool, count))) {
+        if (begun && clock_ns() >= until)
+            return false;
+        begun = true;
+        if (!count_segment(s, count, until))
             return false;
     }
     return true;

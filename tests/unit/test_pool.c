@@ -837,6 +837,14 @@ START_TEST(a_pool_is_counted_in_slices)
     ck_assert_uint_eq(count.census.slots[MBUF_FREE], m.view.n_data + n.view.n_data - 2);
     ck_assert_uint_eq(count.census.bytes, large->size + small->size);
 
+    /* A look has moved the second one to the front. */
+    DL_DELETE(pool->segments, small);
+    DL_PREPEND(pool->segments, small);
+    count = (struct pool_count){0};
+    while (!pool_count(pool, &count, 0))
+        ;
+    ck_assert_uint_eq(count.census.bytes, large->size + small->size);
+
     count = (struct pool_count){0};
     ck_assert(!pool_count(pool, &count, 0));
     segment_free(large);
