@@ -325,7 +325,7 @@ static void begin_to_count(const struct segment *s, struct pool_count *count)
     struct pool_census *census = &count->census;
     uint32_t others = s->n_maps - (s->pool->session ? 1 : 0);
 
-    count->segment = s->number;
+    count->segment = s->view.number;
     count->slot = 0;
     census->bytes += s->size;
     census->draining |= segment_drains(s);
@@ -339,7 +339,7 @@ static bool count_segment(const struct segment *s, struct pool_count *count, uin
 {
     uint32_t from, to;
 
-    if (count->segment != s->number)
+    if (count->segment != s->view.number)
         begin_to_count(s, count);
     for (from = count->slot; segment_touched(s, &from, &to); from = to) {
         if (to - from > COUNT_SLOTS)
@@ -362,9 +362,9 @@ static struct segment *next_to_count(const struct pool *pool, const struct pool_
     struct segment *s, *next = NULL;
 
     DL_FOREACH (pool->segments, s) {
-        if (s->number == count->segment && count->slot < segment_slots(&s->view))
+        if (s->view.number == count->segment && count->slot < segment_slots(&s->view))
             return s;
-        if (s->number > count->segment && (!next || s->number < next->number))
+        if (s->view.number > count->segment && (!next || s->view.number < next->view.number))
             next = s;
     }
     return next;

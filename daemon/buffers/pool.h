@@ -48,8 +48,7 @@ struct pool {
     pid_t pid;
     struct segment *segments;
     uint32_t n_segments;
-    uint64_t last_segment; /* number of the newest */
-    uint64_t bytes;        /* in all segments */
+    uint64_t bytes; /* in all segments */
     enum pool_look look;
     struct event *on_look;                  /* the time has come for a look */
     struct job job;                         /* looks which segments are not needed any more */

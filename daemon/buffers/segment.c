@@ -174,7 +174,6 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
     }
     atomic_store_explicit(&s->view.news->look_due, pool->look != POOL_LOOK_NONE,
                           memory_order_relaxed);
-    s->number = ++pool->last_segment;
     DL_APPEND(pool->segments, s);
     pool->n_segments++;
     pool->bytes += s->size;

@@ -38,7 +38,6 @@ struct segment {
     /* first: what the table points to. Without data: npud never touches it */
     struct segment_view view;
     struct pool *pool;
-    uint64_t number; /* within the pool; never used again */
     int fd;          /* memfd */
     int news_fd;     /* of view.news: read-only, as clients get it. npud has no other */
     uint32_t wanted; /* what view.news->slot_wanted is, or was last */

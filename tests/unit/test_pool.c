@@ -828,7 +828,7 @@ START_TEST(a_pool_is_counted_in_slices)
     alloc_buffer(&n, a);
     while (!pool_count(pool, &count, 0)) {
         ck_assert_uint_le(count.slot, last + 2048);
-        last = count.segment == large->number ? count.slot : 0;
+        last = count.segment == large->view.number ? count.slot : 0;
         pieces++;
     }
     ck_assert_uint_ge(pieces, SEGMENT_SLOTS / 2048);
@@ -850,7 +850,7 @@ START_TEST(a_pool_is_counted_in_slices)
     segment_free(large);
     while (!pool_count(pool, &count, 0))
         ;
-    ck_assert_uint_eq(count.segment, small->number);
+    ck_assert_uint_eq(count.segment, small->view.number);
     unmap_all(&m);
     unmap_all(&n);
     session_free(a);
