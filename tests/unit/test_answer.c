@@ -14,13 +14,12 @@
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
 #include "tests/common/need.h"
+#include "tests/unit/requester.h"
 
 #define USER  7001u
 #define OTHER 7002u
 #define MANY  32
 #define TIGHT 80 /* descriptors: of a process that has too many in sockets */
-
-static struct packet packet; /* the one read last */
 
 /*
  * The kernel counts descriptors in sockets for all processes of a user, and compares the sum with
@@ -38,37 +37,6 @@ static void limit_fds(bool tight)
 static void allow_fds(void)
 {
     limit_fds(false);
-}
-
-/* A client of that user that has said nothing yet. */
-static int connect_as(uid_t uid)
-{
-    struct client_process client = {.pid = getpid(), .uid = uid};
-    int pair[2];
-
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
-    client.pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    ck_assert_ptr_nonnull(session_new_for(&server, pair[1], &client));
-    return pair[0];
-}
-
-static void send_request(int fd, Npud__Request *request)
-{
-    request->id = 1;
-    ck_assert_int_eq(packet_send_message(fd, &request->base, NULL, 0, 0), 0);
-    npud_turn();
-}
-
-static void ask_hello(int fd)
-{
-    Npud__Request q = NPUD__REQUEST__INIT;
-    Npud__Hello in = NPUD__HELLO__INIT;
-
-    in.protocol = PROTOCOL;
-    in.program = (char *)"test";
-    q.hello = &in;
-    q.body_case = NPUD__REQUEST__BODY_HELLO;
-    send_request(fd, &q);
 }
 
 static void ask_device(int fd)
@@ -92,58 +60,11 @@ static void ask_own_waits(int fd)
     send_request(fd, &q);
 }
 
-/* Its error, with its descriptors closed; -1: there is no answer, -2: npud has hung up. */
-static int32_t read_answer(int fd, size_t *n_fds)
-{
-    int r = packet_recv(fd, &packet, MSG_DONTWAIT);
-    Npud__Reply *reply;
-    int32_t error;
-
-    *n_fds = 0;
-    if (r <= 0)
-        return r == -EAGAIN ? -1 : -2;
-    *n_fds = packet.n_fds;
-    packet_deinit(&packet);
-    reply = npud__reply__unpack(NULL, packet.size, packet.data);
-    ck_assert_ptr_nonnull(reply);
-    error = reply->error;
-    npud__reply__free_unpacked(reply, NULL);
-    return error;
-}
-
-static int32_t await_answer(int fd, size_t *n_fds)
-{
-    int32_t error;
-
-    while ((error = read_answer(fd, n_fds)) == -1)
-        schedule_round(&server.schedule, server.base, true);
-    return error;
-}
-
-static int open_as(uid_t uid)
-{
-    int fd = connect_as(uid);
-    size_t n;
-
-    ask_hello(fd);
-    ck_assert_int_eq(await_answer(fd, &n), 0);
-    ck_assert_uint_eq(n, 1);
-    return fd;
-}
-
 static uint64_t unread_of(uid_t uid)
 {
     struct user *user = user_find(&server.users, uid);
 
     return user ? user->used[RESOURCE_UNREAD_FDS] : 0;
-}
-
-static void close_all(const int *fd, int n)
-{
-    for (int i = 0; i < n; i++)
-        close(fd[i]);
-    npud_turn();
-    ck_assert_uint_eq(server.n_sessions, 0);
 }
 
 START_TEST(what_was_read_is_not_charged)
