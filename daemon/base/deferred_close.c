@@ -1,6 +1,7 @@
 #include "daemon/base/deferred_close.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,6 +9,7 @@
 #include <utlist.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/schedule.h"
 
 #define UNMAP_SLICE ((size_t)2 << 20)
 
@@ -15,6 +17,7 @@ struct item {
     int fd;
     void *map; /* NULL: none */
     size_t bytes;
+    uint64_t number;          /* of all that ever were */
     struct item *prev, *next; /* owner->items, oldest first */
 };
 
@@ -31,6 +34,9 @@ static struct closer {
     pthread_mutex_t lock;
     pthread_cond_t more;
     struct owner *owners, *by_user;
+    uint64_t last;           /* number of an item */
+    _Atomic uint64_t closed; /* how many; changes under the lock */
+    struct job *awaits;      /* sent when the next one has been closed; or NULL */
     bool stop;
     bool started;
 } closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
@@ -87,6 +93,10 @@ static void end_turn(struct owner *owner, struct item *item, bool done)
     if (done) {
         DL_DELETE(owner->items, item);
         free(item);
+        atomic_fetch_add_explicit(&closer.closed, 1, memory_order_release);
+        if (closer.awaits)
+            job_send(closer.awaits);
+        closer.awaits = NULL;
     }
     DL_DELETE(closer.owners, owner);
     if (owner->items) {
@@ -157,6 +167,7 @@ static void close_later(const struct user *user, int fd, void *map, size_t bytes
     if (item && closer.started)
         owner = find_owner(user);
     if (owner) {
+        item->number = ++closer.last;
         DL_APPEND(owner->items, item);
         pthread_cond_signal(&closer.more);
     }
@@ -174,4 +185,47 @@ void deferred_close_free_memory(const struct user *user, int fd, void *map, size
         close_now(fd, map, map_bytes);
     else
         close_later(user, fd, map, map_bytes);
+}
+
+/* --- who waits for that --- */
+
+/* Acquire: what was closed before it was counted is there for the attempt that begins. */
+uint64_t deferred_close_count(void)
+{
+    return atomic_load_explicit(&closer.closed, memory_order_acquire);
+}
+
+/* Under the lock. */
+static bool is_left(uint64_t last)
+{
+    const struct owner *owner;
+
+    DL_FOREACH (closer.owners, owner)
+        if (owner->items->number <= last)
+            return true;
+    return false;
+}
+
+enum deferred deferred_close_await(uint64_t closed, uint64_t *last, struct job *job)
+{
+    enum deferred r = DEFERRED_LATER;
+
+    pthread_mutex_lock(&closer.lock);
+    if (*last == 0)
+        *last = closer.last;
+    if (atomic_load_explicit(&closer.closed, memory_order_relaxed) != closed)
+        r = DEFERRED_CLOSED;
+    else if (!is_left(*last))
+        r = DEFERRED_NONE;
+    else if (job)
+        closer.awaits = job;
+    pthread_mutex_unlock(&closer.lock);
+    return r;
+}
+
+void deferred_close_forget(void)
+{
+    pthread_mutex_lock(&closer.lock);
+    closer.awaits = NULL;
+    pthread_mutex_unlock(&closer.lock);
 }

@@ -3,9 +3,11 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct job;
 struct user;
 
 /** Start the thread. 0 or -errno. */
@@ -26,3 +28,23 @@ void deferred_close_stop(void);
  */
 void deferred_close_free_memory(const struct user *user, int fd, void *map, size_t map_bytes,
                                 uint64_t bytes);
+
+/** How many files that thread has closed. Read before an attempt to get what they take. */
+uint64_t deferred_close_count(void);
+
+enum deferred {
+    DEFERRED_NONE,   /* nothing is to be closed any more of what was there */
+    DEFERRED_CLOSED, /* something has been closed since the attempt began */
+    DEFERRED_LATER,  /* the job is sent when the next file has been closed */
+};
+
+/**
+ * An attempt that began when deferred_close_count() was `closed` has failed, and a file that is
+ * still to be closed may be what it lacks. *last: the last file that it may wait for; 0: the last
+ * one there is, which is written there. So it does not wait for what others free after it for ever.
+ * job: NULL if it was given before, and has not run since. There is one such job.
+ */
+enum deferred deferred_close_await(uint64_t closed, uint64_t *last, struct job *job);
+
+/** The job is not sent any more. It may have been: job_cancel(). */
+void deferred_close_forget(void);

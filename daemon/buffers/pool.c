@@ -13,10 +13,9 @@
 #include "daemon/buffers/peer.h"
 #include "proto/util/clock.h"
 
-#define LOOK_DELAY NSEC_PER_SEC
-#define LOOK_PAUSE (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
-/* For a client that waits, and is refused if nothing is found. */
-#define ROOM_SLICE      (1500 * NSEC_PER_USEC)
+#define LOOK_DELAY      NSEC_PER_SEC
+#define LOOK_PAUSE      (100 * NSEC_PER_MSEC)  /* of an orphan, between two looks */
+#define ROOM_SLICE      (1500 * NSEC_PER_USEC) /* for what cannot wait for another step */
 #define ORPHANS_AT_ONCE 64   /* that are told to look, before clients have their turn */
 #define TOLD_AT_ONCE    1024 /* segments; clients of others tell npud what it knows already */
 
@@ -115,7 +114,7 @@ static void begin_segment(struct segment *s)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* In slices, also of one segment. True: all segments were looked at. */
+/* In slices, also of one segment. True: the round is over. */
 static bool look_at_segments(struct pool *pool)
 {
     struct schedule *schedule = &pool->server->schedule;
@@ -125,7 +124,8 @@ static bool look_at_segments(struct pool *pool)
 
         if (!s->look.begun)
             begin_segment(s);
-        if ((s->look.begun || s->look_asked || is_large(pool) || segment_drains(s)) &&
+        if ((s->look.begun || s->look_asked || pool->round != 0 || is_large(pool) ||
+             segment_drains(s)) &&
             segment_look(s) == SEGMENT_MORE)
             break;
         /* Moved on already if the segment has gone. */
@@ -133,11 +133,16 @@ static bool look_at_segments(struct pool *pool)
             s->look_asked = false;
             pool->next_look = next;
         }
-        if (schedule_step_over(schedule))
+        if (schedule_late(schedule))
             break;
     }
     pool->looked_ns = clock_ns();
-    return !pool->next_look;
+    if (pool->next_look)
+        return false;
+    if (pool->round != 0)
+        pool->round_done = pool->round;
+    pool->round = 0;
+    return true;
 }
 
 void pool_look_at(struct segment *s)
@@ -153,41 +158,82 @@ void pool_look_at(struct segment *s)
     job_list(&pool->job);
 }
 
-static bool make_room(struct pool *pool)
-{
-    struct segment *s, *next;
-    bool any = false;
+/* --- room for a request --- */
 
-    DL_FOREACH_SAFE (pool->segments, s, next) {
-        any |= segment_give_back(s);
-        if (schedule_late(&pool->server->schedule))
-            break;
+/*
+ * Searches that go on at the same time share the rounds. A round that had begun before the search
+ * has passed segments in which something may have been freed since. True: one that began later is
+ * over.
+ */
+static bool look_at_all(struct pool *pool, uint64_t search)
+{
+    while (pool->round_done < search) {
+        if (pool->round == 0) {
+            pool->round = pool->server->pools->last_search;
+            pool->next_look = pool->segments;
+        }
+        if (!look_at_segments(pool)) {
+            job_list(&pool->job); /* what has begun goes on, also if the session ends */
+            return false;
+        }
     }
-    return any;
+    return true;
 }
 
-bool pools_make_room(struct pools *pools, struct pool *pool, const struct user *payer)
+/* True: all of it was looked at. */
+static bool search_pool(struct pool *pool, const struct room_search *search, bool *found)
 {
-    struct pool *first = pool_from(pools, pools->room_at), *p;
-    struct schedule *schedule;
-    bool any;
+    uint32_t n = pool->n_segments;
+    bool all = look_at_all(pool, search->number);
 
-    /* Others in turns: one request may not get through all of them. */
-    first = first ? first : pools->list;
-    if (!first)
+    *found |= pool->n_segments < n;
+    if (!pool->session && !pool->segments)
+        job_list(&pool->job); /* which frees it: no pool goes while a search passes over them */
+    return all;
+}
+
+/* Goes on with p, or with the oldest one if p is NULL. NULL: it has been at all of them. */
+static struct pool *search_at(struct pools *pools, struct room_search *search, struct pool *p)
+{
+    if (!p && !search->wrapped) {
+        search->wrapped = true;
+        p = pools->list;
+    }
+    if (p && search->wrapped && p->number >= search->first)
+        p = NULL;
+    search->at = p ? p->number : UINT64_MAX;
+    return p;
+}
+
+enum room pools_search_room(struct pools *pools, struct room_search *search, struct pool *own,
+                            const struct user *payer)
+{
+    struct pool *p = NULL;
+    bool found = false;
+
+    if (search->number == 0)
+        *search = (struct room_search){
+            .number = ++pools->last_search, .first = pools->room_at, .at = pools->room_at};
+    if (!own || search_pool(own, search, &found))
+        p = search_at(pools, search, pool_from(pools, search->at));
+    while (p && ((payer && p->user->payer != payer) || search_pool(p, search, &found)) &&
+           !schedule_late(&p->server->schedule)) {
+        pools->room_at = p->number + 1;
+        p = search_at(pools, search, p->next);
+    }
+    if (found)
+        return ROOM_FOUND;
+    return search->at == UINT64_MAX ? ROOM_NONE : ROOM_MORE;
+}
+
+bool pools_make_room(struct pools *pools, const struct user *payer)
+{
+    struct room_search search = {0};
+
+    if (!pools->list)
         return false;
-    schedule = &first->server->schedule;
-    schedule_prolong(schedule, ROOM_SLICE);
-    any = pool && make_room(pool);
-    p = first;
-    do {
-        if (p != pool && (!payer || p->user->payer == payer))
-            any |= make_room(p);
-        p = p->next ? p->next : pools->list;
-        assert(p); /* segments go, pools do not */
-    } while (p != first && !schedule_late(schedule));
-    pools->room_at = p->number;
-    return any;
+    schedule_prolong(&pools->list->server->schedule, ROOM_SLICE);
+    return pools_search_room(pools, &search, NULL, payer) == ROOM_FOUND;
 }
 
 static bool run_look(struct job *job)
@@ -414,6 +460,7 @@ void pool_leave(struct peer *peer)
      */
     event_del(pool->on_look);
     pool->next_look = NULL;
+    pool->round = 0;
     pool->look = POOL_LOOK_NONE;
     job_list(&pool->job);
 }

@@ -50,10 +50,12 @@ struct pool {
     uint32_t n_segments;
     uint64_t bytes; /* in all segments */
     enum pool_look look;
-    struct event *on_look;                  /* the time has come for a look */
-    struct job job;                         /* looks which segments are not needed any more */
-    uint64_t looked_ns;                     /* when it did last */
-    struct segment *next_look;              /* it is at it, and goes on with this one */
+    struct event *on_look;     /* the time has come for a look */
+    struct job job;            /* looks which segments are not needed any more */
+    uint64_t looked_ns;        /* when it did last */
+    struct segment *next_look; /* it is at it, and goes on with this one */
+    uint64_t round; /* it looks at all: the last search when it began with that; 0: it does not */
+    uint64_t round_done;                    /* the same of the last such round that is over */
     struct pool *prev, *next;               /* server->pools->list */
     struct pool *orphan_prev, *orphan_next; /* server->pools->orphans */
 };
@@ -79,7 +81,8 @@ struct pools {
     uint32_t last_id;     /* of a segment */
     uint64_t last_number; /* of a segment */
     uint64_t last_pool;
-    uint64_t room_at;                /* number of the pool where pools_make_room() goes on */
+    uint64_t last_search;            /* for room */
+    uint64_t room_at;                /* number of the pool where the next one begins */
     struct pool *orphans;            /* the next one for pools_look_at_orphans() first */
     uint32_t n_orphans, orphans_due; /* due: from the first on */
     struct job look_at_orphans;      /* the rest of these */
@@ -139,13 +142,34 @@ bool pool_count(struct pool *pool, struct pool_count *count, uint64_t until);
 /** The pool with this number, or the next newer one, or NULL. */
 struct pool *pool_from(struct pools *pools, uint64_t number);
 
+/** How far a search for room is. {0}: not begun. */
+struct room_search {
+    uint64_t number;    /* of all searches */
+    uint64_t first, at; /* numbers of pools: where it began, and where it goes on */
+    bool wrapped;       /* it has come to the newest pool, and goes on with the oldest one */
+};
+
+enum room {
+    ROOM_NONE,  /* the search is over, and this step of it has found nothing */
+    ROOM_MORE,  /* nothing so far */
+    ROOM_FOUND, /* something was given back: it may do, and if not, the search may go on */
+};
+
 /**
- * npud is about to refuse memory, descriptors or mappings: give back what is free at this moment of
- * this pool (or NULL), and then of the other pools of this user, of all users if payer is NULL, as
- * far as a look of a fraction of a millisecond finds it. True: something. Memory that is much
- * goes back a little later (deferred_close.h), but of each segment at least one descriptor at once.
+ * A request is about to be refused for lack of memory, descriptors or mappings: give back what is
+ * free of this pool (or NULL), and then of the other pools of this user, of all users if payer is
+ * NULL. A step of that. In the end each segment was looked at that was there when the search
+ * began. Memory that is much goes back a little later (deferred_close.h), but of each segment at
+ * least one descriptor at once.
  */
-bool pools_make_room(struct pools *pools, struct pool *pool, const struct user *payer);
+enum room pools_search_room(struct pools *pools, struct room_search *search, struct pool *own,
+                            const struct user *payer);
+
+/**
+ * The same for what cannot wait for another step: as far as a look of a fraction of a millisecond
+ * finds it. True: something.
+ */
+bool pools_make_room(struct pools *pools, const struct user *payer);
 
 /** The session ends, and has been swept: what others have of its pool stays, as an orphan. */
 void pool_leave(struct peer *peer);

@@ -6,10 +6,10 @@
 #include <sys/socket.h>
 
 #include "acl/acl_base.h"
-#include "daemon/buffers/peer.h"
-#include "daemon/buffers/pool.h"
+#include "daemon/base/deferred_close.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/fetch.h"
+#include "daemon/control/kept_request.h"
 #include "daemon/core/call.h"
 #include "daemon/core/device.h"
 #include "daemon/core/refuse.h"
@@ -237,33 +237,23 @@ static void begin_reply(struct call *call)
     call->cause = CAUSE_NONE;
 }
 
-/*
- * Free buffers are kept for their process for a second. No request is refused because of that.
- */
-static bool make_room(struct call *call)
-{
-    struct session *session = call->session;
-    const struct user *payer;
-
-    return refuse_lacks_buffers(call, &payer) &&
-           pools_make_room(session->server->pools, session->peer ? session->peer->pool : NULL,
-                           payer);
-}
-
-/* A handler that refuses leaves nothing behind: so it may be called once more. */
+/* A handler that refuses leaves nothing behind: so it may be called again. */
 static int32_t handle_row(struct call *call, const struct row *row)
 {
+    uint64_t closed = deferred_close_count();
     int32_t error = 0;
 
     if (row->need != NEED_NOTHING)
         error = fetch_object(call, row->need, number_of(call->request, row->at));
-    if (error != 0)
-        return error;
-    error = row->handle(call);
-    if (error == 0 || !make_room(call))
+    if (error == 0)
+        error = row->handle(call);
+    call->again = error != 0 ? request_find_room(call, call->wait, closed) : TRY_NEVER;
+    if (call->again != TRY_NOW)
         return error;
     begin_reply(call);
-    return row->handle(call);
+    error = row->handle(call);
+    call->again = error != 0 ? TRY_NEXT_TURN : TRY_NEVER;
+    return error;
 }
 
 /* Does the client say that it could not take the segment that came with the reply before? */
@@ -295,41 +285,72 @@ static void dispatch_request(struct call *call)
     } else {
         enum cause cause = table[kind].answers_fds ? answer_prepare(call->session) : CAUSE_NONE;
 
-        session_segments_taken(call->session, returns_segment(call->request));
+        if (call->wait->search.number == 0)
+            session_segments_taken(call->session, returns_segment(call->request));
         call->reply.error =
             cause == CAUSE_NONE ? handle_row(call, &table[kind]) : refuse_plainly(call, cause);
     }
+}
+
+static int send_reply(struct call *call)
+{
     call->reply.message = call->message;
     if (call->reply.error != 0) {
         refuse_log(call);
         call->reply.body_case = NPUD__REPLY__BODY__NOT_SET;
     }
+    return answer_send(call);
 }
 
-static int handle_packet(struct session *session, struct packet *packet)
+/* --- packets --- */
+
+void dispatch_drop_kept(struct session *session)
+{
+    Npud__Request *request = request_release(session);
+
+    if (request)
+        npud__request__free_unpacked(request, NULL);
+}
+
+static enum dispatched keep_waiting(struct session *session, enum try_again again)
+{
+    if (again != TRY_WOKEN)
+        return DISPATCH_WAITS;
+    request_sleep(session);
+    return DISPATCH_SLEEPS;
+}
+
+static enum dispatched take_turn(struct session *session, Npud__Request *request,
+                                 struct room_wait wait)
 {
     struct reply_body body;
-    struct call call = {.session = session, .body = &body};
-    Npud__Request *request = npud__request__unpack(NULL, packet->size, packet->data);
+    struct call call = {.session = session, .body = &body, .request = request, .wait = &wait};
     int r;
+
+    dispatch_request(&call);
+    if (call.again != TRY_NEVER && request_keep(session, request, &wait))
+        return keep_waiting(session, call.again);
+    r = send_reply(&call);
+    request_release(session);
+    npud__request__free_unpacked(request, NULL);
+    if (call.fault)
+        log_client_fault(&session->log, "broke the protocol (%s): session ended", call.message);
+    return r < 0 || call.fault ? DISPATCH_ENDED : DISPATCH_HANDLED;
+}
+
+static enum dispatched handle_packet(struct session *session, const struct packet *packet)
+{
+    Npud__Request *request = npud__request__unpack(NULL, packet->size, packet->data);
 
     if (!request) {
         log_client_fault(&session->log, "sent a malformed packet: session ended");
-        return -EBADMSG;
+        return DISPATCH_ENDED;
     }
     session->requests++;
-    call.request = request;
-    dispatch_request(&call);
-    npud__request__free_unpacked(request, NULL);
-    r = answer_send(&call);
-    if (call.fault) {
-        log_client_fault(&session->log, "broke the protocol (%s): session ended", call.message);
-        return -EBADMSG;
-    }
-    return r;
+    return take_turn(session, request, (struct room_wait){0});
 }
 
-enum dispatched dispatch_handle(struct session *session)
+static enum dispatched receive(struct session *session)
 {
     struct packet packet;
     int r = packet_recv_without_fds(session->socket, &packet, session->takes_fds, MSG_DONTWAIT);
@@ -340,10 +361,17 @@ enum dispatched dispatch_handle(struct session *session)
         log_client_fault(&session->log, "sent an oversized packet: session ended");
     if (r == -EPERM)
         log_client_fault(&session->log, "sent descriptors, and npud takes none: session ended");
-    if (r > 0 && handle_packet(session, &packet) == 0)
-        return DISPATCH_HANDLED;
-    session_end(session);
-    return DISPATCH_ENDED;
+    return r > 0 ? handle_packet(session, &packet) : DISPATCH_ENDED;
+}
+
+enum dispatched dispatch_handle(struct session *session)
+{
+    struct kept_request *kept = session->kept;
+    enum dispatched r = kept ? take_turn(session, kept->request, kept->wait) : receive(session);
+
+    if (r == DISPATCH_ENDED)
+        session_end(session);
+    return r;
 }
 
 void dispatch_refuse(int socket, int32_t error, const char *message)

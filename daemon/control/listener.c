@@ -18,7 +18,7 @@ static bool find_descriptor(struct listener *l)
 {
     struct server *server = l->server;
 
-    return pools_make_room(server->pools, NULL, NULL) ||
+    return pools_make_room(server->pools, NULL) ||
            (l->may_use_spare && spare_fds_give_up(&server->spare));
 }
 

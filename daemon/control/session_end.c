@@ -192,6 +192,7 @@ static void free_empty(struct session *session)
     value_forget_rests(session);
     if (session->own_waits)
         dispatch_drop_own_waits(session);
+    dispatch_drop_kept(session);
     job_cancel(&session->serve);
     job_cancel(&session->end);
     if (session->on_socket)

@@ -17,6 +17,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/dispatch.h"
+#include "daemon/control/kept_request.h"
 #include "daemon/control/listener.h"
 #include "daemon/core/device.h"
 #include "daemon/core/event.h"
@@ -50,6 +51,12 @@
 
 /* --- begin --- */
 
+static void stop_polling(struct session *session)
+{
+    event_del(session->on_socket);
+    session->polled = false;
+}
+
 /*
  * The socket is told of in each round of the loop until it is read. So that a thousand sessions
  * that wait for their turn cost the loop nothing, npud stops polling the sockets of those that wait
@@ -65,16 +72,14 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
         session->reported = 0;
         job_list(&session->serve);
     } else if (++session->reported == REPORTS_MIN + session->id % REPORTS_SPREAD) {
-        event_del(session->on_socket);
-        session->polled = false;
+        stop_polling(session);
     }
 }
 
 void session_hear_no_more(struct session *session)
 {
     job_cancel(&session->serve);
-    event_del(session->on_socket);
-    session->polled = false;
+    stop_polling(session);
 }
 
 void session_hear_again(struct session *session)
@@ -96,8 +101,12 @@ static bool run_serve(struct job *job)
 
     if (r == DISPATCH_HANDLED && session->answer)
         return false;
+    if (r == DISPATCH_SLEEPS) {
+        stop_polling(session);
+        return false;
+    }
     /* Without memory to poll the socket, it stays listed. */
-    return (r == DISPATCH_HANDLED && !session->polled) ||
+    return r == DISPATCH_WAITS || (r == DISPATCH_HANDLED && !session->polled) ||
            (r == DISPATCH_NONE && !session->polled && !poll_socket(session));
 }
 
@@ -189,7 +198,7 @@ static enum cause admit_client(struct session *session)
     if (user_charge(&session->charge, session->user, RESOURCE_SESSIONS, 1) < 0)
         return CAUSE_USER_SESSIONS;
     if (user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0 &&
-        (!pools_make_room(session->server->pools, NULL, session->user->payer) ||
+        (!pools_make_room(session->server->pools, session->user->payer) ||
          user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0))
         return CAUSE_USER_SESSION_DESCRIPTORS;
     return CAUSE_NONE;
@@ -217,7 +226,7 @@ struct session *session_new(struct server *server, int socket)
 
     schedule_begin(&server->schedule);
     r = identify_peer(socket, &process);
-    if (r == -EMFILE && pools_make_room(server->pools, NULL, NULL))
+    if (r == -EMFILE && pools_make_room(server->pools, NULL))
         r = identify_peer(socket, &process);
     if (r == 0) {
         session = session_new_for(server, socket, &process);
@@ -342,6 +351,7 @@ int sessions_init(struct server *server)
 {
     int r = heap_trim_init(&server->schedule, server->base);
 
+    kept_requests_init(server);
     if (r == 0)
         r = answers_init(server);
     return r < 0 ? r : buffers_init(server);
@@ -356,6 +366,7 @@ void sessions_deinit(struct server *server)
         session_free(s);
     }
     answers_deinit(server);
+    kept_requests_deinit(server);
     survivors_deinit(server);
     buffers_deinit(server);
 }

@@ -69,6 +69,10 @@ struct call {
     bool close_fd;  /* all are npud's: closed after they were sent */
     bool fault;     /* end the session */
 
+    /* It may lack something that can be found: control/kept_request.h */
+    struct room_wait *wait;
+    int again; /* enum try_again */
+
     /* Why it is refused: set by refuse.h. CAUSE_NONE: it is not, or the table has no row for it */
     enum cause cause;
     const struct user *payer; /* of what there is no more, if it is a user's */

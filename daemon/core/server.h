@@ -67,6 +67,10 @@ struct server {
     struct job retry;
     uint64_t retry_ns; /* from one try to the next */
 
+    struct kept_request *asleep; /* until something is closed: control/kept_request.h */
+    struct job freed;
+    bool freed_awaited; /* the job is sent then, or was, and has not run */
+
     struct schedule schedule;
 };
 

@@ -110,6 +110,7 @@ struct session {
     struct charge charge_fds;
     struct charge charge_tables; /* RESOURCE_TABLE_MEMORY: of its tables, and of the arena */
     struct charge charge_maps;   /* RESOURCE_MAPPINGS: of the same */
+    struct kept_request *kept;   /* control/kept_request.h; NULL: no request waits */
     struct unread *unread;       /* control/answer.c; NULL: no descriptor was sent so far */
     struct answer *answer;       /* there, that could not be sent yet; NULL: none */
     struct own_waits *own_waits; /* admin/own_waits.c; NULL: it has not asked */

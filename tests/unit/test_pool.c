@@ -1156,6 +1156,23 @@ START_TEST(drained_segment_of_a_small_pool_goes)
 }
 END_TEST
 
+/* A look is under way, which has passed a segment that is free meanwhile. */
+START_TEST(search_does_not_trust_a_look_that_has_begun)
+{
+    struct session *a = npud_session(1);
+    struct pool *pool = pool_get(a);
+    struct room_search search = {0};
+
+    add_segment(a, 128, 4);
+    pool_look_at(add_segment(a, 128, 4));
+    ck_assert_int_eq(pools_search_room(server.pools, &search, pool, NULL), ROOM_FOUND);
+    ck_assert_uint_eq(pool->n_segments, 0);
+    ck_assert_int_eq(pools_search_room(server.pools, &search, pool, NULL), ROOM_NONE);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
 static void tell_freed(struct session *session, const struct segment *s)
 {
     Npud__TrimSegment in = NPUD__TRIM_SEGMENT__INIT;
@@ -1472,6 +1489,7 @@ int main(void)
     tcase_add_test(t, a_message_that_was_passed_over_keeps_nothing);
     tcase_add_test(t, lost_rights_drain_a_segment);
     tcase_add_test(t, drained_segment_of_a_small_pool_goes);
+    tcase_add_test(t, search_does_not_trust_a_look_that_has_begun);
     tcase_add_test(t, drained_segment_goes_when_it_is_told);
     tcase_add_test(t, a_reader_keeps_no_right_by_passing_on);
     tcase_add_test(t, what_a_reader_passed_on_is_spoiled_by_its_end);

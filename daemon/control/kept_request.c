@@ -1,0 +1,114 @@
+#include "daemon/control/kept_request.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "daemon/base/deferred_close.h"
+#include "daemon/buffers/peer.h"
+#include "daemon/core/call.h"
+#include "daemon/core/refuse.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+
+static void wake(struct server *server, struct kept_request *kept)
+{
+    DL_DELETE(server->asleep, kept);
+    kept->asleep = false;
+    session_hear_again(kept->session);
+}
+
+/* All of them: one file may be what each of them lacks, and those that still do sleep again. */
+static bool run_freed(struct job *job)
+{
+    struct server *server = (struct server *)((char *)job - offsetof(struct server, freed));
+
+    server->freed_awaited = false;
+    while (server->asleep) {
+        wake(server, server->asleep);
+        if (schedule_step_over(&server->schedule))
+            break;
+    }
+    return server->asleep != NULL;
+}
+
+void kept_requests_init(struct server *server)
+{
+    server->freed = (struct job){run_freed, "requests that wait", &server->schedule.own};
+}
+
+void kept_requests_deinit(struct server *server)
+{
+    deferred_close_forget();
+    job_cancel(&server->freed);
+}
+
+bool request_keep(struct session *session, Npud__Request *request, const struct room_wait *wait)
+{
+    struct kept_request *kept = session->kept;
+
+    if (!kept)
+        kept = session->kept = calloc(1, sizeof(*kept));
+    if (!kept)
+        return false;
+    kept->session = session;
+    kept->request = request;
+    kept->wait = *wait;
+    return true;
+}
+
+Npud__Request *request_release(struct session *session)
+{
+    struct kept_request *kept = session->kept;
+    Npud__Request *request = kept ? kept->request : NULL;
+
+    if (kept && kept->asleep)
+        DL_DELETE(session->server->asleep, kept);
+    session->kept = NULL;
+    free(kept);
+    return request;
+}
+
+void request_sleep(struct session *session)
+{
+    struct kept_request *kept = session->kept;
+
+    if (!kept->asleep)
+        DL_APPEND(session->server->asleep, kept);
+    kept->asleep = true;
+}
+
+/* What a user lacks by its limits is there as soon as it is free, and not when it is closed. */
+static enum try_again await_freed(struct server *server, struct room_wait *wait, uint64_t closed)
+{
+    struct job *job = server->freed_awaited ? NULL : &server->freed;
+
+    switch (deferred_close_await(closed, &wait->last, job)) {
+    case DEFERRED_CLOSED:
+        return TRY_NEXT_TURN;
+    case DEFERRED_LATER:
+        server->freed_awaited = true;
+        return TRY_WOKEN;
+    default:
+        return TRY_NEVER;
+    }
+}
+
+enum try_again request_find_room(const struct call *call, struct room_wait *wait, uint64_t closed)
+{
+    struct session *session = call->session;
+    struct server *server = session->server;
+    const struct user *payer;
+
+    if (!refuse_lacks_buffers(call, &payer))
+        return TRY_NEVER;
+    switch (pools_search_room(server->pools, &wait->search,
+                              session->peer ? session->peer->pool : NULL, payer)) {
+    case ROOM_FOUND:
+        return TRY_NOW;
+    case ROOM_MORE:
+        return TRY_NEXT_TURN;
+    default:
+        return payer ? TRY_NEVER : await_freed(server, wait, closed);
+    }
+}

@@ -1,0 +1,55 @@
+/*
+ * A request that waits. It lacks memory, descriptors or mappings, and is refused only if the search
+ * for what is free (buffers/pool.h) and what is being freed (base/deferred_close.h) has not helped.
+ * A search is made in steps: the request is tried again in each turn of its session, of which no
+ * other request is read meanwhile. What is being freed is waited for asleep. Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/buffers/pool.h"
+#include "proto/wire/npud.pb-c.h"
+
+struct call;
+struct session;
+
+/** How far npud is with what a request lacks. {0}: it has not lacked anything so far. */
+struct room_wait {
+    struct room_search search;
+    uint64_t last; /* deferred_close_await() */
+};
+
+struct kept_request {
+    struct session *session;
+    Npud__Request *request;
+    struct room_wait wait;
+    bool asleep; /* in server->asleep */
+    struct kept_request *prev, *next;
+};
+
+/** Before the first request. */
+void kept_requests_init(struct server *server);
+/** No request sleeps any more. Safe without kept_requests_init(). */
+void kept_requests_deinit(struct server *server);
+
+/** The session's request is kept, or kept still: session.kept. False: no memory. */
+bool request_keep(struct session *session, Npud__Request *request, const struct room_wait *wait);
+/** Forget it; NULL if there is none. It is not freed: the caller has it. */
+Npud__Request *request_release(struct session *session);
+
+/**
+ * The handler has refused the request: may it be tried again? closed: deferred_close_count() before
+ * the handler was called. TRY_NOW is returned after something was found only.
+ */
+enum try_again {
+    TRY_NEVER,
+    TRY_NOW,
+    TRY_NEXT_TURN,
+    TRY_WOKEN, /* when something was closed: request_sleep() */
+};
+enum try_again request_find_room(const struct call *call, struct room_wait *wait, uint64_t closed);
+
+/** The session that has a request kept is listed when something was closed. */
+void request_sleep(struct session *session);
