@@ -52,7 +52,7 @@ void kernel_begin(void)
 
 unsigned kernel_count(void)
 {
-    return n_fds + kernel_mappings();
+    return n_fds + kernel_mapped();
 }
 
 bool kernel_has(int fd)

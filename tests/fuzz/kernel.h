@@ -18,7 +18,7 @@ struct watch;   /* of an epoll set */
 
 struct file {
     enum file_kind kind;
-    unsigned refs;    /* descriptors, also those in messages, and mappings */
+    unsigned refs;    /* descriptors, also those in messages, and mapped pages */
     uint64_t serial;  /* the inode */
     uint64_t changes; /* of what it is ready for: an edge each */
     /* Sockets. */
@@ -37,7 +37,7 @@ struct file {
 
 /** As at the beginning of every input. */
 void kernel_begin(void);
-/** Descriptors and mappings that are there. */
+/** Descriptors, and mapped pages, that are there. */
 unsigned kernel_count(void);
 
 bool kernel_has(int fd);
@@ -57,8 +57,8 @@ void kernel_reserve(void);
 
 void *kernel_map(struct file *file, size_t size, uint64_t offset); /* NULL: anonymous memory */
 bool kernel_is_mapped(const void *at);
-void kernel_unmap(void *at);
-unsigned kernel_mappings(void);
+void kernel_unmap(void *at, size_t size);
+unsigned kernel_mapped(void);
 /** Room for so many bytes, zeros first. False: not so many. */
 bool kernel_resize(struct file *file, uint64_t size);
 /** Zeros, from here to there. */

@@ -263,7 +263,7 @@ WRAP(int, munmap, void *at, size_t size)
 {
     if (!kernel_is_mapped(at))
         return __real_munmap(at, size);
-    kernel_unmap(at);
+    kernel_unmap(at, size);
     return 0;
 }
 

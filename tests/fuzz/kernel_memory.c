@@ -17,8 +17,9 @@
 #define POISON_KINDS 10 /* the shadow of larger ones is expensive */
 
 struct region {
-    unsigned kind, mappings;
-    bool used; /* before: not all zeros */
+    unsigned kind;
+    unsigned mapped; /* pages, each as often as it is mapped */
+    bool used;       /* before: not all zeros */
     uint8_t *at;
     struct file *file;
     struct region *next; /* free */
@@ -27,7 +28,7 @@ struct region {
 static uint8_t *reserve; /* KINDS times RESERVE */
 static struct region region[KINDS][REGIONS_MAX];
 static struct region *free_region[KINDS];
-static unsigned n_regions[KINDS], n_mappings;
+static unsigned n_regions[KINDS], n_mapped;
 
 void *__real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
 int __real_mincore(void *addr, size_t size, unsigned char *resident);
@@ -159,7 +160,7 @@ bool kernel_resize(struct file *file, uint64_t size)
         larger->file = file;
         unpoison_region(larger, room_of(larger));
         if (r) {
-            MUST(r->mappings == 0); /* what is mapped is sealed */
+            MUST(r->mapped == 0); /* what is mapped is sealed */
             memcpy(larger->at, r->at, file->size);
             put_region(r);
         }
@@ -181,6 +182,11 @@ void kernel_forget_memory(struct file *file)
     file->region = NULL;
 }
 
+static unsigned count_pages(size_t size)
+{
+    return (unsigned)((size + PAGE - 1) / PAGE);
+}
+
 void *kernel_map(struct file *file, size_t size, uint64_t offset)
 {
     struct region *r = file ? file->region : new_region(size);
@@ -190,30 +196,35 @@ void *kernel_map(struct file *file, size_t size, uint64_t offset)
         return MAP_FAILED;
     }
     unpoison_region(r, (size_t)offset + size);
-    r->mappings++;
-    n_mappings++;
+    r->mapped += count_pages(size);
+    n_mapped += count_pages(size);
     if (file)
-        file->refs++;
+        file->refs += count_pages(size);
     return r->at + offset;
 }
 
-void kernel_unmap(void *at)
+/* Of a mapping, or a part of it: npud unmaps some in pieces. */
+void kernel_unmap(void *at, size_t size)
 {
     struct region *r = find_region(at);
+    unsigned n = count_pages(size);
 
-    MUST(r->mappings > 0);
-    n_mappings--;
-    if (--r->mappings == 0)
+    MUST(n > 0 && r->mapped >= n);
+    n_mapped -= n;
+    r->mapped -= n;
+    if (r->mapped == 0)
         poison_region(r);
-    if (r->file)
+    if (r->file) {
+        r->file->refs -= n - 1;
         kernel_unref(r->file);
-    else
+    } else if (r->mapped == 0) {
         put_region(r);
+    }
 }
 
-unsigned kernel_mappings(void)
+unsigned kernel_mapped(void)
 {
-    return n_mappings;
+    return n_mapped;
 }
 
 /* A page that was cleared counts as one that was never written: both read the same. */
