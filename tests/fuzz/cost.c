@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "daemon/base/schedule.h"
 #include "daemon/base/step_meter.h"
 #include "proto/util/clock.h"
 #include "surroundings.h"
@@ -11,7 +12,12 @@
 static struct step longest;     /* of the run */
 static struct step longest_all; /* of all inputs that were no findings */
 static uint64_t executions;
-static clockid_t step_clock = CLOCK_MONOTONIC;
+static clockid_t step_clock = CLOCK_MONOTONIC; /* CLOCK_THREAD_CPUTIME_ID: the run is judged */
+static struct {
+    uint64_t now;    /* of the input */
+    uint64_t cpu;    /* by step_clock */
+} begun;             /* the step that runs; now is 0 before the first */
+static uint64_t own; /* time that the fuzzer has taken for itself */
 
 /* clang-format off */
 void __real_step_meter_judge(struct step_meter *meter, uint64_t now, const char *what,
@@ -31,6 +37,11 @@ static uint64_t read_clock(clockid_t id)
     return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
+static uint64_t read_step_clock(void)
+{
+    return read_clock(step_clock) - own;
+}
+
 /*
  * Read at each beginning, because one thread is all of npud here: what an engine has done meanwhile
  * is no part of a step of the control thread.
@@ -38,8 +49,30 @@ static uint64_t read_clock(clockid_t id)
 void __wrap_step_meter_read(struct step_meter *meter, uint64_t now)
 {
     (void)now;
-    meter->cpu = read_clock(step_clock);
+    meter->cpu = read_step_clock();
     meter->read = 0;
+    begun.now = surroundings.now;
+    begun.cpu = meter->cpu;
+}
+
+uint64_t cost_own_begin(void)
+{
+    return read_clock(step_clock);
+}
+
+void cost_own_end(uint64_t since)
+{
+    own += read_clock(step_clock) - since;
+}
+
+uint64_t cost_clock(uint64_t now)
+{
+    uint64_t true_now;
+
+    if (step_clock != CLOCK_THREAD_CPUTIME_ID || begun.now == 0)
+        return now;
+    true_now = begun.now + (read_step_clock() - begun.cpu);
+    return now > true_now ? now : true_now;
 }
 
 /* npud notes a step that is long by the clock of the input; the oracle judges all. */
@@ -47,7 +80,7 @@ void __wrap_step_meter_judge(struct step_meter *meter, uint64_t now, const char 
                              uint32_t detail, uid_t uid)
 {
     struct step step = {
-        .ns = read_clock(step_clock) - meter->cpu, .what = what, .detail = detail, .uid = uid};
+        .ns = read_step_clock() - meter->cpu, .what = what, .detail = detail, .uid = uid};
 
     if (step.ns > longest.ns)
         longest = step;
@@ -75,8 +108,12 @@ __attribute__((destructor)) static void print_totals(void)
         print_step("longest step:", &longest_all);
 }
 
-/* True: its longest step was short, by a clock that never counts less than the CPU time. */
-static bool run_is_cheap(void (*run)(struct input *in), struct input in)
+/*
+ * Its longest step is to be judged exactly. By this clock, it is never shorter than by CPU time.
+ * Steps that npud's own limit allows are noted as they are: to judge all that seem the longest so
+ * far would cost a tenth of the rate.
+ */
+static bool run_seems_long(void (*run)(struct input *in), struct input in)
 {
     uint64_t cpu = read_clock(CLOCK_THREAD_CPUTIME_ID), wall = read_clock(CLOCK_MONOTONIC);
     uint64_t most, lost;
@@ -89,14 +126,20 @@ static bool run_is_cheap(void (*run)(struct input *in), struct input in)
     most = longest.ns < cpu ? longest.ns : cpu;
     lost = wall > cpu ? wall - cpu : 0;
     longest.ns = longest.ns > lost ? longest.ns - lost : 0;
-    if (most <= COST_MAX_NS && longest.ns > longest_all.ns)
-        longest_all = longest;
-    return most <= COST_MAX_NS;
+    if (most > COST_MAX_NS)
+        return true;
+    if (longest.ns <= longest_all.ns)
+        return false;
+    if (longest.ns > STEP_MAX_NS)
+        return true;
+    longest_all = longest;
+    return false;
 }
 
 static struct step run_exactly(void (*run)(struct input *in), struct input in)
 {
     step_clock = CLOCK_THREAD_CPUTIME_ID;
+    begun.now = 0;
     longest = (struct step){0};
     run(&in);
     return longest;
@@ -108,7 +151,7 @@ int cost_judge(void (*run)(struct input *in), const uint8_t *data, size_t size)
     struct step least = {.ns = UINT64_MAX};
 
     executions++;
-    if (run_is_cheap(run, in))
+    if (!run_seems_long(run, in))
         return 0;
     for (unsigned tries = 0; tries < COST_TRIES && least.ns > COST_MAX_NS; tries++) {
         struct step step = run_exactly(run, in);

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cost.h"
 #include "daemon/base/waitlist.h"
 #include "fuzz.h"
 #include "kernel.h"
@@ -36,7 +37,7 @@ WRAP(int, clock_gettime, clockid_t id, struct timespec *ts)
 {
     if (!surroundings.on || (id != CLOCK_MONOTONIC && id != CLOCK_THREAD_CPUTIME_ID))
         return __real_clock_gettime(id, ts);
-    surroundings.now += surroundings.tick;
+    surroundings.now = cost_clock(surroundings.now + surroundings.tick);
     *ts = timespec_from_ns(surroundings.now);
     return 0;
 }

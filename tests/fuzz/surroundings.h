@@ -12,7 +12,7 @@
 extern struct surroundings {
     bool on;
     uint64_t now;    /* CLOCK_MONOTONIC */
-    uint64_t tick;   /* how long a look at it takes, in ns */
+    uint64_t tick;   /* how long a look at it takes, in ns; see cost_clock(), too */
     uint64_t random; /* state of what getrandom() answers */
     uint32_t fail;   /* the fail-th allocation or descriptor from now on is refused; 0: none */
     /* The process at the other end of a socket. */
