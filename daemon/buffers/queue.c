@@ -30,7 +30,7 @@ int queues_init(struct queues *queues, struct job_owner *owner)
 void queues_deinit(struct queues *queues)
 {
     grants_deinit(queues);
-    queue_rests_deinit(queues);
+    queue_rests_finish(queues);
     free(queues->by_number);
     queues->by_number = NULL;
 }
@@ -54,15 +54,14 @@ static uint32_t find_number(struct queues *queues)
     return 0;
 }
 
-/* 0 or -errno. */
-static int make_ring(struct queue *queue, uint32_t depth, struct queue_ring *ring)
+int queue_make_ring(struct queue *queue, uint32_t depth, struct queue_ring *ring)
 {
     uint32_t number = find_number(queues_of(queue));
 
     return number == 0 ? -ENOSPC : queue_ring_new(ring, queue->user, number, depth);
 }
 
-/* Why there is no ring: of a failed make_ring(). */
+/* Why there is no ring: of a failed queue_make_ring(). */
 static enum cause cause_of_ring(int r)
 {
     if (r == -ENOSPC)
@@ -239,6 +238,11 @@ struct queue_attach *queue_attachment(const struct session *session, const struc
     return queue ? queue_attachment_to(session, queue->serial) : NULL;
 }
 
+void queue_carried(struct queue *queue)
+{
+    queue->carried_at = ++queues_of(queue)->moment;
+}
+
 /* --- life --- */
 
 static void queue_free(struct queue *queue)
@@ -324,7 +328,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
         return cause_of_files(r, CAUSE_USER_DESCRIPTORS);
     if (user_charge(&queue->charge_memory, user, RESOURCE_TABLE_MEMORY, bytes_of(depth)) < 0)
         return CAUSE_USER_TABLE_MEMORY;
-    r = make_ring(queue, depth, &queue->ring);
+    r = queue_make_ring(queue, depth, &queue->ring);
     if (r < 0)
         return cause_of_ring(r);
     queues->by_number[queue->ring.view.number] = queue;
@@ -384,70 +388,6 @@ void queue_check_used(struct queue *queue)
 {
     if (!queue->attached && !queue->grants)
         queue_destroy(queue);
-}
-
-/* --- a new ring --- */
-
-static void move_messages(struct queue *queue, const struct queue_view *old, struct queue_view *new)
-{
-    uint64_t position = queue_end(old, QUEUE_MOVED, segments_table(queue->server));
-    uint64_t to = 0;
-    uint32_t ref;
-
-    queue->before += position;
-    for (uint32_t i = 0; i <= old->mask && (ref = queue_next(old, &position)) != 0; i++) {
-        /* More messages than the depth: put by a hostile peer. */
-        if (to == new->depth) {
-            if (queue_take_out(queue->server, old, ref, MBUF_HELD, 0))
-                chain_free(queue->server, ref);
-            continue;
-        }
-        if (!queue_take_out(queue->server, old, ref, MBUF_SENDING, new->number))
-            continue;
-        atomic_store(&new->put->slot[to & new->mask].word, queue_slot_word(to, ref));
-        to++;
-    }
-    atomic_store(&new->put->tail, to);
-}
-
-int queue_move(struct queue *queue)
-{
-    struct queues *queues = queues_of(queue);
-    struct queue_ring old = queue->ring, ring;
-    int r = make_ring(queue, old.view.depth, &ring);
-
-    if (r < 0)
-        return r;
-    queue->ring = ring;
-    queues->by_number[ring.view.number] = queue;
-    publish_parties(queue);
-    move_messages(queue, &old.view, &queue->ring.view);
-    queue->swept_at = 0;
-    queues->by_number[old.view.number] = NULL;
-    queue_ring_wake(&old.view);
-    queue_ring_free(&old, queue->user);
-    if (queues->on_moved)
-        queues->on_moved(queue);
-    return 0;
-}
-
-/*
- * To try again later would be worse for the others than the end of the queue: until then either the
- * process reads and overwrites their messages, or none of them may put or take, and they cannot
- * tell that from a peer that is slow.
- */
-int queue_move_or_destroy(struct queue *queue)
-{
-    int r = queue_move(queue);
-
-    if (r == 0)
-        return 0;
-    pools_make_room(queue->server->pools, NULL);
-    queue_ring_close(&queue->ring);
-    r = queue_move(queue);
-    if (r < 0)
-        queue_destroy(queue);
-    return r;
 }
 
 enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)

@@ -75,6 +75,7 @@ struct queue {
     struct session *creator; /* NULL: is not attached any more */
     char name[QUEUE_NAME];
     struct queue_ring ring;
+    struct queue_rest *rest; /* messages that are still coming from another ring; or NULL */
     struct charge charge, charge_fds, charge_memory;
     struct queue_attach *attached;
     struct grant *grants; /* not attached yet */
@@ -98,11 +99,11 @@ struct queue {
     struct queue *prev, *next; /* queues->all, by serial */
 };
 
-/** In place of a queue that has ended, and whose ring still has its number. */
+/** In place of a queue that has ended or moved, and whose ring still has its number. */
 #define QUEUE_NUMBER_KEPT ((struct queue *)-1)
 
 struct queues {
-    struct queue **by_number; /* QUEUE_NUMBERS; QUEUE_NUMBER_KEPT: of a rest */
+    struct queue **by_number; /* QUEUE_NUMBERS; or QUEUE_NUMBER_KEPT */
     struct queue_rest *rests; /* queue_rest.h */
     uint32_t last_number;
     uint64_t last_serial;
@@ -169,17 +170,8 @@ void queue_attach_free(struct queue_attach *attach);
 /** May its session write to a ring that others use? */
 bool queue_attach_is_shared(const struct queue_attach *attach);
 
-/**
- * The queue gets a new ring, with the messages of the old one. 0, or -errno with nothing changed.
- */
-int queue_move(struct queue *queue);
-
-/**
- * As queue_move(), for a session that loses its rights and cannot be refused that. If there is no
- * descriptor or memory, free buffers make room, and npud gives up its descriptors of the old ring;
- * if there is still none, the queue is destroyed: then -errno.
- */
-int queue_move_or_destroy(struct queue *queue);
+/** An empty ring for the queue, with a number that no other has. 0, or -errno and none. */
+int queue_make_ring(struct queue *queue, uint32_t depth, struct queue_ring *ring);
 
 /** Destroys the queue if it has neither an attachment nor a grant. */
 void queue_check_used(struct queue *queue);
@@ -245,6 +237,9 @@ bool queue_session_may_map(struct session *session, struct segment *segment);
 
 /** The session maps the segment from now on, and its rights to it are counted. */
 void queue_segment_mapped(struct segment_map *map);
+
+/** npud has put messages there: what queue_sweep.c remembers of the ring does not say which. */
+void queue_carried(struct queue *queue);
 
 /** Messages that were ever taken from it. */
 uint64_t queue_messages(const struct queue *queue);

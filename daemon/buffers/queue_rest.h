@@ -1,41 +1,43 @@
 /*
- * What is left of a queue that has ended: its ring, with thousands of messages, each of many
- * buffers. They are freed in steps of the queue's user. Until the last one is, the ring has its
- * number, which stands in the words of these buffers. Control thread.
+ * Rings that have ended, with thousands of messages in them, each of many buffers. What is in a
+ * ring is noted at once, and then done in steps of the queue's user: to change the words of
+ * thousands of buffers takes milliseconds, most of them for pages that npud looks at for the first
+ * time.
+ *
+ * If the queue has ended, the messages are freed. If it has moved to a new ring, because a session
+ * has lost a right to it and still maps the old one, they are moved. Until all of them are there,
+ * no session has the new ring: who asks for it waits (CAUSE_QUEUE_MOVING), and the router puts
+ * nothing there.
+ *
+ * Until the last message is done, the number of the ring that has ended, which stands in the words
+ * of its buffers, is no other ring's. Control thread.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/schedule.h"
-#include "daemon/base/user.h"
-#include "daemon/buffers/queue_ring.h"
-#include "proto/shm/mbuf_shm.h"
-
 struct queue;
 struct queues;
-
-struct queue_rest {
-    struct server *server;
-    struct user *user;
-    struct queue_ring ring;
-    struct charge charge_fds, charge_memory;
-    uint64_t position; /* of the next message */
-    uint32_t left;     /* that may still be there */
-    struct job job;
-    struct queue_rest *prev, *next; /* queues->rests */
-};
 
 /** The queue ends: its ring does, and its messages are freed. It has no ring from then on. */
 void queue_rest_begin(struct queue *queue);
 
-/** npud ends: free all that is left of any queue. */
-void queue_rests_deinit(struct queues *queues);
+/**
+ * The queue gets a new ring, with the messages of the old one. 0, or -errno with nothing changed. A
+ * queue that is moving already gets no other ring: nobody has the new one.
+ */
+int queue_move(struct queue *queue);
 
 /**
- * The buffer of a message in a ring that has ended becomes npud's, or what state and number make of
- * it. False: it is none, or its sender has it back.
+ * As queue_move(), for a session that loses its rights and cannot be refused that. If there is no
+ * descriptor or memory, free buffers make room, and npud gives up its descriptors of the old ring;
+ * if there is still none, the queue is destroyed: then -errno.
  */
-bool queue_take_out(struct server *server, const struct queue_view *ring, uint32_t ref,
-                    enum mbuf_state state, uint32_t number);
+int queue_move_or_destroy(struct queue *queue);
+
+/** Are there messages that are still to be moved from the ring that had this number? */
+bool queue_moves_from(const struct queues *queues, uint32_t number);
+
+/** npud ends: sessions are freed next, each in one go, which no rest may be in the way of. */
+void queue_rests_finish(struct queues *queues);

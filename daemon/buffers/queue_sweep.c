@@ -9,6 +9,7 @@
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_rest.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -163,8 +164,11 @@ bool queue_sweep_has(struct queue *queue, uint32_t ref, uint32_t sender)
 
 bool queue_sweep_sent(const struct segment *segment, uint32_t number, uint32_t ref, uint32_t sender)
 {
-    struct queue *queue = queue_by_number(segment->pool->server, number);
+    struct server *server = segment->pool->server;
+    struct queue *queue = queue_by_number(server, number);
 
+    if (queue_moves_from(server->queues, number))
+        return true; /* maybe; pools are looked at again when all has moved */
     return queue && queue_allows_map(queue, segment) && queue_sweep_has(queue, ref, sender);
 }
 
@@ -210,11 +214,6 @@ bool queue_sweep_attachment(struct peer *peer)
 void queue_sweep_puts_end(struct peer *peer)
 {
     peer->server->peers->by_number[peer->number].ended_at = ++peer->server->queues->moment;
-}
-
-void queue_sweep_carried(struct queue *queue)
-{
-    queue->carried_at = ++queue->server->queues->moment;
 }
 
 /* The queue goes with it. */

@@ -32,9 +32,6 @@ bool queue_sweep_sent(const struct segment *segment, uint32_t number, uint32_t r
  */
 void queue_sweep_puts_end(struct peer *peer);
 
-/** The same of npud, which has put messages there. */
-void queue_sweep_carried(struct queue *queue);
-
 /* --- the end of a session; in this order --- */
 
 /**

@@ -118,9 +118,11 @@ static enum put_result put_chain(struct route *route, uint32_t ref)
 
     if (!chain_find_held(to->server, ref, &m))
         return PUT_DONE;
+    if (to->queue->rest)
+        return PUT_FULL; /* what is in front of it is still coming */
     switch (queue_enqueue(relay_view(to), m.mbuf, ref, m.word, PEER_NPUD)) {
     case QUEUE_OK:
-        queue_sweep_carried(to->queue);
+        queue_carried(to->queue);
         route->messages++;
         relay_wake(to, &relay_view(to)->take->waiting, &relay_view(to)->put->wake);
         return PUT_DONE;

@@ -236,7 +236,7 @@ static void lose_destination(struct route *route)
 
 static bool on_ending(struct queue *queue)
 {
-    return !queue->route || route_pump_ending(queue->route);
+    return !queue->route || (!queue->rest && route_pump_ending(queue->route));
 }
 
 static void on_gone(struct queue *queue)

@@ -6,6 +6,7 @@
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_rest.h"
 #include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
@@ -20,6 +21,7 @@ struct sweep {
     struct server *server;
     uint32_t dead; /* peer number */
     bool *members; /* there are members of chains somewhere */
+    bool waits;    /* for the end of a move, to know what is in the ring */
 };
 
 typedef void visit_fn(struct sweep *sweep, struct segment *s, struct mbuf *m, uint64_t word);
@@ -43,6 +45,8 @@ static bool visit_slots(struct sweep *sweep, struct segment *s, uint32_t *from, 
             if (cost++ >= PIECE_SLOTS)
                 return false;
             visit(sweep, s, m, word);
+            if (sweep->waits)
+                return false;
             ++*from;
             if (is_long(word) && schedule_late(&sweep->server->schedule))
                 return false;
@@ -55,6 +59,9 @@ static void take_back(struct sweep *sweep, struct segment *s, struct mbuf *m, ui
 {
     struct queue *queue = queue_by_number(sweep->server, mbuf_queue(word));
 
+    sweep->waits = queue_moves_from(sweep->server->queues, mbuf_queue(word));
+    if (sweep->waits)
+        return;
     if (!queue || !queue_sweep_has(queue, mbuf_ref(&s->view, m), sweep->dead))
         atomic_compare_exchange_strong(&m->word, &word,
                                        mbuf_word_held(mbuf_generation(word) + 1, sweep->dead));

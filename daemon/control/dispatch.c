@@ -247,7 +247,7 @@ static int32_t handle_row(struct call *call, const struct row *row)
         error = fetch_object(call, row->need, number_of(call->request, row->at));
     if (error == 0)
         error = row->handle(call);
-    call->again = error != 0 ? request_find_room(call, call->wait, closed) : TRY_NEVER;
+    call->again = error != 0 ? request_try_again(call, call->wait, closed) : TRY_NEVER;
     if (call->again != TRY_NOW)
         return error;
     begin_reply(call);

@@ -94,12 +94,14 @@ static enum try_again await_freed(struct server *server, struct room_wait *wait,
     }
 }
 
-enum try_again request_find_room(const struct call *call, struct room_wait *wait, uint64_t closed)
+enum try_again request_try_again(const struct call *call, struct room_wait *wait, uint64_t closed)
 {
     struct session *session = call->session;
     struct server *server = session->server;
     const struct user *payer;
 
+    if (call->cause == CAUSE_QUEUE_MOVING)
+        return TRY_NEXT_TURN; /* npud is at it in other turns */
     if (!refuse_lacks_buffers(call, &payer))
         return TRY_NEVER;
     switch (pools_search_room(server->pools, &wait->search,

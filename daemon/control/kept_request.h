@@ -1,8 +1,9 @@
 /*
- * A request that waits. It lacks memory, descriptors or mappings, and is refused only if the search
- * for what is free (buffers/pool.h) and what is being freed (base/deferred_close.h) has not helped.
- * A search is made in steps: the request is tried again in each turn of its session, of which no
- * other request is read meanwhile. What is being freed is waited for asleep. Control thread.
+ * A request that waits. Either its queue is moving (buffers/queue_rest.h), or it lacks memory,
+ * descriptors or mappings, and is refused only if the search for what is free (buffers/pool.h) and
+ * what is being freed (base/deferred_close.h) has not helped. A search is made in steps: the
+ * request is tried again in each turn of its session, of which no other request is read meanwhile.
+ * What is being freed is waited for asleep. Control thread.
  */
 #pragma once
 
@@ -49,7 +50,7 @@ enum try_again {
     TRY_NEXT_TURN,
     TRY_WOKEN, /* when something was closed: request_sleep() */
 };
-enum try_again request_find_room(const struct call *call, struct room_wait *wait, uint64_t closed);
+enum try_again request_try_again(const struct call *call, struct room_wait *wait, uint64_t closed);
 
 /** The session that has a request kept is listed when something was closed. */
 void request_sleep(struct session *session);

@@ -129,6 +129,8 @@ int32_t on_attach_queue(struct call *call)
     queue = owner ? queue_of_user(owner, in->queue) : NULL;
     if (!queue && own)
         return refuse(call, CAUSE_QUEUE_NONE, "queue %u", in->queue);
+    if (queue && queue->rest)
+        return refuse(call, CAUSE_QUEUE_MOVING, "queue %u", in->queue);
     attach = queue_attachment(session, queue);
     if (attach != queue_attached(session, id))
         return refuse(call, CAUSE_QUEUE_LOCAL_ID_TAKEN, "queue %u of user %u, named by %u",

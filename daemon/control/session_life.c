@@ -15,6 +15,7 @@
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_rest.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/kept_request.h"
@@ -360,6 +361,7 @@ int sessions_init(struct server *server)
 void sessions_deinit(struct server *server)
 {
     server->ending = true;
+    queue_rests_finish(server->queues);
     heap_trim_deinit();
     for (struct session *s = server->sessions, *next; s; s = next) {
         next = s->next;

@@ -43,15 +43,30 @@ static void create_queue(struct raw *raw, uint32_t depth, const struct raw_segme
     must(raw_allow_map(raw, queue->view.number, segment->view.id), "segment of queue");
 }
 
+#define SPARSE   (4096u / sizeof(struct mbuf)) /* slots: each message in a page of its own */
+#define SEGMENTS 11
+
+/* npud has seen none of these pages before. */
+static void put_sparsely(struct raw *raw, const struct raw_queue *queue, uint32_t n)
+{
+    struct raw_segment segment;
+
+    for (unsigned i = 0; i < SEGMENTS; i++) {
+        must(raw_create_segment(raw, 64, QUEUE_DEPTH_MAX * SPARSE / SEGMENTS, &segment), "segment");
+        must(raw_allow_map(raw, queue->view.number, segment.view.id), "segment of queue");
+        for (uint32_t slot = 0; slot < segment.view.n_data && n > 0; slot += SPARSE, n--)
+            must(put_messages(queue, &segment, slot, slot + 1) == slot + 1, "message");
+    }
+    must(n == 0, "messages");
+}
+
 void move_full_ring(void)
 {
     struct raw *raw = session_new(0);
-    struct raw_segment segment;
     struct raw_queue queue;
 
-    must(raw_create_segment(raw, 64, QUEUE_DEPTH_MAX, &segment), "segment");
-    create_queue(raw, QUEUE_DEPTH_MAX, &segment, &queue);
-    must(put_messages(&queue, &segment, 0, QUEUE_DEPTH_MAX) == QUEUE_DEPTH_MAX, "messages");
+    must(raw_create_queue(raw, QUEUE_DEPTH_MAX, &queue), "queue");
+    put_sparsely(raw, &queue, QUEUE_DEPTH_MAX);
     state_stands();
     for (;;) {
         must(raw_grant(raw, queue.id, getpid(), QUEUE_MANAGE | QUEUE_PUT), "right taken away");

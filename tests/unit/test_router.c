@@ -15,6 +15,7 @@
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_rest.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/buffers/sweep.h"
 #include "proto/shm/mbuf_ref.h"
@@ -891,6 +892,40 @@ START_TEST(a_bell_is_heard_though_the_ring_moves)
 }
 END_TEST
 
+/* What npud carries comes behind the messages that are still on their way to a new ring. */
+START_TEST(a_message_comes_behind_those_that_move)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 64);
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    run_until_idle();
+    send_lengths(b, 0, 40);
+    send_lengths(a, 40, 41);
+    relay_make_ready(a->route);
+    ck_assert_int_eq(queue_move(b), 0);
+    ck_assert_ptr_nonnull(b->rest);
+    run_until_idle();
+    expect_lengths(b, 0, 41);
+}
+END_TEST
+
+/* A source does not go before its routes have what is still on its way to its new ring. */
+START_TEST(a_source_that_moves_is_not_empty)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 64);
+
+    send_lengths(a, 0, 40);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(queue_move(a), 0);
+    for (int i = 0; i < 10; i++) {
+        ck_assert_ptr_nonnull(a->rest);
+        ck_assert(!server.queues->on_ending(a));
+    }
+    run_until_idle();
+    expect_lengths(b, 0, 40);
+}
+END_TEST
+
 /*
  * Guards against idle destinations whose rings have all slots of a segment: then no other
  * destination gets anything. Sixty of them share 1024 slots with one that is read.
@@ -1739,6 +1774,8 @@ int main(void)
     tcase_add_test(c, no_slot_for_a_reference_is_waited_for);
     tcase_add_test(c, a_slot_comes_for_one_that_is_a_source_now);
     tcase_add_test(c, a_bell_is_heard_though_the_ring_moves);
+    tcase_add_test(c, a_message_comes_behind_those_that_move);
+    tcase_add_test(c, a_source_that_moves_is_not_empty);
     tcase_add_test(c, idle_rings_leave_slots_to_the_others);
     tcase_add_test(c, few_slots_and_messages_of_others);
     c = add_case(suite, "ends");
