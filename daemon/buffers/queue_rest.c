@@ -215,6 +215,7 @@ int queue_move(struct queue *queue)
     rest->queue = queue;
     queue->rest = rest;
     queue->ring = ring;
+    queue->swept_at = 0;
     queue->server->queues->by_number[ring.view.number] = queue;
     queue_party_came(queue, 0); /* the new ring knows of none */
     queue->before += end_ring(rest, &old, QUEUE_MOVED);

@@ -9,7 +9,9 @@
 #include "acl/acl_base.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/queue_rest.h"
-#include "daemon/buffers/segment_use.h"
+#include "daemon/buffers/queue_sweep.h"
+#include "daemon/buffers/sweep.h"
+#include "daemon/control/dispatch.h"
 #include "tests/unit/messages.h"
 #include "tests/unit/requester.h"
 
@@ -142,6 +144,10 @@ START_TEST(a_sender_dies_while_its_messages_move)
 
     find_buffer(sending)->word = mbuf_word(mbuf_generation(find_buffer(sending)->word),
                                            MBUF_SENDING, other->peer_id, number);
+    queue_sweep_puts_end(other->peer);
+    for (int i = 0; i < 20; i++)
+        ck_assert(!sweep_peer_piece(other->peer));
+    ck_assert_ptr_nonnull(queue->rest);
     session_end(other);
     other = NULL;
     npud_turn();
@@ -150,19 +156,18 @@ START_TEST(a_sender_dies_while_its_messages_move)
 }
 END_TEST
 
-/* A look at what is left of the owner: what is not moved yet, and what was moved, is in use. */
+/* What is not moved yet is in use, and so is what was moved after a look at the ring. */
 START_TEST(what_moves_is_in_use)
 {
-    begin_move();
+    uint32_t number;
+
     queue_allow_map(queue, segment);
-    session_end(owner);
-    owner = other;
-    other = NULL;
-    for (int i = 0; i < 3; i++) {
-        schedule_pass(&server.schedule);
-    }
+    number = begin_move();
+    ck_assert(queue_sweep_sent(segment, number, ref[MESSAGES - 1], other->peer_id));
+    ck_assert(queue_sweep_has(queue, ref[0], PEER_NPUD));
     npud_turn();
-    ck_assert_ptr_nonnull(segment_find(&server, segment->view.id));
+    ck_assert(queue_sweep_has(queue, ref[MESSAGES - 1], PEER_NPUD));
+    ck_assert(!queue_sweep_sent(segment, number, ref[MESSAGES - 1], other->peer_id));
     expect_all();
 }
 END_TEST
@@ -182,10 +187,10 @@ START_TEST(the_new_ring_is_for_those_that_ask_later)
     q.body_case = NPUD__REQUEST__BODY_ATTACH_QUEUE;
     q.id = 1;
     ck_assert_int_eq(packet_send_message(fd, &q.base, NULL, 0, 0), 0);
-    while (queue->rest) {
-        ck_assert_int_eq(read_answer(fd, &n), -1);
-        schedule_round(&server.schedule, server.base, false);
-    }
+    ck_assert_int_eq(dispatch_handle(server.sessions->prev), DISPATCH_WAITS);
+    ck_assert_int_eq(read_answer(fd, &n), -1);
+    ck_assert_ptr_nonnull(queue->rest);
+    session_hear_again(server.sessions->prev);
     ck_assert_int_eq(await_answer(fd, &n), 0);
     ck_assert_uint_eq(n, QUEUE_FILES);
     expect_all();
