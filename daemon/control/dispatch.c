@@ -50,7 +50,7 @@ static int32_t on_hello(struct call *call)
     call->close_fd = true;
     out = CALL_REPLY(call, hello, HELLO);
     out->session = call->session->id;
-    out->ring_depth = session_ring_depth(call->session);
+    out->ring_depth = call->session->ring_depth;
     out->epoch_ns = devices->epoch_ns;
     out->pid = call->session->pid;
     out->uid = call->session->uid;

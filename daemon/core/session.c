@@ -101,11 +101,6 @@ void session_put_slot(struct session *session, struct slots *table, void *object
         slots_release(table, SLOTS_IDLE_KEPT, NULL);
 }
 
-uint32_t session_ring_depth(const struct session *session)
-{
-    return session->server->config->ring_depth;
-}
-
 /* --- arena --- */
 
 static void forget_newest(struct segments *segs)
@@ -304,6 +299,7 @@ enum cause session_hello(struct session *session, const char *program, int *page
         return cause_of_errno(r);
     }
     session->page = map;
+    session->ring_depth = session->server->config->ring_depth;
     snprintf(session->program, sizeof(session->program), "%s", program);
     session->state = SESSION_OPEN;
     log_line(LOG_DEBUG, &session->log, "program %s, uid %u", session->program,

@@ -119,6 +119,7 @@ struct session {
     struct segments stream_segments;
     struct segments event_segments;
 
+    uint32_t ring_depth; /* of its streams, as Hello has told the client; constant from then on */
     uint64_t streams_made;
 
     struct peer *peer; /* what it shares with others; NULL: nothing so far */
@@ -199,8 +200,6 @@ enum cause session_segment(struct session *session, struct segments *segments, u
 
 /** The session ends: unmap a segment of a kind. True: there was none. */
 bool session_free_segment(struct segments *segments);
-
-uint32_t session_ring_depth(const struct session *session);
 
 /**
  * Take a slot of a table of the session, as slots_take() does. The user is charged for the memory

@@ -119,7 +119,7 @@ static enum cause take_resources(struct stream *s, int *segment_fd)
 {
     struct session *session = s->session;
     struct slots *ids = &s->attach->device->stream_ids;
-    uint32_t depth = session_ring_depth(session);
+    uint32_t depth = session->ring_depth;
     enum cause cause;
     void *segment;
 

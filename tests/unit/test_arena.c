@@ -100,8 +100,8 @@ END_TEST
 START_TEST(a_segment_of_streams_is_charged)
 {
     const struct kind streams = {&session->streams, &session->stream_segments,
-                                 arena_stream_segment_size(session_ring_depth(session)),
-                                 RESOURCE_STREAMS, make_stream};
+                                 arena_stream_segment_size(session->ring_depth), RESOURCE_STREAMS,
+                                 make_stream};
 
     charge_segment(&streams);
 }
