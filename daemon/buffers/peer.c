@@ -22,17 +22,17 @@ void peers_deinit(struct peers *peers)
 
 static bool take_number(struct session *session, uint32_t range)
 {
-    struct peers *peers = session->server->peers;
+    struct server *server = session->server;
 
     for (uint32_t i = 0; i < range; i++) {
         struct peer_slot *n;
 
-        peers->last = peers->last % range + 1;
-        n = &peers->by_number[peers->last];
+        server->last.peer = server->last.peer % range + 1;
+        n = &server->peers->by_number[server->last.peer];
         if (n->session || n->left)
             continue;
         n->session = session;
-        session->peer_id = peers->last;
+        session->peer_id = (uint32_t)server->last.peer;
         return true;
     }
     return false;

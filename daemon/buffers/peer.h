@@ -64,7 +64,6 @@ struct peer_slot {
 
 struct peers {
     struct peer_slot *by_number; /* PEER_MAX + 1 */
-    uint32_t last;               /* number given out last */
 };
 
 /** 0 or -ENOMEM. */

@@ -77,10 +77,7 @@ struct pools_above {
 
 struct pools {
     struct segment_table *table;
-    struct pool *list;    /* oldest first */
-    uint32_t last_id;     /* of a segment */
-    uint64_t last_number; /* of a segment */
-    uint64_t last_pool;
+    struct pool *list;               /* oldest first */
     uint64_t last_search;            /* for room */
     uint64_t room_at;                /* number of the pool where the next one begins */
     struct pool *orphans;            /* the next one for pools_look_at_orphans() first */

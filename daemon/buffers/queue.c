@@ -44,19 +44,19 @@ static struct queues *queues_of(const struct queue *queue)
  * A number that no ring has; used again as late as possible: a sender that stops in mid-enqueue has
  * it in a buffer's word. 0: all are in use.
  */
-static uint32_t find_number(struct queues *queues)
+static uint32_t find_number(struct server *server)
 {
     for (uint32_t i = 1; i < QUEUE_NUMBERS; i++) {
-        queues->last_number = queues->last_number % (QUEUE_NUMBERS - 1) + 1;
-        if (!queues->by_number[queues->last_number])
-            return queues->last_number;
+        server->last.ring = server->last.ring % (QUEUE_NUMBERS - 1) + 1;
+        if (!server->queues->by_number[server->last.ring])
+            return (uint32_t)server->last.ring;
     }
     return 0;
 }
 
 int queue_make_ring(struct queue *queue, uint32_t depth, struct queue_ring *ring)
 {
-    uint32_t number = find_number(queues_of(queue));
+    uint32_t number = find_number(queue->server);
 
     return number == 0 ? -ENOSPC : queue_ring_new(ring, queue->user, number, depth);
 }
@@ -309,7 +309,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     if (!queue)
         return CAUSE_MEMORY;
     queue->server = session->server;
-    queue->serial = ++queues->last_serial;
+    queue->serial = ++session->server->last.queue;
     queue->id = id;
     queue->user = user_hold(user);
     queue->ring = QUEUE_RING_NONE;

@@ -105,8 +105,6 @@ struct queue {
 struct queues {
     struct queue **by_number; /* QUEUE_NUMBERS; or QUEUE_NUMBER_KEPT */
     struct queue_rest *rests; /* queue_rest.h */
-    uint32_t last_number;
-    uint64_t last_serial;
     uint32_t n;
     struct queue *all;
     uint64_t moment; /* queue_sweep.c: goes up with all that it compares */

@@ -76,7 +76,6 @@ struct router {
     struct route *all;
     struct route_namesakes *by_name;
     struct route_index *by_user;
-    uint64_t last_route;
     struct relay *starved; /* sources: wait for npud's memory */
     uint32_t n_starved;
     uint32_t to_unstarve;          /* of these, from the first on */

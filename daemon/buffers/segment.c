@@ -85,14 +85,16 @@ bool segment_shape(struct segment_view *v, uint64_t stride, uint32_t count)
  */
 static bool take_id(struct segment *s)
 {
-    struct pools *pools = s->pool->server->pools;
+    struct server *server = s->pool->server;
 
     for (uint32_t i = 1; i < SEGMENT_IDS; i++) {
-        pools->last_id = pools->last_id % (SEGMENT_IDS - 1) + 1;
-        if (segment_find(s->pool->server, pools->last_id))
+        uint32_t id = (uint32_t)(server->last.segment_id % (SEGMENT_IDS - 1) + 1);
+
+        server->last.segment_id = id;
+        if (segment_find(server, id))
             continue;
-        s->view.id = pools->last_id;
-        s->view.number = ++pools->last_number;
+        s->view.id = id;
+        s->view.number = ++server->last.segment;
         return true;
     }
     return false;

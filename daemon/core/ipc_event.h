@@ -84,7 +84,6 @@ struct ipc_event {
 struct ipc_events {
     struct ipc_event *by_id;
     struct ipc_event *to_wake; /* empty between requests */
-    uint64_t last_id;
     uint32_t lingering;
 };
 

@@ -91,7 +91,6 @@ struct notify {
 /** All exported notifies, by number. */
 struct notifies {
     struct notify *by_number;
-    uint64_t last_number;
 };
 
 /** One open handle of a session. */

@@ -29,6 +29,26 @@ struct router;
 struct session;
 struct survivor;
 
+/*
+ * The numbers that npud has given out last, in one plain record: handles, keys, buffers and lines
+ * of the log name objects by them, so none may come again too early. Control thread.
+ */
+struct last_numbers {
+    /* each number once */
+    uint64_t session;
+    uint64_t ipc_event;
+    uint64_t notify;
+    uint64_t rule; /* of fault injection */
+    uint64_t pool;
+    uint64_t segment;
+    uint64_t queue;
+    uint64_t route;
+    /* from 1 again after the last one, and used again as late as possible */
+    uint64_t peer;
+    uint64_t segment_id;
+    uint64_t ring; /* of a queue */
+};
+
 struct server {
     struct config *config;
     struct event_base *base;
@@ -47,7 +67,7 @@ struct server {
     uint32_t n_sessions;
     uint64_t sessions_gone; /* so far */
     uint32_t most_sessions; /* since the heap was last given back */
-    uint64_t last_session;
+    struct last_numbers last;
     uint64_t since_ns;
     uint64_t fds;        /* that npud may have open */
     uint64_t instance;   /* random: tells capabilities of this npud from those of another */

@@ -70,7 +70,6 @@ struct inject {
     struct inject_rule rule[INJECT_RULES_MAX];
     struct inject_rule *order[INJECT_RULES_MAX]; /* the rules there are, as they were set */
     uint32_t n;
-    uint64_t last_id;
 };
 
 void inject_init(struct inject *inject);
