@@ -60,7 +60,7 @@ int32_t on_destroy_event(struct call *call)
     if (in->n_fences > FENCES_MAX)
         return too_many_fences(call);
     read_fences(in->fences, in->n_fences, fences);
-    cause = event_obj_destroy(call->of.event, fences, in->n_fences, in->all_streams);
+    cause = release_event(call->of.event, fences, in->n_fences, in->all_streams);
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "the event is not destroyed");
     if (in->new_segment)
@@ -139,7 +139,7 @@ int32_t on_close_ipc_event(struct call *call)
     if (in->n_fences > FENCES_MAX)
         return too_many_fences(call);
     read_fences(in->fences, in->n_fences, fences);
-    return refuse(call, ipc_open_close(call->of.ipc, fences, in->n_fences, in->all_streams),
+    return refuse(call, release_ipc_event(call->of.ipc, fences, in->n_fences, in->all_streams),
                   "the event is not destroyed");
 }
 

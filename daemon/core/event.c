@@ -1,6 +1,5 @@
 #include "daemon/core/event.h"
 
-#include "daemon/core/release.h"
 #include "daemon/core/session.h"
 #include "proto/shm/arena.h"
 #include "proto/util/clock.h"
@@ -57,23 +56,6 @@ void event_obj_free(struct event_obj *ev)
     session_unlock(ev->session);
     user_uncharge(&ev->charge);
     session_put_slot(ev->session, &ev->session->events, ev);
-}
-
-static void free_destroyed(void *event)
-{
-    event_obj_free(event);
-}
-
-enum cause event_obj_destroy(struct event_obj *event, const struct fence *fences, size_t n,
-                             bool all)
-{
-    enum cause cause;
-
-    event->closing = true;
-    cause = release_when_passed(event->session, fences, n, all, free_destroyed, event);
-    if (cause != CAUSE_NONE)
-        event->closing = false;
-    return cause;
 }
 
 /*

@@ -17,7 +17,6 @@
 #include "proto/shm/event_shm.h"
 #include "proto/util/slots.h"
 
-struct fence;
 struct session;
 
 struct event_obj {
@@ -42,13 +41,6 @@ struct event_obj {
 /** *segment_fd: as in stream_new(). */
 enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t device,
                          struct event_obj **eventp, int *segment_fd);
-
-/**
- * The client has destroyed the event: it is freed when its streams have passed the fences
- * (release.h). If that is refused, the event stays.
- */
-enum cause event_obj_destroy(struct event_obj *event, const struct fence *fences, size_t n,
-                             bool all);
 
 /** Give the slot back. Streams that still wait for the level go on. */
 void event_obj_free(struct event_obj *event);

@@ -12,7 +12,6 @@
 #include "daemon/base/memfd.h"
 #include "daemon/core/capability.h"
 #include "daemon/core/ipc_record.h"
-#include "daemon/core/release.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -448,20 +447,4 @@ void ipc_open_unpin(struct ipc_open *open)
     assert(open->pins > 0);
     if (--open->pins == 0 && open->state == IPC_OPEN_PASSED)
         ipc_open_free(open);
-}
-
-static void release_closed(void *open)
-{
-    ipc_open_release(open);
-}
-
-enum cause ipc_open_close(struct ipc_open *open, const struct fence *fences, size_t n, bool all)
-{
-    enum cause cause;
-
-    open->state = IPC_OPEN_CLOSING;
-    cause = release_when_passed(open->session, fences, n, all, release_closed, open);
-    if (cause != CAUSE_NONE)
-        open->state = IPC_OPEN_USED;
-    return cause;
 }

@@ -102,7 +102,7 @@ struct ipc_left {
     struct ipc_left *prev, *next; /* event->left */
 };
 
-/* In this order, by ipc_open_close(). When its session ends it is freed in any state. */
+/* In this order, by release_ipc_event(). When its session ends it is freed in any state. */
 enum ipc_open_state {
     IPC_OPEN_USED,
     IPC_OPEN_CLOSING, /* closed by the client, not yet passed by its streams */
@@ -145,12 +145,6 @@ enum cause ipc_event_open(struct session *session, const struct ipc_handle *hand
 enum cause ipc_event_export(struct ipc_open *open);
 enum cause ipc_event_info(struct session *session, const struct ipc_handle *handle,
                           struct ipc_event_info *info);
-
-/**
- * The client has closed the handle: it is freed when its streams have passed the fences
- * (release.h), and nothing pins it. If that is refused, the handle stays.
- */
-enum cause ipc_open_close(struct ipc_open *open, const struct fence *fences, size_t n, bool all);
 
 /** Close one handle; the event goes with its last one, or lingers. */
 void ipc_open_free(struct ipc_open *open);

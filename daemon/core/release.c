@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "daemon/core/event.h"
+#include "daemon/core/ipc_event.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/base/heap_trim.h"
@@ -98,8 +100,8 @@ static size_t fill_fences(struct session *session, struct fence *out, const stru
     return used;
 }
 
-enum cause release_when_passed(struct session *session, const struct fence *fences, size_t n,
-                               bool all, void (*free_object)(void *object), void *object)
+static enum cause release_when_passed(struct session *session, const struct fence *fences, size_t n,
+                                      bool all, void (*free_object)(void *object), void *object)
 {
     size_t max = all ? fill_all_fences(session, NULL, SIZE_MAX) : n;
     struct release *r;
@@ -124,6 +126,38 @@ enum cause release_when_passed(struct session *session, const struct fence *fenc
     DL_APPEND(session->releases, r);
     await_next_fence(r);
     return CAUSE_NONE;
+}
+
+static void free_destroyed(void *event)
+{
+    event_obj_free(event);
+}
+
+enum cause release_event(struct event_obj *event, const struct fence *fences, size_t n, bool all)
+{
+    enum cause cause;
+
+    event->closing = true;
+    cause = release_when_passed(event->session, fences, n, all, free_destroyed, event);
+    if (cause != CAUSE_NONE)
+        event->closing = false;
+    return cause;
+}
+
+static void release_closed(void *open)
+{
+    ipc_open_release(open);
+}
+
+enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, size_t n, bool all)
+{
+    enum cause cause;
+
+    open->state = IPC_OPEN_CLOSING;
+    cause = release_when_passed(open->session, fences, n, all, release_closed, open);
+    if (cause != CAUSE_NONE)
+        open->state = IPC_OPEN_USED;
+    return cause;
 }
 
 /*

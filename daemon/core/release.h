@@ -14,6 +14,8 @@
 
 #include "daemon/core/cause.h"
 
+struct event_obj;
+struct ipc_open;
 struct session;
 
 struct fence {
@@ -25,12 +27,13 @@ struct fence {
 #define SESSION_FENCES_MAX 16384u
 
 /**
- * Call free_object(object) when the streams have passed the fences: at once if they have already,
- * else later from the control thread, at the latest from release_flush(). With `all`, every stream
- * of the session is a fence, where it ends now. If it is refused, nothing has happened.
+ * The client has destroyed the event, or has closed the handle of an IPC event. npud frees it when
+ * the streams have passed the fences, a handle also not before nothing pins it: at once if they
+ * have already, else later from the control thread, at the latest from release_flush(). With `all`,
+ * every stream of the session is a fence, where it ends now. If that is refused, the object stays.
  */
-enum cause release_when_passed(struct session *session, const struct fence *fences, size_t n,
-                               bool all, void (*free_object)(void *object), void *object);
+enum cause release_event(struct event_obj *event, const struct fence *fences, size_t n, bool all);
+enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, size_t n, bool all);
 
 /** The session ends and its streams are gone: free what still waits. True: nothing does. */
 bool release_flush(struct session *session);

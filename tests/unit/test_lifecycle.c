@@ -213,7 +213,7 @@ static void toggle_event(struct client *c)
     if (*ev) {
         size_t n = fences_of(c, fences);
 
-        if (event_obj_destroy(*ev, fences, n, draw_below(2)) == CAUSE_NONE)
+        if (release_event(*ev, fences, n, draw_below(2)) == CAUSE_NONE)
             *ev = NULL;
         else
             ck_abort_msg("event not destroyed");
@@ -246,7 +246,7 @@ static void toggle_ipc(struct client *c)
         open_ipc(c, open);
         return;
     }
-    ck_assert_int_eq(ipc_open_close(*open, fences, fences_of(c, fences), draw_below(2)), 0);
+    ck_assert_int_eq(release_ipc_event(*open, fences, fences_of(c, fences), draw_below(2)), 0);
     *open = NULL;
 }
 
