@@ -11,12 +11,14 @@
 #include "daemon/core/stream.h"
 #include "daemon/base/heap_trim.h"
 
+enum release_kind { RELEASE_EVENT, RELEASE_IPC_EVENT };
+
 /* Waits for one fence after the other: one waiter, however many fences. */
 struct release {
     struct waiter waiter; /* on the stream of fences[next] */
     struct session *session;
-    void (*free_object)(void *object);
-    void *object;
+    enum release_kind kind;
+    uint32_t slot;               /* of the object, in the session's table of this kind */
     struct job job;              /* a fence was passed */
     struct release *prev, *next; /* session->releases */
     size_t n;
@@ -32,12 +34,25 @@ static void fence_fired(struct waiter *w)
     job_send(&r->job);
 }
 
+/* The slot is still the object's: nothing else frees what is being released. */
+static void free_object(struct session *session, enum release_kind kind, uint32_t slot)
+{
+    switch (kind) {
+    case RELEASE_EVENT:
+        event_obj_free(slots_get(&session->events, slot));
+        break;
+    case RELEASE_IPC_EVENT:
+        ipc_open_release(slots_get(&session->ipc, slot));
+        break;
+    }
+}
+
 static void finish_release(struct release *r)
 {
     DL_DELETE(r->session->releases, r);
     assert(r->session->n_fences >= r->n);
     r->session->n_fences -= r->n;
-    r->free_object(r->object);
+    free_object(r->session, r->kind, r->slot);
     free(r);
     heap_trim_count();
 }
@@ -101,13 +116,13 @@ static size_t fill_fences(struct session *session, struct fence *out, const stru
 }
 
 static enum cause release_when_passed(struct session *session, const struct fence *fences, size_t n,
-                                      bool all, void (*free_object)(void *object), void *object)
+                                      bool all, enum release_kind kind, uint32_t slot)
 {
     size_t max = all ? fill_all_fences(session, NULL, SIZE_MAX) : n;
     struct release *r;
 
     if (max == 0) {
-        free_object(object);
+        free_object(session, kind, slot);
         return CAUSE_NONE;
     }
     if (max > SESSION_FENCES_MAX - session->n_fences)
@@ -118,8 +133,8 @@ static enum cause release_when_passed(struct session *session, const struct fenc
     r->waiter.fire = fence_fired;
     r->job = (struct job){run_passed, "release object", &session->owner};
     r->session = session;
-    r->free_object = free_object;
-    r->object = object;
+    r->kind = kind;
+    r->slot = slot;
     r->n =
         all ? fill_all_fences(session, r->fences, max) : fill_fences(session, r->fences, fences, n);
     session->n_fences += r->n;
@@ -128,25 +143,15 @@ static enum cause release_when_passed(struct session *session, const struct fenc
     return CAUSE_NONE;
 }
 
-static void free_destroyed(void *event)
-{
-    event_obj_free(event);
-}
-
 enum cause release_event(struct event_obj *event, const struct fence *fences, size_t n, bool all)
 {
     enum cause cause;
 
     event->closing = true;
-    cause = release_when_passed(event->session, fences, n, all, free_destroyed, event);
+    cause = release_when_passed(event->session, fences, n, all, RELEASE_EVENT, event->slot.number);
     if (cause != CAUSE_NONE)
         event->closing = false;
     return cause;
-}
-
-static void release_closed(void *open)
-{
-    ipc_open_release(open);
 }
 
 enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, size_t n, bool all)
@@ -154,7 +159,8 @@ enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, 
     enum cause cause;
 
     open->state = IPC_OPEN_CLOSING;
-    cause = release_when_passed(open->session, fences, n, all, release_closed, open);
+    cause =
+        release_when_passed(open->session, fences, n, all, RELEASE_IPC_EVENT, open->slot.number);
     if (cause != CAUSE_NONE)
         open->state = IPC_OPEN_USED;
     return cause;
