@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "client/core/api_call.h"
@@ -31,6 +33,8 @@ struct wait {
     uint32_t asked_at; /* looks, when wait_any_without_device() asked first. Under waits.lock */
     bool asked;
     _Atomic int32_t *leave; /* or NULL: see wait_leave() */
+    uint64_t due_at;        /* for wait_wake_due(); 0: never. Under waits.lock */
+    _Atomic bool due;
     /* For a position of a stream, and what became of it: see wait_discarded(). Under waits.lock. */
     const struct stream_ctrl *ctrl;
     uint64_t position;
@@ -44,6 +48,20 @@ void wait_init(struct waits *all, struct session *session, const _Atomic bool *l
     pthread_mutex_init(&all->lock, NULL);
     all->session = session;
     all->lost = lost;
+    all->timer = -1;
+    all->timer_at = WAIT_FOREVER;
+}
+
+int wait_open_timer(struct waits *all)
+{
+    all->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    return all->timer < 0 ? -errno : 0;
+}
+
+void wait_deinit(struct waits *all)
+{
+    if (all->timer >= 0)
+        close(all->timer);
 }
 
 uint64_t wait_deadline(int64_t ms)
@@ -80,6 +98,45 @@ static void slot_put(struct waits *all, struct wait_slot *slot)
 }
 
 /*
+ * One timer for all, set when a thread is due before it fires: while threads sleep for a moment,
+ * again and again, that is once a second. With a time limit for each sleep the kernel sets a timer
+ * and cancels it each time, which is 2 us of a round trip of 30 us between two processes.
+ */
+static void set_timer(struct waits *all, uint64_t at)
+{
+    const struct itimerspec once = {.it_value = timespec_from_ns(at)};
+
+    all->timer_at = at;
+    timerfd_settime(all->timer, TFD_TIMER_ABSTIME, &once, NULL);
+}
+
+void wait_wake_due(struct waits *all)
+{
+    uint64_t now = clock_ns(), next = WAIT_FOREVER, times;
+    struct wait *w;
+
+    pthread_mutex_lock(&all->lock);
+    (void)!read(all->timer, &times, sizeof(times)); /* it may have been set again meanwhile */
+    DL_FOREACH (all->first, w) {
+        if (w->due_at == 0)
+            continue;
+        if (w->due_at > now) {
+            next = w->due_at < next ? w->due_at : next;
+            continue;
+        }
+        w->due_at = 0;
+        /* Before the word changes: the thread sees it, or does not sleep. */
+        atomic_store_explicit(&w->due, true, memory_order_relaxed);
+        atomic_fetch_add_explicit(w->word, 1, memory_order_release);
+        futex_wake_all(w->word);
+    }
+    all->timer_at = next;
+    if (next != WAIT_FOREVER)
+        set_timer(all, next);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/*
  * Registered before the sequence word and `lost` are read: the watcher sets `lost` and then bumps
  * the words of all threads on the list. So a thread either sees `lost`, or its sleep ends at once
  * because the word has changed.
@@ -94,6 +151,8 @@ static void add_sleeper(struct waits *all, struct wait *w, const struct wait_inf
         if (w->slot)
             wait_slot_fill(w->slot, info);
     }
+    if (w->due_at != 0 && w->due_at < all->timer_at)
+        set_timer(all, w->due_at);
     KILL_POINT(SLEEP_LISTED);
     pthread_mutex_unlock(&all->lock);
 }
@@ -400,7 +459,7 @@ struct pending {
     struct ipc_page *page;
     /* npud has said that it knows the opener: it will wake this process when that one leaves */
     bool known;
-    _Atomic int32_t *leave;
+    const struct wait *wait;
 };
 
 static bool record_is_over(void *object, uint64_t target)
@@ -408,7 +467,7 @@ static bool record_is_over(void *object, uint64_t target)
     const struct pending *p = object;
 
     return !ipc_arm(p->page, target) || (!p->known && ipc_orphaned(p->page, target)) ||
-           shall_leave(p->leave);
+           shall_leave(p->wait->leave) || atomic_load_explicit(&p->wait->due, memory_order_relaxed);
 }
 
 int wait_record(struct waits *all, struct record_wait *w)
@@ -417,9 +476,9 @@ int wait_record(struct waits *all, struct record_wait *w)
                         .slot = w->slot,
                         .keeps_event = true,
                         .keeps_slot = true,
-                        .leave = w->leave};
-    struct pending p = {.page = w->page, .known = w->known, .leave = w->leave};
-    bool asks = w->ask_at < w->deadline;
+                        .leave = w->leave,
+                        .due_at = w->ask_at < w->deadline ? w->ask_at : 0};
+    struct pending p = {.page = w->page, .known = w->known, .wait = &wait};
     struct wait_info info;
     int r;
 
@@ -430,11 +489,11 @@ int wait_record(struct waits *all, struct record_wait *w)
     if (w->since_ns == 0)
         w->since_ns = info.since_ns;
     info.since_ns = w->since_ns;
-    r = wait_hooked(all, &wait, &info, record_is_over, &p, asks ? w->ask_at : w->deadline);
+    r = wait_hooked(all, &wait, &info, record_is_over, &p, w->deadline);
     w->slot = wait.slot;
-    if (r == -ETIMEDOUT && asks)
-        return -EAGAIN;
-    return r == 0 && shall_leave(w->leave) ? -ECANCELED : r;
+    if (r == 0 && shall_leave(w->leave))
+        return -ECANCELED;
+    return r == 0 && atomic_load_explicit(&wait.due, memory_order_relaxed) ? -EAGAIN : r;
 }
 
 void wait_record_end(struct waits *all, struct record_wait *w)

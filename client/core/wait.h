@@ -33,10 +33,19 @@ struct waits {
     uint64_t slots[WAIT_SLOTS / 64]; /* bits of page->waits that are taken; under lock */
     struct session_page *page;
     const _Atomic bool *lost; /* npud is gone: every sleep ends */
+    int timer;                /* timerfd, readable when wait_wake_due() is to be called; or -1 */
+    uint64_t timer_at;        /* when it fires; under lock */
     struct session *session;  /* for wait_hook */
 };
 
 void wait_init(struct waits *all, struct session *session, const _Atomic bool *lost);
+/** Before the first sleep. 0 or -errno. */
+int wait_open_timer(struct waits *all);
+/** No thread sleeps any more. */
+void wait_deinit(struct waits *all);
+
+/** The watcher: the timer has fired. Threads whose time it is to ask npud wake up. */
+void wait_wake_due(struct waits *all);
 
 /**
  * Around each sleep of the calling thread in wait_position(), wait_position_or(), wait_record() and

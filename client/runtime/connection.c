@@ -22,15 +22,17 @@
 
 /*
  * Blocked in poll() for the whole life of the session: the one thing that wakes sleepers when npud
- * dies, since no futex of theirs is going to. Costs no CPU.
+ * dies, since no futex of theirs is going to. Costs no CPU while no thread waits for long.
  */
 static void *watch_main(void *arg)
 {
     struct session *s = arg;
-    struct pollfd p = {.fd = s->socket, .events = POLLRDHUP};
+    struct pollfd p[] = {{.fd = s->socket, .events = POLLRDHUP},
+                         {.fd = s->waits.timer, .events = POLLIN}};
 
-    while (poll(&p, 1, -1) < 0)
-        ;
+    while (poll(p, 2, -1) < 0 || p[0].revents == 0)
+        if (p[1].revents != 0)
+            wait_wake_due(&s->waits);
     if (side_thread_leave(&s->watcher))
         session_lose(s);
     return NULL;

@@ -119,6 +119,7 @@ static void session_free(struct session *s)
             close(s->devices[i].doorbell);
     if (s->socket >= 0)
         close(s->socket);
+    wait_deinit(&s->waits);
     arena_pages_deinit(s);
     slots_deinit(&s->contexts);
     slots_deinit(&s->streams);
@@ -169,6 +170,9 @@ static struct session *session_connect(const char *function, int *error)
         return NULL;
     }
     *error = connection_open(s, function);
+    if (*error == 0 && wait_open_timer(&s->waits) < 0)
+        *error =
+            error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot make a timer: %m", function);
     if (*error == 0)
         *error = begin_parts(s, function);
     if (*error == 0 && connection_watch(s) != 0) {
