@@ -44,10 +44,10 @@ static int32_t on_hello(struct call *call)
                   "with the older one; restart the program, so that it loads the library that is "
                   "installed",
             PROTOCOL, hello->protocol);
-    cause = session_hello(call->session, hello->program, &call->fd);
+    cause = session_hello(call->session, hello->program);
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no session");
-    call->close_fd = true;
+    call->fd = call->session->page_fd;
     out = CALL_REPLY(call, hello, HELLO);
     out->session = call->session->id;
     out->ring_depth = call->session->ring_depth;
@@ -256,15 +256,6 @@ static int32_t handle_row(struct call *call, const struct row *row)
     return error;
 }
 
-/* Does the client say that it could not take the segment that came with the reply before? */
-static bool returns_segment(const Npud__Request *request)
-{
-    return (request->body_case == NPUD__REQUEST__BODY_DESTROY_STREAM &&
-            request->destroy_stream->new_segment) ||
-           (request->body_case == NPUD__REQUEST__BODY_DESTROY_EVENT &&
-            request->destroy_event->new_segment);
-}
-
 static void dispatch_request(struct call *call)
 {
     size_t kind = (size_t)call->request->body_case;
@@ -285,8 +276,6 @@ static void dispatch_request(struct call *call)
     } else {
         enum cause cause = table[kind].answers_fds ? answer_prepare(call->session) : CAUSE_NONE;
 
-        if (call->wait->search.number == 0)
-            session_segments_taken(call->session, returns_segment(call->request));
         call->reply.error =
             cause == CAUSE_NONE ? handle_row(call, &table[kind]) : refuse_plainly(call, cause);
     }

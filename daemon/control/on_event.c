@@ -43,7 +43,6 @@ int32_t on_create_event(struct call *call)
 
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no event");
-    call->close_fd = true;
     out = CALL_REPLY(call, create_event, CREATE_EVENT);
     out->slot = event->slot.number;
     out->generation = slot_generation(event);

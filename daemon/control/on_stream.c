@@ -21,7 +21,6 @@ int32_t on_create_stream(struct call *call)
 
     if (lost != 0)
         return refuse_with_error(call, lost, "device %u is lost", in->device);
-    call->close_fd = true;
     cause =
         stream_new(call->session, attach, in->context, in->priority, in->flags, &stream, &call->fd);
     if (cause != CAUSE_NONE)

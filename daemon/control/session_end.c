@@ -188,6 +188,7 @@ static void free_empty(struct session *session)
     if (session->page) {
         log_line(LOG_DEBUG, &session->log, "gone");
         munmap(session->page, sizeof(*session->page));
+        close(session->page_fd);
     }
     value_forget_rests(session);
     if (session->own_waits)

@@ -18,7 +18,8 @@
 #include "daemon/core/server.h"
 #include "proto/util/futex.h"
 
-#define SMALL_OBJECT 512u /* bytes: none is larger */
+#define SMALL_OBJECT  512u  /* bytes: none is larger */
+#define KEPT_FROM_MAX 65536 /* half of the table of descriptors that npud begins with */
 
 /* --- locks --- */
 
@@ -103,92 +104,98 @@ void session_put_slot(struct session *session, struct slots *table, void *object
 
 /* --- arena --- */
 
-static void forget_newest(struct segments *segs)
+/*
+ * libevent has an entry for each number of a descriptor that it ever polled, and never frees one.
+ * So that sockets get the numbers of earlier sockets, descriptors that it never polls stand apart.
+ * If there is no room, the number stays.
+ */
+static int move_apart(const struct server *server, int fd)
 {
-    if (segs->newest != 0)
-        close(segs->newest - 1);
-    segs->newest = 0;
-    segs->resend = false;
+    int from = server->fds < KEPT_FROM_MAX * 2 ? (int)(server->fds / 2) : KEPT_FROM_MAX;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, from);
+
+    if (moved < 0)
+        return fd;
+    close(fd);
+    return moved;
 }
 
-void session_segments_taken(struct session *session, bool undoes)
+/* npud has it mapped, and keeps its descriptor. */
+static enum cause make_file(struct session *session, const char *name, size_t size, int *fd,
+                            void **map)
 {
-    if (undoes)
-        return;
-    if (session->stream_segments.newest != 0 && !session->stream_segments.resend)
-        forget_newest(&session->stream_segments);
-    if (session->event_segments.newest != 0 && !session->event_segments.resend)
-        forget_newest(&session->event_segments);
+    enum cause cause = charge_tables(session, size, 1);
+    int r;
+
+    if (cause != CAUSE_NONE)
+        return cause;
+    if (user_charge_more(&session->charge_fds, session->user, RESOURCE_FDS, 1) < 0) {
+        uncharge_tables(session, size, 1);
+        return CAUSE_USER_DESCRIPTORS;
+    }
+    r = memfd_map_new(name, size, fd, map);
+    if (r < 0) {
+        user_uncharge_part(&session->charge_fds, 1);
+        uncharge_tables(session, size, 1);
+        return cause_of_errno(r);
+    }
+    *fd = move_apart(session->server, *fd);
+    return CAUSE_NONE;
 }
 
 void session_segment_resend(struct segments *segs, uint32_t index)
 {
-    if (segs->newest != 0 && segs->newest_at == index)
-        segs->resend = true;
+    if (index < segs->n)
+        segs->file[index].to_send = true;
 }
 
-/*
- * A descriptor for the reply, if the client needs one; another stays here until the client is known
- * to have it. False: npud has none.
- */
-static bool send_newest(struct segments *segs, uint32_t index, int *fd)
+static bool grow_segments(struct segments *segs, uint32_t n)
 {
-    if (segs->resend && segs->newest_at == index) {
-        *fd = fcntl(segs->newest - 1, F_DUPFD_CLOEXEC, 0);
-        segs->resend = *fd < 0;
-        return *fd >= 0;
-    }
-    if (*fd >= 0) {
-        forget_newest(segs);
-        segs->newest = fcntl(*fd, F_DUPFD_CLOEXEC, 0) + 1;
-        segs->newest_at = index;
-    }
+    struct arena_file *file = reallocarray(segs->file, n, sizeof(*file));
+
+    if (!file)
+        return false;
+    for (uint32_t i = segs->n; i < n; i++)
+        file[i] = (struct arena_file){.fd = -1, .to_send = true};
+    segs->file = file;
+    segs->n = n;
     return true;
 }
 
 enum cause session_segment(struct session *session, struct segments *segs, uint32_t index,
                            size_t size, void **mapping, int *fd)
 {
-    int r;
+    struct arena_file *file;
+    enum cause cause = CAUSE_NONE;
 
     *fd = -1;
-    if (index >= segs->n) {
-        void **map = reallocarray(segs->map, index + 1, sizeof(*map));
-
-        if (!map)
-            return CAUSE_MEMORY;
-        memset(map + segs->n, 0, (index + 1 - segs->n) * sizeof(*map));
-        segs->map = map;
-        segs->n = index + 1;
-    }
+    if (index >= segs->n && !grow_segments(segs, index + 1))
+        return CAUSE_MEMORY;
     segs->size = size;
-    if (!segs->map[index]) {
-        enum cause cause = charge_tables(session, size, 1);
-
-        if (cause != CAUSE_NONE)
-            return cause;
-        r = memfd_map_new("npud-arena", size, fd, &segs->map[index]);
-        if (r < 0) {
-            uncharge_tables(session, size, 1);
-            return cause_of_errno(r);
-        }
-    }
-    *mapping = segs->map[index];
-    return send_newest(segs, index, fd) ? CAUSE_NONE : CAUSE_DESCRIPTORS;
+    file = &segs->file[index];
+    if (!file->map)
+        cause = make_file(session, "npud-arena", size, &file->fd, &file->map);
+    if (cause != CAUSE_NONE)
+        return cause;
+    *mapping = file->map;
+    if (file->to_send)
+        *fd = file->fd;
+    file->to_send = false;
+    return CAUSE_NONE;
 }
 
 bool session_free_segment(struct segments *segs)
 {
     while (segs->n > 0) {
-        void *map = segs->map[--segs->n];
+        struct arena_file *file = &segs->file[--segs->n];
 
-        if (!map)
+        if (!file->map)
             continue;
-        munmap(map, segs->size);
+        munmap(file->map, segs->size);
+        close(file->fd);
         return false;
     }
-    free(segs->map);
-    forget_newest(segs);
+    free(segs->file);
     *segs = (struct segments){0};
     return true;
 }
@@ -285,19 +292,16 @@ void session_tell_retired(struct session *session)
     futex_wake_one(&session->page->retired);
 }
 
-enum cause session_hello(struct session *session, const char *program, int *page_fd)
+enum cause session_hello(struct session *session, const char *program)
 {
-    enum cause cause = charge_tables(session, sizeof(struct session_page), 1);
     void *map;
-    int r;
+    enum cause cause =
+        make_file(session, "npud-session", sizeof(struct session_page), &session->page_fd, &map);
 
+    if (cause == CAUSE_USER_DESCRIPTORS)
+        return CAUSE_USER_SESSION_DESCRIPTORS;
     if (cause != CAUSE_NONE)
         return cause;
-    r = memfd_map_new("npud-session", sizeof(struct session_page), page_fd, &map);
-    if (r < 0) {
-        uncharge_tables(session, sizeof(struct session_page), 1);
-        return cause_of_errno(r);
-    }
     session->page = map;
     session->ring_depth = session->server->config->ring_depth;
     snprintf(session->program, sizeof(session->program), "%s", program);

@@ -58,14 +58,18 @@ struct attach {
     struct context *contexts; /* newest first; control thread */
 };
 
-/** Mappings of the arena segments of one kind, by segment number. */
+/** A segment of the arena. npud keeps the descriptor by which it can be mapped. */
+struct arena_file {
+    void *map; /* NULL: it is not there */
+    int fd;
+    bool to_send; /* the client has not got it: it goes along with the next object in it */
+};
+
+/** The arena segments of one kind, by segment number. */
 struct segments {
-    void **map;
+    struct arena_file *file;
     uint32_t n;
-    size_t size;        /* of each */
-    int newest;         /* descriptor of the newest segment + 1; 0: none is kept */
-    uint32_t newest_at; /* its number */
-    bool resend;        /* the client could not take it: it goes along once more */
+    size_t size; /* of each */
 };
 
 /*
@@ -107,7 +111,7 @@ struct session {
     uint64_t memory; /* bytes of its allocations */
     char program[64];
     struct charge charge;
-    struct charge charge_fds;
+    struct charge charge_fds;    /* RESOURCE_FDS: socket, pidfd, page and arena */
     struct charge charge_tables; /* RESOURCE_TABLE_MEMORY: of its tables, and of the arena */
     struct charge charge_maps;   /* RESOURCE_MAPPINGS: of the same */
     struct kept_request *kept;   /* control/kept_request.h; NULL: no request waits */
@@ -116,6 +120,7 @@ struct session {
     struct own_waits *own_waits; /* admin/own_waits.c; NULL: it has not asked */
 
     struct session_page *page; /* shared, hostile */
+    int page_fd;               /* its descriptor, if there is a page */
     struct segments stream_segments;
     struct segments event_segments;
 
@@ -160,15 +165,7 @@ void session_hear_again(struct session *session);
  */
 bool session_alive(const struct session *session);
 
-/**
- * A request has come, which tells that the client has the descriptor of the newest segment, unless
- * `undoes`: then the request says so.
- */
-void session_segments_taken(struct session *session, bool undoes);
-
-/**
- * The client could not take the newest segment. Nothing happens if it is not the one of `index`.
- */
+/** The client could not take the descriptor of segment `index`. */
 void session_segment_resend(struct segments *segments, uint32_t index);
 
 /**
@@ -179,8 +176,8 @@ void session_segment_resend(struct segments *segments, uint32_t index);
  */
 void session_tell_retired(struct session *session);
 
-/** Answer to Hello: make the session page. *page_fd: the caller closes it. */
-enum cause session_hello(struct session *session, const char *program, int *page_fd);
+/** Answer to Hello: make the session page, session->page_fd. */
+enum cause session_hello(struct session *session, const char *program);
 
 /** Open device for the session. *fd is borrowed from the attachment. */
 enum cause session_open_device(struct session *session, uint32_t device, int *fd);
@@ -193,7 +190,7 @@ struct attach *session_attach(struct session *session, uint32_t device);
 
 /**
  * Make sure that segment `index` of a kind is there. *mapping is where it is mapped; *fd is its
- * memfd when it is new (the caller sends and closes it), else -1.
+ * memfd, borrowed from it, if the client has not got that, else -1.
  */
 enum cause session_segment(struct session *session, struct segments *segments, uint32_t index,
                            size_t size, void **mapping, int *fd);

@@ -197,8 +197,7 @@ static inline uint32_t stream_task_id(const struct stream *stream)
 
 /**
  * Make a stream of session on an opened device, in the session's context of that number.
- * *segment_fd is the arena segment when a new one was made (the caller sends and closes it), else
- * -1.
+ * *segment_fd is the arena segment, borrowed, if the client has not got it, else -1.
  */
 enum cause stream_new(struct session *session, struct attach *attach, uint32_t context,
                       uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);

@@ -39,14 +39,16 @@
 #define CROWD     1000u
 #endif
 
-#define VISITS        CROWD
-#define VISITORS      8           /* at the same time */
-#define OWN_MEMORY    (32 * 1024) /* of npud, for each session */
-#define PAGE_TABLES   (3 * 1024)
-#define REPORT_MEMORY (2 * 1024 * 1024) /* a report of 100,000 events is 10 MB */
-#define BEHIND_MAX_NS UINT64_C(50000000)
-#define SECONDS(ns)   ((double)(ns) / 1e9)
-#define KIB(bytes, n) ((double)(bytes) / 1024 / (n))
+#define VISITS      CROWD
+#define VISITORS    8           /* at the same time */
+#define OWN_MEMORY  (32 * 1024) /* of npud, for each session */
+#define PAGE_TABLES (3 * 1024)
+/* Socket, pidfd, doorbell, page, segments of streams and of events; and the IPC events it made. */
+#define FDS_PER_SESSION (6 + CROWD_OWN)
+#define REPORT_MEMORY   (2 * 1024 * 1024) /* a report of 100,000 events is 10 MB */
+#define BEHIND_MAX_NS   UINT64_C(50000000)
+#define SECONDS(ns)     ((double)(ns) / 1e9)
+#define KIB(bytes, n)   ((double)(bytes) / 1024 / (n))
 
 #define GOOD(call)                                                                                 \
     do {                                                                                           \
@@ -221,6 +223,7 @@ static void expect_cheap(void)
            KIB(u.anon - before.anon, CROWD), KIB(u.pte - before.pte, CROWD),
            KIB(u.shmem - before.shmem, CROWD), (double)(u.fds - before.fds) / CROWD,
            (double)(u.maps - before.maps) / CROWD);
+    ck_assert_uint_le(u.fds - before.fds, CROWD * FDS_PER_SESSION);
     if (!SANITIZED) {
         ck_assert_uint_le((u.anon - before.anon) / CROWD, OWN_MEMORY);
         ck_assert_uint_le((u.pte - before.pte) / CROWD, PAGE_TABLES);

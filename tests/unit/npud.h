@@ -74,8 +74,7 @@ static inline struct session *npud_session_of(uid_t uid, pid_t pid)
     int fd;
 
     ck_assert_ptr_nonnull(s);
-    ck_assert_int_eq(session_hello(s, "unit test", &fd), 0);
-    close(fd);
+    ck_assert_int_eq(session_hello(s, "unit test"), 0);
     for (uint32_t i = 0; i < server.devices->n; i++)
         ck_assert_int_eq(session_open_device(s, i, &fd), 0);
     return s;
@@ -93,8 +92,6 @@ static inline struct stream *npud_stream(struct session *session, uint32_t devic
 
     ck_assert_int_eq(stream_new(session, session_attach(session, device), 0, 0, 0, &stream, &fd),
                      0);
-    if (fd >= 0)
-        close(fd);
     return stream;
 }
 

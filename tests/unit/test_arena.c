@@ -1,8 +1,10 @@
 /*
- * What a segment of the arena costs its user: a mapping and its size, refused by the exact limit.
- * A refused object leaves nothing charged.
+ * What a segment of the arena costs its user: a descriptor, a mapping and its size, refused by the
+ * exact limit. A refused object leaves nothing charged.
  */
 #include "npud.h"
+
+#include <sys/resource.h>
 
 static struct session *session;
 
@@ -43,11 +45,13 @@ struct kind {
 static void expect_refused(const struct kind *kind, enum cause cause)
 {
     uint64_t maps = used_of(RESOURCE_MAPPINGS), bytes = used_of(RESOURCE_TABLE_MEMORY);
+    uint64_t fds = used_of(RESOURCE_FDS);
     int fd;
 
     ck_assert_int_eq(kind->make(&fd), cause);
     ck_assert_int_eq(fd, -1);
-    ck_assert(kind->segments->n == 0 || !kind->segments->map[0]);
+    ck_assert(kind->segments->n == 0 || !kind->segments->file[0].map);
+    ck_assert_uint_eq(used_of(RESOURCE_FDS), fds);
     ck_assert_uint_eq(used_of(RESOURCE_MAPPINGS), maps);
     ck_assert_uint_eq(used_of(RESOURCE_TABLE_MEMORY), bytes);
     ck_assert_uint_eq(used_of(kind->resource), 0);
@@ -65,10 +69,11 @@ static void grow_table(const struct kind *kind)
 
 static void charge_segment(const struct kind *kind)
 {
-    uint64_t maps, bytes;
+    uint64_t fds, maps, bytes;
     int fd;
 
     grow_table(kind);
+    fds = used_of(RESOURCE_FDS);
     maps = used_of(RESOURCE_MAPPINGS);
     bytes = used_of(RESOURCE_TABLE_MEMORY);
     config.limit[RESOURCE_MAPPINGS] = maps;
@@ -77,15 +82,25 @@ static void charge_segment(const struct kind *kind)
     config.limit[RESOURCE_TABLE_MEMORY] = bytes + kind->size - 1;
     expect_refused(kind, CAUSE_USER_TABLE_MEMORY);
     config.limit[RESOURCE_TABLE_MEMORY] = bytes + kind->size;
+    config.limit[RESOURCE_FDS] = fds;
+    expect_refused(kind, CAUSE_USER_DESCRIPTORS);
+    config.limit[RESOURCE_FDS] = fds + 1;
     ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
-    ck_assert_int_ge(fd, 0);
-    close(fd);
+    ck_assert_int_eq(fd, kind->segments->file[0].fd);
+    ck_assert_uint_eq(used_of(RESOURCE_FDS), fds + 1);
     ck_assert_uint_eq(used_of(RESOURCE_MAPPINGS), maps + 1);
     ck_assert_uint_eq(used_of(RESOURCE_TABLE_MEMORY), bytes + kind->size);
-    /* The next object stands in the same segment. */
+    /* The next object stands in the same segment, which the client has, if it does not object. */
     ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
     ck_assert_int_eq(fd, -1);
-    ck_assert_uint_eq(used_of(kind->resource), 2);
+    session_segment_resend(kind->segments, 0);
+    session_segment_resend(kind->segments, 1); /* there is none */
+    ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
+    ck_assert_int_eq(fd, kind->segments->file[0].fd);
+    ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
+    ck_assert_int_eq(fd, -1);
+    ck_assert_uint_eq(used_of(RESOURCE_FDS), fds + 1);
+    ck_assert_uint_eq(used_of(kind->resource), 4);
 }
 
 START_TEST(a_segment_of_events_is_charged)
@@ -107,6 +122,46 @@ START_TEST(a_segment_of_streams_is_charged)
 }
 END_TEST
 
+/* Beside socket and pidfd, which session_new() charges, and a doorbell per device. */
+START_TEST(a_page_is_charged)
+{
+    struct session *newer;
+
+    ck_assert_uint_eq(used_of(RESOURCE_FDS), 2 + 1 + 1);
+    newer = npud_session(2);
+    ck_assert_uint_eq(used_of(RESOURCE_FDS), 2 * (2 + 1 + 1));
+    session_free(newer);
+    ck_assert_uint_eq(used_of(RESOURCE_FDS), 2 + 1 + 1);
+    config.limit[RESOURCE_FDS] = used_of(RESOURCE_FDS) + 2;
+    newer = session_new_for(&server, eventfd(0, EFD_CLOEXEC),
+                            &(struct client_process){.pid = 2, .uid = 1000, .pidfd = -1});
+    ck_assert_ptr_nonnull(newer);
+    ck_assert_int_eq(session_hello(newer, "unit test"), CAUSE_USER_SESSION_DESCRIPTORS);
+    config.limit[RESOURCE_FDS]++;
+    ck_assert_int_eq(session_hello(newer, "unit test"), CAUSE_NONE);
+}
+END_TEST
+
+/* So that descriptors which libevent polls get the numbers of earlier ones. */
+START_TEST(kept_descriptors_stand_apart)
+{
+    struct rlimit limit;
+    int fd;
+
+    server.fds = 400;
+    ck_assert_int_eq(make_event(&fd), CAUSE_NONE);
+    ck_assert_int_ge(fd, 200);
+    ck_assert_int_eq(make_stream(&fd), CAUSE_NONE);
+    ck_assert_int_ge(fd, 200);
+    ck_assert_int_ge(npud_session(2)->page_fd, 200);
+    /* If the kernel has no such numbers, they stay where they are. */
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 100;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_lt(npud_session(3)->page_fd, 100);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("arena");
@@ -114,5 +169,7 @@ int main(void)
 
     tcase_add_test(c, a_segment_of_events_is_charged);
     tcase_add_test(c, a_segment_of_streams_is_charged);
+    tcase_add_test(c, a_page_is_charged);
+    tcase_add_test(c, kept_descriptors_stand_apart);
     return run_suite(s);
 }

@@ -258,8 +258,6 @@ static struct stream *stream_in_context(uint32_t context)
 
     ck_assert_int_eq(stream_new(session, session_attach(session, 0), context, 0, 0, &stream, &fd),
                      0);
-    if (fd >= 0)
-        close(fd);
     return stream;
 }
 

@@ -31,7 +31,6 @@ static void setup_world(const char *const *settings)
     /* Of a context of its own, which may stop. */
     ck_assert_int_eq(stream_new(session, attach, 1, 0, 0, &recorder, &fd), 0);
     ck_assert_int_eq(event_obj_new(session, 0, 0, &event, &fd), 0);
-    close(fd);
 }
 
 static void start_world(void)

@@ -220,8 +220,6 @@ static void toggle_event(struct client *c)
         return;
     }
     ck_assert_int_eq(event_obj_new(c->session, 0, 0, ev, &fd), 0);
-    if (fd >= 0)
-        close(fd);
 }
 
 static void open_ipc(struct client *c, struct ipc_open **open)

@@ -134,7 +134,6 @@ START_TEST(waits_for_a_level)
     int fd;
 
     ck_assert_int_eq(event_obj_new(session, 0, 0, &event, &fd), 0);
-    close(fd);
     wait = (struct task){
         .op = TASK_WAIT_LEVEL, .object = event->slot.number, .generation = slot_generation(event)};
     record = wait;
