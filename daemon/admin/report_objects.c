@@ -28,7 +28,7 @@ static const char *stream_state(const struct stream *s, uint64_t submitted)
         return "stopped";
     if (stream_is_parked(s))
         return "waiting";
-    return submitted != s->head ? "running" : "idle";
+    return submitted != s->head.position ? "running" : "idle";
 }
 
 /* Under the engine's lock. */
@@ -42,9 +42,9 @@ static void describe_parked(const struct stream *s, char *buf, size_t size)
     } else if (blocked_of_stream(s, &b)) {
         b.process = &process;
         blocked_describe(&b, buf, size);
-    } else if (stream_is_parked(s) && s->task.op == TASK_DELAY) {
+    } else if (stream_is_parked(s) && s->head.task.op == TASK_DELAY) {
         snprintf(buf, size, "a delay of %llu us",
-                 (unsigned long long)(s->task.delay.ns / NSEC_PER_USEC));
+                 (unsigned long long)(s->head.task.delay.ns / NSEC_PER_USEC));
     }
 }
 

@@ -81,7 +81,8 @@ static int collect_some(struct wait_graph *g, struct wait_process *p, bool *over
             b.process = p;
             r = add_blocked(g, &b);
         } else {
-            p->busy |= atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed) != s->head;
+            p->busy |=
+                atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed) != s->head.position;
         }
     }
     engines_unlock(g->server);

@@ -59,7 +59,7 @@ int32_t on_abort_stream(struct call *call)
     stream_hold(stream);
     out = CALL_REPLY(call, abort_stream, ABORT_STREAM);
     out->from = stream->held_from;
-    out->to = stream->head;
+    out->to = stream->head.position;
     return 0;
 }
 

@@ -39,7 +39,7 @@ static void reset_ctrl(struct stream *s)
 {
     uint64_t start = atomic_load_explicit(&s->done, memory_order_relaxed);
 
-    s->head = s->first = start;
+    s->head.position = s->first = start;
     atomic_store_explicit(&s->ctrl->number, s->slot.number, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->tail, start, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
@@ -176,7 +176,7 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     s->priority = priority;
     s->flags = flags;
     s->run = RUN_IDLE;
-    s->head_task = HEAD_UNREAD;
+    s->head.state = HEAD_UNREAD;
     s->waiting_on = NULL;
     s->in_inbox = false;
     s->took = false;
@@ -189,7 +189,7 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     s->rules_asked = 0;
     s->ordinal = session->streams_made++;
     s->failure.code = 0;
-    s->implicit = 0;
+    s->head.implicit = 0;
     s->failures = 0;
     s->failed.task = s->failed.thread = 0;
     s->failed.code = 0;
@@ -213,7 +213,8 @@ void stream_evict_waiters(struct session *session, struct waitlist *list, uint32
     if (session->streams.live == 0 || !waitlist_has_any(list))
         return;
     slots_foreach (&session->streams, i, s) {
-        if (s->waiting_on != list || s->task.object != object || !waitlist_remove(list, &s->waiter))
+        if (s->waiting_on != list || s->head.task.object != object ||
+            !waitlist_remove(list, &s->waiter))
             continue;
         s->waiter.result = ACL_ERROR_RT_INVALID_HANDLE;
         engine_unpark(s);
@@ -244,19 +245,19 @@ uint64_t stream_ring_end(const struct stream *s)
 {
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
-    return tail - s->head > s->depth ? s->head + s->depth : tail;
+    return tail - s->head.position > s->depth ? s->head.position + s->depth : tail;
 }
 
 /* What is queued up to `tail` is over without having been executed; done does not tell yet. */
 void stream_drop_queue(struct stream *s, uint64_t tail)
 {
     engine_forget(s->attach->device->engine, s);
-    if (tail != s->head)
+    if (tail != s->head.position)
         s->attach->spurious = 0; /* it rang for these */
     engine_drop_task(s);
-    s->head_task = HEAD_UNREAD;
+    s->head.state = HEAD_UNREAD;
     s->failure.code = 0;
-    s->head = tail;
+    s->head.position = tail;
     atomic_store(&s->ctrl->watched, 0);
 }
 
@@ -271,7 +272,7 @@ void stream_free(struct stream *s)
     slots_unpublish(s);
     stream_drop_queue(s, stream_ring_end(s));
     if (!session->halted)
-        stream_publish(s, s->head);
+        stream_publish(s, s->head.position);
     waitlist_fire(&s->passed, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&s->passed);
     context_leave(s);

@@ -38,10 +38,18 @@ enum stream_run {
 };
 
 /* The task at head. */
-enum head_task {
+enum head_state {
     HEAD_UNREAD, /* not taken from the ring; it may not be there */
-    HEAD_READ,   /* stream->task is its copy */
+    HEAD_READ,   /* stream->head.task is its copy */
     HEAD_BEGUN,  /* execute_task() was called; after a wait, waiter.result is the outcome */
+};
+
+/* How far a stream is. Values only, so that it means the same wherever it stands. */
+struct stream_head {
+    enum head_state state;
+    uint32_t implicit; /* as the tasks so far say, but not modulo 2^16 */
+    uint64_t position; /* the next one to execute */
+    struct task task;  /* the copy of the entry there, unless it is HEAD_UNREAD */
 };
 
 /*
@@ -98,12 +106,10 @@ struct stream {
 
     /* engine */
     enum stream_run run;
-    enum head_task head_task;
     struct stream *prev, *next; /* attach->active, or attach->stuck */
     uint64_t idle_since;
-    uint64_t head;    /* next position to execute */
-    struct task task; /* the copy of the entry at head, unless that is HEAD_UNREAD */
-    bool rung;        /* active because the doorbell said so, and no task was found so far */
+    struct stream_head head;
+    bool rung; /* active because the doorbell said so, and no task was found so far */
     /* memory, and not all streams that wait for it have been looked at: see changed */
     bool changing;
     bool counted;      /* TASK_VALUE_WAIT: in value_waiters of the session page */
@@ -135,7 +141,6 @@ struct stream {
     struct stream *context_prev, *context_next;
     struct failure failure; /* of the task at head, until the client has been told */
     uint64_t held_from;     /* while held: the tasks from here to head are discarded */
-    uint32_t implicit;      /* as the tasks so far say, but not modulo 2^16 */
     uint64_t failures;
     struct {
         uint32_t task, thread;
@@ -183,7 +188,7 @@ static inline bool task_is_new(const struct stream *stream)
  */
 static inline bool stream_has_begun(const struct stream *stream)
 {
-    return stream->head_task == HEAD_BEGUN;
+    return stream->head.state == HEAD_BEGUN;
 }
 
 /**
@@ -192,7 +197,7 @@ static inline bool stream_has_begun(const struct stream *stream)
  */
 static inline uint32_t stream_task_id(const struct stream *stream)
 {
-    return (uint32_t)stream->head + stream->implicit;
+    return (uint32_t)stream->head.position + stream->head.implicit;
 }
 
 /**
@@ -266,8 +271,8 @@ void stream_publish(struct stream *stream, uint64_t position);
  */
 static inline void stream_publish_before(struct stream *stream)
 {
-    if (atomic_load_explicit(&stream->done, memory_order_relaxed) != stream->head)
-        stream_publish(stream, stream->head);
+    if (atomic_load_explicit(&stream->done, memory_order_relaxed) != stream->head.position)
+        stream_publish(stream, stream->head.position);
 }
 
 /**

@@ -62,12 +62,12 @@ static void stop_context(struct context *c, struct stream *failed, const struct 
 
 enum run_result failure_pass_over(struct stream *s)
 {
-    const struct task_row *row = task_row(s->task.op);
+    const struct task_row *row = task_row(s->head.task.op);
 
     if (!stream_has_begun(s) && row->pass_over)
         row->pass_over(s);
     /* It may have begun; and there may be thousands of waiters that it has to tell. */
-    s->head_task = HEAD_BEGUN;
+    s->head.state = HEAD_BEGUN;
     return value_pass_over(s) && notify_count_pass_over(s) ? RUN_RETIRED : RUN_AGAIN;
 }
 
@@ -135,7 +135,7 @@ static bool tell_exception(struct stream *s)
 {
     struct exception e = {.task = stream_task_id(s),
                           .stream = (uint32_t)stream_id(s),
-                          .thread = s->task.thread,
+                          .thread = s->head.task.thread,
                           .code = s->failure.code};
 
     if (!post_exception_or_ask(s->attach, &e)) {
@@ -205,12 +205,12 @@ bool failure_tell(struct stream *s)
 {
     struct failure f = s->failure;
 
-    if (is_exception(&s->task, f.code) && !tell_exception(s))
+    if (is_exception(&s->head.task, f.code) && !tell_exception(s))
         return false;
     s->failure.code = 0;
     s->failures++;
     s->failed.task = stream_task_id(s);
-    s->failed.thread = s->task.thread;
+    s->failed.thread = s->head.task.thread;
     s->failed.code = f.code;
     if (!s->context->stop || is_remark(f.code)) {
         atomic_store_explicit(&s->ctrl->error, stream_error_make(f.code, f.pid),
@@ -218,8 +218,8 @@ bool failure_tell(struct stream *s)
         return true;
     }
     /* What was done before it is done; it is not, nor is anything behind it. */
-    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head)
-        stream_publish(s, s->head);
+    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head.position)
+        stream_publish(s, s->head.position);
     stop_context(s->context, s, &f);
     return true;
 }
@@ -232,8 +232,8 @@ bool failure_tell(struct stream *s)
  */
 static bool has_task_to_stop(struct stream *s)
 {
-    return s->head_task != HEAD_UNREAD ||
-           (stream_read_entry(s, s->head, &s->task) && !task_row(s->task.op)->brief);
+    return s->head.state != HEAD_UNREAD || (stream_read_entry(s, s->head.position, &s->head.task) &&
+                                            !task_row(s->head.task.op)->brief);
 }
 
 void failure_stop_task(struct stream *s)
@@ -244,12 +244,12 @@ void failure_stop_task(struct stream *s)
         execute_abandon(s);
         value_drop(s);
         notify_count_drop(s);
-        s->head_task = HEAD_UNREAD;
+        s->head.state = HEAD_UNREAD;
         s->failure.code = 0;
         atomic_store_explicit(&s->ctrl->error, stream_error_make(ACL_ERROR_RT_STREAM_ABORT, 0),
                               memory_order_release);
-        s->head++;
-        stream_publish(s, s->head);
+        s->head.position++;
+        stream_publish(s, s->head.position);
         s->run = RUN_PARKED;
         engine_unpark(s);
     }
