@@ -240,19 +240,11 @@ static int serve_clients(struct npud *npud, int signals)
     }
     halt_sessions(server);
     entrance_close(&npud->entrance, server);
-    admin_end_all(server);
     npud_end(server);
-    if (reload_end(&npud->reload))
-        schedule_deinit(&server->schedule);
     deferred_close_stop();
     waker_stop();
-    if (npud->on_signal)
-        event_free(npud->on_signal);
-    if (npud->on_watchdog)
-        event_free(npud->on_watchdog);
-    if (server->base)
-        event_base_free(server->base);
-    return r;
+    reload_end(&npud->reload);
+    return r; /* the rest goes with the process */
 }
 
 /* With a configuration: everything from the first socket to the last. */
@@ -303,8 +295,6 @@ static int configure_and_run(const struct options *options, int signals)
             "(journalctl -u npud) says where; an administrator of this host can mend it");
     else if (!options->check_config)
         r = run_server(&server, options, signals);
-    subuids_deinit(&server.subuids);
-    config_deinit(&config);
     return r;
 }
 

@@ -361,11 +361,3 @@ void admin_accept(struct server *server, int socket)
         client_socket_close(socket, client_socket_refuse_fds(socket));
     schedule_end(&server->schedule, "connect of npuctl", cred.uid);
 }
-
-void admin_end_all(struct server *server)
-{
-    struct admin *admin, *tmp;
-
-    DL_FOREACH_SAFE (server->admin_list, admin, tmp)
-        admin_free(admin);
-}

@@ -6,6 +6,3 @@ struct server;
 /** Take over an accepted socket: answer its requests until it hangs up. Root and the admin group
  * only. */
 void admin_accept(struct server *server, int socket);
-
-/** Hang up on every npuctl. */
-void admin_end_all(struct server *server);

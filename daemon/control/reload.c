@@ -75,21 +75,13 @@ void reload_begin(struct reload *reload, struct server *server, const struct opt
     }
 }
 
-bool reload_end(struct reload *reload)
+void reload_end(struct reload *reload)
 {
     struct timespec until;
 
     if (!reload->running)
-        return true;
+        return;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += END_SECONDS;
-    if (pthread_timedjoin_np(reload->thread, NULL, &until) != 0)
-        return false;
-    job_cancel(&reload->job);
-    if (reload->read) {
-        config_deinit(reload->read);
-        subuids_deinit(&reload->subuids);
-    }
-    free(reload->read);
-    return true;
+    pthread_timedjoin_np(reload->thread, NULL, &until);
 }

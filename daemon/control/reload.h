@@ -27,6 +27,5 @@ struct reload {
 /** Begin to read. Control thread. Asked for while it goes on, it is done once more afterwards. */
 void reload_begin(struct reload *reload, struct server *server, const struct options *options);
 
-/** npud ends: wait for the thread, but not for long. False: it still reads, and may still use the
- * server's schedule. */
-bool reload_end(struct reload *reload);
+/** npud ends: wait for the thread, which may write to the log, but not for long. */
+void reload_end(struct reload *reload);
