@@ -59,7 +59,7 @@ int32_t on_destroy_event(struct call *call)
     if (in->n_fences > FENCES_MAX)
         return too_many_fences(call);
     read_fences(in->fences, in->n_fences, fences);
-    cause = release_event(call->of.event, fences, in->n_fences, in->all_streams);
+    cause = release_event(call->session, call->of.event, fences, in->n_fences, in->all_streams);
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "the event is not destroyed");
     if (in->new_segment)

@@ -116,7 +116,7 @@ static bool free_event(struct session *session)
     struct event_obj *event = next_object(session, &session->events);
 
     if (event)
-        event_obj_free(event);
+        event_obj_free(session, event);
     return !event;
 }
 

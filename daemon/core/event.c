@@ -30,7 +30,6 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
         slots_put(&session->events, ev);
         return cause;
     }
-    ev->session = session;
     ev->flags = (uint16_t)flags;
     ev->device = (uint8_t)device;
     ev->shm = arena_event(segment, ev->slot.number);
@@ -47,15 +46,15 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
     return CAUSE_NONE;
 }
 
-void event_obj_free(struct event_obj *ev)
+void event_obj_free(struct session *session, struct event_obj *ev)
 {
-    session_lock(ev->session);
+    session_lock(session);
     slots_unpublish(ev);
     waitlist_fire(&ev->raised, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&ev->raised);
-    session_unlock(ev->session);
+    session_unlock(session);
     user_uncharge(&ev->charge);
-    session_put_slot(ev->session, &ev->session->events, ev);
+    session_put_slot(session, &session->events, ev);
 }
 
 /*

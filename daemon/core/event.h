@@ -24,7 +24,6 @@ struct event_obj {
     bool closing; /* destroyed by the client, not yet passed by its streams */
     uint8_t device;
     uint16_t flags; /* creation flags, for npuctl */
-    struct session *session;
     /*
      * Newest record (its low half) that a stopped stream has passed over, and the code for which it
      * was stopped; 0: there is none.
@@ -43,7 +42,7 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
                          struct event_obj **eventp, int *segment_fd);
 
 /** Give the slot back. Streams that still wait for the level go on. */
-void event_obj_free(struct event_obj *event);
+void event_obj_free(struct session *session, struct event_obj *event);
 
 /** Engine: a record was executed. number: which one; flags: TASK_RECORD_*, what it is to do. */
 void event_obj_record(struct event_obj *event, uint64_t number, unsigned flags);

@@ -39,7 +39,7 @@ static void free_object(struct session *session, enum release_kind kind, uint32_
 {
     switch (kind) {
     case RELEASE_EVENT:
-        event_obj_free(slots_get(&session->events, slot));
+        event_obj_free(session, slots_get(&session->events, slot));
         break;
     case RELEASE_IPC_EVENT:
         ipc_open_release(slots_get(&session->ipc, slot));
@@ -143,12 +143,13 @@ static enum cause release_when_passed(struct session *session, const struct fenc
     return CAUSE_NONE;
 }
 
-enum cause release_event(struct event_obj *event, const struct fence *fences, size_t n, bool all)
+enum cause release_event(struct session *session, struct event_obj *event,
+                         const struct fence *fences, size_t n, bool all)
 {
     enum cause cause;
 
     event->closing = true;
-    cause = release_when_passed(event->session, fences, n, all, RELEASE_EVENT, event->slot.number);
+    cause = release_when_passed(session, fences, n, all, RELEASE_EVENT, event->slot.number);
     if (cause != CAUSE_NONE)
         event->closing = false;
     return cause;

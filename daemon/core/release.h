@@ -32,7 +32,8 @@ struct fence {
  * have already, else later from the control thread, at the latest from release_flush(). With `all`,
  * every stream of the session is a fence, where it ends now. If that is refused, the object stays.
  */
-enum cause release_event(struct event_obj *event, const struct fence *fences, size_t n, bool all);
+enum cause release_event(struct session *session, struct event_obj *event,
+                         const struct fence *fences, size_t n, bool all);
 enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, size_t n, bool all);
 
 /** The session ends and its streams are gone: free what still waits. True: nothing does. */

@@ -253,7 +253,7 @@ START_TEST(destroyed_events_go_when_streams_have_passed_them)
                 fences[i].position = client_submit(s[i], nop) + 1;
         }
         burn_time(&rng, 1u << random_below(&rng, 11));
-        CHECK(release_event(ev, fences, 2, random_below(&rng, 2)) == CAUSE_NONE);
+        CHECK(release_event(session, ev, fences, 2, random_below(&rng, 2)) == CAUSE_NONE);
         AWAIT(all_gone());
         CHECK(session->n_fences == 0 && !session->releases);
     }

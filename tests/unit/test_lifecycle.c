@@ -213,7 +213,7 @@ static void toggle_event(struct client *c)
     if (*ev) {
         size_t n = fences_of(c, fences);
 
-        if (release_event(*ev, fences, n, draw_below(2)) == CAUSE_NONE)
+        if (release_event(c->session, *ev, fences, n, draw_below(2)) == CAUSE_NONE)
             *ev = NULL;
         else
             ck_abort_msg("event not destroyed");
