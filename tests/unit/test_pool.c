@@ -289,13 +289,14 @@ END_TEST
 
 START_TEST(descriptors_of_a_user_end)
 {
-    struct session *a = start_limited("fds", 8); /* two of the session, two devices, two segments */
+    /* Three of the session, two devices, two segments. */
+    struct session *a = start_limited("fds", 9);
     struct segment *s;
 
     add_segment(a, 1, 1);
     add_segment(a, 1, 1);
     ck_assert_int_eq(segment_new(pool_get(a), 1, 1, &s), CAUSE_USER_DESCRIPTORS);
-    ck_assert_uint_eq(count_used(RESOURCE_FDS), 8);
+    ck_assert_uint_eq(count_used(RESOURCE_FDS), 9);
     ck_assert_uint_eq(pool_get(a)->n_segments, 2);
     session_free(a);
     npud_stop();
