@@ -156,8 +156,10 @@ $(PB).pic.o: $(PB).c $(FLAGS)
 	$(call say,CC)
 	$(Q)$(CC) $(BASE) -fPIC -fvisibility=hidden -c $< -o $@
 
+# The sanitizers have allocators of their own.
+NPUD_MALLOC := $(if $(SAN),,-ljemalloc)
 $(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ)
-	$(call link,-pie $(NPUD_LIBS))
+	$(call link,-pie $(NPUD_MALLOC) $(NPUD_LIBS))
 
 LIB_LDFLAGS := -shared -Wl,-soname,libaclclient.so.1 \
                -Wl,--version-script=client/abi/libaclclient.map \

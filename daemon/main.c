@@ -4,7 +4,6 @@
 #include <event2/event.h>
 #include <event2/thread.h>
 #include <grp.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/waker.h"
 #include "daemon/base/config.h"
+#include "daemon/base/heap.h"
 #include "daemon/core/engine.h"
 #include "daemon/entrance.h"
 #include "daemon/base/log.h"
@@ -312,9 +312,7 @@ int main(int argc, char **argv)
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* the parent makes sure that it still lives */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file size limit: the failed call is a client's named error */
-    /* What big tables took goes back to the system with them: without this, malloc keeps ever
-     * bigger pieces for itself. */
-    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+    heap_init();
     r = log_start();
     log_flush_on_crash();
     if (r == 0)

@@ -1,7 +1,7 @@
 # The one list of Debian packages. `make deps` installs what is missing; the other targets call it.
 
 DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev \
-              libinih-dev uthash-dev libcjson-dev python3-dev
+              libinih-dev libjemalloc-dev uthash-dev libcjson-dev python3-dev
 DEPS_TEST  := check cmake pkg-config python3 python3-numpy procps mandoc
 DEPS_SYSTEMD := systemd systemd-container
 DEPS_LINT  := clang-format clang-tidy shellcheck git

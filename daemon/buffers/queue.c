@@ -8,7 +8,6 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "daemon/base/heap_trim.h"
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/peer.h"
@@ -212,7 +211,6 @@ void queue_attach_free(struct queue_attach *attach)
     DL_DELETE2(attach->queue->attached, attach, qprev, qnext);
     user_uncharge(&attach->charge);
     free(attach);
-    heap_trim_count();
 }
 
 struct queue_attach *queue_attached(const struct session *session, uint32_t id)
@@ -263,7 +261,6 @@ static void queue_free(struct queue *queue)
     free(queue->map_allowed);
     free(queue->swept);
     free(queue);
-    heap_trim_count();
 }
 
 struct queue *queue_of_user(const struct user *user, uint32_t id)

@@ -7,7 +7,6 @@
 #include <utlist.h>
 
 #include "daemon/base/client_socket.h"
-#include "daemon/base/heap_trim.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/control/answer.h"
@@ -214,7 +213,6 @@ static void free_empty(struct session *session)
     server->n_sessions--;
     server->sessions_gone++;
     free(session);
-    heap_trim_count();
     /* A descriptor is free again: the next exhaustion is logged. */
     server->clients->exhausted = false;
 }

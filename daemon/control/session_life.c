@@ -9,7 +9,6 @@
 #include <utlist.h>
 
 #include "daemon/base/client_socket.h"
-#include "daemon/base/heap_trim.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/buffers/peer.h"
@@ -40,8 +39,7 @@
 #define SO_PEERPIDFD 77
 #endif
 
-#define DEATH_US      10000 /* how long a process may take from closing its socket to its end */
-#define TRIM_SESSIONS 128   /* that have left since the heap was given back last */
+#define DEATH_US 10000 /* how long a process may take from closing its socket to its end */
 /*
  * How often the loop may tell of a request that waits for its turn: as much as it costs to stop
  * polling the socket, and to begin again. Not the same for all, so that a crowd that comes at once
@@ -268,8 +266,7 @@ struct session *session_new_for(struct server *server, int socket,
     slots_init(&session->notifies, sizeof(struct notify_open), SESSION_NOTIFIES_MAX, seed);
     session->id = session->log.session = ++server->last.session;
     DL_APPEND(server->sessions, session);
-    if (++server->n_sessions > server->most_sessions)
-        server->most_sessions = server->n_sessions;
+    server->n_sessions++;
     bound_unread_replies(session);
     cause = admit_client(session);
     if (cause == CAUSE_NONE)
@@ -280,29 +277,6 @@ struct session *session_new_for(struct server *server, int socket,
 }
 
 /* --- end --- */
-
-/*
- * Many small objects of many sessions leave a heap that is free and full of holes. After a crowd
- * has left, and not after every client, its pages go back to the system.
- */
-static void give_back_memory(struct server *server)
-{
-    if (server->most_sessions - server->n_sessions < TRIM_SESSIONS)
-        return;
-    server->most_sessions = server->n_sessions;
-    heap_trim_list();
-}
-
-/* True: the session is gone. */
-static bool free_ended(struct session *session)
-{
-    struct server *server = session->server;
-
-    if (!session_free_some(session))
-        return false;
-    give_back_memory(server);
-    return true;
-}
 
 /*
  * A process that dies closes its socket a moment before its pidfd tells. A session that has queues
@@ -334,7 +308,7 @@ void session_end(struct session *session)
     session->server->schedule.detail = NPUD__REQUEST__BODY__NOT_SET;
     /* Behind others that end: its own turn is worth a request, and a crowd has many turns. */
     if (session->end.owner->jobs || schedule_step_over(&session->server->schedule) ||
-        !free_ended(session))
+        !session_free_some(session))
         job_list(&session->end);
 }
 
@@ -343,18 +317,17 @@ static bool run_end(struct job *job)
     struct session *session = (struct session *)((char *)job - offsetof(struct session, end));
 
     if (session->state == SESSION_ENDED)
-        return !free_ended(session);
+        return !session_free_some(session);
     session_end(session);
     return false;
 }
 
 int sessions_init(struct server *server)
 {
-    int r = heap_trim_init(&server->schedule, server->base);
+    int r;
 
     kept_requests_init(server);
-    if (r == 0)
-        r = answers_init(server);
+    r = answers_init(server);
     return r < 0 ? r : buffers_init(server);
 }
 
@@ -362,7 +335,6 @@ void sessions_deinit(struct server *server)
 {
     server->ending = true;
     queue_rests_finish(server->queues);
-    heap_trim_deinit();
     for (struct session *s = server->sessions, *next; s; s = next) {
         next = s->next;
         session_free(s);

@@ -16,7 +16,6 @@
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/survivor.h"
-#include "daemon/base/heap_trim.h"
 #include "proto/shm/arena.h"
 #include "proto/util/random.h"
 
@@ -90,7 +89,6 @@ static void ipc_event_free(struct ipc_event *ev)
     free(ev->failures);
     user_unref(ev->user);
     free(ev);
-    heap_trim_count();
 }
 
 static void linger_stop(struct ipc_event *ev)
@@ -111,7 +109,6 @@ static void export_free(struct ipc_export *export)
     DL_DELETE(export->event->exports, export);
     HASH_DEL(export->session->exports, export);
     free(export);
-    heap_trim_count();
 }
 
 static void evict_event(struct ipc_event *ev)

@@ -15,7 +15,6 @@
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/ipc_event.h"
-#include "daemon/base/heap_trim.h"
 #include "proto/util/random.h"
 #include "proto/wire/packet.h"
 
@@ -83,7 +82,6 @@ static void notify_free(struct notify *n)
     waitlist_deinit(&n->waiting);
     free(n->pids);
     free(n);
-    heap_trim_count();
 }
 
 static enum cause notify_make(struct session *session, struct device *device, bool counts,

@@ -9,7 +9,6 @@
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
-#include "daemon/base/heap_trim.h"
 
 enum release_kind { RELEASE_EVENT, RELEASE_IPC_EVENT };
 
@@ -54,7 +53,6 @@ static void finish_release(struct release *r)
     r->session->n_fences -= r->n;
     free_object(r->session, r->kind, r->slot);
     free(r);
-    heap_trim_count();
 }
 
 /* Wait for the next stream that has not passed yet; without one, finish. */

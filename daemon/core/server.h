@@ -66,7 +66,6 @@ struct server {
     struct survivor *survivors; /* survivor.h */
     uint32_t n_sessions;
     uint64_t sessions_gone; /* so far */
-    uint32_t most_sessions; /* since the heap was last given back */
     struct last_numbers last;
     uint64_t since_ns;
     uint64_t fds;        /* that npud may have open */

@@ -1,0 +1,46 @@
+#include "daemon/base/heap.h"
+
+#include <jemalloc/jemalloc.h>
+#include <stdint.h>
+
+/* Programs without jemalloc, such as unit tests and npud with a sanitizer, have no mallctl(). */
+#pragma weak mallctl
+
+/* jemalloc reads this name. One arena, also for what is large: heap_init() sets it up. */
+const char *malloc_conf = "background_thread:true,narenas:1,oversize_threshold:0,"
+                          "dirty_decay_ms:1000";
+
+static bool refuse_decommit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset,
+                            size_t length, unsigned arena)
+{
+    (void)hooks;
+    (void)addr;
+    (void)size;
+    (void)offset;
+    (void)length;
+    (void)arena;
+    return true;
+}
+
+void heap_init(void)
+{
+    static extent_hooks_t hooks;
+    extent_hooks_t *was, *now = &hooks;
+    size_t size = sizeof(was), never = SIZE_MAX;
+
+    if (!mallctl)
+        return;
+    /* Else what is free in one piece of 8 MiB goes back at once, within the call of free(). */
+    mallctl("arena.0.oversize_threshold", NULL, NULL, &never, sizeof(never));
+    /*
+     * In the sandbox of npud.service jemalloc cannot read whether the kernel overcommits memory.
+     * Then it gives pages back by mapping them anew. Each such hole is one mapping more, and
+     * clients could make thousands of them that are charged to no user. When this is refused,
+     * jemalloc empties the pages by madvise().
+     */
+    if (mallctl("arena.0.extent_hooks", &was, &size, NULL, 0) != 0)
+        return;
+    hooks = *was;
+    hooks.decommit = refuse_decommit;
+    mallctl("arena.0.extent_hooks", NULL, NULL, &now, sizeof(now));
+}
