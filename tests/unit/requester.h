@@ -25,10 +25,16 @@ static inline int connect_as(uid_t uid)
     return pair[0];
 }
 
-static inline void send_request(int fd, Npud__Request *request)
+/** It is in the socket; npud has had no turn yet. */
+static inline void put_request(int fd, Npud__Request *request)
 {
     request->id = 1;
     ck_assert_int_eq(packet_send_message(fd, &request->base, NULL, 0, 0), 0);
+}
+
+static inline void send_request(int fd, Npud__Request *request)
+{
+    put_request(fd, request);
     npud_turn();
 }
 
@@ -42,6 +48,28 @@ static inline void ask_hello(int fd)
     q.hello = &in;
     q.body_case = NPUD__REQUEST__BODY_HELLO;
     send_request(fd, &q);
+}
+
+static inline void ask_segment(int fd, uint64_t stride, uint32_t count)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__CreateSegment in = NPUD__CREATE_SEGMENT__INIT;
+
+    in.stride = stride;
+    in.count = count;
+    q.create_segment = &in;
+    q.body_case = NPUD__REQUEST__BODY_CREATE_SEGMENT;
+    put_request(fd, &q);
+}
+
+static inline void ask_mem_info(int fd)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__MemInfo in = NPUD__MEM_INFO__INIT;
+
+    q.mem_info = &in;
+    q.body_case = NPUD__REQUEST__BODY_MEM_INFO;
+    put_request(fd, &q);
 }
 
 /** Its error, with its descriptors closed; -1: there is no answer, -2: npud has hung up. */
