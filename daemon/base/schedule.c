@@ -209,14 +209,6 @@ bool schedule_step_over(const struct schedule *schedule)
     return clock_ns() >= schedule->until;
 }
 
-void schedule_prolong(struct schedule *schedule, uint64_t ns)
-{
-    uint64_t until = clock_ns() + ns;
-
-    if (schedule->until != 0 && schedule->until < until)
-        schedule->until = until;
-}
-
 void schedule_begin(struct schedule *schedule)
 {
     step_meter_begin(&schedule->meter, clock_ns());

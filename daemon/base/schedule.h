@@ -113,9 +113,6 @@ static inline bool schedule_late(const struct schedule *schedule)
     return schedule->until != 0 && schedule_step_over(schedule);
 }
 
-/** A client waits for what the step does now: the step may go on for so long, and pays for it. */
-void schedule_prolong(struct schedule *schedule, uint64_t ns);
-
 /**
  * For what is done in a callback of the loop, because it cannot wait for its turn: its time is
  * measured as that of a step.

@@ -14,8 +14,7 @@
 #include "proto/util/clock.h"
 
 #define LOOK_DELAY      NSEC_PER_SEC
-#define LOOK_PAUSE      (100 * NSEC_PER_MSEC)  /* of an orphan, between two looks */
-#define ROOM_SLICE      (1500 * NSEC_PER_USEC) /* for what cannot wait for another step */
+#define LOOK_PAUSE      (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
 #define ORPHANS_AT_ONCE 64   /* that are told to look, before clients have their turn */
 #define TOLD_AT_ONCE    1024 /* segments; clients of others tell npud what it knows already */
 
@@ -224,16 +223,6 @@ enum room pools_search_room(struct pools *pools, struct room_search *search, str
     if (found)
         return ROOM_FOUND;
     return search->at == UINT64_MAX ? ROOM_NONE : ROOM_MORE;
-}
-
-bool pools_make_room(struct pools *pools, const struct user *payer)
-{
-    struct room_search search = {0};
-
-    if (!pools->list)
-        return false;
-    schedule_prolong(&pools->list->server->schedule, ROOM_SLICE);
-    return pools_search_room(pools, &search, NULL, payer) == ROOM_FOUND;
 }
 
 static bool run_look(struct job *job)

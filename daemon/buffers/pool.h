@@ -162,11 +162,5 @@ enum room {
 enum room pools_search_room(struct pools *pools, struct room_search *search, struct pool *own,
                             const struct user *payer);
 
-/**
- * The same for what cannot wait for another step: as far as a look of a fraction of a millisecond
- * finds it. True: something.
- */
-bool pools_make_room(struct pools *pools, const struct user *payer);
-
 /** The session ends, and has been swept: what others have of its pool stays, as an orphan. */
 void pool_leave(struct peer *peer);

@@ -235,7 +235,6 @@ int queue_move_or_destroy(struct queue *queue)
 
     if (r == 0)
         return 0;
-    pools_make_room(queue->server->pools, NULL);
     queue_ring_close(&queue->ring);
     r = queue_move(queue);
     if (r < 0)

@@ -6,6 +6,7 @@
 
 #include "daemon/base/deferred_close.h"
 #include "daemon/buffers/peer.h"
+#include "daemon/control/listener.h"
 #include "daemon/core/call.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
@@ -24,6 +25,8 @@ static bool run_freed(struct job *job)
     struct server *server = (struct server *)((char *)job - offsetof(struct server, freed));
 
     server->freed_awaited = false;
+    listener_wake(server->clients);
+    listener_wake(server->admins);
     while (server->asleep) {
         wake(server, server->asleep);
         if (schedule_step_over(&server->schedule))
@@ -94,18 +97,10 @@ static enum try_again await_freed(struct server *server, struct room_wait *wait,
     }
 }
 
-enum try_again request_try_again(const struct call *call, struct room_wait *wait, uint64_t closed)
+enum try_again room_try_again(struct server *server, struct room_wait *wait, struct pool *own,
+                              const struct user *payer, uint64_t closed)
 {
-    struct session *session = call->session;
-    struct server *server = session->server;
-    const struct user *payer;
-
-    if (call->cause == CAUSE_QUEUE_MOVING)
-        return TRY_NEXT_TURN; /* npud is at it in other turns */
-    if (!refuse_lacks_buffers(call, &payer))
-        return TRY_NEVER;
-    switch (pools_search_room(server->pools, &wait->search,
-                              session->peer ? session->peer->pool : NULL, payer)) {
+    switch (pools_search_room(server->pools, &wait->search, own, payer)) {
     case ROOM_FOUND:
         return TRY_NOW;
     case ROOM_MORE:
@@ -113,4 +108,17 @@ enum try_again request_try_again(const struct call *call, struct room_wait *wait
     default:
         return payer ? TRY_NEVER : await_freed(server, wait, closed);
     }
+}
+
+enum try_again request_try_again(const struct call *call, struct room_wait *wait, uint64_t closed)
+{
+    const struct session *session = call->session;
+    const struct user *payer;
+
+    if (call->cause == CAUSE_QUEUE_MOVING)
+        return TRY_NEXT_TURN; /* npud is at it in other turns */
+    if (!refuse_lacks_buffers(call, &payer))
+        return TRY_NEVER;
+    return room_try_again(session->server, wait, session->peer ? session->peer->pool : NULL, payer,
+                          closed);
 }

@@ -14,7 +14,9 @@
 #include "proto/wire/npud.pb-c.h"
 
 struct call;
+struct pool;
 struct session;
+struct user;
 
 /** How far npud is with what a request lacks. {0}: it has not lacked anything so far. */
 struct room_wait {
@@ -51,6 +53,14 @@ enum try_again {
     TRY_WOKEN, /* when something was closed: request_sleep() */
 };
 enum try_again request_try_again(const struct call *call, struct room_wait *wait, uint64_t closed);
+
+/**
+ * The same for what is no request: it lacks what empty buffers have, of this payer, or of anybody
+ * if payer is NULL. own: whose pool is looked at first, or NULL. TRY_WOKEN only without a payer:
+ * the sessions that request_sleep() is called for, and listeners that are asleep, are told.
+ */
+enum try_again room_try_again(struct server *server, struct room_wait *wait, struct pool *own,
+                              const struct user *payer, uint64_t closed);
 
 /** The session that has a request kept is listed when something was closed. */
 void request_sleep(struct session *session);

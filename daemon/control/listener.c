@@ -2,68 +2,142 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/client_socket.h"
+#include "daemon/base/deferred_close.h"
 #include "daemon/base/log.h"
-#include "daemon/buffers/pool.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 
-/* npud has no descriptor left: some of what it keeps is given back for a client. */
-static bool find_descriptor(struct listener *l)
+static bool hold_place(struct listener *l)
 {
-    struct server *server = l->server;
-
-    return pools_make_room(server->pools, NULL) ||
-           (l->may_use_spare && spare_fds_give_up(&server->spare));
+    if (l->place < 0)
+        l->place = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return l->place >= 0;
 }
 
-static void on_client(evutil_socket_t fd, short what, void *arg)
+bool listener_give_place(struct listener *l)
 {
-    struct listener *l = arg;
+    if (!l->server || l->place < 0)
+        return false;
+    close(l->place);
+    l->place = -1;
+    return true;
+}
+
+/* -1 with errno. */
+static int take_client(struct listener *l)
+{
+    return hold_place(l) ? accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+}
+
+static bool lacks_something(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+static void refuse_client(struct listener *l)
+{
     char text[256];
     int32_t error;
     int s;
 
-    (void)what;
-    schedule_begin(&l->server->schedule);
-    spare_fds_fill(&l->server->spare);
-    s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (s < 0 && errno == EMFILE && find_descriptor(l))
-        s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (s >= 0) {
-        schedule_end(&l->server->schedule, "accept", geteuid());
-        l->accept(l->server, s);
-        return;
-    }
-    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
-        return; /* the client has gone again, or a signal came */
     if (!l->exhausted)
         log_error("out of file descriptors: new clients are refused until others leave");
     l->exhausted = true;
+    l->found_none = false;
     close(l->reserve);
-    s = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    s = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
         error = refuse_text(text, sizeof(text), CAUSE_DESCRIPTORS, NULL, "no session");
         dispatch_refuse(s, error, text);
         client_socket_close(s, client_socket_refuse_fds(s));
     }
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* The socket of a client, or -1. */
+static int take_or_search(struct listener *l)
+{
+    struct server *server = l->server;
+    int s;
+
+    l->closed = deferred_close_count();
+    s = take_client(l);
+    if (s < 0 && errno == EMFILE && l->may_use_spare && spare_fds_give_up(&server->spare))
+        s = take_client(l);
+    if (s >= 0) {
+        l->found_none = false;
+        l->wait = (struct room_wait){0};
+    } else if (lacks_something(errno) && l->found_none) {
+        refuse_client(l);
+    } else if (lacks_something(errno)) {
+        event_del(l->on_client);
+        job_list(&l->search);
+    }
+    return s; /* else the client has gone again, or a signal came */
+}
+
+static void on_client(evutil_socket_t fd, short what, void *arg)
+{
+    struct listener *l = arg;
+    int s;
+
+    (void)fd;
+    (void)what;
+    schedule_begin(&l->server->schedule);
+    spare_fds_fill(&l->server->spare);
+    s = take_or_search(l);
     schedule_end(&l->server->schedule, "accept", geteuid());
+    if (s >= 0)
+        l->accept(l->server, s);
+}
+
+/* A step of the search. After each the client is tried again. */
+static bool run_search(struct job *job)
+{
+    struct listener *l = (struct listener *)((char *)job - offsetof(struct listener, search));
+
+    switch (room_try_again(l->server, &l->wait, NULL, NULL, l->closed)) {
+    case TRY_WOKEN:
+        l->asleep = true;
+        return false;
+    case TRY_NEVER:
+        l->found_none = true;
+        l->wait = (struct room_wait){0};
+        break;
+    default:
+        break;
+    }
+    return event_add(l->on_client, NULL) < 0;
+}
+
+void listener_wake(struct listener *l)
+{
+    if (!l->asleep)
+        return;
+    l->asleep = false;
+    if (event_add(l->on_client, NULL) < 0)
+        job_list(&l->search);
 }
 
 int listener_init(struct listener *l, struct server *server, int fd,
                   void (*accept)(struct server *server, int socket))
 {
     client_socket_refuse_fds(fd); /* accepted sockets begin with the listener's setting */
-    *l = (struct listener){.server = server, .fd = fd, .reserve = -1, .accept = accept};
+    *l = (struct listener){.server = server,
+                           .fd = fd,
+                           .reserve = -1,
+                           .place = -1,
+                           .search = {run_search, "room for a client", &server->schedule.own},
+                           .accept = accept};
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
     l->on_client = event_new(server->base, fd, EV_READ | EV_PERSIST, on_client, l);
-    if (l->reserve < 0 || !l->on_client || event_add(l->on_client, NULL) < 0) {
+    if (l->reserve < 0 || !hold_place(l) || !l->on_client || event_add(l->on_client, NULL) < 0) {
         listener_deinit(l);
         return -ENOMEM;
     }
@@ -76,8 +150,11 @@ void listener_deinit(struct listener *l)
         return;
     if (l->on_client)
         event_free(l->on_client);
+    job_cancel(&l->search);
     if (l->reserve >= 0)
         close(l->reserve);
+    if (l->place >= 0)
+        close(l->place);
     close(l->fd);
     *l = (struct listener){0};
 }

@@ -1,12 +1,18 @@
 /*
- * Listening sockets that survive fd exhaustion: with no descriptor left for a client, a reserve is
- * given up to take the client, tell it so and drop it, instead of spinning on a level-triggered
- * listener. An administrator is taken: descriptors are held for one.
+ * Listening sockets that survive fd exhaustion. With no descriptor left for a client, npud looks
+ * for what is free, as for a request that lacks one (kept_request.h), and clients wait in the queue
+ * of the socket. If there is none, a reserve is given up to take the client, tell it so and drop
+ * it, instead of spinning on a level-triggered listener. An administrator is taken: descriptors are
+ * held for one.
  */
 #pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/schedule.h"
+#include "daemon/control/kept_request.h"
 
 struct server;
 
@@ -14,7 +20,13 @@ struct listener {
     struct server *server;
     int fd;
     int reserve;
+    int place; /* held for the pidfd of the next client; -1: given up */
     struct event *on_client;
+    struct job search; /* for a descriptor: no client is taken meanwhile */
+    struct room_wait wait;
+    uint64_t closed;    /* deferred_close_count() before the last attempt */
+    bool asleep;        /* until something is closed */
+    bool found_none;    /* the next client is refused, if it finds none either */
     bool exhausted;     /* logged */
     bool may_use_spare; /* descriptors of server->spare: clients are administrators */
     /** Takes over the accepted, non-blocking socket. */
@@ -25,3 +37,12 @@ struct listener {
 int listener_init(struct listener *l, struct server *server, int fd,
                   void (*accept)(struct server *server, int socket));
 void listener_deinit(struct listener *l);
+
+/**
+ * The client that was accepted has no descriptor for its pidfd: give up the one that is held for
+ * it. False: it was given up before.
+ */
+bool listener_give_place(struct listener *l);
+
+/** Something was closed: a listener that is asleep tries again. Safe on one that is all zero. */
+void listener_wake(struct listener *l);

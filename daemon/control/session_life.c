@@ -12,7 +12,6 @@
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/buffers/peer.h"
-#include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/queue_rest.h"
 #include "daemon/control/answer.h"
@@ -93,11 +92,16 @@ static bool poll_socket(struct session *session)
     return session->polled;
 }
 
+static bool find_descriptors(struct session *session);
+
 static bool run_serve(struct job *job)
 {
     struct session *session = (struct session *)((char *)job - offsetof(struct session, serve));
-    enum dispatched r = dispatch_handle(session);
+    enum dispatched r;
 
+    if (session->kept && !session->kept->request)
+        return find_descriptors(session);
+    r = dispatch_handle(session);
     if (r == DISPATCH_HANDLED && session->answer)
         return false;
     if (r == DISPATCH_SLEEPS) {
@@ -178,6 +182,13 @@ static int watch_client(struct session *session)
     return 0;
 }
 
+static enum cause charge_descriptors(struct session *session)
+{
+    return user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0
+               ? CAUSE_USER_SESSION_DESCRIPTORS
+               : CAUSE_NONE;
+}
+
 /* Watch the process, and charge its user. */
 static enum cause admit_client(struct session *session)
 {
@@ -196,11 +207,7 @@ static enum cause admit_client(struct session *session)
     session->end = (struct job){run_end, "session end", &session->owner.user->left};
     if (user_charge(&session->charge, session->user, RESOURCE_SESSIONS, 1) < 0)
         return CAUSE_USER_SESSIONS;
-    if (user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0 &&
-        (!pools_make_room(session->server->pools, session->user->payer) ||
-         user_charge(&session->charge_fds, session->user, RESOURCE_FDS, 2) < 0))
-        return CAUSE_USER_SESSION_DESCRIPTORS;
-    return CAUSE_NONE;
+    return charge_descriptors(session);
 }
 
 /* Logged once per user. session: as far as it has come, or NULL. */
@@ -217,6 +224,37 @@ static void refuse_client(struct session *session, int socket, enum cause cause)
     dispatch_refuse(socket, error, text);
 }
 
+/*
+ * The user of a new session has no descriptors left for it: the session waits, and is heard when
+ * some were found that are free. Until then its two are charged to nobody, for as long as that
+ * takes. Without memory to wait it is refused.
+ */
+static bool wait_for_descriptors(struct session *session)
+{
+    if (!request_keep(session, NULL, &(struct room_wait){0}))
+        return false;
+    stop_polling(session);
+    job_list(&session->serve);
+    return true;
+}
+
+/* A step of that. True: to be continued. */
+static bool find_descriptors(struct session *session)
+{
+    enum cause cause = charge_descriptors(session);
+
+    if (cause == CAUSE_NONE) {
+        request_release(session);
+        return !poll_socket(session);
+    }
+    if (room_try_again(session->server, &session->kept->wait, NULL, session->user->payer, 0) !=
+        TRY_NEVER)
+        return true;
+    refuse_client(session, session->socket, cause);
+    session_end(session);
+    return false;
+}
+
 struct session *session_new(struct server *server, int socket)
 {
     struct client_process process = {.uid = geteuid(), .pidfd = -1};
@@ -225,7 +263,7 @@ struct session *session_new(struct server *server, int socket)
 
     schedule_begin(&server->schedule);
     r = identify_peer(socket, &process);
-    if (r == -EMFILE && pools_make_room(server->pools, NULL))
+    if (r == -EMFILE && listener_give_place(server->clients))
         r = identify_peer(socket, &process);
     if (r == 0) {
         session = session_new_for(server, socket, &process);
@@ -269,7 +307,8 @@ struct session *session_new_for(struct server *server, int socket,
     server->n_sessions++;
     bound_unread_replies(session);
     cause = admit_client(session);
-    if (cause == CAUSE_NONE)
+    if (cause == CAUSE_NONE ||
+        (cause == CAUSE_USER_SESSION_DESCRIPTORS && wait_for_descriptors(session)))
         return session;
     refuse_client(session, socket, cause);
     session_free(session);

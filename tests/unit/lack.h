@@ -18,7 +18,7 @@
 
 #define STRIDE   64u
 #define COUNT    60000u
-#define SEGMENTS 40 /* a look at all of them takes many steps */
+#define SEGMENTS 16 /* a look at all of them takes many steps */
 #define MUCH     (4 * (uint64_t)DEFERRED_CLOSE_MUCH)
 
 #define PIECES 2 /* in which it goes */
@@ -50,6 +50,12 @@ static inline void use_last_slot(struct segment *s, const struct session *sessio
         atomic_store(&s->view.mbufs[i].word, 0);
     atomic_store(&s->view.page->hint[0], 0);
     mbuf_hold(&s->view.mbufs[s->view.n_data - 1], session->peer_id);
+}
+
+static inline void add_used_segments(struct session *session)
+{
+    for (int i = 0; i < SEGMENTS; i++)
+        use_last_slot(add_segment(session, STRIDE, COUNT), session);
 }
 
 /* This process, which is npud, may have none from this number on; -1: as many as it likes. */

@@ -38,7 +38,7 @@ static inline void send_request(int fd, Npud__Request *request)
     npud_turn();
 }
 
-static inline void ask_hello(int fd)
+static inline void put_hello(int fd)
 {
     Npud__Request q = NPUD__REQUEST__INIT;
     Npud__Hello in = NPUD__HELLO__INIT;
@@ -47,7 +47,13 @@ static inline void ask_hello(int fd)
     in.program = (char *)"test";
     q.hello = &in;
     q.body_case = NPUD__REQUEST__BODY_HELLO;
-    send_request(fd, &q);
+    put_request(fd, &q);
+}
+
+static inline void ask_hello(int fd)
+{
+    put_hello(fd);
+    npud_turn();
 }
 
 static inline void ask_segment(int fd, uint64_t stride, uint32_t count)
@@ -96,6 +102,17 @@ static inline int32_t await_answer(int fd, size_t *n_fds)
     int32_t error;
 
     while ((error = read_answer(fd, n_fds)) == -1)
+        schedule_round(&server.schedule, server.base, true);
+    return error;
+}
+
+/** Rounds of the loop until there is an answer. */
+static inline int32_t count_rounds(int fd, unsigned *rounds)
+{
+    int32_t error;
+    size_t n;
+
+    for (*rounds = 0; (error = read_answer(fd, &n)) == -1; ++*rounds)
         schedule_round(&server.schedule, server.base, true);
     return error;
 }

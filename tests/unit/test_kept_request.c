@@ -11,17 +11,6 @@
 #define USER  7001u
 #define OTHER 7002u
 
-/* Rounds of the loop until there is an answer. */
-static int32_t count_rounds(int fd, unsigned *rounds)
-{
-    int32_t error;
-    size_t n;
-
-    for (*rounds = 0; (error = read_answer(fd, &n)) == -1; ++*rounds)
-        schedule_round(&server.schedule, server.base, true);
-    return error;
-}
-
 enum last { LAST_IS_FREE, LAST_IS_USED, OWN_IS_FREE };
 
 /*
@@ -42,8 +31,7 @@ START_TEST(a_search_goes_on_in_later_turns)
     keeper = npud_session_of(USER, 1);
     asks = open_as(USER);
     other = open_as(OTHER);
-    for (int i = 0; i < SEGMENTS; i++)
-        use_last_slot(add_segment(keeper, STRIDE, COUNT), keeper);
+    add_used_segments(keeper);
     last = add_segment(_i == OWN_IS_FREE ? server.sessions->next : keeper, STRIDE, COUNT);
     bytes = last->size;
     if (_i == LAST_IS_USED)
