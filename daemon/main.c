@@ -312,7 +312,7 @@ int main(int argc, char **argv)
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* the parent makes sure that it still lives */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file size limit: the failed call is a client's named error */
-    heap_init();
+    heap_configure();
     r = log_start();
     log_flush_on_crash();
     if (r == 0)

@@ -6,7 +6,7 @@
 /* Programs without jemalloc, such as unit tests and npud with a sanitizer, have no mallctl(). */
 #pragma weak mallctl
 
-/* jemalloc reads this name. One arena, also for what is large: heap_init() sets it up. */
+/* jemalloc reads this name. One arena, also for what is large: heap_configure() sets it up. */
 const char *malloc_conf = "background_thread:true,narenas:1,oversize_threshold:0,"
                           "dirty_decay_ms:1000";
 
@@ -22,7 +22,7 @@ static bool refuse_decommit(extent_hooks_t *hooks, void *addr, size_t size, size
     return true;
 }
 
-void heap_init(void)
+void heap_configure(void)
 {
     static extent_hooks_t hooks;
     extent_hooks_t *was, *now = &hooks;

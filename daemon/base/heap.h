@@ -5,4 +5,4 @@
 #pragma once
 
 /** When npud starts, before its threads. */
-void heap_init(void);
+void heap_configure(void);
