@@ -50,13 +50,13 @@
 struct stream_ctrl {
     /* client */
     alignas(64) _Atomic uint64_t tail;
-    _Atomic uint64_t wake_at; /* also set to NONE by the engine when it wakes */
     /* Callbacks up to this one have returned or will never run. Never goes back. */
     _Atomic uint64_t callbacks_done;
     /* npud: changes with every batch of tasks */
     alignas(64) _Atomic uint64_t done;
     /*
-     * npud: changes rarely, and is read at every submission; so it must not share a line with done
+     * npud, but for wake_at: changes rarely, and is read at every submission; so it must not share
+     * a line with done
      */
     alignas(64) _Atomic uint32_t
         watched; /* the engine looks at the ring by itself: no doorbell needed */
@@ -65,6 +65,12 @@ struct stream_ctrl {
      * not done will be. As `error`. Stored before sleepers on wake_seq are woken.
      */
     _Atomic uint64_t stopped;
+    /*
+     * The client, before it sleeps; set to NONE by the engine when it wakes. It changes rarely,
+     * too: beside `tail` the engine would take that line from the submitter to read this with each
+     * batch.
+     */
+    _Atomic uint64_t wake_at;
     /*
      * The latest failure, 0 once it was reported: pid that is to blame (0: none) in the upper
      * half, ACL error code in the lower, in one word so that a reader never gets the code of one
