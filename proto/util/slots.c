@@ -9,8 +9,6 @@
 /* Chunks from this size on are mapped, so that they have pages when touched. */
 #define CHUNK_MAP (2 * BLOCK_BYTES)
 
-static_assert(SLOTS_FIRST == 16, "slots_at() derives the chunk from the highest bit");
-
 /*
  * There when the program runs under LeakSanitizer, whose search for leaks does not look into mapped
  * memory: what only an object in a mapped chunk points to would be told to the program's author as
@@ -21,7 +19,7 @@ void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((we
 
 void slots_init(struct slots *t, size_t object_size, uint32_t max, uint32_t seed)
 {
-    unsigned shift = 4;
+    unsigned shift = SLOTS_SHIFT;
 
     while (object_size << shift < BLOCK_BYTES)
         shift++;
@@ -82,7 +80,7 @@ static unsigned char *chunk_new(size_t size)
 /* Of slot q - SLOTS_FIRST. */
 static unsigned chunk_of(uint32_t q)
 {
-    return 31u - (unsigned)__builtin_clz(q) - 4u;
+    return 31u - (unsigned)__builtin_clz(q) - SLOTS_SHIFT;
 }
 
 /* Make sure that there is memory for slot q - SLOTS_FIRST. */

@@ -4,7 +4,8 @@
  * number of unknown age without a lock and without fear of freed memory; the tag tells it whether
  * the object that it meant is still there.
  *
- * Chunk k holds 16 << k objects, so 16 pointers cover a million and an empty table costs nothing.
+ * Chunk k holds 4 << k objects, so 18 pointers cover a million and an empty table costs nothing:
+ * most sessions have a few objects of each kind.
  *
  * After a peak, slots_release() gives pages back to the system, by blocks of objects that follow
  * each other. The addresses stay: a reader finds zeros there, which are not live. The generations
@@ -22,8 +23,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SLOTS_FIRST  16u
-#define SLOTS_CHUNKS 16
+#define SLOTS_SHIFT  2
+#define SLOTS_FIRST  (1u << SLOTS_SHIFT)
+#define SLOTS_CHUNKS 18
 #define SLOTS_NONE   UINT32_MAX
 
 /** First member of every object in a table. */
@@ -54,7 +56,7 @@ struct slots {
     uint32_t blocks;      /* that there are */
     uint32_t lowest;      /* blocks below this one have no free slot */
     uint32_t idle;        /* blocks that may be released: used, and nothing taken */
-    unsigned block_shift; /* a block has 1 << block_shift slots; the first one 16 less */
+    unsigned block_shift; /* a block has 1 << block_shift slots; the first one SLOTS_FIRST less */
 };
 
 /** How many idle blocks owners keep: 32 to 64 KiB each, or SLOTS_FIRST objects. */
@@ -153,7 +155,7 @@ static inline void *slots_at(const struct slots *t, uint32_t number)
 
     if (number >= t->max)
         return NULL;
-    k = 31u - (unsigned)__builtin_clz(q) - 4u;
+    k = 31u - (unsigned)__builtin_clz(q) - SLOTS_SHIFT;
     chunk = atomic_load_explicit(&t->chunk[k], memory_order_acquire);
     return chunk ? chunk + (size_t)(q - (SLOTS_FIRST << k)) * t->object_size : NULL;
 }
