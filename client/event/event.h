@@ -70,7 +70,7 @@ struct event {
      */
     pthread_mutex_t lock;
     /* The latest record, for readers without the lock: sequence is odd while it changes. */
-    _Atomic uint32_t sequence;
+    _Atomic uint64_t sequence;
     _Atomic(struct stream_ctrl *) record_ctrl;
     _Atomic uint64_t record_position;
     _Atomic uint64_t record_number; /* 0: never recorded */
@@ -113,7 +113,7 @@ struct record {
 
 static inline void event_read_record(const struct event *e, struct record *r)
 {
-    uint32_t before;
+    uint64_t before;
 
     do {
         before = atomic_load_explicit(&e->sequence, memory_order_acquire);

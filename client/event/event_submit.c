@@ -13,7 +13,7 @@ static _Atomic uint64_t op_wait_timeout_ns;
 
 static void set_record(struct event *e, struct stream_ctrl *ctrl, uint64_t position, uint64_t ns)
 {
-    uint32_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
+    uint64_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
     uint64_t number = atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&e->sequence, sequence + 1, memory_order_relaxed);
