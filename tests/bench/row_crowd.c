@@ -176,14 +176,19 @@ pid_t bench_npud_pid(void)
     return cred.pid;
 }
 
-/* An engine looks for work a little longer before it sleeps. */
+/*
+ * An engine looks for work a little longer before it sleeps, and what the heap has free goes back
+ * within a second (daemon/base/heap.h).
+ */
+#define QUIET_MS 2000
+
 static void wait_until_quiet(pid_t pid)
 {
     uint64_t before, after = proc_switches(pid);
 
     do {
         before = after;
-        poll(NULL, 0, 100);
+        poll(NULL, 0, (int)count_of(QUIET_MS, 100));
         after = proc_switches(pid);
     } while (after != before);
 }
