@@ -25,7 +25,7 @@ static bool refuse_decommit(extent_hooks_t *hooks, void *addr, size_t size, size
 void heap_configure(void)
 {
     static extent_hooks_t hooks;
-    extent_hooks_t *was, *now = &hooks;
+    void *was, *now = &hooks;
     size_t size = sizeof(was), never = SIZE_MAX;
 
     if (!mallctl)
@@ -40,7 +40,7 @@ void heap_configure(void)
      */
     if (mallctl("arena.0.extent_hooks", &was, &size, NULL, 0) != 0)
         return;
-    hooks = *was;
+    hooks = *(extent_hooks_t *)was;
     hooks.decommit = refuse_decommit;
     mallctl("arena.0.extent_hooks", NULL, NULL, &now, sizeof(now));
 }
