@@ -49,7 +49,6 @@ static void refuse_client(struct listener *l)
     if (!l->exhausted)
         log_error("out of file descriptors: new clients are refused until others leave");
     l->exhausted = true;
-    l->found_none = false;
     close(l->reserve);
     s = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
@@ -64,22 +63,23 @@ static void refuse_client(struct listener *l)
 static int take_or_search(struct listener *l)
 {
     struct server *server = l->server;
+    bool refuse = l->found_none;
     int s;
 
+    l->found_none = false;
     l->closed = deferred_close_count();
     s = take_client(l);
     if (s < 0 && errno == EMFILE && l->may_use_spare && spare_fds_give_up(&server->spare))
         s = take_client(l);
-    if (s >= 0) {
-        l->found_none = false;
+    if (s >= 0 || !lacks_something(errno)) { /* else it has gone again, or a signal came */
         l->wait = (struct room_wait){0};
-    } else if (lacks_something(errno) && l->found_none) {
+    } else if (refuse) {
         refuse_client(l);
-    } else if (lacks_something(errno)) {
+    } else {
         event_del(l->on_client);
         job_list(&l->search);
     }
-    return s; /* else the client has gone again, or a signal came */
+    return s;
 }
 
 static void on_client(evutil_socket_t fd, short what, void *arg)
