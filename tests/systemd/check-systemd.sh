@@ -172,6 +172,7 @@ fi
 
 passed=$(grep -c '^ok ' "$share/results")
 failed=$(grep -c '^FAIL ' "$share/results")
+skipped=$(grep -c '^SKIPPED ' "$share/results")
 grep -v '^-- ' "$share/results"
 if ! reached 'finished reboot'; then
     echo "FAIL  the checks came to their end"
@@ -179,5 +180,5 @@ if ! reached 'finished reboot'; then
     failed=$((failed + 1))
 fi
 echo
-echo "check-systemd: $passed passed, $failed failed"
+echo "check-systemd: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
