@@ -110,18 +110,17 @@ static unsigned sleepers(void)
 {
     unsigned n = 0;
 
+    pthread_mutex_lock(&waits.lock);
     for (unsigned i = 0; i < WAIT_SLOTS; i++)
         n += waits.slots[i / 64] >> i % 64 & 1;
+    pthread_mutex_unlock(&waits.lock);
     return n;
 }
 
 static void await_sleepers(unsigned n)
 {
-    for (bool all = false; !all; sched_yield()) {
-        pthread_mutex_lock(&waits.lock);
-        all = sleepers() == n;
-        pthread_mutex_unlock(&waits.lock);
-    }
+    while (sleepers() != n)
+        sched_yield();
 }
 
 static uint64_t timer_at(void)
