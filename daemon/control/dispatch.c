@@ -331,8 +331,10 @@ static enum dispatched handle_packet(struct session *session, const struct packe
 {
     Npud__Request *request = npud__request__unpack(NULL, packet->size, packet->data);
 
-    if (!request) {
+    if (!request || request->id == 0) {
         log_client_fault(&session->log, "sent a malformed packet: session ended");
+        if (request)
+            npud__request__free_unpacked(request, NULL);
         return DISPATCH_ENDED;
     }
     session->requests++;

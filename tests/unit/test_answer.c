@@ -388,6 +388,27 @@ START_TEST(an_answer_that_is_never_sent)
 }
 END_TEST
 
+/* Guards against an answer without id and body: it would be an empty packet, which is the end. */
+START_TEST(a_request_without_id_ends_the_session)
+{
+    Npud__Request q = NPUD__REQUEST__INIT;
+    Npud__OpenDevice in = NPUD__OPEN_DEVICE__INIT;
+    size_t n;
+    int fd;
+
+    npud_start(NULL);
+    fd = open_as(USER);
+    q.open_device = &in;
+    q.body_case = NPUD__REQUEST__BODY_OPEN_DEVICE;
+    ck_assert_int_eq(packet_send_message(fd, &q.base, NULL, 0, 0), 0);
+    npud_turn();
+    ck_assert_uint_eq(server.n_sessions, 0);
+    ck_assert_int_eq(read_answer(fd, &n), -2);
+    close_all(&fd, 1);
+    npud_stop();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("answer");
@@ -399,6 +420,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, an_end_with_unread_descriptors);
     tcase_add_test(t, own_waits_are_told_later);
     tcase_add_test(t, own_waits_that_are_not_fetched);
+    tcase_add_test(t, a_request_without_id_ends_the_session);
     t = suite_case(s, "kernel", 0, allow_fds, NULL);
     tcase_add_test(t, an_answer_waits_for_the_kernel);
     tcase_add_test(t, an_answer_before_hello_waits_too);
