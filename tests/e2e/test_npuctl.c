@@ -414,7 +414,7 @@ START_TEST(reports_take_a_small_part_of_npuds_time)
     request.body_case = NPUD__REQUEST__BODY_OWN_WAITS;
     request.own_waits = &own_waits;
     fd = clients_socket();
-    for (; reports < 3; asked++, request.id++) {
+    for (request.id = 1; reports < 3; asked++, request.id++) {
         ck_assert_uint_lt(asked, 1000000);
         ck_assert_int_ge(packet_send_message(fd, &request.base, NULL, 0, 0), 0);
         reports += report_comes(fd, request.id);
