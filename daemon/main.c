@@ -1,6 +1,5 @@
 /* npud: signals, the service manager, and the loop of the control thread. */
 #include <errno.h>
-#include <fcntl.h>
 #include <event2/event.h>
 #include <event2/thread.h>
 #include <grp.h>
@@ -9,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
@@ -26,6 +24,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/service_manager.h"
 #include "daemon/base/options.h"
+#include "daemon/base/own_fds.h"
 #include "daemon/control/reload.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/server.h"
@@ -37,8 +36,6 @@
 #include "proto/util/random.h"
 
 #define ENGINE_STUCK_MS 10000 /* a turn takes microseconds: ten seconds is a hang */
-/* More than npud can have at once: most descriptors have a mapping, and 65,530 is their default. */
-#define FDS_RESERVED 131072
 
 /* --- running --- */
 
@@ -146,43 +143,6 @@ static void tell_ready(struct npud *npud)
              npud->entrance.passed ? "the socket passed by systemd" : npud->entrance.control.path);
 }
 
-/*
- * Whatever is written to descriptors 0 to 2 must never reach a client: each is open from here on,
- * so no socket gets its number.
- */
-static void occupy_standard_fds(void)
-{
-    for (int fd = 0; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
-            abort(); /* not even /dev/null: nothing that follows would work */
-}
-
-/* As many descriptors as npud may have. Returns how many that are. */
-static uint64_t raise_fd_limit(void)
-{
-    struct rlimit r;
-
-    if (getrlimit(RLIMIT_NOFILE, &r) < 0)
-        return UINT64_MAX;
-    r.rlim_cur = r.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &r);
-    return r.rlim_max;
-}
-
-/*
- * Once a process has threads, the kernel doubles its table of descriptors only after a grace period
- * of RCU: npud stood still for 10 to 28 ms each time. Before the first thread it costs nothing, and
- * the table never shrinks.
- */
-static void reserve_fd_table(uint64_t fds)
-{
-    int last = (int)(fds < FDS_RESERVED ? fds : FDS_RESERVED) - 1;
-    int high = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, last);
-
-    if (high >= 0)
-        close(high);
-}
-
 /* The administrators' group; -1: there is none. A name service may take its time: not while npud
  * serves. */
 static gid_t find_admin_group(const struct config *config)
@@ -286,8 +246,8 @@ static int configure_and_run(const struct options *options, int signals)
 
     npud_assemble(&server);
     server.since_ns = clock_ns();
-    server.fds = raise_fd_limit();
-    reserve_fd_table(server.fds);
+    server.fds = own_fds_raise_limit();
+    own_fds_reserve(server.fds);
     r = options_load_config(options, &config);
     if (r < 0)
         entrance_refuse(
@@ -305,7 +265,7 @@ int main(int argc, char **argv)
 
     if (r >= 0)
         return r;
-    occupy_standard_fds();
+    own_fds_occupy_standard();
     log_setup(options.log_level);
     signals = signals_open();
     if (options.die_with_parent)
