@@ -77,9 +77,14 @@ NPUCTL_SRC := $(wildcard client/tools/npuctl/*.c)
 NPU_RUN_SRC := $(wildcard client/tools/npu-run/*.c)
 
 PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
-DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
+# npud's helpers, programs of their own: their room, and what they use of base.
+KEEPER_SRC := $(wildcard daemon/keeper/*.c) \
+              $(addprefix daemon/base/,client_socket.c fd_message.c hash.c log.c outbox.c own_fds.c)
+DAEMON_ALL := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
+DAEMON_OBJ := $(filter-out $(BUILD)/daemon/keeper/% $(BUILD)/daemon/supervisor/%,$(DAEMON_ALL))
+KEEPER_OBJ := $(KEEPER_SRC:%.c=$(BUILD)/%.o)
 # Without main(): for unit tests and fuzzers.
-DAEMON_TESTABLE := $(filter-out $(BUILD)/daemon/main.o,$(DAEMON_OBJ))
+DAEMON_TESTABLE := $(filter-out %/main.o,$(DAEMON_ALL))
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
 NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(NPUCTL_SRC) client/core/access.c)
 NPU_RUN_OBJ := $(NPU_RUN_SRC:%.c=$(BUILD)/%.o)
@@ -91,7 +96,7 @@ CLIENT_OBJ += $(BUILD)/tests/kill/kill_point.pic.o
 endif
 
 LIB     := $(BUILD)/libaclclient.so.1
-BINS    := $(BUILD)/npud $(BUILD)/npuctl $(BUILD)/npu-run
+BINS    := $(BUILD)/npud $(BUILD)/npud-keeper $(BUILD)/npuctl $(BUILD)/npu-run
 
 # `make` installs what is missing first; `programs` is for the targets that have done so.
 .PHONY: all programs deps demo check clean
@@ -160,6 +165,9 @@ $(PB).pic.o: $(PB).c $(FLAGS)
 NPUD_MALLOC := $(if $(SAN),,-ljemalloc)
 $(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ)
 	$(call link,-pie $(NPUD_MALLOC) $(NPUD_LIBS))
+
+$(BUILD)/npud-keeper: $(KEEPER_OBJ)
+	$(call link,-pie -lsystemd -lpthread)
 
 LIB_LDFLAGS := -shared -Wl,-soname,libaclclient.so.1 \
                -Wl,--version-script=client/abi/libaclclient.map \
