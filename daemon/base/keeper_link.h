@@ -60,7 +60,8 @@ void keeper_drop(const uint64_t *keys, size_t n);
  */
 int keeper_fetch(keeper_take *take, void *arg);
 
-/** A copy of one. *fd is the caller's, close-on-exec. 0, -ENOENT: the keeper has none, or -errno. */
+/** A copy of one. *fd is the caller's, close-on-exec. 0, -ENOENT: the keeper has none, or
+ * -errno. */
 int keeper_peek(uint64_t key, int *fd);
 
 /* --- when the keeper dies --- */
