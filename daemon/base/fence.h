@@ -7,8 +7,8 @@
 #pragma once
 
 /**
- * Takes the lock of the memory behind fd, over an open file of this process alone: a lock belongs to
- * an open file, and the keeper has copies of fd. Waits for the server that has it. Returns the
+ * Takes the lock of the memory behind fd, over an open file of this process alone: a lock belongs
+ * to an open file, and the keeper has copies of fd. Waits for the server that has it. Returns the
  * descriptor that holds the lock until it is closed, or -errno.
  */
 int fence_take(int fd);

@@ -1,8 +1,8 @@
 /*
- * What outlives a supervisor, in systemd's store of descriptors: the lease, the pidfd of the server,
- * and its life line. After `systemctl restart`, or when the supervisor has died, the next supervisor
- * gets them with the sockets. At a `systemctl stop` systemd lets go of them, and so the life line
- * hangs up.
+ * What outlives a supervisor, in systemd's store of descriptors: the lease, the pidfd of the
+ * server, and its life line. After `systemctl restart`, or when the supervisor has died, the next
+ * supervisor gets them with the sockets. At a `systemctl stop` systemd lets go of them, and so the
+ * life line hangs up.
  */
 #pragma once
 

@@ -10,9 +10,9 @@
  *     the server, killed     the standby goes, and a new standby is started
  *     the server, in order   so does npud
  *     the keeper             the server gives everything to a new one
- *     the supervisor         a service: systemd starts another, which gets the lease, the server and
- *                            its life line from the store of descriptors, makes a standby ready, and
- *                            replaces the server, which serves until then
+ *     the supervisor         a service: systemd starts another, which gets the lease, the server
+ *                            and its life line from the store of descriptors, makes a standby
+ *                            ready, and replaces the server, which serves until then
  *                            otherwise: the life line hangs up, and the server ends in order
  *     everything             systemd starts it again; only the keeper has lived
  */
