@@ -19,6 +19,7 @@
 #include "daemon/base/own_fds.h"
 #include "daemon/base/service_manager.h"
 #include "daemon/base/supervisor_message.h"
+#include "daemon/supervisor/again.h"
 #include "daemon/supervisor/supervisor.h"
 #include "proto/util/clock.h"
 
@@ -52,8 +53,7 @@ static int find_programs(struct supervisor *s)
     strcpy(slash ? slash + 1 : keeper, "npud-keeper");
     s->self = self;
     s->keeper_path = named && named[0] ? named : keeper;
-    s->program = child_open_program(s->npud);
-    return s->program < 0 ? s->program : 0;
+    return 0;
 }
 
 /* npud --server --server --supervisor-fd=3 [OPTION]...; the second one may become --can-read. */
@@ -108,16 +108,32 @@ static int take_passed(struct supervisor *s)
     return 0;
 }
 
+/* One that has executed itself again goes on with the program of its server. */
+static int open_program(struct supervisor *s)
+{
+    int r;
+
+    if (supervisor_is_again(s)) {
+        s->program = s->good_program = s->server.program;
+        return 0;
+    }
+    r = take_passed(s);
+    if (r < 0)
+        return r;
+    s->program = child_open_program(s->npud);
+    return s->program < 0 ? s->program : 0;
+}
+
 static int supervise(struct supervisor *s)
 {
     int r = find_programs(s);
 
+    if (r == 0)
+        r = open_program(s);
     if (r < 0) {
         log_error("npud cannot be started: %s: %s", s->npud, strerror(-r));
         return 1;
     }
-    if (take_passed(s) < 0)
-        return 1;
     take_watchdog(s);
     return supervisor_run(s);
 }

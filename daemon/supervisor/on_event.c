@@ -1,5 +1,6 @@
 /* What can happen to a supervisor. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -124,6 +125,25 @@ static void on_prepared(struct supervisor *s, struct child *child, bool can)
         drop_candidate(s, "the installed program cannot serve: the log says why");
 }
 
+/* Its number stays taken: the supervisor may execute itself again, with the same options. */
+static void tell_ready(struct supervisor *s)
+{
+    int null;
+
+    if (s->ready_fd < 0 || s->told_ready)
+        return;
+    s->told_ready = true;
+    if (write(s->ready_fd, "\n", 1) != 1)
+        log_warning("cannot write to the descriptor of --ready-fd: %m");
+    if (s->ready_fd <= STDERR_FILENO)
+        return;
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0 || dup3(null, s->ready_fd, O_CLOEXEC) < 0)
+        log_warning("/dev/null: %m");
+    if (null >= 0)
+        close(null);
+}
+
 static void on_serving(struct supervisor *s, struct child *child)
 {
     int old = s->good_program;
@@ -137,13 +157,9 @@ static void on_serving(struct supervisor *s, struct child *child)
     s->good_program = child->program;
     close_unused_program(s, old);
     s->no_standby = false;
-    if (s->ready_fd < 0)
-        return;
-    if (write(s->ready_fd, "\n", 1) != 1)
-        log_warning("cannot write to the descriptor of --ready-fd: %m");
-    if (s->ready_fd > STDERR_FILENO)
-        close(s->ready_fd);
-    s->ready_fd = -1;
+    s->again = s->upgrading;
+    s->upgrading = false;
+    tell_ready(s);
 }
 
 void on_message(struct supervisor *s, struct child *child)
@@ -198,6 +214,7 @@ static void use_good_program(struct supervisor *s)
         return;
     log_error("the program that was installed last does not recover: the one before serves again");
     child_discard(&s->standby);
+    s->upgrading = false;
     s->program = s->good_program;
     close_unused_program(s, old);
 }

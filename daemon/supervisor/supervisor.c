@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/supervisor/again.h"
 #include "daemon/supervisor/lease.h"
 #include "proto/util/clock.h"
 
@@ -127,7 +128,7 @@ static void wait_and_handle(struct supervisor *s)
 }
 
 /* Without a keeper npud serves, and its server's end is that of all sessions. */
-static void open_lease(struct supervisor *s)
+void supervisor_open_lease(struct supervisor *s)
 {
     if (s->lease >= 0)
         return;
@@ -153,13 +154,21 @@ static void end_children(struct supervisor *s)
         child_reap(&s->keeper);
 }
 
+void supervisor_step(struct supervisor *s)
+{
+    wait_and_handle(s);
+    supervisor_advance(s);
+}
+
 int supervisor_run(struct supervisor *s)
 {
-    open_lease(s);
+    supervisor_open_lease(s);
     supervisor_advance(s);
     while (!s->over) {
-        wait_and_handle(s);
-        supervisor_advance(s);
+        supervisor_step(s);
+        if (s->again)
+            supervisor_execute_again(s);
+        s->again = false;
     }
     end_children(s);
     return s->status;

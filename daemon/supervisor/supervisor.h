@@ -37,7 +37,7 @@ struct supervisor {
     char **argv;        /* of this process, for executing it again */
     char **server_argv; /* of servers; the first four are ours */
     bool fd_store;
-    int ready_fd; /* -1: told, or not wanted */
+    int ready_fd; /* -1: not wanted */
 
     int signals;
     int control, admin; /* sockets that systemd passed; -1 */
@@ -51,8 +51,10 @@ struct supervisor {
     uint32_t cause;                         /* for the next GO: enum supervisor_cause */
     uint64_t watchdog_ns, next_watchdog_ns; /* 0: no watchdog */
     bool replace;                           /* kill the server once the standby is ready */
-    bool upgrading;                         /* the server was replaced by the installed program */
-    bool no_standby;   /* it fails: do not try again before something has changed */
+    bool upgrading;                         /* the server is replaced by the installed program */
+    bool again;                             /* it was: the supervisor is to be, too */
+    bool no_standby; /* it fails: do not try again before something has changed */
+    bool told_ready;
     bool served;       /* some server has, so there may be sessions */
     bool ending, over; /* no further server; nothing is left to do */
     int status;        /* to exit with */
@@ -60,6 +62,12 @@ struct supervisor {
 
 /** Runs npud until its end. Returns the exit status. */
 int supervisor_run(struct supervisor *s);
+
+/** Finds a keeper, if an earlier supervisor has left none. */
+void supervisor_open_lease(struct supervisor *s);
+
+/** Waits for the next thing to happen, and does what is to be done then. */
+void supervisor_step(struct supervisor *s);
 
 /* --- what happens (daemon/supervisor/on_event.c) --- */
 
