@@ -177,6 +177,8 @@ static int serve_begin(struct npud *npud, int signals)
     int r = npud_begin(server);
 
     if (r == 0)
+        r = npud_start_engines(server);
+    if (r == 0)
         r = deferred_close_start();
     if (r == 0)
         r = waker_start();
@@ -244,6 +246,7 @@ static int configure_and_run(const struct options *options, int signals)
     static struct server server = {.config = &config};
     int r;
 
+    kept_begin_private();
     npud_assemble(&server);
     server.since_ns = clock_ns();
     server.fds = own_fds_raise_limit();

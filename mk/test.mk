@@ -16,6 +16,10 @@ UNIT_LDFLAGS := $(NPUD_LIBS) $(CHECK_LIBS)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ) $(TEST_LIB)
 	$(call link,$(UNIT_LDFLAGS))
 
+# Tests of restarts are their own keeper: tests/unit/restart.h.
+RESTART_BIN := $(filter %/test_restart_%,$(UNIT_BIN)) $(BUILD)/tests/unit/test_kept
+$(RESTART_BIN): UNIT_LDFLAGS += $(foreach f,put drop fetch,-Wl,--wrap=keeper_$(f))
+
 # A product file that a test compiles for itself, because each of its atomic operations is to be a
 # step: $(call hooked,ROOM,FILE,STATIC) compiles FILE.c with tests/ROOM/hooks/NAME.h included before
 # it. The test can call the functions STATIC, which are static otherwise.

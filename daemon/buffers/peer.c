@@ -27,12 +27,12 @@ static bool take_number(struct session *session, uint32_t range)
     for (uint32_t i = 0; i < range; i++) {
         struct peer_slot *n;
 
-        server->last.peer = server->last.peer % range + 1;
-        n = &server->peers->by_number[server->last.peer];
+        server->last->peer = server->last->peer % range + 1;
+        n = &server->peers->by_number[server->last->peer];
         if (n->session || n->left)
             continue;
         n->session = session;
-        session->peer_id = (uint32_t)server->last.peer;
+        session->peer_id = (uint32_t)server->last->peer;
         return true;
     }
     return false;

@@ -302,7 +302,7 @@ struct session *session_new_for(struct server *server, int socket,
     slots_init(&session->ipc, sizeof(struct ipc_open), SESSION_IPC_EVENTS_MAX, seed);
     slots_init(&session->mems, sizeof(struct mem), SESSION_MEMS_MAX, seed);
     slots_init(&session->notifies, sizeof(struct notify_open), SESSION_NOTIFIES_MAX, seed);
-    session->id = session->log.session = ++server->last.session;
+    session->id = session->log.session = ++server->last->session;
     DL_APPEND(server->sessions, session);
     server->n_sessions++;
     bound_unread_replies(session);
