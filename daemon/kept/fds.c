@@ -36,7 +36,7 @@ static void enumerate(void *arg, keeper_take *take, void *to)
 void kept_fds_begin(struct kept_head *h)
 {
     head = h;
-    keeper_link_set_source(enumerate, NULL);
+    keeper_link_add_source(enumerate, NULL);
 }
 
 void kept_fds_end(void)
@@ -203,8 +203,11 @@ unsigned kept_fds_forget_rest(void)
     unsigned n = 0;
 
     for (size_t i = 0; i < n_fetched; i++)
-        if (fetched[i].fd >= 0 && fetched[i].key >= KEEPER_KEY_FIRST) {
+        if (fetched[i].fd >= 0) {
             close(fetched[i].fd);
+            /* Sockets and locks are the entrance's, which asks the keeper itself. */
+            if (fetched[i].key < KEEPER_KEY_FIRST)
+                continue;
             kept_fds_drop(fetched[i].key);
             n++;
         }

@@ -34,6 +34,11 @@ bool kept_outlives(void)
     return base != NULL;
 }
 
+int kept_file(void)
+{
+    return file;
+}
+
 struct kept_head *kept_head(void)
 {
     return head;
@@ -321,6 +326,7 @@ int kept_begin_from(int fd)
     kept_fds_know(KEEPER_KEY_TABLES, fd);
     if (!recover_logs()) {
         log_error("the tables of the npud before are damaged: its last changes cannot be read");
+        kept_end();
         return -EINVAL;
     }
     /* What it had freed and not committed is in use; what it had taken for new records is not. */

@@ -106,6 +106,9 @@ void kept_words_commit(struct kept_words *words);
 /** Is there anything that outlives npud? */
 bool kept_outlives(void);
 
+/** The file; -1: nothing outlives npud. It stays kept memory's own. */
+int kept_file(void);
+
 /** Records are plain memory of this process. */
 void kept_begin_private(void);
 /** A new file, empty, with the keeper under KEEPER_KEY_TABLES. 0 or -errno. */
