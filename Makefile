@@ -88,7 +88,7 @@ DAEMON_OBJ := $(filter-out $(BUILD)/daemon/keeper/% $(BUILD)/daemon/supervisor/%
 KEEPER_OBJ := $(KEEPER_SRC:%.c=$(BUILD)/%.o)
 SUPERVISOR_OBJ := $(SUPERVISOR_SRC:%.c=$(BUILD)/%.o)
 # Without main(): for unit tests and fuzzers.
-DAEMON_TESTABLE := $(filter-out %/main.o,$(DAEMON_ALL))
+DAEMON_TESTABLE := $(filter-out %/main.o,$(DAEMON_OBJ))
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
 NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(NPUCTL_SRC) client/core/access.c)
 NPU_RUN_OBJ := $(NPU_RUN_SRC:%.c=$(BUILD)/%.o)

@@ -31,6 +31,7 @@
 #include "daemon/core/session.h"
 #include "daemon/core/device.h"
 #include "daemon/npud.h"
+#include "daemon/recovery/recovery.h"
 #include "daemon/server_role.h"
 #include "proto/util/clock.h"
 #include "proto/wire/packet.h"
@@ -211,12 +212,15 @@ static int listen_to_supervisor(struct npud *npud)
 static int serve_begin(struct npud *npud, int signals)
 {
     struct server *server = npud->server;
-    /* Here nothing of the server before this one runs any more: the place to take over what it has
-     * left, before there are engines and sockets. */
-    int r = server_role_start_anew();
+    bool restore;
+    int r = server_role_begin_tables(&restore);
 
     if (r == 0)
         r = npud_begin(server);
+    if (r == 0 && restore)
+        r = recovery_run(server);
+    if (r == 0)
+        r = npud_start_engines(server);
     if (r == 0)
         r = deferred_close_start();
     if (r == 0)
@@ -311,6 +315,7 @@ static int configure_and_run(const struct options *options, int signals)
     bool configured;
     int r;
 
+    kept_begin_private();
     npud_assemble(&server);
     server.since_ns = clock_ns();
     server.fds = own_fds_raise_limit();

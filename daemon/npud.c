@@ -47,6 +47,7 @@ void npud_assemble(struct server *server)
     server->users.schedule = &server->schedule;
     dispatch_own_waits = own_waits_answer;
     dispatch_drop_own_waits = own_waits_drop;
+    server->schedule.after_step = kept_commit;
 }
 
 int npud_begin(struct server *server)
@@ -59,8 +60,16 @@ int npud_begin(struct server *server)
     server->base = event_base_new();
     r = server->base ? schedule_init(&server->schedule, server->base) : -ENOMEM;
     if (r == 0)
+        r = server_keep(server);
+    if (r == 0)
         r = sessions_init(server);
     return r < 0 ? r : devices_init(server->devices, server->config);
+}
+
+int npud_start_engines(struct server *server)
+{
+    kept_commit();
+    return devices_start(server->devices);
 }
 
 void npud_end(struct server *server)
@@ -70,4 +79,6 @@ void npud_end(struct server *server)
     inject_deinit(server->inject);
     filled_deinit();
     spare_fds_deinit(&server->spare);
+    server_forget(server);
+    kept_commit();
 }

@@ -7,10 +7,12 @@ struct server;
 void npud_assemble(struct server *server);
 
 /**
- * Set the parts up: the loop, the schedule, sessions, devices with their engines. 0 or a negative
- * errno; npud_end() ends what has been set up.
+ * Set the parts up: the loop, the schedule, sessions, devices with their engines. Kept memory has
+ * begun (kept/kept.h). 0 or a negative errno; npud_end() ends what has been set up.
  */
 int npud_begin(struct server *server);
+/** The engines run from here on: what was restored goes on. 0 or a negative errno. */
+int npud_start_engines(struct server *server);
 
 /**
  * End all sessions and all parts but the loop and the schedule, which other threads may still

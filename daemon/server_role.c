@@ -12,10 +12,11 @@
 #include "daemon/base/fence.h"
 #include "daemon/base/keeper_link.h"
 #include "daemon/base/log.h"
-#include "daemon/base/memfd.h"
 #include "daemon/base/options.h"
 #include "daemon/core/server.h"
 #include "daemon/entrance.h"
+#include "daemon/kept/fds.h"
+#include "daemon/kept/kept.h"
 
 static struct {
     int socket; /* to the supervisor; -1: there is none */
@@ -23,10 +24,9 @@ static struct {
     bool on;
     uint32_t cause;
     uint32_t leases; /* that came after the first one */
-    int tables;
     struct server_role_calls calls;
     struct event *on_message, *on_life;
-} role = {.socket = -1, .life = -1, .tables = -1};
+} role = {.socket = -1, .life = -1};
 
 /* --- becoming the supervisor --- */
 
@@ -99,6 +99,20 @@ static int receive(struct supervisor_message *m, int *fds, size_t *n, int flags)
     return supervisor_message_receive(role.socket, m, fds, SUPERVISOR_FDS, n, flags);
 }
 
+/* The server whose tables they are goes on meanwhile. */
+static void tell_can_read(void)
+{
+    char why[256] = "the keeper does not have them";
+    bool can = false;
+    int tables;
+
+    if (keeper_peek(KEEPER_KEY_TABLES, &tables) == 0) {
+        can = kept_can_read(tables, why, sizeof(why));
+        close(tables);
+    }
+    tell(SUPERVISOR_CAN_READ, can, can ? NULL : why);
+}
+
 int server_role_begin(const struct options *options)
 {
     struct supervisor_message m;
@@ -118,7 +132,7 @@ int server_role_begin(const struct options *options)
     if (r < 0)
         log_error("npud --server was not started by npud-supervisor: %s", strerror(-r));
     else if (options->can_read)
-        tell(SUPERVISOR_CAN_READ, 1, NULL);
+        tell_can_read();
     return r;
 }
 
@@ -178,63 +192,43 @@ uint32_t server_role_cause(void)
 
 /* --- what the server before has left --- */
 
-struct left {
-    uint64_t *keys;
-    size_t n, room;
-};
-
-static void note_left(void *arg, uint64_t key, int fd)
+/* Nothing of it is used: its sessions end. */
+static int start_anew(void)
 {
-    struct left *left = arg;
+    int r = kept_begin(), lock;
 
-    close(fd);
-    if (key > KEEPER_KEY_TABLES && key < KEEPER_KEY_FIRST)
-        return; /* sockets and locks: they are the entrance's */
-    if (left->n == left->room) {
-        size_t room = left->room ? 2 * left->room : 256;
-        uint64_t *keys = realloc(left->keys, room * sizeof(*keys));
-
-        if (!keys)
-            return;
-        left->keys = keys;
-        left->room = room;
-    }
-    left->keys[left->n++] = key;
+    kept_fds_forget_rest();
+    if (r < 0)
+        return r;
+    lock = fence_take(kept_file());
+    return lock < 0 ? lock : 0; /* held to the end */
 }
 
-static void enumerate_tables(void *arg, keeper_take *take, void *to)
+static bool may_restore(void)
 {
-    (void)arg;
-    take(to, KEEPER_KEY_TABLES, role.tables);
+    return server_role_is_next() && !(role.cause & SUPERVISOR_CLEAN);
 }
 
-/* A table without content: its lock is the fence before the next server. */
-static int put_tables(void)
+int server_role_begin_tables(bool *restore)
 {
-    int lock;
+    int tables, r;
 
-    role.tables = memfd_new_empty("npud-tables");
-    if (role.tables < 0)
-        return role.tables;
-    lock = fence_take(role.tables);
-    if (lock < 0)
-        return lock;
-    keeper_put(KEEPER_KEY_TABLES, role.tables);
-    keeper_link_add_source(enumerate_tables, NULL);
-    return 0;
-}
-
-int server_role_start_anew(void)
-{
-    struct left left = {.n = 0};
-    int r;
-
+    *restore = false;
     if (!role.on)
         return 0;
-    r = keeper_fetch(note_left, &left);
-    keeper_drop(left.keys, left.n);
-    free(left.keys);
-    return r < 0 ? r : put_tables();
+    r = kept_fds_fetch();
+    if (r < 0)
+        return r;
+    tables = may_restore() ? kept_fd_take(KEEPER_KEY_TABLES) : -1;
+    if (tables < 0)
+        return start_anew();
+    r = kept_begin_from(tables);
+    if (r == -EINVAL) {
+        log_error("sessions of the npud before end: its tables cannot be read");
+        return start_anew();
+    }
+    *restore = r == 0;
+    return r;
 }
 
 /* --- serving --- */

@@ -40,8 +40,11 @@ bool server_role_is_next(void);
 /** Why the server before has ended: enum supervisor_cause. */
 uint32_t server_role_cause(void);
 
-/** Lets go of what the server before has left, so its sessions end. 0 or -errno. */
-int server_role_start_anew(void);
+/**
+ * Begins with kept memory: that of the server before, and then *restore, or a new one. Nothing of
+ * the server before runs any more. 0 or -errno.
+ */
+int server_role_begin_tables(bool *restore);
 
 /** Listens to the supervisor, from npud's loop. 0 or -errno. */
 int server_role_attach(struct server *server, const struct server_role_calls *calls);

@@ -114,7 +114,7 @@ int report_open(struct server *server, struct admin_report *report, unsigned top
     *report = (struct admin_report){
         .topic = topic,
         .fd = memfd_new_empty("npud-report"),
-        .progress.last = server->last.session,
+        .progress.last = server->last->session,
     };
     return report->fd < 0 ? report->fd : 0;
 }

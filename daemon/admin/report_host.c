@@ -126,7 +126,7 @@ void report_status(struct server *server, struct rows *rows)
     r->uptime_s = seconds_since(server->since_ns);
     r->devices = server->devices->n;
     r->sessions = server->n_sessions;
-    r->sessions_total = server->last.session;
+    r->sessions_total = server->last->session;
     r->lingering_events = server->ipc->lingering;
     r->fds = count_fds();
     DL_FOREACH (server->sessions, session) {
@@ -179,7 +179,7 @@ void report_sessions(struct server *server, struct rows *rows)
         r->streams = session->streams.live;
         r->events = session->events.live + session->ipc.live;
         r->memory_bytes = session->memory;
-        r->requests = session->requests;
+        r->requests = *session->requests;
         r->age_s = seconds_since(session->since_ns);
     }
 }

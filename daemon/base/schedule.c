@@ -171,6 +171,8 @@ static void run_step(struct schedule *schedule)
     schedule->until = begun + SLICE;
     if (job->run(job))
         list_job(job);
+    if (schedule->after_step)
+        schedule->after_step();
     step_meter_end(&schedule->meter, clock_ns(), what, schedule->detail, uid);
     took = schedule->meter.begun - begun;
     /* What other processes have run meanwhile counts as well: so there is a limit. */
@@ -217,6 +219,8 @@ void schedule_begin(struct schedule *schedule)
 
 void schedule_end(struct schedule *schedule, const char *what, uid_t uid)
 {
+    if (schedule->after_step)
+        schedule->after_step();
     step_meter_end(&schedule->meter, clock_ns(), what, 0, uid);
     schedule->until = 0;
 }
@@ -238,7 +242,7 @@ void schedule_user_deinit(struct schedule_user *user)
 
 int schedule_init(struct schedule *schedule, struct event_base *base)
 {
-    *schedule = (struct schedule){.fd = -1};
+    *schedule = (struct schedule){.fd = -1, .after_step = schedule->after_step};
     pthread_mutex_init(&schedule->lock, NULL);
     step_meter_init(&schedule->meter);
     schedule_user_init(&schedule->own_user, schedule, geteuid());

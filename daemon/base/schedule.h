@@ -61,6 +61,7 @@ struct schedule {
     uint64_t until;                /* the time limit of the step that runs */
     uint32_t detail;               /* of this step, for npuctl; set by the step */
     struct step_meter meter;
+    void (*after_step)(void);      /* what is done at the end of each step; NULL: nothing */
     struct schedule_user own_user; /* npud itself */
     struct job_owner own;
 

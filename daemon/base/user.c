@@ -191,6 +191,19 @@ int user_charge_more(struct charge *charge, struct user *user, enum resource res
     return 0;
 }
 
+void user_charge_again(struct charge *charge, struct user *user, enum resource resource,
+                       uint64_t amount, bool mapped)
+{
+    assert(!charge->user || (charge->user == user->payer && charge->resource == resource));
+    add_used(user->payer, resource, amount);
+    if (mapped)
+        add_used(user->payer, RESOURCE_MAPPINGS, amount);
+    *charge = (struct charge){.user = user->payer,
+                              .resource = resource,
+                              .mapped = mapped,
+                              .amount = charge->amount + amount};
+}
+
 void user_uncharge_part(struct charge *charge, uint64_t amount)
 {
     assert(charge->user && charge->amount >= amount && !charge->mapped);

@@ -130,6 +130,13 @@ int user_charge_files(struct charge *charge, struct user *user, uint64_t n);
 /** Charge more of the same: it is zeroed, or of this user and resource. As user_charge(). */
 int user_charge_more(struct charge *charge, struct user *user, enum resource resource,
                      uint64_t amount);
+/**
+ * Charge for what the user has already, when npud sets it up again: also beyond the limit. mapped:
+ * RESOURCE_FDS are charged with as many mappings, as by user_charge_files(). With what is charged
+ * there already.
+ */
+void user_charge_again(struct charge *charge, struct user *user, enum resource resource,
+                       uint64_t amount, bool mapped);
 /** Give a part of a charge back, which was of no use: nothing that waits is told of that. */
 void user_uncharge_part(struct charge *charge, uint64_t amount);
 /** Give it back. Safe on a zeroed charge, and to repeat. */

@@ -27,12 +27,12 @@ static bool take_number(struct session *session, uint32_t range)
     for (uint32_t i = 0; i < range; i++) {
         struct peer_slot *n;
 
-        server->last.peer = server->last.peer % range + 1;
-        n = &server->peers->by_number[server->last.peer];
+        server->last->peer = server->last->peer % range + 1;
+        n = &server->peers->by_number[server->last->peer];
         if (n->session || n->left)
             continue;
         n->session = session;
-        session->peer_id = (uint32_t)server->last.peer;
+        session->peer_id = (uint32_t)server->last->peer;
         return true;
     }
     return false;
@@ -46,6 +46,12 @@ bool peer_give_id(struct session *session)
 {
     return (session->server->n_sessions < 512 && take_number(session, 1023)) ||
            take_number(session, PEER_MAX);
+}
+
+void peer_restore_id(struct session *session, uint32_t number)
+{
+    session->peer_id = number;
+    session->server->peers->by_number[number].session = session;
 }
 
 struct session *peer_session(struct server *server, uint32_t number)

@@ -329,7 +329,7 @@ struct pool *pool_get(struct session *session)
     pool->job = (struct job){run_look, "look at pool", &pool->user->payer->schedule.left};
     pool->server = server;
     pool->session = session;
-    pool->number = ++server->last.pool;
+    pool->number = ++server->last->pool;
     pool->session_id = session->id;
     pool->pid = session->pid;
     DL_APPEND(server->pools->list, pool);

@@ -46,9 +46,9 @@ static struct queues *queues_of(const struct queue *queue)
 static uint32_t find_number(struct server *server)
 {
     for (uint32_t i = 1; i < QUEUE_NUMBERS; i++) {
-        server->last.ring = server->last.ring % (QUEUE_NUMBERS - 1) + 1;
-        if (!server->queues->by_number[server->last.ring])
-            return (uint32_t)server->last.ring;
+        server->last->ring = server->last->ring % (QUEUE_NUMBERS - 1) + 1;
+        if (!server->queues->by_number[server->last->ring])
+            return (uint32_t)server->last->ring;
     }
     return 0;
 }
@@ -306,7 +306,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     if (!queue)
         return CAUSE_MEMORY;
     queue->server = session->server;
-    queue->serial = ++session->server->last.queue;
+    queue->serial = ++session->server->last->queue;
     queue->id = id;
     queue->user = user_hold(user);
     queue->ring = QUEUE_RING_NONE;

@@ -130,7 +130,7 @@ bool queue_allow_map(struct queue *queue, struct segment *segment)
     word = &queue->map_allowed[id / 64];
     clear_gone(queue, id / 64);
     word->bits |= UINT64_C(1) << id % 64;
-    word->newest = queue->server->last.segment;
+    word->newest = queue->server->last->segment;
     if (segment->n_allowed_by < SEGMENT_ALLOWED_BY)
         segment->allowed_by[segment->n_allowed_by] = queue->serial;
     if (segment->n_allowed_by <= SEGMENT_ALLOWED_BY)

@@ -240,7 +240,7 @@ enum cause route_new(struct session *session, struct relay *source, struct relay
         return CAUSE_USER_ROUTES;
     }
     route->router = router;
-    route->number = ++server->last.route;
+    route->number = ++server->last->route;
     if (!add_name(router, route, name)) {
         user_uncharge(&route->charge);
         free(route);

@@ -88,13 +88,13 @@ static bool take_id(struct segment *s)
     struct server *server = s->pool->server;
 
     for (uint32_t i = 1; i < SEGMENT_IDS; i++) {
-        uint32_t id = (uint32_t)(server->last.segment_id % (SEGMENT_IDS - 1) + 1);
+        uint32_t id = (uint32_t)(server->last->segment_id % (SEGMENT_IDS - 1) + 1);
 
-        server->last.segment_id = id;
+        server->last->segment_id = id;
         if (segment_find(server, id))
             continue;
         s->view.id = id;
-        s->view.number = ++server->last.segment;
+        s->view.number = ++server->last->segment;
         return true;
     }
     return false;

@@ -69,6 +69,15 @@ int devices_init(struct devices *ds, const struct config *config)
     return 0;
 }
 
+int devices_start(struct devices *ds)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; i < ds->n && r == 0; i++)
+        r = engine_start(ds->device[i].engine);
+    return r;
+}
+
 void devices_deinit(struct devices *ds)
 {
     for (uint32_t i = 0; i < ds->n; i++) {

@@ -46,8 +46,10 @@ struct devices {
     uint64_t epoch_ns;
 };
 
-/** Open the backend and start an engine per device. 0 or a negative errno after logging. */
+/** Open the backend and make an engine per device. 0 or a negative errno after logging. */
 int devices_init(struct devices *devices, const struct config *config);
+/** Start the engines: what has been restored goes on. 0 or a negative errno after logging. */
+int devices_start(struct devices *devices);
 /** Stop the engines and close the backend. No session may be left. */
 void devices_deinit(struct devices *devices);
 

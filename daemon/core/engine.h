@@ -31,9 +31,11 @@ struct engine_stats {
 
 struct engine;
 
-/** Start the engine of device. spin_ns: how long to look for work before sleeping, at most. NULL
+/** Make the engine of device. spin_ns: how long to look for work before sleeping, at most. NULL
  * after logging. */
 struct engine *engine_new(struct device *device, uint64_t spin_ns);
+/** Start its thread. 0 or -ENOMEM after logging. */
+int engine_start(struct engine *engine);
 /** Stop the thread and free. Safe on NULL. */
 void engine_free(struct engine *engine);
 

@@ -170,7 +170,7 @@ static enum cause ipc_event_make(struct session *session, uint32_t device, struc
     ev->all = all;
     ev->user = user_hold(session->user);
     ev->device = device;
-    ev->id = ++session->server->last.ipc_event;
+    ev->id = ++session->server->last->ipc_event;
     waitlist_init(&ev->completed);
     ev->settle = (struct job){ipc_records_settle, "streams that wait for IPC records",
                               &ev->user->payer->schedule.left};
@@ -293,7 +293,7 @@ static enum cause find_by_handle(struct session *session, const struct ipc_handl
         return CAUSE_IPC_HANDLE;
     if (handle->instance != session->server->instance)
         return CAUSE_IPC_HANDLE_OF_OTHER_NPUD;
-    if (handle->object == 0 || handle->object > session->server->last.ipc_event)
+    if (handle->object == 0 || handle->object > session->server->last->ipc_event)
         return CAUSE_IPC_HANDLE;
     HASH_FIND(hh, all->by_id, &handle->object, sizeof(handle->object), ev);
     if (!ev)

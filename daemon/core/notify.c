@@ -92,7 +92,7 @@ static enum cause notify_make(struct session *session, struct device *device, bo
     if (!n)
         return CAUSE_MEMORY;
     n->all = session->server->notifies;
-    n->number = ++session->server->last.notify;
+    n->number = ++session->server->last->notify;
     n->device = device;
     n->counts = counts;
     n->uid = session->uid;
@@ -306,7 +306,7 @@ static enum cause find_by_key(struct session *session, const char *text, size_t 
         return CAUSE_NOTIFY_KEY;
     if (key.instance != session->server->instance)
         return CAUSE_NOTIFY_OF_OTHER_NPUD;
-    if (key.number == 0 || key.number > session->server->last.notify)
+    if (key.number == 0 || key.number > session->server->last->notify)
         return CAUSE_NOTIFY_KEY;
     HASH_FIND(hh, all->by_number, &key.number, sizeof(key.number), n);
     if (!n)

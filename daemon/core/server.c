@@ -1,5 +1,7 @@
 #include "daemon/core/server.h"
 
+#include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "daemon/base/log.h"
@@ -7,6 +9,62 @@
 #include "daemon/core/device.h"
 #include "proto/shm/mbuf_shm.h"
 #include "proto/util/clock.h"
+
+/* --- what is kept --- */
+
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct server *server =
+        (const struct server *)((const char *)kept - offsetof(struct server, kept));
+    struct server_record *r = record;
+
+    *r = (struct server_record){.instance = server->instance,
+                                .since_ns = server->since_ns,
+                                .epoch_ns = server->devices->epoch_ns};
+    return offsetof(struct server_record, last);
+}
+
+static void use_record(struct server *server)
+{
+    struct server_record *live = kept_record(&server->kept);
+
+    server->last = &live->last;
+}
+
+int server_keep(struct server *server)
+{
+    if (server->kept.cell)
+        return 0;
+    if (!kept_make(&server->kept, KEPT_SERVER, sizeof(struct server_record), write_record))
+        return -ENOMEM;
+    use_record(server);
+    return 0;
+}
+
+void server_forget(struct server *server)
+{
+    kept_drop(&server->kept);
+    server->last = NULL;
+}
+
+bool server_restore(struct server *server, struct kept_cell *cell)
+{
+    struct server_record record, *live;
+
+    kept_read(cell, &record, sizeof(record));
+    kept_drop(&server->kept);
+    if (!kept_bind(&server->kept, cell, sizeof(record), write_record))
+        return false;
+    server->instance = record.instance;
+    server->since_ns = record.since_ns;
+    server->devices->epoch_ns = record.epoch_ns;
+    live = kept_record(&server->kept);
+    live->restarts++;
+    use_record(server);
+    return true;
+}
+
+/* --- what npud may have --- */
 
 /*
  * What npud needs for itself, beside what users are charged for: its threads, its heap, the

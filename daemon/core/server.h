@@ -13,6 +13,8 @@
 #include "daemon/base/spare_fds.h"
 #include "daemon/base/subuid.h"
 #include "daemon/base/user.h"
+#include "daemon/kept/kept.h"
+#include "daemon/kept/server_record.h"
 
 struct admin;
 struct answer;
@@ -28,26 +30,6 @@ struct queues;
 struct router;
 struct session;
 struct survivor;
-
-/*
- * The numbers that npud has given out last, in one plain record: handles, keys, buffers and lines
- * of the log name objects by them, so none may come again too early. Control thread.
- */
-struct last_numbers {
-    /* each number once */
-    uint64_t session;
-    uint64_t ipc_event;
-    uint64_t notify;
-    uint64_t rule; /* of fault injection */
-    uint64_t pool;
-    uint64_t segment;
-    uint64_t queue;
-    uint64_t route;
-    /* from 1 again after the last one, and used again as late as possible */
-    uint64_t peer;
-    uint64_t segment_id;
-    uint64_t ring; /* of a queue */
-};
 
 struct server {
     struct config *config;
@@ -66,7 +48,8 @@ struct server {
     struct survivor *survivors; /* survivor.h */
     uint32_t n_sessions;
     uint64_t sessions_gone; /* so far */
-    struct last_numbers last;
+    struct kept kept;
+    struct last_numbers *last; /* in its record */
     uint64_t since_ns;
     uint64_t fds;        /* that npud may have open */
     uint64_t instance;   /* random: tells capabilities of this npud from those of another */
@@ -98,6 +81,13 @@ struct server {
  * the number of its own descriptors and mappings is known.
  */
 void server_count_resources(struct server *server);
+
+/** Make the record of npud itself: before anything is numbered. 0 or -ENOMEM. */
+int server_keep(struct server *server);
+/** npud has ended in order: there is nothing for a later one. */
+void server_forget(struct server *server);
+/** The record is that of the npud before. A row of recovery. */
+bool server_restore(struct server *server, struct kept_cell *cell);
 
 /** Put the live keys of server->config into force. Control thread. */
 void server_configure(struct server *server);

@@ -1,6 +1,7 @@
 #include "daemon/engine/engine.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -531,14 +532,20 @@ struct engine *engine_new(struct device *device, uint64_t spin_ns)
     pthread_mutex_init(&e->inbox_lock, NULL);
     step_meter_init(&e->meter);
     slots_init(&e->refs, sizeof(struct attach_ref), 1u << 18, 0);
-    if (e->epoll >= 0 && e->wake >= 0 && epoll_ctl(e->epoll, EPOLL_CTL_ADD, e->wake, &ev) == 0 &&
-        pthread_create(&e->thread, NULL, engine_main, e) == 0)
+    if (e->epoll >= 0 && e->wake >= 0 && epoll_ctl(e->epoll, EPOLL_CTL_ADD, e->wake, &ev) == 0)
         return e;
-    log_error("device %u: its engine cannot be started: no memory, descriptors or threads",
-              device->index);
-    e->thread = 0;
+    log_error("device %u: its engine cannot be made: no memory or descriptors", device->index);
     engine_free(e);
     return NULL;
+}
+
+int engine_start(struct engine *e)
+{
+    if (pthread_create(&e->thread, NULL, engine_main, e) == 0)
+        return 0;
+    log_error("device %u: its engine cannot be started: no memory or threads", e->device->index);
+    e->thread = 0;
+    return -ENOMEM;
 }
 
 void engine_free(struct engine *e)

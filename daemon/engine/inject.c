@@ -334,7 +334,7 @@ enum cause inject_set(struct server *server, const struct Npud__Inject *request,
     engines_lock(server);
     r = make_room(server);
     if (r) {
-        r->id = ++server->last.rule;
+        r->id = ++server->last->rule;
         r->spec = spec;
         r->matched = r->hits = 0;
         r->lost = -1;

@@ -27,6 +27,7 @@ void slots_init(struct slots *t, size_t object_size, uint32_t max, uint32_t seed
         .object_size = object_size,
         .max = max,
         .seed = seed & 0x7fffffff,
+        .latest = seed & 0x7fffffff,
         .block_shift = shift,
     };
 }
@@ -191,6 +192,12 @@ size_t slots_growth(struct slots *t, bool *mapped)
     return size;
 }
 
+/* Generations have 31 bits and wrap; those of one block are never far from each other. */
+static bool is_later(uint32_t generation, uint32_t than)
+{
+    return ((generation - than) & 0x7fffffff) - 1 < 0x3fffffff;
+}
+
 void *slots_take(struct slots *t)
 {
     struct slots_block *block;
@@ -213,13 +220,9 @@ void *slots_take(struct slots *t)
     block->condemned = false;
     block->live++;
     t->live++;
+    if (is_later(slot_generation(s), t->latest))
+        t->latest = slot_generation(s);
     return s;
-}
-
-/* Generations have 31 bits and wrap; those of one block are never far from each other. */
-static bool is_later(uint32_t generation, uint32_t than)
-{
-    return ((generation - than) & 0x7fffffff) - 1 < 0x3fffffff;
 }
 
 void slots_put(struct slots *t, void *object)
@@ -248,6 +251,47 @@ void slots_put(struct slots *t, void *object)
         t->idle++;
     if (block < &t->block[t->lowest])
         t->lowest = (uint32_t)(block - t->block);
+}
+
+/* --- restore --- */
+
+void *slots_restore(struct slots *t, uint32_t number, uint32_t generation)
+{
+    uint32_t q = number + SLOTS_FIRST, b = q >> t->block_shift;
+    struct slot *s;
+
+    while (t->blocks <= b)
+        if (!add_block(t))
+            return NULL;
+    for (uint32_t i = 0; i <= b; i++)
+        while (t->block[i].used < block_slots(t, i) && block_begin(t, i) + t->block[i].used <= q)
+            if (!use_next(t, i))
+                return NULL;
+    s = slots_at(t, number);
+    atomic_store_explicit(&s->tag, generation << 1 | 1, memory_order_relaxed);
+    t->block[b].live++;
+    t->live++;
+    if (is_later(generation, t->block[b].last))
+        t->block[b].last = generation;
+    return s;
+}
+
+void slots_restored(struct slots *t)
+{
+    for (uint32_t b = 0; b < t->blocks; b++) {
+        struct slots_block *block = &t->block[b];
+
+        for (uint32_t i = block->used; i-- > 0;) {
+            struct slot *s = slots_at(t, block_begin(t, b) - SLOTS_FIRST + i);
+
+            if (slot_live(s))
+                continue;
+            s->next_free = block->free_list;
+            block->free_list = s->number;
+        }
+        if (can_go(t, block))
+            t->idle++;
+    }
 }
 
 /* --- release --- */

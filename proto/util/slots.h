@@ -53,6 +53,7 @@ struct slots {
     uint32_t end;         /* behind the last slot that holds an object */
     uint32_t live;        /* taken */
     uint32_t seed;        /* first generation of a slot */
+    uint32_t latest;      /* no slot was taken with a later generation */
     uint32_t blocks;      /* that there are */
     uint32_t lowest;      /* blocks below this one have no free slot */
     uint32_t idle;        /* blocks that may be released: used, and nothing taken */
@@ -74,6 +75,15 @@ void slots_deinit(struct slots *t);
  * memory is short.
  */
 void *slots_take(struct slots *t);
+
+/**
+ * For a table that is set up again as it was in another process, with a seed behind the `latest` of
+ * it, and from which nothing was taken so far: the object in slot `number`, live, of this
+ * generation, and zeroed. NULL: no memory. When all are there, slots_restored() makes the others
+ * free.
+ */
+void *slots_restore(struct slots *t, uint32_t number, uint32_t generation);
+void slots_restored(struct slots *t);
 
 /**
  * Bytes that the next slots_take() gets from the system for its object and those behind it, mostly

@@ -22,11 +22,15 @@
 /** Begin with this configuration. 0 or a negative errno. */
 static inline int server_begin(struct server *server, struct config *config)
 {
+    int r;
+
     *server =
         (struct server){.config = config, .fds = SERVER_FDS, .admin_gid = (gid_t)-1, .instance = 1};
+    kept_begin_private();
     npud_assemble(server);
     server_configure(server);
-    return npud_begin(server);
+    r = npud_begin(server);
+    return r < 0 ? r : npud_start_engines(server);
 }
 
 static inline void server_end(struct server *server)

@@ -357,7 +357,7 @@ static struct segment *replace_segment(struct session *session, struct segment *
     struct segment *segment;
 
     segment_free(old);
-    server.last.segment_id = id - 1;
+    server.last->segment_id = id - 1;
     segment = make_segment(session);
     ck_assert_uint_eq(segment->view.id, id);
     return segment;

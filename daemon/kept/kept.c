@@ -1,0 +1,436 @@
+#include "daemon/kept/kept.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "daemon/base/kill_here.h"
+#include "daemon/base/log.h"
+#include "daemon/base/memfd.h"
+#include "daemon/kept/cells.h"
+#include "daemon/kept/fds.h"
+#include "daemon/kept/kept_room.h"
+#include "daemon/kept/log.h"
+
+static unsigned char *base; /* NULL: nothing outlives npud */
+static int file = -1;
+static struct kept_head *head;
+static struct kept *touched;
+static struct log control_log;
+static struct kept_in_hand private_in_hand[KEPT_WORD_LOGS];
+
+static uint64_t offset_of(const void *p)
+{
+    return (uint64_t)((const unsigned char *)p - base);
+}
+
+bool kept_outlives(void)
+{
+    return base != NULL;
+}
+
+int kept_file(void)
+{
+    return file;
+}
+
+struct kept_head *kept_head(void)
+{
+    return head;
+}
+
+struct kept_in_hand *kept_in_hand_of(unsigned who)
+{
+    return head ? &head->in_hand[who] : &private_in_hand[who];
+}
+
+/* --- records --- */
+
+static const struct {
+    const char *what;
+    uint16_t version;
+} kinds[KEPT_KIND_MAX] = {
+#define KIND_ROW(name, number, version, what) [number] = {what, version},
+    KEPT_KINDS(KIND_ROW)
+#undef KIND_ROW
+};
+
+/* What `is` of a new record becomes in the commit of this step. */
+static uint64_t is_of_new(enum kept_kind kind, size_t bytes)
+{
+    return cell_is((uint16_t)kind, kinds[kind].version, (uint32_t)bytes);
+}
+
+static struct kept_cell *take_cell(size_t bytes)
+{
+    struct kept_cell *cell;
+
+    if (base)
+        return cells_take(bytes);
+    cell = aligned_alloc(CELL_MIN, (bytes + CELL_HEAD + CELL_MIN - 1) & ~(size_t)(CELL_MIN - 1));
+    if (cell)
+        memset(cell, 0, bytes + CELL_HEAD);
+    return cell;
+}
+
+bool kept_make(struct kept *kept, enum kept_kind kind, size_t bytes, kept_write_fn *write)
+{
+    struct log_entry *entry;
+    uint64_t is;
+
+    bytes = (bytes + 7) & ~(size_t)7;
+    *kept = (struct kept){.cell = take_cell(bytes), .write = write};
+    if (!kept->cell)
+        return false;
+    if (!base)
+        return true;
+    is = is_of_new(kind, bytes);
+    kept->cell->order = ++head->last_order;
+    entry = log_add(&control_log, LOG_WRITE, offset_of(kept->cell), sizeof(is));
+    memcpy(entry->data, &is, sizeof(is));
+    kept_touch(kept);
+    return true;
+}
+
+void kept_touch(struct kept *kept)
+{
+    if (base && kept->cell && !kept->prev)
+        DL_APPEND(touched, kept);
+}
+
+static void untouch(struct kept *kept)
+{
+    if (!kept->prev)
+        return;
+    DL_DELETE(touched, kept);
+    kept->prev = kept->next = NULL;
+}
+
+static void free_cell(struct kept_cell *cell)
+{
+    if (base)
+        log_add(&control_log, LOG_FREE, offset_of(cell), 0);
+    else
+        free(cell);
+}
+
+void kept_drop(struct kept *kept)
+{
+    if (!kept->cell)
+        return;
+    untouch(kept);
+    free_cell(kept->cell);
+    *kept = (struct kept){0};
+}
+
+void kept_discard(struct kept_cell *cell)
+{
+    free_cell(cell);
+}
+
+void kept_replace(struct kept *kept, struct kept *other)
+{
+    untouch(other);
+    kept->cell = other->cell;
+    kept_touch(kept);
+}
+
+/* --- transactions --- */
+
+static void write_record(struct kept *kept)
+{
+    size_t room = cells_room(kept->cell), bytes;
+    struct log_entry *entry =
+        log_add(&control_log, LOG_WRITE, offset_of(kept->cell->record), room & ~(size_t)7);
+
+    bytes = kept->write(kept, entry->data);
+    log_trim(&control_log, entry, bytes);
+}
+
+static void write_touched(void)
+{
+    while (touched) {
+        struct kept *kept = touched;
+
+        untouch(kept);
+        write_record(kept);
+    }
+}
+
+/* Only now: what was freed may be taken again for something else. */
+static void give_back(void)
+{
+    const struct log_entry *entry;
+
+    for (size_t at = 0; (entry = log_next(&control_log, &at));) {
+        if (entry->kind == LOG_FREE)
+            cells_put((struct kept_cell *)(base + entry->where));
+        else if (entry->kind == LOG_KEY)
+            kept_fds_drop(entry->where);
+    }
+    kept_fds_flush();
+    KILL_HERE(KEPT_FREED);
+}
+
+bool kept_pending(void)
+{
+    return base && (touched || control_log.used > 0);
+}
+
+void kept_commit(void)
+{
+    if (!kept_pending())
+        return;
+    write_touched();
+    log_commit(&control_log, base);
+    give_back();
+    log_begin(&control_log);
+}
+
+void kept_log_key(uint64_t key)
+{
+    if (base)
+        log_add(&control_log, LOG_KEY, key, 0);
+}
+
+static struct log words_log(const struct kept_words *words)
+{
+    return (struct log){.head = words->log,
+                        .at = words->at,
+                        .used = words->used,
+                        .room = words->log ? KEPT_WORD_BYTES : 0};
+}
+
+void kept_words_begin(struct kept_words *words, unsigned who)
+{
+    *words = (struct kept_words){0};
+    if (!base)
+        return;
+    words->log = &head->word_log[who];
+    words->at = base + KEPT_WORDS_AT + who * KEPT_WORD_BYTES;
+}
+
+void kept_words_set(struct kept_words *words, _Atomic uint64_t *word, uint64_t value)
+{
+    struct log log = words_log(words);
+    struct log_entry *entry;
+
+    if (!words->log) {
+        atomic_store_explicit(word, value, memory_order_relaxed);
+        return;
+    }
+    entry = log_add(&log, LOG_WRITE, offset_of(word), sizeof(value));
+    memcpy(entry->data, &value, sizeof(value));
+    words->used = log.used;
+}
+
+void kept_words_commit(struct kept_words *words)
+{
+    struct log log = words_log(words);
+
+    if (words->used > 0)
+        log_commit(&log, base);
+    words->used = 0;
+}
+
+/* --- the memory --- */
+
+void kept_begin_private(void)
+{
+    base = NULL;
+    head = NULL;
+    file = -1;
+    touched = NULL;
+    memset(private_in_hand, 0, sizeof(private_in_hand));
+}
+
+static int map_file(int fd)
+{
+    void *map = mmap(NULL, KEPT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+    if (map == MAP_FAILED)
+        return -errno;
+    base = map;
+    head = map;
+    file = fd;
+    touched = NULL;
+    control_log =
+        (struct log){.head = &head->log, .at = base + KEPT_LOG_AT, .room = KEPT_LOG_BYTES};
+    return 0;
+}
+
+static void sign_file(void)
+{
+    snprintf(head->writer, sizeof(head->writer), "%s", NPUD_VERSION);
+}
+
+int kept_begin(void)
+{
+    int fd = memfd_new("npud-kept", KEPT_BYTES), r;
+
+    if (fd < 0)
+        return fd;
+    r = map_file(fd);
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    sign_file();
+    head->format = KEPT_FORMAT;
+    head->last_key = KEEPER_KEY_FIRST - 1;
+    kept_order();
+    head->magic = KEPT_MAGIC; /* from here on the next npud may read it */
+    kept_fds_begin(head);
+    kept_fds_put(KEEPER_KEY_TABLES, fd);
+    return cells_begin(base) ? 0 : -ENOMEM;
+}
+
+static bool recover_logs(void)
+{
+    bool sound = log_recover(&control_log, base);
+    const struct log_entry *entry;
+
+    /* Its descriptors were to go after the commit. */
+    for (size_t at = 0; sound && (entry = log_next(&control_log, &at));)
+        if (entry->kind == LOG_KEY)
+            kept_fds_drop(entry->where);
+    for (unsigned i = 0; sound && i < KEPT_WORD_LOGS; i++) {
+        struct log log = {.head = &head->word_log[i],
+                          .at = base + KEPT_WORDS_AT + i * KEPT_WORD_BYTES,
+                          .room = KEPT_WORD_BYTES};
+
+        sound = log_recover(&log, base);
+        atomic_store_explicit(&log.head->committed, 0, memory_order_relaxed);
+    }
+    return sound;
+}
+
+int kept_begin_from(int fd)
+{
+    char why[256];
+    int r;
+
+    if (!kept_can_read(fd, why, sizeof(why))) {
+        log_error("the tables of the npud before cannot be read: %s", why);
+        return -EINVAL;
+    }
+    r = map_file(fd);
+    if (r < 0)
+        return r;
+    kept_fds_begin(head);
+    kept_fds_know(KEEPER_KEY_TABLES, fd);
+    if (!recover_logs()) {
+        log_error("the tables of the npud before are damaged: its last changes cannot be read");
+        kept_end();
+        return -EINVAL;
+    }
+    /* What it had freed and not committed is in use; what it had taken for new records is not. */
+    atomic_store_explicit(&head->log.committed, 0, memory_order_relaxed);
+    kept_fds_flush();
+    log_begin(&control_log);
+    sign_file();
+    return cells_begin(base) ? 0 : -ENOMEM;
+}
+
+void kept_abandon(void)
+{
+    cells_end();
+    kept_fds_end();
+    munmap(base, KEPT_BYTES);
+    kept_begin_private();
+}
+
+void kept_end(void)
+{
+    int fd = file;
+
+    if (!base)
+        return;
+    kept_abandon();
+    close(fd);
+}
+
+/* --- reading --- */
+
+size_t kept_read(const struct kept_cell *cell, void *record, size_t size)
+{
+    size_t bytes = cell_bytes(cell);
+
+    memset(record, 0, size);
+    memcpy(record, cell->record, bytes < size ? bytes : size);
+    return bytes;
+}
+
+/* False: this npud does not know such a record. */
+static bool knows_cell(const struct kept_cell *cell, char *why, size_t size)
+{
+    uint16_t kind = cell_kind(cell), version = cell_version(cell);
+
+    if (kind < KEPT_KIND_MAX && kinds[kind].what && kinds[kind].version == version)
+        return true;
+    if (kind < KEPT_KIND_MAX && kinds[kind].what)
+        snprintf(why, size, "they have a record (%s) of version %u, and this npud reads version %u",
+                 kinds[kind].what, version, kinds[kind].version);
+    else
+        snprintf(why, size, "they have a record of kind %u, which this npud does not know", kind);
+    return false;
+}
+
+static bool knows_slab(const unsigned char *at, unsigned class, char *why, size_t size)
+{
+    unsigned cells = class == SLAB_LARGE ? 1 : SLAB_BYTES >> class;
+
+    for (unsigned n = 0; n < cells; n++) {
+        const struct kept_cell *cell =
+            (const struct kept_cell *)(at + (class == SLAB_LARGE ? 0 : (size_t)n << class));
+
+        if (atomic_load_explicit(&cell->is, memory_order_relaxed) != 0 &&
+            !knows_cell(cell, why, size))
+            return false;
+    }
+    return true;
+}
+
+static bool knows_all(const unsigned char *map, char *why, size_t size)
+{
+    const struct kept_head *h = (const struct kept_head *)map;
+
+    if (h->magic != KEPT_MAGIC) {
+        snprintf(why, size, "they are of an npud that ended before it was ready");
+        return false;
+    }
+    if (h->format != KEPT_FORMAT) {
+        snprintf(why, size, "npud %.31s has written them in format %u, and this npud reads %u",
+                 h->writer, h->format, KEPT_FORMAT);
+        return false;
+    }
+    for (uint32_t i = 0; i < SLABS; i++)
+        if (h->slab[i] != 0 && h->slab[i] != SLAB_MORE &&
+            !knows_slab(map + KEPT_SLABS_AT + ((size_t)i << SLAB_SHIFT), h->slab[i], why, size))
+            return false;
+    return true;
+}
+
+bool kept_can_read(int fd, char *why, size_t size)
+{
+    void *map;
+    bool can;
+
+    if (lseek(fd, 0, SEEK_END) != (off_t)KEPT_BYTES) {
+        snprintf(why, size, "they are not %llu bytes long", (unsigned long long)KEPT_BYTES);
+        return false;
+    }
+    map = mmap(NULL, KEPT_BYTES, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (map == MAP_FAILED) {
+        snprintf(why, size, "they cannot be mapped: %s", strerror(errno));
+        return false;
+    }
+    can = knows_all(map, why, size);
+    munmap(map, KEPT_BYTES);
+    return can;
+}

@@ -1,0 +1,16 @@
+/* What the files of this room share. */
+#pragma once
+
+#include <stdint.h>
+
+struct kept;
+struct kept_head;
+
+/** NULL: nothing outlives npud. */
+struct kept_head *kept_head(void);
+
+/** The keeper lets go of the key when this step is committed. */
+void kept_log_key(uint64_t key);
+
+/** kept has the record of `other`, which was made in this step. */
+void kept_replace(struct kept *kept, struct kept *other);

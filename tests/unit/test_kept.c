@@ -1,0 +1,117 @@
+/* Kept memory: what is committed is there for the next npud, and nothing else is. */
+#include "tests/unit/restart.h"
+
+static struct object {
+    struct kept kept;
+    uint64_t value[4];
+} object[64];
+
+static size_t write_object(const struct kept *kept, void *record)
+{
+    const struct object *o = (const struct object *)kept;
+
+    memcpy(record, o->value, sizeof(o->value));
+    return sizeof(o->value);
+}
+
+static unsigned n_read;
+static uint64_t sum_read;
+
+static bool read_object(void *arg, struct kept_cell *cell)
+{
+    uint64_t value[4];
+
+    (void)arg;
+    ck_assert_uint_ge(kept_read(cell, value, sizeof(value)), sizeof(value));
+    n_read++;
+    sum_read += value[0];
+    return true;
+}
+
+static void reopen_and_read(void)
+{
+    int tables;
+
+    kept_abandon();
+    ck_assert_int_ge(kept_fds_fetch(), 1);
+    tables = kept_fd_take(KEEPER_KEY_TABLES);
+    ck_assert_int_eq(kept_begin_from(tables), 0);
+    n_read = 0;
+    sum_read = 0;
+    ck_assert_int_eq(kept_scan(), 0);
+    ck_assert(kept_each(KEPT_GRANT, read_object, NULL));
+    kept_scan_end();
+}
+
+START_TEST(committed_records_are_there)
+{
+    ck_assert_int_eq(kept_begin(), 0);
+    for (unsigned i = 0; i < 64; i++) {
+        object[i].value[0] = i + 1;
+        ck_assert(kept_make(&object[i].kept, KEPT_GRANT, 64 << i % 8, write_object));
+    }
+    kept_commit();
+    for (unsigned i = 0; i < 64; i += 2)
+        kept_drop(&object[i].kept);
+    kept_commit();
+    object[1].value[0] = 1000; /* touched, not committed */
+    kept_touch(&object[1].kept);
+    ck_assert(kept_make(&object[0].kept, KEPT_GRANT, 64, write_object));
+    reopen_and_read();
+    ck_assert_uint_eq(n_read, 32);
+    ck_assert_uint_eq(sum_read, 32 * 33);
+}
+END_TEST
+
+START_TEST(large_records)
+{
+    ck_assert_int_eq(kept_begin(), 0);
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < 8; i++) {
+            object[i].value[0] = 1;
+            ck_assert(kept_make(&object[i].kept, KEPT_GRANT, 100000 * (i + 1), write_object));
+        }
+        kept_commit();
+        for (unsigned i = 0; i < 8 && round < 2; i++)
+            kept_drop(&object[i].kept);
+        kept_commit();
+    }
+    reopen_and_read();
+    ck_assert_uint_eq(n_read, 8);
+}
+END_TEST
+
+START_TEST(words_change_at_once)
+{
+    struct kept_words words;
+    _Atomic uint64_t *live;
+
+    ck_assert_int_eq(kept_begin(), 0);
+    ck_assert(kept_make(&object[0].kept, KEPT_GRANT, 128, write_object));
+    kept_commit();
+    live = (_Atomic uint64_t *)kept_record(&object[0].kept) + 8;
+    kept_words_begin(&words, 3);
+    kept_words_set(&words, &live[0], 11);
+    kept_words_set(&words, &live[1], 12);
+    ck_assert_uint_eq(live[0], 0);
+    kept_words_commit(&words);
+    ck_assert_uint_eq(live[0], 11);
+    ck_assert_uint_eq(live[1], 12);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("kept");
+    TCase *t = suite_case(s, "tables", 0, NULL, kept_end);
+
+    tcase_add_test(t, committed_records_are_there);
+    tcase_add_test(t, large_records);
+    tcase_add_test(t, words_change_at_once);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(make_suite());
+}
