@@ -39,6 +39,8 @@ $(eval $(call hooked,fuzz,daemon/engine/idle))
 $(eval $(call hooked,order,daemon/base/waitlist))
 $(eval $(call hooked,order,client/core/ring_guard))
 
+# Its calloc() may fail.
+$(BUILD)/tests/unit/test_queue: UNIT_LDFLAGS += -Wl,--wrap=calloc
 # With the allocator of npud.
 $(BUILD)/tests/unit/test_heap: UNIT_LDFLAGS += $(NPUD_MALLOC)
 

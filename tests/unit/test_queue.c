@@ -39,6 +39,14 @@ int memfd_create(const char *name, unsigned flags)
     return -1;
 }
 
+static bool no_heap;
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return no_heap ? NULL : __real_calloc(n, size);
+}
+
 /* --- messages --- */
 
 static struct queue_attach *make_queue(struct session *session)
@@ -921,7 +929,10 @@ START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
         ck_assert_int_eq(put_message(v, a, make_buffer(a, segment)), QUEUE_OK);
     ck_assert(queue_slot_has(v->put->slot[0].word, v->mask + 1));
     atomic_store(&v->take->committed, 0);
+    no_heap = _i == 1; /* then npud remembers nothing, and looks at the ring for each message */
     ck_assert(queue_sweep_has(queue, dead, b->peer_id));
+    ck_assert_int_eq(queue->swept == NULL, _i);
+    no_heap = false;
     session_free(b);
     atomic_store(&v->take->committed, DEPTH + 1);
     ck_assert_uint_eq(take_message(v, a), dead);
@@ -1133,7 +1144,7 @@ int main(void)
     tcase_add_test(tc, a_queue_without_a_session_ends);
     tcase_add_test(tc, a_large_queue_ends_in_steps);
     tcase_add_test(tc, the_dead_are_swept_out_of_rings);
-    tcase_add_test(tc, a_lap_that_moves_on_under_the_sweep_hides_no_message);
+    tcase_add_loop_test(tc, a_lap_that_moves_on_under_the_sweep_hides_no_message, 0, 2);
     tcase_add_test(tc, a_death_wakes_who_sleeps);
     tcase_add_test(tc, who_ends_and_lives_is_left_behind_too);
     tcase_add_test(tc, a_survivor_is_left_behind_without_descriptors);
