@@ -41,6 +41,8 @@ void npud_setup(void);
 void npud_teardown(void);
 /** SIGKILL it. */
 void npud_kill(void);
+/** Something else has, and the test has waited for it. */
+void npud_was_killed(void);
 
 /** What `npuctl status` would show. */
 struct ledger {
