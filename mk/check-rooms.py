@@ -7,8 +7,8 @@ usage: check-rooms.py            fails with a line for each fault
 
 Checked: includes go along the table; include cycles have at most CYCLE_MAX files; no .c or .h of
 the product is longer than LINES_MAX; a header has two includers, or is the contract of a module (a
-.c of its name) or in proto/ or daemon/kept/; a file name is in daemon/ and in client/ only if both are halves of
-one thing (the block ```halves).
+.c of its name) or in proto/ or daemon/kept/; a file name is in daemon/ and in client/ only if both
+are halves of one thing (the block ```halves).
 """
 import os
 import re

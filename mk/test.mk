@@ -11,13 +11,16 @@ $(TEST_LIB): $(TEST_LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 # Unit tests reach into the daemon: everything but its main().
-UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
+UNIT_BIN := $(filter-out %/test_restart_% %/test_kept,\
+    $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c)))
 UNIT_LDFLAGS := $(NPUD_LIBS) $(CHECK_LIBS)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ) $(TEST_LIB)
 	$(call link,$(UNIT_LDFLAGS))
 
-# Tests of restarts are their own keeper: tests/unit/restart.h.
-RESTART_BIN := $(filter %/test_restart_%,$(UNIT_BIN)) $(BUILD)/tests/unit/test_kept
+# Tests of restarts are their own keeper, and have kill places: tests/unit/restart.h. They are built
+# with the programs of tests/kill.
+RESTART_SRC := $(wildcard tests/unit/test_restart_*.c) tests/unit/test_kept.c
+RESTART_BIN := $(RESTART_SRC:%.c=$(BUILD)/%)
 $(RESTART_BIN): UNIT_LDFLAGS += $(foreach f,put drop fetch,-Wl,--wrap=keeper_$(f))
 
 # A product file that a test compiles for itself, because each of its atomic operations is to be a
@@ -119,7 +122,8 @@ KILL_SHARE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill/share/*.c))
 $(BUILD)/tests/kill/share/test_kill_share: $(KILL_SHARE_OBJ) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
-KILL_BIN := $(addprefix $(BUILD)/kill/tests/kill/,test_kill share/test_kill_share)
+KILL_BIN := $(addprefix $(BUILD)/kill/tests/kill/,test_kill share/test_kill_share) \
+    $(RESTART_SRC:%.c=$(BUILD)/kill/%)
 .PHONY: test-kill
 test-kill:
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN)

@@ -179,7 +179,7 @@ void report_sessions(struct server *server, struct rows *rows)
         r->streams = session->streams.live;
         r->events = session->events.live + session->ipc.live;
         r->memory_bytes = session->memory;
-        r->requests = session->requests;
+        r->requests = *session->requests;
         r->age_s = seconds_since(session->since_ns);
     }
 }

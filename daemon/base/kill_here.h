@@ -10,7 +10,10 @@
     X(KEPT_COMMITTED, "changes committed, not carried out")                                        \
     X(KEPT_APPLY, "some changes carried out")                                                      \
     X(KEPT_APPLIED, "changes carried out, not forgotten")                                          \
-    X(KEPT_FREED, "cells of a commit given back")
+    X(KEPT_FREED, "cells of a commit given back")                                                  \
+    X(ANSWER_COMMITTED, "changes certain, answer not sent")                                        \
+    X(ANSWER_SENT, "answer sent, request not taken")                                               \
+    X(ANSWER_TAKEN, "request answered and taken")
 
 enum kill_place {
 #define KILL_PLACE_ENUM(name, what) KILL_HERE_##name,

@@ -48,6 +48,12 @@ bool peer_give_id(struct session *session)
            take_number(session, PEER_MAX);
 }
 
+void peer_restore_id(struct session *session, uint32_t number)
+{
+    session->peer_id = number;
+    session->server->peers->by_number[number].session = session;
+}
+
 struct session *peer_session(struct server *server, uint32_t number)
 {
     return number <= PEER_MAX ? server->peers->by_number[number].session : NULL;

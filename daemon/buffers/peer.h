@@ -76,6 +76,9 @@ void peers_deinit(struct peers *peers);
  */
 bool peer_give_id(struct session *session);
 
+/** The session has this number again, from before a restart. */
+void peer_restore_id(struct session *session, uint32_t number);
+
 /** The session that has this number, or NULL. */
 struct session *peer_session(struct server *server, uint32_t number);
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,10 +14,14 @@
 #include <utlist.h>
 
 #include "daemon/base/client_socket.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
+#include "daemon/base/memfd.h"
 #include "daemon/core/call.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/fds.h"
+#include "daemon/kept/session_record.h"
 #include "proto/util/clock.h"
 #include "proto/wire/packet.h"
 
@@ -42,14 +47,37 @@ struct unread {
     struct unread *prev, *next; /* user->unread, the oldest first */
 };
 
-/* An answer that the kernel did not take. Requests of the session are not read while it is here. */
+/*
+ * An answer that the kernel did not take. Requests of the session are not read while it is here.
+ * Its request is still in the socket: with the answer's record, the next npud answers it.
+ */
 struct answer {
+    struct kept kept;
     struct session *session;
+    uint64_t request;
     struct answer *prev, *next; /* server->answers, the oldest first */
     int fds[FDS_MAX];           /* its own */
+    struct call_source source[FDS_MAX];
     unsigned n;
     size_t size;
     uint8_t data[];
+};
+
+/*
+ * The answer that is being made: packed, and kept while its request is in the socket. One, because
+ * one request is handled at a time.
+ */
+static struct {
+    struct kept kept;
+    const struct call *call;
+    size_t size;
+    uint8_t data[PACKET_MAX];
+} now;
+
+/* An answer of the npud before, to a request that is still in the socket. */
+struct repeat {
+    struct kept kept;
+    struct answer_record *record; /* a copy */
 };
 
 /* --- what clients have not read --- */
@@ -198,7 +226,67 @@ static bool keep_socket(struct unread *unread, struct session *session)
     return true;
 }
 
+/* --- records of answers --- */
+
+/* By what it is opened anew, if it is npud's own for this answer only. */
+static int source_of(const struct call_source *source, int fd)
+{
+    return source->file >= 0 ? source->file : fd;
+}
+
+static size_t write_answer(struct answer_record *r, const struct session *session, uint64_t request,
+                           const int *fds, const struct call_source *source, const void *data,
+                           size_t size)
+{
+    *r = (struct answer_record){.session = session->id, .request = request, .size = (uint32_t)size};
+    for (; r->n_fds < FDS_MAX && fds[r->n_fds] >= 0; r->n_fds++) {
+        r->fd[r->n_fds].key = kept_key(source_of(&source[r->n_fds], fds[r->n_fds]));
+        r->fd[r->n_fds].read_only = source[r->n_fds].read_only;
+    }
+    memcpy(r->data, data, size);
+    return (sizeof(*r) + size + 7) & ~(size_t)7;
+}
+
+static size_t write_now(const struct kept *kept, void *record)
+{
+    const struct call *call = now.call;
+    const int fds[FDS_MAX] = {call->fd, call->more_fd[0], call->more_fd[1]};
+
+    (void)kept;
+    return write_answer(record, call->session, call->request->id, fds, call->source, now.data,
+                        now.size);
+}
+
+static size_t write_kept_answer(const struct kept *kept, void *record)
+{
+    const struct answer *a =
+        (const struct answer *)((const char *)kept - offsetof(struct answer, kept));
+    int fds[FDS_MAX] = {-1, -1, -1};
+
+    for (unsigned i = 0; i < a->n; i++)
+        fds[i] = a->fds[i];
+    return write_answer(record, a->session, a->request, fds, a->source, a->data, a->size);
+}
+
+/* What this step has changed, and the answer that tells of it, are certain at once. */
+static void commit_with_answer(const struct call *call)
+{
+    bool room =
+        !kept_pending() || now.kept.cell ||
+        kept_make(&now.kept, KEPT_ANSWER, sizeof(struct answer_record) + PACKET_MAX, write_now);
+
+    /*
+     * Without memory for the record the request would be handled twice after a restart, and fail.
+     */
+    now.call = call;
+    if (room && kept_pending())
+        kept_touch(&now.kept);
+    kept_commit();
+}
+
 /* --- answers that are kept --- */
+
+static void repeat_free(struct session *session);
 
 static void answer_free(struct answer *answer)
 {
@@ -206,6 +294,7 @@ static void answer_free(struct answer *answer)
     answer->session->answer = NULL;
     for (unsigned i = 0; i < answer->n; i++)
         close(answer->fds[i]);
+    kept_drop(&answer->kept);
     free(answer);
 }
 
@@ -215,6 +304,7 @@ bool answer_leave(struct session *session)
 
     if (session->answer)
         answer_free(session->answer);
+    repeat_free(session);
     session->unread = NULL;
     if (!unread)
         return false;
@@ -247,8 +337,7 @@ static int keep_answer(struct call *call, const int *fds, unsigned n)
 {
     struct session *session = call->session;
     struct server *server = session->server;
-    size_t size = protobuf_c_message_get_packed_size(&call->reply.base);
-    struct answer *answer = calloc(1, sizeof(*answer) + size);
+    struct answer *answer = calloc(1, sizeof(*answer) + now.size);
 
     if (!answer)
         return -ENOMEM;
@@ -264,7 +353,15 @@ static int keep_answer(struct call *call, const int *fds, unsigned n)
         answer_free(answer);
         return -EMFILE;
     }
-    answer->size = protobuf_c_message_pack(&call->reply.base, answer->data);
+    answer->request = call->request->id;
+    answer->size = now.size;
+    memcpy(answer->data, now.data, now.size);
+    memcpy(answer->source, call->source, sizeof(answer->source));
+    for (unsigned i = 0; i < n; i++)
+        if (answer->source[i].file < 0)
+            answer->source[i].file = fds[i];
+    kept_make(&answer->kept, KEPT_ANSWER, sizeof(struct answer_record) + answer->size,
+              write_kept_answer);
     session_hear_no_more(session);
     return 0;
 }
@@ -285,6 +382,8 @@ static bool send_again(struct answer *answer)
 
     if (r == -ETOOMANYREFS)
         return false;
+    if (kept_outlives())
+        packet_drop(session->socket); /* the request: it is answered */
     answer_free(answer);
     if (log_not_sent(session, r) < 0)
         session_end(session);
@@ -321,6 +420,13 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     job_list(&server->retry);
 }
 
+static void pack_answer(const struct call *call)
+{
+    now.size = protobuf_c_message_get_packed_size(&call->reply.base);
+    assert(now.size <= sizeof(now.data)); /* each answer fits, by its bounds */
+    protobuf_c_message_pack(&call->reply.base, now.data);
+}
+
 int answer_send(struct call *call)
 {
     const int fds[FDS_MAX + 1] = {call->fd, call->more_fd[0], call->more_fd[1], -1};
@@ -330,17 +436,119 @@ int answer_send(struct call *call)
 
     while (fds[n] >= 0)
         n++;
+    pack_answer(call);
+    commit_with_answer(call);
+    KILL_HERE(ANSWER_COMMITTED);
     if (n == 0 || charge_fds(session, n))
-        r = packet_send_message(session->socket, &call->reply.base, fds, n, MSG_DONTWAIT);
+        r = packet_send(session->socket, now.data, now.size, fds, n, MSG_DONTWAIT);
+    KILL_HERE(ANSWER_SENT);
     if (r == -ETOOMANYREFS)
         r = keep_answer(call, fds, n);
+    else if (kept_outlives())
+        packet_drop(session->socket);
+    KILL_HERE(ANSWER_TAKEN);
     for (unsigned i = 0; i < n && call->close_fd; i++)
         close(fds[i]);
     return log_not_sent(session, r);
 }
 
+/* --- answers of the npud before --- */
+
+static void repeat_free(struct session *session)
+{
+    struct repeat *repeat = session->repeat;
+
+    if (!repeat)
+        return;
+    session->repeat = NULL;
+    kept_drop(&repeat->kept);
+    free(repeat->record);
+    free(repeat);
+}
+
+/* The record says it all, and is written by no npud any more. */
+static size_t write_repeat(const struct kept *kept, void *record)
+{
+    (void)kept;
+    (void)record;
+    return 0;
+}
+
+/* The id of the request that the session has in its socket. 0: there is none, or it is none. */
+static uint64_t waiting_request(const struct session *session)
+{
+    struct packet packet;
+    Npud__Request *request;
+    uint64_t id;
+
+    if (packet_recv_without_fds(session->socket, &packet, session->takes_fds,
+                                MSG_PEEK | MSG_DONTWAIT) <= 0)
+        return 0;
+    request = npud__request__unpack(NULL, packet.size, packet.data);
+    if (!request)
+        return 0;
+    id = request->id;
+    npud__request__free_unpacked(request, NULL);
+    return id;
+}
+
+bool answer_restore(struct server *server, struct kept_cell *cell)
+{
+    struct answer_record head;
+    struct session *session;
+    struct repeat *repeat;
+
+    (void)server;
+    kept_read(cell, &head, sizeof(head));
+    session = session_by_id(head.session);
+    if (!session || session->repeat || waiting_request(session) != head.request) {
+        kept_discard(cell);
+        return true;
+    }
+    repeat = calloc(1, sizeof(*repeat));
+    if (!repeat || head.size > PACKET_MAX)
+        return false;
+    repeat->record = calloc(1, sizeof(head) + head.size);
+    if (!repeat->record)
+        return false;
+    session->repeat = repeat;
+    kept_read(cell, repeat->record, sizeof(head) + head.size);
+    return kept_bind(&repeat->kept, cell, sizeof(head) + head.size, write_repeat);
+}
+
+/* For the answer only. Negative: it is not there. */
+static int open_source(uint64_t key, bool read_only)
+{
+    int fd = kept_fd_of(key);
+
+    if (fd < 0)
+        return -EBADF;
+    return read_only ? memfd_open_read_only(fd) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+int answer_repeat(struct session *session)
+{
+    const struct answer_record *a = session->repeat->record;
+    int fds[FDS_MAX], r = 0;
+    unsigned n = 0;
+
+    for (; r == 0 && n < a->n_fds && n < FDS_MAX; n++) {
+        fds[n] = open_source(a->fd[n].key, a->fd[n].read_only);
+        r = fds[n] < 0 ? fds[n] : 0;
+    }
+    if (r == 0)
+        r = packet_send(session->socket, a->data, a->size, fds, n, MSG_DONTWAIT);
+    while (n-- > 0)
+        if (fds[n] >= 0)
+            close(fds[n]);
+    packet_drop(session->socket);
+    repeat_free(session);
+    return log_not_sent(session, r);
+}
+
 int answers_init(struct server *server)
 {
+    now.kept = (struct kept){0};
     server->retry = (struct job){run_retry, "answers that are kept", &server->schedule.own};
     server->on_retry = event_new(server->base, -1, 0, on_retry, server);
     return server->on_retry ? 0 : -ENOMEM;
@@ -350,6 +558,7 @@ void answers_deinit(struct server *server)
 {
     struct user *user, *tmp;
 
+    kept_drop(&now.kept);
     job_cancel(&server->retry);
     if (server->on_retry)
         event_free(server->on_retry);

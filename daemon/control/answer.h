@@ -22,6 +22,7 @@
 #include "daemon/core/cause.h"
 
 struct call;
+struct kept_cell;
 struct server;
 struct session;
 
@@ -33,8 +34,20 @@ void answers_deinit(struct server *server);
 /** May a request be handled whose answer may carry descriptors? */
 enum cause answer_prepare(struct session *session);
 
-/** Send the reply of the call, with its descriptors. 0, or negative: the session must end. */
+/**
+ * Make certain what the request has changed, with the answer; send the reply of the call, with its
+ * descriptors; then take the request, which until then is in the socket, out of it, where npud may
+ * be followed by another. 0, or negative: the session must end.
+ */
 int answer_send(struct call *call);
+
+/**
+ * The npud before has made an answer certain: the session has it as `repeat`, if its request is
+ * still there. A row of recovery.
+ */
+bool answer_restore(struct server *server, struct kept_cell *cell);
+/** Send it, maybe once more. The client takes one of them. As answer_send(). */
+int answer_repeat(struct session *session);
 
 /**
  * The session is being freed, and its events are: drop what is kept for it. True: its socket is

@@ -14,6 +14,7 @@
 #include "daemon/core/device.h"
 #include "daemon/core/refuse.h"
 #include "daemon/base/log.h"
+#include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -44,6 +45,7 @@ static int32_t on_hello(struct call *call)
                   "with the older one; restart the program, so that it loads the library that is "
                   "installed",
             PROTOCOL, hello->protocol);
+    call->session->protocol = hello->protocol;
     cause = session_hello(call->session, hello->program);
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no session");
@@ -140,6 +142,7 @@ static int32_t on_mem_info(struct call *call)
 static int32_t on_leave_session(struct call *call)
 {
     call->session->left = true;
+    kept_touch(&call->session->record);
     return 0;
 }
 
@@ -234,6 +237,8 @@ static void begin_reply(struct call *call)
     call->reply = (Npud__Reply)NPUD__REPLY__INIT;
     call->reply.id = call->request->id;
     call->fd = call->more_fd[0] = call->more_fd[1] = -1;
+    for (unsigned i = 0; i < 3; i++)
+        call->source[i] = (struct call_source){.file = -1};
     call->cause = CAUSE_NONE;
 }
 
@@ -330,6 +335,7 @@ static enum dispatched take_turn(struct session *session, Npud__Request *request
 static enum dispatched handle_packet(struct session *session, const struct packet *packet)
 {
     Npud__Request *request = npud__request__unpack(NULL, packet->size, packet->data);
+    enum dispatched r;
 
     if (!request || request->id == 0) {
         log_client_fault(&session->log, "sent a malformed packet: session ended");
@@ -337,15 +343,32 @@ static enum dispatched handle_packet(struct session *session, const struct packe
             npud__request__free_unpacked(request, NULL);
         return DISPATCH_ENDED;
     }
-    session->requests++;
-    return take_turn(session, request, (struct room_wait){0});
+    ++*session->requests;
+    kept_in_hand(kept_in_hand_of(KEPT_CONTROL), session->id, request->body_case);
+    r = take_turn(session, request, (struct room_wait){0});
+    kept_in_hand(kept_in_hand_of(KEPT_CONTROL), 0, 0);
+    return r;
+}
+
+/*
+ * Where npud may be followed by another, the request stays in the socket until it is answered: the
+ * next npud finds it there.
+ */
+static int take_packet(struct session *session, struct packet *packet)
+{
+    int flags = MSG_DONTWAIT | (kept_outlives() ? MSG_PEEK : 0);
+
+    return packet_recv_without_fds(session->socket, packet, session->takes_fds, flags);
 }
 
 static enum dispatched receive(struct session *session)
 {
     struct packet packet;
-    int r = packet_recv_without_fds(session->socket, &packet, session->takes_fds, MSG_DONTWAIT);
+    int r;
 
+    if (session->repeat)
+        return answer_repeat(session) < 0 ? DISPATCH_ENDED : DISPATCH_HANDLED;
+    r = take_packet(session, &packet);
     if (r == -EAGAIN)
         return DISPATCH_NONE;
     if (r == -EBADMSG)

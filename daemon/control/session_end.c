@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -25,6 +26,7 @@
 #include "daemon/core/stream_abort.h"
 #include "daemon/core/survivor.h"
 #include "daemon/engine/value.h"
+#include "daemon/kept/fds.h"
 #include "daemon/memory/allocation.h"
 
 #define FORGET_AT_ONCE   32 /* streams, while the engines are kept out */
@@ -187,7 +189,7 @@ static void free_empty(struct session *session)
     if (session->page) {
         log_line(LOG_DEBUG, &session->log, "gone");
         munmap(session->page, sizeof(*session->page));
-        close(session->page_fd);
+        kept_close(session->page_fd);
     }
     value_forget_rests(session);
     if (session->own_waits)
@@ -199,11 +201,15 @@ static void free_empty(struct session *session)
         event_free(session->on_socket);
     if (session->on_death)
         event_free(session->on_death);
+    kept_fd_leave(session->socket);
+    /* The keeper has a copy for a moment, and so the connection does not end with this one. */
+    if (kept_outlives())
+        shutdown(session->socket, SHUT_RDWR);
     if (!answer_leave(session))
         client_socket_close(session->socket, session->takes_fds);
     survivor_watch(session);
-    if (session->pidfd >= 0)
-        close(session->pidfd);
+    kept_close(session->pidfd);
+    kept_drop(&session->record);
     user_uncharge(&session->charge);
     user_uncharge(&session->charge_fds);
     user_uncharge(&session->charge_tables);
@@ -224,6 +230,8 @@ static bool free_some(struct session *session, bool all)
             session->end_part++;
             session->end_slot = 0;
         }
+        /* Each object by itself: what a step may change at once is bounded. */
+        kept_commit();
         if (!all && schedule_step_over(&session->server->schedule))
             return false;
     }

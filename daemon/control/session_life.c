@@ -27,8 +27,10 @@
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/survivor.h"
+#include "daemon/kept/fds.h"
 #include "daemon/memory/allocation.h"
 #include "proto/shm/arena.h"
+#include "proto/shm/mbuf_shm.h"
 #include "proto/util/clock.h"
 #include "proto/util/random.h"
 #include "proto/wire/npud.pb-c.h"
@@ -189,6 +191,14 @@ static enum cause charge_descriptors(struct session *session)
                : CAUSE_NONE;
 }
 
+static void set_jobs(struct session *session)
+{
+    session->owner.user = &session->user->payer->schedule;
+    session->serve = (struct job){run_serve, "request", &session->owner};
+    /* Sessions that live do not stand behind each of a thousand that end. */
+    session->end = (struct job){run_end, "session end", &session->owner.user->left};
+}
+
 /* Watch the process, and charge its user. */
 static enum cause admit_client(struct session *session)
 {
@@ -201,10 +211,9 @@ static enum cause admit_client(struct session *session)
     session->user = user_ref(&session->server->users, session->uid);
     if (!session->user)
         return CAUSE_MEMORY;
-    session->owner.user = &session->user->payer->schedule;
-    session->serve = (struct job){run_serve, "request", &session->owner};
-    /* Sessions that live do not stand behind each of a thousand that end. */
-    session->end = (struct job){run_end, "session end", &session->owner.user->left};
+    set_jobs(session);
+    if (!session_keep(session))
+        return CAUSE_MEMORY;
     if (user_charge(&session->charge, session->user, RESOURCE_SESSIONS, 1) < 0)
         return CAUSE_USER_SESSIONS;
     return charge_descriptors(session);
@@ -277,34 +286,51 @@ struct session *session_new(struct server *server, int socket)
     return session;
 }
 
-struct session *session_new_for(struct server *server, int socket,
-                                const struct client_process *process)
+/* As nothing has come of it yet. */
+static struct session *make_session(struct server *server, uint32_t seed)
 {
     struct session *session = calloc(1, sizeof(*session));
-    enum cause cause;
-    uint32_t seed;
 
-    if (!session || !random_fill(&seed, sizeof(seed))) {
-        free(session);
-        close(process->pidfd);
-        client_socket_close(socket, client_socket_refuse_fds(socket));
+    if (!session)
         return NULL;
-    }
     session->server = server;
-    session->socket = socket;
-    session->takes_fds = client_socket_refuse_fds(socket);
-    session->pid = session->log.pid = process->pid;
-    session->uid = session->log.uid = process->uid;
-    session->pidfd = process->pidfd;
     session->since_ns = clock_ns();
     slots_init(&session->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);
     slots_init(&session->events, sizeof(struct event_obj), SESSION_EVENTS_MAX, seed);
     slots_init(&session->ipc, sizeof(struct ipc_open), SESSION_IPC_EVENTS_MAX, seed);
     slots_init(&session->mems, sizeof(struct mem), SESSION_MEMS_MAX, seed);
     slots_init(&session->notifies, sizeof(struct notify_open), SESSION_NOTIFIES_MAX, seed);
-    session->id = session->log.session = ++server->last->session;
-    DL_APPEND(server->sessions, session);
-    server->n_sessions++;
+    return session;
+}
+
+static void identify(struct session *session, int socket, const struct client_process *process,
+                     uint64_t id)
+{
+    session->socket = socket;
+    session->pid = session->log.pid = process->pid;
+    session->uid = session->log.uid = process->uid;
+    session->pidfd = process->pidfd;
+    session->id = session->log.session = id;
+    DL_APPEND(session->server->sessions, session);
+    session->server->n_sessions++;
+}
+
+struct session *session_new_for(struct server *server, int socket,
+                                const struct client_process *process)
+{
+    struct session *session = NULL;
+    enum cause cause;
+    uint32_t seed;
+
+    if (random_fill(&seed, sizeof(seed)))
+        session = make_session(server, seed);
+    if (!session) {
+        close(process->pidfd);
+        client_socket_close(socket, client_socket_refuse_fds(socket));
+        return NULL;
+    }
+    session->takes_fds = client_socket_refuse_fds(socket);
+    identify(session, socket, process, ++server->last->session);
     bound_unread_replies(session);
     cause = admit_client(session);
     if (cause == CAUSE_NONE ||
@@ -313,6 +339,60 @@ struct session *session_new_for(struct server *server, int socket,
     refuse_client(session, socket, cause);
     session_free(session);
     return NULL;
+}
+
+/* --- again --- */
+
+static bool watch_again(struct session *session, const struct session_record *r)
+{
+    if (watch_client(session) < 0)
+        return false;
+    if (r->peer_id != PEER_NPUD)
+        peer_restore_id(session, r->peer_id);
+    session->user = user_ref(&session->server->users, session->uid);
+    if (!session->user)
+        return false;
+    set_jobs(session);
+    user_charge_again(&session->charge, session->user, RESOURCE_SESSIONS, 1, false);
+    user_charge_again(&session->charge_fds, session->user, RESOURCE_FDS, 2, false);
+    return true;
+}
+
+bool session_restore(struct server *server, struct kept_cell *cell)
+{
+    struct client_process process;
+    struct session *session;
+    struct session_record r;
+    int socket;
+
+    kept_read(cell, &r, sizeof(r));
+    session = make_session(server, 0);
+    socket = kept_fd_take(r.socket_key);
+    process =
+        (struct client_process){.pid = r.pid, .uid = r.uid, .pidfd = kept_fd_take(r.pidfd_key)};
+    if (!session || socket < 0 || r.peer_id > PEER_MAX)
+        return false;
+    session->since_ns = r.since_ns;
+    session->takes_fds = r.takes_fds;
+    identify(session, socket, &process, r.id);
+    if (!watch_again(session, &r) || !session_bind(session, cell, &r))
+        return false;
+    session->state = r.state;
+    return true;
+}
+
+void sessions_finish_restoring(struct server *server)
+{
+    struct session *s, *next;
+
+    sessions_restored();
+    DL_FOREACH_SAFE (server->sessions, s, next) {
+        if (s->state < SESSION_DYING)
+            continue;
+        session_halt(s);
+        s->state = SESSION_OPEN;
+        session_end(s);
+    }
 }
 
 /* --- end --- */
@@ -334,6 +414,7 @@ static bool await_death(struct session *session)
     session_hear_no_more(session);
     session_halt(session);
     session->state = SESSION_DYING;
+    kept_touch(&session->record);
     return true;
 }
 
@@ -344,6 +425,7 @@ void session_end(struct session *session)
     session_hear_no_more(session);
     event_del(session->on_death);
     session->state = SESSION_ENDED;
+    kept_touch(&session->record);
     session->server->schedule.detail = NPUD__REQUEST__BODY__NOT_SET;
     /* Behind others that end: its own turn is worth a request, and a crowd has many turns. */
     if (session->end.owner->jobs || schedule_step_over(&session->server->schedule) ||

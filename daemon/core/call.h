@@ -57,6 +57,12 @@ struct reply_body {
     } parts;
 };
 
+/** What a descriptor of an answer was made from, for an answer that is made again. */
+struct call_source {
+    int file;       /* -1: it is a descriptor that outlives npud itself */
+    bool read_only; /* the file was opened anew, for reading */
+};
+
 /** One request and its answer. */
 struct call {
     struct session *session;
@@ -64,10 +70,11 @@ struct call {
     Npud__Reply reply;
     struct reply_body *body; /* room of the caller's: until the reply is sent */
     char message[256];
-    int fd;         /* goes with the reply; -1: none */
-    int more_fd[2]; /* after fd; -1: none, and none after it */
-    bool close_fd;  /* all are npud's: closed after they were sent */
-    bool fault;     /* end the session */
+    int fd;                       /* goes with the reply; -1: none */
+    int more_fd[2];               /* after fd; -1: none, and none after it */
+    bool close_fd;                /* all are npud's: closed after they were sent */
+    struct call_source source[3]; /* of fd and more_fd */
+    bool fault;                   /* end the session */
 
     /* It may lack something that can be found: control/kept_request.h */
     struct room_wait *wait;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -82,12 +83,16 @@ void *session_take_slot(struct session *session, struct slots *table, enum cause
 {
     bool mapped;
     size_t bytes = slots_growth(table, &mapped);
+    uint32_t latest = table->latest;
     void *object;
 
     *cause = bytes > 0 ? charge_tables(session, bytes, mapped) : CAUSE_NONE;
     if (*cause != CAUSE_NONE)
         return NULL;
     object = slots_take(table);
+    /* A later npud gives no slot a generation that a client may know. */
+    if (table->latest != latest)
+        kept_touch(&session->record);
     if (object)
         return object;
     if (bytes > 0)
@@ -113,13 +118,14 @@ void session_put_slot(struct session *session, struct slots *table, void *object
  * So that sockets get the numbers of earlier sockets, descriptors that it never polls stand apart.
  * If there is no room, the number stays.
  */
-static int move_apart(const struct server *server, int fd)
+int session_own_fd(const struct server *server, int fd)
 {
     int from = server->fds < KEPT_FROM_MAX * 2 ? (int)(server->fds / 2) : KEPT_FROM_MAX;
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, from);
+    int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, from);
 
     if (moved < 0)
         return fd;
+    kept_fd_moved(fd, moved);
     close(fd);
     return moved;
 }
@@ -143,8 +149,18 @@ static enum cause make_file(struct session *session, const char *name, size_t si
         uncharge_tables(session, size, 1);
         return cause_of_errno(r);
     }
-    *fd = move_apart(session->server, *fd);
+    *fd = session_own_fd(session->server, *fd);
+    kept_fd(*fd);
     return CAUSE_NONE;
+}
+
+void session_charge_file_again(struct session *session, size_t size)
+{
+    struct user *user = session->user;
+
+    user_charge_again(&session->charge_maps, user, RESOURCE_MAPPINGS, 1, false);
+    user_charge_again(&session->charge_tables, user, RESOURCE_TABLE_MEMORY, size, false);
+    user_charge_again(&session->charge_fds, user, RESOURCE_FDS, 1, false);
 }
 
 void session_segment_resend(struct segments *segs, uint32_t index)
@@ -220,7 +236,6 @@ static enum cause make_segment(struct session *session, struct segments *segs, u
         free(file);
         return cause;
     }
-    kept_fd(file->fd);
     segs->file[index] = file;
     return CAUSE_NONE;
 }
@@ -274,10 +289,40 @@ struct attach *session_attach(struct session *session, uint32_t device)
     return device < DEVICES_MAX ? session->attach[device] : NULL;
 }
 
+static size_t write_attach(const struct kept *kept, void *record)
+{
+    const struct attach *a =
+        (const struct attach *)((const char *)kept - offsetof(struct attach, record));
+
+    *(struct attach_record *)record = (struct attach_record){
+        .session = a->session->id, .bell_key = kept_key(a->fd), .device = a->device->index};
+    return offsetof(struct attach_record, live);
+}
+
+static struct attach *attach_new(struct session *session, struct device *device)
+{
+    struct attach *a = calloc(1, sizeof(*a));
+
+    if (!a)
+        return NULL;
+    a->session = session;
+    a->device = device;
+    a->fd = -1;
+    a->bell = &session->page->doorbell[device->index];
+    /* Also of the npud before: its engine looks no more. */
+    atomic_store(&a->bell->watched, 0);
+    return a;
+}
+
+static void attach_use_record(struct attach *a)
+{
+    a->live = &((struct attach_record *)kept_record(&a->record))->live;
+}
+
 static void attach_free(struct attach *a)
 {
-    if (a->fd >= 0)
-        close(a->fd);
+    kept_close(a->fd);
+    kept_drop(&a->record);
     user_uncharge(&a->charge_fd);
     free(a);
 }
@@ -293,6 +338,10 @@ static enum cause attach_open(struct attach *a)
         return cause_of_errno(-errno);
     if (user_charge(&a->charge_fd, session->user, RESOURCE_FDS, 1) < 0)
         return CAUSE_USER_DESCRIPTORS;
+    kept_fd(a->fd);
+    if (!kept_make(&a->record, KEPT_ATTACH, sizeof(struct attach_record), write_attach))
+        return CAUSE_MEMORY;
+    attach_use_record(a);
     r = engine_attach(a->device->engine, a);
     return r < 0 ? cause_of_errno(r) : CAUSE_NONE;
 }
@@ -310,12 +359,9 @@ enum cause session_open_device(struct session *session, uint32_t index, int *fd)
         *fd = a->fd;
         return CAUSE_NONE;
     }
-    a = calloc(1, sizeof(*a));
+    a = attach_new(session, device);
     if (!a)
         return CAUSE_MEMORY;
-    a->session = session;
-    a->device = device;
-    a->bell = &session->page->doorbell[index];
     cause = attach_open(a);
     if (cause != CAUSE_NONE) {
         attach_free(a);
@@ -325,6 +371,31 @@ enum cause session_open_device(struct session *session, uint32_t index, int *fd)
     device->sessions++;
     *fd = a->fd;
     return CAUSE_NONE;
+}
+
+bool attach_restore(struct server *server, struct kept_cell *cell)
+{
+    struct attach_record r;
+    struct session *session;
+    struct device *device;
+    struct attach *a;
+
+    kept_read(cell, &r, sizeof(r));
+    session = session_by_id(r.session);
+    device = devices_get(server->devices, r.device);
+    a = session && session->page && device && !session->attach[r.device]
+            ? attach_new(session, device)
+            : NULL;
+    if (!a)
+        return false;
+    session->attach[r.device] = a;
+    device->sessions++;
+    a->fd = session_own_fd(server, kept_fd_take(r.bell_key));
+    user_charge_again(&a->charge_fd, session->user, RESOURCE_FDS, 1, false);
+    if (a->fd < 0 || !kept_bind(&a->record, cell, sizeof(r), write_attach))
+        return false;
+    attach_use_record(a);
+    return engine_attach(device->engine, a) == 0;
 }
 
 void session_close_devices(struct session *session)
@@ -373,6 +444,7 @@ enum cause session_hello(struct session *session, const char *program)
     session->ring_depth = session->server->config->ring_depth;
     snprintf(session->program, sizeof(session->program), "%s", program);
     session->state = SESSION_OPEN;
+    kept_touch(&session->record);
     log_line(LOG_DEBUG, &session->log, "program %s, uid %u", session->program,
              (unsigned)session->uid);
     return CAUSE_NONE;

@@ -17,6 +17,7 @@
 #include "daemon/base/user.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"
+#include "daemon/kept/session_record.h"
 #include "proto/shm/doorbell.h"
 #include "proto/util/slots.h"
 
@@ -33,6 +34,7 @@ struct peer;
 struct survivor;
 struct unread;
 struct own_waits;
+struct repeat;
 struct value_rest;
 
 /** A session's use of a device. */
@@ -42,6 +44,7 @@ struct attach {
     int fd;                /* doorbell: eventfd, shared with the client */
     struct doorbell *bell; /* shared, hostile */
     struct charge charge_fd;
+    struct kept record;
     uint32_t streams;
     /* engine */
     struct attach_ref *ref;
@@ -52,9 +55,8 @@ struct attach {
     struct stream *active; /* streams with tasks, or with some a moment ago */
     uint64_t idle_since;
     struct attach *prev, *next; /* user->watched */
-    uint64_t exceptions;        /* head of the exception ring */
+    struct attach_live *live;   /* in the record: the head of the exception ring, ... */
     struct stream *stuck;       /* whose exceptions found no room there */
-    int32_t lost;               /* why the device was lost, until there is room to say so; 0 */
 
     struct context *contexts; /* newest first; control thread */
 };
@@ -91,6 +93,7 @@ enum session_state {
 struct session {
     uint64_t id;
     struct server *server;
+    struct kept record;
     pid_t pid;
     uid_t uid;
     struct user *user;
@@ -111,7 +114,9 @@ struct session {
     bool forgotten;    /* halted, and no engine knows a stream of it any more */
     bool takes_fds;    /* its socket: base/client_socket.h */
     bool left;         /* LeaveSession: its process writes nothing any more */
-    uint64_t requests;
+    bool again;        /* restored, and not heard since: its first packet may be answered already */
+    uint32_t faults;   /* how often npud has died with something of it in hand */
+    uint64_t *requests; /* in the record: so far */
     uint64_t since_ns;
     uint64_t memory; /* bytes of its allocations */
     char program[64];
@@ -122,6 +127,7 @@ struct session {
     struct kept_request *kept;   /* control/kept_request.h; NULL: no request waits */
     struct unread *unread;       /* control/answer.c; NULL: no descriptor was sent so far */
     struct answer *answer;       /* there, that could not be sent yet; NULL: none */
+    struct repeat *repeat;       /* there, of the npud before; NULL: none */
     struct own_waits *own_waits; /* admin/own_waits.c; NULL: it has not asked */
 
     struct session_page *page; /* shared, hostile */
@@ -129,6 +135,7 @@ struct session {
     struct segments stream_segments;
     struct segments event_segments;
 
+    uint32_t protocol;   /* that its library speaks; from Hello on */
     uint32_t ring_depth; /* of its streams, as Hello has told the client; constant from then on */
     uint64_t streams_made;
 
@@ -180,6 +187,28 @@ void session_segment_resend(struct segments *segments, uint32_t index);
  * NULL: there is no session to tell.
  */
 void session_tell_retired(struct session *session);
+
+/**
+ * Make the record of a session, which has all that was known when it connected. False: no memory.
+ */
+bool session_keep(struct session *session);
+/**
+ * The session has the record of the npud before, and all that is its own there: page, tables, and
+ * how far its end was. False: something is missing.
+ */
+bool session_bind(struct session *session, struct kept_cell *cell, const struct session_record *r);
+/** A session's use of a device is restored. A row of recovery. */
+bool attach_restore(struct server *server, struct kept_cell *cell);
+
+/** The session with this id that was restored, or NULL. While npud restores. */
+struct session *session_by_id(uint64_t id);
+/** All objects of sessions are there: the other slots of their tables are free. */
+void sessions_restored(void);
+
+/** The descriptor gets a number apart from those that libevent polls. -1: stays -1. */
+int session_own_fd(const struct server *server, int fd);
+/** A file of so many bytes that npud has mapped for the session is charged again. */
+void session_charge_file_again(struct session *session, size_t size);
 
 /** Answer to Hello: make the session page, session->page_fd. */
 enum cause session_hello(struct session *session, const char *program);

@@ -99,6 +99,21 @@ static struct exception_ring *ring_of(const struct attach *a)
     return &a->session->page->exceptions[a->device->index];
 }
 
+static uint64_t head_of(const struct attach *a)
+{
+    return atomic_load_explicit(&a->live->exceptions, memory_order_relaxed);
+}
+
+static int32_t lost_of(const struct attach *a)
+{
+    return (int32_t)atomic_load_explicit(&a->live->lost, memory_order_relaxed);
+}
+
+static void set_lost(struct attach *a, int32_t code)
+{
+    atomic_store_explicit(&a->live->lost, (uint32_t)code, memory_order_relaxed);
+}
+
 /* False: no room. */
 static bool post_exception(struct attach *a, const struct exception *e)
 {
@@ -107,9 +122,10 @@ static bool post_exception(struct attach *a, const struct exception *e)
 
     if (!atomic_load_explicit(&r->wanted, memory_order_relaxed))
         return true;
-    if (exception_room(r, a->exceptions) == 0)
+    if (exception_room(r, head_of(a)) == 0)
         return false;
-    exception_put(r, a->exceptions++, e);
+    exception_put(r, head_of(a), e);
+    atomic_store_explicit(&a->live->exceptions, head_of(a) + 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&page->exception_seq, 1, memory_order_release);
     waker_wake(&page->exception_seq);
     return true;
@@ -127,7 +143,7 @@ static bool post_exception_or_ask(struct attach *a, const struct exception *e)
 
 static void ask_no_more(struct attach *a)
 {
-    if (!a->stuck && a->lost == 0)
+    if (!a->stuck && lost_of(a) == 0)
         atomic_store_explicit(&ring_of(a)->full, 0, memory_order_relaxed);
 }
 
@@ -165,31 +181,31 @@ void failure_forget(struct stream *s)
 /* Once per loss: one that comes before the last one was told of is the same to the client. */
 static void tell_lost(struct attach *a)
 {
-    struct exception e = {EXCEPTION_NONE, EXCEPTION_NONE, EXCEPTION_NONE, a->lost};
+    struct exception e = {EXCEPTION_NONE, EXCEPTION_NONE, EXCEPTION_NONE, lost_of(a)};
 
     if (!post_exception_or_ask(a, &e))
         return;
-    a->lost = 0;
+    set_lost(a, 0);
     ask_no_more(a);
 }
 
 void failure_device_lost(struct attach *a)
 {
-    a->lost = a->device->lost;
+    set_lost(a, a->device->lost);
     tell_lost(a);
 }
 
 bool failure_can_retry(const struct attach *a)
 {
-    return (a->stuck || a->lost != 0) && exception_room(ring_of(a), a->exceptions) > 0;
+    return (a->stuck || lost_of(a) != 0) && exception_room(ring_of(a), head_of(a)) > 0;
 }
 
 bool failure_retry(struct attach *a)
 {
-    uint64_t room = exception_room(ring_of(a), a->exceptions);
+    uint64_t room = exception_room(ring_of(a), head_of(a));
     bool found = false;
 
-    if (room > 0 && a->lost != 0) {
+    if (room > 0 && lost_of(a) != 0) {
         tell_lost(a);
         room--;
     }

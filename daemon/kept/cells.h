@@ -16,7 +16,9 @@
 bool cells_begin(unsigned char *at);
 void cells_end(void);
 
-/** A free cell whose record is zeroed; it is free in the file until `is` is stored. NULL: no memory. */
+/**
+ * A free cell whose record is zeroed; it is free in the file until `is` is stored. NULL: no memory.
+ */
 struct kept_cell *cells_take(size_t bytes);
 /** The cell is free in the file already, or was never in use there. */
 void cells_put(struct kept_cell *cell);

@@ -101,6 +101,25 @@ void kept_fd_leave(int fd)
     kept_log_key(key);
 }
 
+void kept_fd_moved(int from, int to)
+{
+    uint64_t key = kept_key(from);
+
+    if (key == 0)
+        return;
+    key_of[from] = 0;
+    if (!set_key(to, key))
+        kept_log_key(key);
+}
+
+int kept_fd_of(uint64_t key)
+{
+    for (size_t fd = 0; key != 0 && fd < size_key_of; fd++)
+        if (key_of[fd] == key)
+            return (int)fd;
+    return -1;
+}
+
 void kept_close(int fd)
 {
     if (fd < 0)

@@ -1,6 +1,6 @@
 /*
- * Descriptors that outlive npud: the keeper has a copy of each, under a key that records name it by.
- * npud itself names them by their numbers: which key a number has is known here.
+ * Descriptors that outlive npud: the keeper has a copy of each, under a key that records name it
+ * by. npud itself names them by their numbers: which key a number has is known here.
  *
  * Order: kept_fd() before the record that names the key is committed, and the keeper lets go after
  * the commit in which no record names it any more. What the keeper has and no record names is let
@@ -25,6 +25,10 @@ uint64_t kept_key(int fd);
 void kept_close(int fd);
 /** The same, but it is closed elsewhere. */
 void kept_fd_leave(int fd);
+/** It has got another number. */
+void kept_fd_moved(int from, int to);
+/** The descriptor with this key, which stays npud's. -1: npud has none. Looks at all of them. */
+int kept_fd_of(uint64_t key);
 
 /* --- restoring --- */
 

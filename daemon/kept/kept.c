@@ -184,9 +184,14 @@ static void give_back(void)
     KILL_HERE(KEPT_FREED);
 }
 
+bool kept_pending(void)
+{
+    return base && (touched || control_log.used > 0);
+}
+
 void kept_commit(void)
 {
-    if (!base || (!touched && control_log.used == 0))
+    if (!kept_pending())
         return;
     write_touched();
     log_commit(&control_log, base);

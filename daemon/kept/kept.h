@@ -4,8 +4,8 @@
  *
  * An object that is kept has a `struct kept` as a member. Its record has two parts:
  *
- *     kept part   what the object's write function writes, from the object's own members. Changed in
- *                 transactions: all that a step of the control thread has touched (kept_touch(),
+ *     kept part   what the object's write function writes, from the object's own members. Changed
+ *                 in transactions: all that a step of the control thread has touched (kept_touch(),
  *                 kept_make(), kept_drop()) changes at once, in kept_commit(), at the end of the
  *                 step or before its answer is sent. A step that was cut short has changed nothing,
  *                 and its request is handled again.
@@ -89,6 +89,8 @@ static inline void kept_order(void)
 
 /** What was touched in this step is certain now, all of it, also if npud ends here. */
 void kept_commit(void);
+/** Is there anything to commit? */
+bool kept_pending(void);
 
 /**
  * A few words of live parts that change at once, for one thread. who: the number of its engine, or
@@ -121,7 +123,9 @@ int kept_begin(void);
 int kept_begin_from(int fd);
 /** Forget it all. Objects have dropped their records, or are forgotten with them. */
 void kept_end(void);
-/** For tests: forget the mapping, as a process that is killed does. What was not committed is lost. */
+/**
+ * For tests: forget the mapping, as a process that is killed does. What was not committed is lost.
+ */
 void kept_abandon(void);
 
 /**

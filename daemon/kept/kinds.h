@@ -1,8 +1,9 @@
 /*
  * The kinds of kept records. A number is never used for anything else, and a record is only ever
  * changed by appending members. What a reader does not find in a record that is shorter than its
- * own is 0; what it finds beyond its own it leaves alone. Where that is not enough, the version goes
- * up: an npud reads no record of another version, and says so before it takes over (kept_can_read()).
+ * own is 0; what it finds beyond its own it leaves alone. Where that is not enough, the version
+ * goes up: an npud reads no record of another version, and says so before it takes over
+ * (kept_can_read()).
  *
  * X(NAME, number, version, what). In the order in which they are restored: a record names only
  * records of kinds above it.

@@ -4,7 +4,7 @@
  *     head          what an npud must know before it reads on
  *     log           of the control thread: what the step that runs is about to change
  *     word logs     one per engine, and one of the control thread: a few words each
- *     slabs         SLAB_BYTES each, of cells of one size; or the first of several that hold one cell
+ *     slabs         SLAB_BYTES each, of cells of one size; or several that hold one large cell
  *
  * Writers: the control thread, and each engine its own log and the live parts of records
  * (kept.h). No client has the descriptor. Offsets only, and no addresses: the next npud maps the

@@ -4,9 +4,9 @@
 #include <stdint.h>
 
 /*
- * The numbers that npud has given out last: handles, keys, buffers and lines of the log name objects
- * by them, so none may come again too early. Live: stored before an object with the number is known
- * to anybody, and a number that was taken for nothing is no loss.
+ * The numbers that npud has given out last: handles, keys, buffers and lines of the log name
+ * objects by them, so none may come again too early. Live: stored before an object with the number
+ * is known to anybody, and a number that was taken for nothing is no loss.
  */
 struct last_numbers {
     /* each number once */

@@ -1,6 +1,7 @@
 #include "daemon/memory/allocation.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,7 +10,9 @@
 #include "daemon/core/device.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
+#include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/fds.h"
 
 #define PAGE 4096u
 
@@ -46,6 +49,43 @@ static void give_charges_back(struct mem *m)
     session_put_slot(m->session, &m->session->mems, m);
 }
 
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct mem *m = (const struct mem *)((const char *)kept - offsetof(struct mem, kept));
+
+    *(struct memory_record *)record = (struct memory_record){.session = m->session->id,
+                                                             .size = m->size,
+                                                             .key = kept_key(m->fd),
+                                                             .slot = m->slot.number,
+                                                             .generation = slot_generation(m),
+                                                             .device = m->device->index,
+                                                             .kind = m->kind};
+    return sizeof(struct memory_record);
+}
+
+static enum cause keep_record(struct mem *m)
+{
+    kept_fd(m->fd);
+    return kept_make(&m->kept, KEPT_MEMORY, sizeof(struct memory_record), write_record)
+               ? CAUSE_NONE
+               : CAUSE_FILE_MEMORY;
+}
+
+static void begin_use(struct mem *m)
+{
+    atomic_store_explicit(&m->map, NULL, memory_order_relaxed);
+    atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
+    waitlist_init(&m->values);
+}
+
+/* It is there, and charged: count it. */
+static void count_size(struct mem *m)
+{
+    if (m->kind == MEM_DEVICE)
+        m->device->memory_used += m->size;
+    m->session->memory += m->size;
+}
+
 enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
                           uint64_t size, struct mem **memp)
 {
@@ -63,22 +103,52 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
     m->device = device;
     m->kind = kind;
     m->size = (size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-    atomic_store_explicit(&m->map, NULL, memory_order_relaxed);
-    atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
+    m->fd = -1;
+    m->kept = (struct kept){0};
     cause = charge_user(m, session);
     if (cause == CAUSE_NONE)
         cause = make_file(m);
+    if (cause == CAUSE_NONE)
+        cause = keep_record(m);
     if (cause != CAUSE_NONE) {
+        kept_close(m->fd);
         give_charges_back(m);
         return cause;
     }
-    if (kind == MEM_DEVICE)
-        device->memory_used += m->size;
-    session->memory += m->size;
-    waitlist_init(&m->values);
+    begin_use(m);
+    count_size(m);
     slots_publish(m);
     *memp = m;
     return CAUSE_NONE;
+}
+
+bool allocation_restore(struct server *server, struct kept_cell *cell)
+{
+    struct memory_record r;
+    struct session *session;
+    struct mem *m;
+
+    kept_read(cell, &r, sizeof(r));
+    session = session_by_id(r.session);
+    m = session && devices_get(server->devices, r.device)
+            ? slots_restore(&session->mems, r.slot, r.generation)
+            : NULL;
+    if (!m)
+        return false;
+    m->session = session;
+    m->device = devices_get(server->devices, r.device);
+    m->kind = (enum mem_kind)r.kind;
+    m->size = r.size;
+    m->fd = session_own_fd(server, kept_fd_take(r.key));
+    if (m->fd < 0 || !kept_bind(&m->kept, cell, sizeof(r), write_record))
+        return false;
+    user_charge_again(&m->charge, session->user,
+                      m->kind == MEM_HOST ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY, m->size,
+                      false);
+    user_charge_again(&m->charge_fd, session->user, RESOURCE_FDS, 1, true);
+    begin_use(m);
+    count_size(m);
+    return true;
 }
 
 void allocation_free(struct mem *m)
@@ -94,6 +164,8 @@ void allocation_free(struct mem *m)
     waitlist_deinit(&m->values);
     map = atomic_exchange_explicit(&m->map, NULL, memory_order_relaxed);
     session_unlock(session);
+    kept_drop(&m->kept);
+    kept_fd_leave(m->fd);
     deferred_close_free_memory(session->user, m->fd, map, m->size, m->size);
     assert(session->memory >= m->size);
     assert(m->kind == MEM_HOST || m->device->memory_used >= m->size);

@@ -9,9 +9,11 @@
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
+#include "daemon/kept/kept.h"
 #include "daemon/memory/filled.h"
 #include "proto/util/slots.h"
 
+struct server;
 struct session;
 struct device;
 
@@ -27,6 +29,7 @@ struct mem {
     enum mem_kind kind;
     uint64_t size;
     int fd;
+    struct kept kept;
     _Atomic(void *) map;    /* npud's mapping, made when a task first needs it */
     struct waitlist values; /* streams that wait for words of it: value.h */
     struct charge charge;
@@ -42,6 +45,9 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
  * Control thread; takes the locks of the session's engines.
  */
 void allocation_free(struct mem *mem);
+
+/** An allocation is there again. A row of recovery. */
+bool allocation_restore(struct server *server, struct kept_cell *cell);
 
 /** The session's allocation in slot, or NULL. Engines, under their lock, and the control thread. */
 struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t generation);

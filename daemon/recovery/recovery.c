@@ -3,9 +3,13 @@
 #include <errno.h>
 
 #include "daemon/base/log.h"
+#include "daemon/control/answer.h"
+#include "daemon/control/session_life.h"
 #include "daemon/core/server.h"
+#include "daemon/core/session.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
+#include "daemon/memory/allocation.h"
 
 /* Each kind is restored by the module that has written the record. */
 struct row {
@@ -15,11 +19,15 @@ struct row {
 
 static const struct row rows[] = {
     {KEPT_SERVER, server_restore},
+    {KEPT_SESSION, session_restore},
+    {KEPT_ATTACH, attach_restore},
+    {KEPT_MEMORY, allocation_restore},
+    {KEPT_ANSWER, answer_restore},
 };
 
 /* When all objects are there, in this order. */
 static void (*const finish[])(struct server *server) = {
-    NULL,
+    sessions_finish_restoring,
 };
 
 static bool restore_record(void *arg, struct kept_cell *cell)
@@ -58,8 +66,7 @@ int recovery_run(struct server *server)
     if (r < 0)
         return r;
     for (size_t i = 0; i < sizeof(finish) / sizeof(finish[0]); i++)
-        if (finish[i])
-            finish[i](server);
+        finish[i](server);
     kept_fds_forget_rest();
     kept_commit();
     return 0;

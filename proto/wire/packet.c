@@ -117,6 +117,15 @@ int packet_recv_without_fds(int socket, struct packet *packet, bool look, int fl
     return n > 0; /* 0 is the end, or an empty packet, as in packet_recv() */
 }
 
+void packet_drop(int socket)
+{
+    char c;
+    struct iovec iov = {.iov_base = &c, .iov_len = sizeof(c)};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    receive_message(socket, &msg, MSG_DONTWAIT);
+}
+
 int packet_recv(int socket, struct packet *packet, int flags)
 {
     union control control;

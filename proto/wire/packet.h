@@ -55,6 +55,9 @@ int packet_recv_without_fds(int socket, struct packet *packet, bool look, int fl
 /** Has the packet that would be received next descriptors? */
 bool packet_next_has_fds(int socket);
 
+/** Drop the next packet, which was looked at (MSG_PEEK), and has no descriptors. */
+void packet_drop(int socket);
+
 /** Take descriptor i out of the packet: the caller closes it. -1 when there is none. */
 int packet_take_fd(struct packet *packet, size_t i);
 

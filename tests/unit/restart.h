@@ -1,12 +1,17 @@
 /*
- * An npud inside a test program whose tables outlive it: restart_npud() forgets the npud that runs, as
- * a SIGKILL does, and sets another one up from what it has kept. The test is client, keeper and
+ * An npud inside a test program whose tables outlive it: restart_npud() forgets the npud that runs,
+ * as a SIGKILL does, and sets another one up from what it has kept. The test is client, keeper and
  * supervisor at once. Instead of npud_start() and npud_stop() of npud.h.
+ *
+ * These programs are built with kill places (daemon/base/kill_here.h): restart_kill() ends npud at
+ * one of them.
  */
 #pragma once
 
 #include <fcntl.h>
+#include <setjmp.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/recovery/recovery.h"
@@ -40,7 +45,9 @@ static inline unsigned restart_fds(void)
     return n;
 }
 
-/* In place of the functions of daemon/base/keeper_link.c: mk/test.mk wraps them for test_restart_*. */
+/*
+ * In place of the functions of daemon/base/keeper_link.c: mk/test.mk wraps them for test_restart_*.
+ */
 void __wrap_keeper_put(uint64_t key, int fd);
 void __wrap_keeper_drop(const uint64_t *keys, size_t n);
 int __wrap_keeper_fetch(keeper_take *take, void *arg);
@@ -82,6 +89,33 @@ int __wrap_keeper_fetch(keeper_take *take, void *arg)
         }
     return n;
 }
+
+/* --- places where npud ends --- */
+
+static jmp_buf restart_out;
+static bool restart_armed;
+static enum kill_place restart_place;
+static unsigned restart_pass;                   /* from 1 */
+static unsigned restart_hits[KILL_PLACE_COUNT]; /* so far */
+
+#ifdef NPUD_KILL_POINTS
+#include "proto/util/kill_point.h"
+
+void kill_point(enum kill_point point)
+{
+    (void)point;
+}
+
+/*
+ * Places of the control thread. The engines of these npuds have threads, which none of them stops.
+ */
+void kill_here(enum kill_place place)
+{
+    restart_hits[place]++;
+    if (restart_armed && place == restart_place && restart_hits[place] == restart_pass)
+        longjmp(restart_out, 1);
+}
+#endif
 
 /* --- npud --- */
 
@@ -142,4 +176,25 @@ static inline void restart_stop(void)
     ck_assert_uint_eq(kept_scanned(), 0);
     kept_scan_end();
     kept_end();
+}
+
+/**
+ * Do something, and end npud when it passes the place for the n-th time (from 1); then another npud
+ * serves. False: it was not passed so often, and npud lives.
+ */
+static inline bool restart_kill(enum kill_place place, unsigned pass, void (*act)(void *arg),
+                                void *arg)
+{
+    memset(restart_hits, 0, sizeof(restart_hits));
+    restart_place = place;
+    restart_pass = pass;
+    if (setjmp(restart_out) == 0) {
+        restart_armed = true;
+        act(arg);
+        restart_armed = false;
+        return false;
+    }
+    restart_armed = false;
+    restart_npud();
+    return true;
 }

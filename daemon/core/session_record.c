@@ -1,0 +1,141 @@
+/* What is kept of a session, and how it comes back. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "daemon/base/array.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/kept/fds.h"
+
+/* While npud restores: its sessions, by id. */
+static struct session **restored;
+static size_t n_restored, size_restored;
+
+/* In the order of session_record.latest. */
+static struct slots *table_of(struct session *session, unsigned i)
+{
+    struct slots *const tables[SESSION_TABLES] = {
+        &session->streams, &session->events, &session->ipc, &session->mems, &session->notifies};
+
+    return tables[i];
+}
+
+static size_t write_session(const struct kept *kept, void *record)
+{
+    struct session *session = (struct session *)((char *)kept - offsetof(struct session, record));
+    struct session_record *r = record;
+
+    *r = (struct session_record){.id = session->id,
+                                 .since_ns = session->since_ns,
+                                 .socket_key = kept_key(session->socket),
+                                 .pidfd_key = kept_key(session->pidfd),
+                                 .page_key = session->page ? kept_key(session->page_fd) : 0,
+                                 .pid = session->pid,
+                                 .uid = session->uid,
+                                 .peer_id = session->peer_id,
+                                 .ring_depth = session->ring_depth,
+                                 .protocol = session->protocol,
+                                 .state = (uint8_t)session->state,
+                                 .takes_fds = session->takes_fds,
+                                 .left = session->left,
+                                 .streams_made = session->streams_made,
+                                 .faults = session->faults};
+    memcpy(r->program, session->program, sizeof(r->program));
+    for (unsigned i = 0; i < SESSION_TABLES; i++)
+        r->latest[i] = table_of(session, i)->latest;
+    return offsetof(struct session_record, requests);
+}
+
+static void use_record(struct session *session)
+{
+    session->requests = &((struct session_record *)kept_record(&session->record))->requests;
+}
+
+bool session_keep(struct session *session)
+{
+    if (!kept_make(&session->record, KEPT_SESSION, sizeof(struct session_record), write_session))
+        return false;
+    kept_fd(session->socket);
+    if (session->pidfd >= 0)
+        kept_fd(session->pidfd);
+    use_record(session);
+    return true;
+}
+
+static bool bind_page(struct session *session, uint64_t key)
+{
+    void *map;
+
+    if (key == 0)
+        return true;
+    session->page_fd = session_own_fd(session->server, kept_fd_take(key));
+    if (session->page_fd < 0)
+        return false;
+    map = mmap(NULL, sizeof(struct session_page), PROT_READ | PROT_WRITE, MAP_SHARED,
+               session->page_fd, 0);
+    if (map == MAP_FAILED)
+        return false;
+    session->page = map;
+    /* Streams count again when they park again. */
+    atomic_store_explicit(&session->page->value_waiters, 0, memory_order_relaxed);
+    session_charge_file_again(session, sizeof(struct session_page));
+    return true;
+}
+
+static bool note_restored(struct session *session)
+{
+    struct session **grown =
+        array_grow(restored, &size_restored, n_restored + 1, sizeof(struct session *));
+
+    if (!grown)
+        return false;
+    restored = grown;
+    restored[n_restored++] = session;
+    return true;
+}
+
+bool session_bind(struct session *session, struct kept_cell *cell, const struct session_record *r)
+{
+    session->ring_depth = r->ring_depth;
+    session->protocol = r->protocol;
+    session->left = r->left;
+    session->streams_made = r->streams_made;
+    session->faults = r->faults;
+    snprintf(session->program, sizeof(session->program), "%.63s", r->program);
+    for (unsigned i = 0; i < SESSION_TABLES; i++) {
+        struct slots *t = table_of(session, i);
+
+        slots_init(t, t->object_size, t->max, r->latest[i] + 1);
+    }
+    if (!note_restored(session) || !kept_bind(&session->record, cell, sizeof(*r), write_session))
+        return false;
+    use_record(session);
+    return bind_page(session, r->page_key);
+}
+
+static int compare_id(const void *item, const void *key)
+{
+    uint64_t id = (*(struct session *const *)item)->id, wanted = *(const uint64_t *)key;
+
+    return id < wanted ? -1 : id > wanted;
+}
+
+struct session *session_by_id(uint64_t id)
+{
+    size_t i = array_lower_bound(restored, n_restored, sizeof(*restored), &id, compare_id);
+
+    return i < n_restored && restored[i]->id == id ? restored[i] : NULL;
+}
+
+void sessions_restored(void)
+{
+    for (size_t i = 0; i < n_restored; i++)
+        for (unsigned t = 0; t < SESSION_TABLES; t++)
+            slots_restored(table_of(restored[i], t));
+    free(restored);
+    restored = NULL;
+    n_restored = size_restored = 0;
+}

@@ -1,0 +1,71 @@
+/* What is kept of a session, of its use of a device, and of its allocations. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define SESSION_TABLES 5 /* streams, events, IPC events, allocations, notifies */
+
+struct session_record {
+    /* kept */
+    uint64_t id;
+    uint64_t since_ns;
+    uint64_t socket_key, pidfd_key, page_key; /* page_key 0: before Hello */
+    int32_t pid;
+    uint32_t uid;
+    uint32_t peer_id;
+    uint32_t ring_depth;
+    uint32_t protocol; /* that it speaks */
+    uint8_t state;     /* enum session_state */
+    uint8_t end_part;  /* while it is being freed */
+    uint8_t takes_fds;
+    uint8_t left;
+    uint64_t streams_made;
+    /* of each table: no slot was taken with a later generation */
+    uint32_t latest[SESSION_TABLES];
+    uint32_t faults; /* how often the server has died with something of this session in hand */
+    char program[64];
+    uint64_t unused[4];
+    /* live */
+    uint64_t requests;
+};
+
+struct attach_record {
+    /* kept */
+    uint64_t session;
+    uint64_t bell_key;
+    uint32_t device;
+    uint32_t unused;
+    /* live, under the lock of the device's engine */
+    struct attach_live {
+        _Atomic uint64_t exceptions; /* head of the exception ring */
+        _Atomic uint64_t lost;       /* why the device was lost, until that was told; 0 */
+    } live;
+};
+
+struct memory_record {
+    /* kept */
+    uint64_t session;
+    uint64_t size;
+    uint64_t key;
+    uint32_t slot, generation; /* in its table */
+    uint32_t device;
+    uint32_t kind; /* enum mem_kind */
+};
+
+/*
+ * An answer that was made certain together with what its request has changed. If the request is
+ * still in the socket when npud ends, the next npud sends the answer (once more).
+ */
+struct answer_record {
+    /* kept */
+    uint64_t session;
+    uint64_t request; /* its id */
+    uint32_t size;    /* of data */
+    uint32_t n_fds;
+    struct {
+        uint64_t key;
+        uint64_t read_only; /* the client gets it opened anew, for reading */
+    } fd[3];
+    uint8_t data[]; /* the packet */
+};

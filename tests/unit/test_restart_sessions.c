@@ -1,0 +1,276 @@
+/*
+ * Sessions, devices, allocations and answers over the end of npud: the client is this test, and
+ * talks to npud by its socket.
+ */
+#include "tests/unit/restart.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "daemon/base/pidfd.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
+
+static int client = -1; /* its end of the socket */
+static uint64_t last_id;
+
+static struct session *the_session(void)
+{
+    ck_assert_ptr_nonnull(server.sessions);
+    return server.sessions;
+}
+
+static void connect_client(void)
+{
+    int ends[2];
+    struct client_process self = {.pid = getpid(), .uid = getuid()};
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends),
+                     0);
+    self.pidfd = pidfd_open_process(getpid());
+    client = ends[0];
+    ck_assert_ptr_nonnull(session_new_for(&server, ends[1], &self));
+    kept_commit();
+}
+
+static void send_request(Npud__Request *request)
+{
+    request->id = ++last_id;
+    ck_assert_int_eq(packet_send_message(client, &request->base, NULL, 0, 0), 0);
+}
+
+/* The answer to the last request: one, or the same one twice. Its first descriptor is in *fd. */
+static Npud__Reply *read_answer(int *fd, unsigned *copies)
+{
+    Npud__Reply *reply = NULL;
+    struct packet packet;
+
+    *copies = 0;
+    *fd = -1;
+    while (packet_recv(client, &packet, MSG_DONTWAIT) > 0) {
+        if (reply)
+            npud__reply__free_unpacked(reply, NULL);
+        reply = npud__reply__unpack(NULL, packet.size, packet.data);
+        ck_assert_ptr_nonnull(reply);
+        ck_assert_uint_eq(reply->id, last_id);
+        if (*fd >= 0)
+            close(*fd);
+        *fd = packet_take_fd(&packet, 0);
+        packet_deinit(&packet);
+        ++*copies;
+    }
+    return reply;
+}
+
+static void turn(void *arg)
+{
+    (void)arg;
+    npud_turn();
+}
+
+/* As a client does: ask, and take the answer. error: that it is to have. */
+static Npud__Reply *ask(Npud__Request *request, int32_t error, int *fd)
+{
+    Npud__Reply *reply;
+    unsigned copies;
+
+    send_request(request);
+    npud_turn();
+    reply = read_answer(fd, &copies);
+    ck_assert_uint_eq(copies, 1);
+    ck_assert_int_eq(reply->error, error);
+    return reply;
+}
+
+static void drop(Npud__Reply *reply, int fd)
+{
+    npud__reply__free_unpacked(reply, NULL);
+    if (fd >= 0)
+        close(fd);
+}
+
+#define REQUEST(name, NAME, Type, ...)                                                             \
+    Npud__##Type name = NPUD__##NAME##__INIT;                                                      \
+    Npud__Request request = NPUD__REQUEST__INIT;                                                   \
+    request.name = &name;                                                                          \
+    request.body_case = NPUD__REQUEST__BODY_##NAME
+
+static void say_hello(void)
+{
+    REQUEST(hello, HELLO, Hello);
+    int fd;
+
+    hello.protocol = PROTOCOL;
+    hello.program = (char *)"restarted";
+    drop(ask(&request, 0, &fd), -1);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+}
+
+static void open_device(void)
+{
+    REQUEST(open_device, OPEN_DEVICE, OpenDevice);
+    int fd;
+
+    drop(ask(&request, 0, &fd), -1);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+}
+
+static void make_malloc(Npud__Request *request, Npud__Malloc *body)
+{
+    npud__malloc__init(body);
+    npud__request__init(request);
+    body->size = 1 << 20;
+    request->malloc = body;
+    request->body_case = NPUD__REQUEST__BODY_MALLOC;
+}
+
+static void free_memory(uint32_t slot)
+{
+    REQUEST(free, FREE, Free);
+    int fd;
+
+    free.slot = slot;
+    drop(ask(&request, 0, &fd), -1);
+}
+
+START_TEST(a_session_is_as_it_was)
+{
+    struct session *s;
+    Npud__Request request;
+    Npud__Malloc body;
+    Npud__Reply *reply;
+    uint64_t id, used;
+    uint32_t slot;
+    char *map;
+    int fd;
+
+    restart_start(NULL);
+    connect_client();
+    restart_npud(); /* before Hello */
+    say_hello();
+    open_device();
+    make_malloc(&request, &body);
+    reply = ask(&request, 0, &fd);
+    slot = reply->malloc->slot;
+    map = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(map, MAP_FAILED);
+    map[12345] = 77;
+    drop(reply, fd);
+    s = the_session();
+    id = s->id;
+    used = s->user->used[RESOURCE_FDS];
+    for (unsigned i = 0; i < 3; i++) {
+        struct mem *m;
+
+        restart_npud();
+        s = the_session();
+        ck_assert_uint_eq(s->id, id);
+        ck_assert_int_eq(s->state, SESSION_OPEN);
+        ck_assert_str_eq(s->program, "restarted");
+        ck_assert_ptr_nonnull(s->attach[0]);
+        ck_assert_uint_eq(s->user->used[RESOURCE_FDS], used);
+        ck_assert_uint_eq(s->user->used[RESOURCE_DEVICE_MEMORY], 1 << 20);
+        ck_assert_uint_eq(server.devices->device[0].memory_used, 1 << 20);
+        m = slots_get(&s->mems, slot);
+        ck_assert_ptr_nonnull(m);
+        ck_assert_int_eq(((char *)allocation_range(m, 12345, 1))[0], 77);
+    }
+    free_memory(slot);
+    ck_assert_uint_eq(the_session()->memory, 0);
+    /* The slot has another generation for its next owner. */
+    make_malloc(&request, &body);
+    reply = ask(&request, 0, &fd);
+    ck_assert_uint_eq(reply->malloc->slot, slot);
+    drop(reply, fd);
+    close(client);
+    restart_npud();
+    restart_stop();
+}
+END_TEST
+
+/* Each place that a request passes, each time that it passes it. */
+START_TEST(a_request_is_handled_once)
+{
+    enum kill_place place = (enum kill_place)_i;
+
+    for (unsigned pass = 1;; pass++) {
+        Npud__Request request;
+        Npud__Malloc body;
+        Npud__Reply *reply;
+        unsigned copies;
+        bool killed;
+        int fd;
+
+        restart_start(NULL);
+        connect_client();
+        say_hello();
+        open_device();
+        make_malloc(&request, &body);
+        send_request(&request);
+        killed = restart_kill(place, pass, turn, NULL);
+        npud_turn();
+        reply = read_answer(&fd, &copies);
+        ck_assert_uint_ge(copies, 1);
+        ck_assert_uint_le(copies, killed ? 2 : 1);
+        ck_assert_int_eq(reply->error, 0);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_uint_eq(the_session()->memory, 1 << 20);
+        ck_assert_uint_eq(the_session()->mems.live, 1);
+        ck_assert_ptr_nonnull(slots_get_generation(&the_session()->mems, reply->malloc->slot,
+                                                   reply->malloc->generation));
+        drop(reply, fd);
+        free_memory(0);
+        close(client);
+        restart_stop();
+        if (!killed)
+            break;
+    }
+}
+END_TEST
+
+/* The end of a session is cut short at each place: nothing is left of it in the end. */
+START_TEST(a_session_ends_once)
+{
+    enum kill_place place = (enum kill_place)_i;
+
+    for (unsigned pass = 1;; pass++) {
+        Npud__Request request;
+        Npud__Malloc body;
+        bool killed;
+        int fd;
+
+        restart_start(NULL);
+        connect_client();
+        say_hello();
+        open_device();
+        for (unsigned i = 0; i < 3; i++) {
+            make_malloc(&request, &body);
+            drop(ask(&request, 0, &fd), -1);
+            close(fd);
+        }
+        close(client);
+        killed = restart_kill(place, pass, turn, NULL);
+        restart_stop();
+        if (!killed)
+            break;
+    }
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("restart: sessions");
+    TCase *t = suite_case(s, "sessions", 60, NULL, NULL);
+
+    tcase_add_test(t, a_session_is_as_it_was);
+    tcase_add_loop_test(t, a_request_is_handled_once, 0, KILL_PLACE_COUNT);
+    tcase_add_loop_test(t, a_session_ends_once, 0, KILL_PLACE_COUNT);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(make_suite());
+}
