@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
@@ -219,7 +220,7 @@ static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
             continue;
         timers_clear(&e->timers, &s->timer);
         if (s->waiting_on)
-            s->waiter.result = result;
+            stream_let_go(s, result, 0);
         s->waiting_on = NULL;
         s->callback = 0;
         engine_unpark(s);
@@ -266,7 +267,8 @@ static bool fetch_task(struct stream *s)
     if (!stream_read_entry(s, k->position, &k->task))
         return false;
     __builtin_prefetch(&s->ring[(k->position + 1) & (s->depth - 1)]);
-    k->implicit += (uint16_t)(k->task.implicit - (uint16_t)k->implicit);
+    KILL_HERE(TASK_READ);
+    stream_count_implicit(k);
     return true;
 }
 
@@ -282,9 +284,11 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
                                 : execute_task(s, now);
 
         if (r == RUN_RETIRED || r == RUN_WORKED) {
+            KILL_HERE(TASK_DONE);
             kept_order();
             s->kept->position++;
             kept_order();
+            KILL_HERE(TASK_RETIRED);
         }
         if (r == RUN_RETIRED &&
             (n % TASKS_PER_TIME != TASKS_PER_TIME - 1 || clock_ns() - now < SLICE))
@@ -455,7 +459,7 @@ static unsigned run_timers(struct engine *e, uint64_t now)
         if (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
             continue; /* fired at the same moment: the inbox will bring it, in time after all */
         if (s->waiting_on)
-            s->waiter.result = ACL_ERROR_RT_TASK_TIMEOUT;
+            stream_let_go(s, ACL_ERROR_RT_TASK_TIMEOUT, 0);
         engine_resume(e, s);
     }
     return n;
