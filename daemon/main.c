@@ -218,7 +218,7 @@ static int serve_begin(struct npud *npud, int signals)
     if (r == 0)
         r = npud_begin(server);
     if (r == 0 && restore)
-        r = recovery_run(server);
+        r = recovery_run(server, server_role_was_fault());
     if (r == 0)
         r = npud_start_engines(server);
     if (r == 0)
@@ -358,7 +358,8 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file size limit: the failed call is a client's named error */
     heap_configure();
     r = log_start();
-    log_flush_on_crash();
+    log_flush_on_crash(kept_note_fault);
+    kept_thread_is(KEPT_CONTROL);
     if (r == 0)
         r = service_manager_start();
     if (r == 0)

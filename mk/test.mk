@@ -52,6 +52,11 @@ $(eval $(call hooked,fuzz,daemon/engine/idle))
 $(eval $(call hooked,order,daemon/base/waitlist))
 $(eval $(call hooked,order,client/core/ring_guard))
 
+# Its calloc() may fail.
+$(BUILD)/tests/unit/test_queue: UNIT_LDFLAGS += -Wl,--wrap=calloc
+# With the allocator of npud.
+$(BUILD)/tests/unit/test_heap: UNIT_LDFLAGS += $(NPUD_MALLOC)
+
 MBUF_STEPS := chain.o segment_use.o sweep.o
 $(BUILD)/tests/unit/test_mbuf_steps: $(MBUF_STEPS:%=$(BUILD)/tests/unit/hooks/%)
 $(BUILD)/tests/unit/test_api_call: $(addprefix $(BUILD)/client/core/,api_call.o thread_mark.o)

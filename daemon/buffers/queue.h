@@ -80,6 +80,8 @@ struct queue {
     struct queue_attach *attached;
     struct grant *grants; /* not attached yet */
     uint32_t n_grants;
+    bool ends;      /* queue_finish_some() has begun: nobody gets it any more */
+    struct job end; /* of one without attachments */
     struct queue_party puts, takes;
     struct map_word *map_allowed; /* segments that readers may map, by id / 64; NULL: none */
     uint64_t before;              /* messages that were taken from earlier rings */
@@ -113,9 +115,8 @@ struct queues {
     uint32_t to_tell; /* of these, from the first on */
     struct job tell;  /* the rest of these */
     /*
-     * router.h, when there is one. The last session leaves the queue (false: once more, before it
-     * does); the queue is about to go; has a new ring; a session died that might have had to tell
-     * the router something.
+     * router.h, when there is one. The queue ends (false: once more, before it does); is about to
+     * go; has a new ring; a session died that might have had to tell the router something.
      */
     bool (*on_ending)(struct queue *queue);
     void (*on_gone)(struct queue *queue);
@@ -134,8 +135,16 @@ void queues_deinit(struct queues *queues);
 enum cause queue_new(struct session *session, const char *name, uint32_t depth,
                      struct queue_attach **attach);
 
-/** The queue ends, also for those that are attached; its messages are freed. */
+/** The queue ends, also for those that are attached; its messages are freed. All in one go. */
 void queue_destroy(struct queue *queue);
+
+/**
+ * Some of what queue_destroy() does, because there may be thousands of each: routes, grants and
+ * attachments go, but for the attachment `last`, until the step is over. False: there may be more.
+ * After true, what is left for queue_destroy() is short. The caller goes on in another step; if the
+ * session of `last` ends first, its end does.
+ */
+bool queue_finish_some(struct queue *queue, const struct queue_attach *last);
 
 /** The session's attachment that it names so, or NULL. */
 struct queue_attach *queue_attached(const struct session *session, uint32_t id);
@@ -171,7 +180,10 @@ bool queue_attach_is_shared(const struct queue_attach *attach);
 /** An empty ring for the queue, with a number that no other has. 0, or -errno and none. */
 int queue_make_ring(struct queue *queue, uint32_t depth, struct queue_ring *ring);
 
-/** Destroys the queue if it has neither an attachment nor a grant. */
+/** The queue ends, now or in steps of its user. It may have gone when this returns. */
+void queue_finish(struct queue *queue);
+
+/** The queue ends if it has neither an attachment nor a grant. */
 void queue_check_used(struct queue *queue);
 
 /**
@@ -241,6 +253,9 @@ void queue_carried(struct queue *queue);
 
 /** Messages that were ever taken from it. */
 uint64_t queue_messages(const struct queue *queue);
+
+/** npud ends: so do queues that are in the middle of it, and that no session has. */
+void queues_finish(struct queues *queues);
 
 /**
  * Does the session have rings that others would have to leave if it ended and its process went on?

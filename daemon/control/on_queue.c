@@ -58,6 +58,8 @@ int32_t on_destroy_queue(struct call *call)
         return refuse(call, CAUSE_QUEUE_NOT_MANAGED, "queue %u is not destroyed", id);
     if (router_uses(attach->queue))
         return refuse(call, CAUSE_QUEUE_ROUTED, "queue %u is not destroyed", id);
+    if (!queue_finish_some(attach->queue, attach))
+        return refuse(call, CAUSE_QUEUE_ENDING, "queue %u", id);
     queue_destroy(attach->queue);
     return 0;
 }

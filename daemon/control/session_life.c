@@ -455,6 +455,7 @@ int sessions_init(struct server *server)
 void sessions_deinit(struct server *server)
 {
     server->ending = true;
+    queues_finish(server->queues);
     queue_rests_finish(server->queues);
     for (struct session *s = server->sessions, *next; s; s = next) {
         next = s->next;

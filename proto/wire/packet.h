@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTOCOL       8u /* see npud.proto for the rule */
+#define PROTOCOL       9u /* see npud.proto for the rule */
 #define PACKET_MAX     (16 * 1024)
 #define PACKET_FDS_MAX 4
 #define FENCES_MAX     256 /* per request; 256 of them fit a packet */

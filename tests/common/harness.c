@@ -152,6 +152,11 @@ void npud_kill(void)
     }
     kill(npud.pid, SIGKILL);
     waitpid(npud.pid, NULL, 0);
+    npud_was_killed();
+}
+
+void npud_was_killed(void)
+{
     npud.pid = 0;
     /* It could not clean up after itself. */
     remove_socket(getenv("NPUD_SOCKET"));

@@ -42,6 +42,8 @@ void npud_setup(void);
 void npud_teardown(void);
 /** SIGKILL it. */
 void npud_kill(void);
+/** Something else has, and the test has waited for it. */
+void npud_was_killed(void);
 
 /*
  * An npud that comes back: with NPUD_RESTARTABLE=1 in the environment, or after

@@ -325,9 +325,28 @@ static bool change_message(struct answer *a, uint32_t lie)
     return true;
 }
 
+/* Then it is none to this request, and the client waits for one for ever. */
+static bool is_older(const struct answer *a, uint64_t id)
+{
+    Npud__Reply *reply = unpack_reply(a->data, a->size);
+
+    return reply && reply->id != 0 && reply->id < id;
+}
+
+static void change_bits(struct answer *a)
+{
+    uint64_t seed = liar->seed, id = unpack_reply(a->data, a->size)->id;
+    struct answer was = *a;
+
+    do {
+        *a = was;
+        for (unsigned n = 1 + draw_below(&seed, 3); n > 0; n--)
+            a->data[draw_below(&seed, (unsigned)a->size)] ^= (uint8_t)(1u << draw_below(&seed, 8));
+    } while (is_older(a, id));
+}
+
 static bool change_bytes(struct answer *a, uint32_t lie)
 {
-    uint64_t seed = liar->seed;
 
     if (lie == LIE_TOO_LONG) {
         a->size = PACKET_MAX + 1;
@@ -336,8 +355,7 @@ static bool change_bytes(struct answer *a, uint32_t lie)
     } else if (lie == LIE_GARBAGE) {
         memset(a->data, 0xff, a->size);
     } else {
-        for (unsigned n = 1 + draw_below(&seed, 3); n > 0; n--)
-            a->data[draw_below(&seed, (unsigned)a->size)] ^= (uint8_t)(1u << draw_below(&seed, 8));
+        change_bits(a);
     }
     return true;
 }
@@ -453,6 +471,8 @@ static bool pass_answer(int npud, int client)
         ends = liar->told && liar->lie == LIE_END;
     }
     r = ends ? 0 : packet_send(client, a.data, a.size, a.fds, a.n, 0);
+    for (uint32_t i = 0; r == 0 && !ends && i < liar->repeat; i++)
+        r = packet_send(client, a.data, a.size, a.fds, a.n, 0);
     for (size_t i = 0; i < a.n; i++)
         close(a.fds[i]);
     return r == 0 && !ends;
@@ -472,7 +492,7 @@ static int connect_npud(const char *path)
 static void serve_client(int client, int npud)
 {
     struct pollfd p[2] = {{.fd = client, .events = POLLIN}, {.fd = npud, .events = POLLIN}};
-    bool goes_on = true;
+    bool goes_on = liar->unanswered == 0 || liar->unanswered-- == 0;
 
     while (goes_on && poll(p, 2, -1) > 0) {
         if (p[0].revents)

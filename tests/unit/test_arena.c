@@ -50,7 +50,7 @@ static void expect_refused(const struct kind *kind, enum cause cause)
 
     ck_assert_int_eq(kind->make(&fd), cause);
     ck_assert_int_eq(fd, -1);
-    ck_assert(kind->segments->n == 0 || !kind->segments->file[0].map);
+    ck_assert(kind->segments->n == 0 || !kind->segments->file[0]);
     ck_assert_uint_eq(used_of(RESOURCE_FDS), fds);
     ck_assert_uint_eq(used_of(RESOURCE_MAPPINGS), maps);
     ck_assert_uint_eq(used_of(RESOURCE_TABLE_MEMORY), bytes);
