@@ -13,7 +13,10 @@
     X(KEPT_FREED, "cells of a commit given back")                                                  \
     X(ANSWER_COMMITTED, "changes certain, answer not sent")                                        \
     X(ANSWER_SENT, "answer sent, request not taken")                                               \
-    X(ANSWER_TAKEN, "request answered and taken")
+    X(ANSWER_TAKEN, "request answered and taken")                                                  \
+    X(COMMAND_BEGUN, "command of an administrator carried out, nothing certain")                   \
+    X(COMMAND_CERTAIN, "command certain, not answered")                                            \
+    X(COMMAND_ANSWERED, "command answered")
 
 enum kill_place {
 #define KILL_PLACE_ENUM(name, what) KILL_HERE_##name,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "daemon/admin/commands.h"
 #include "daemon/base/log.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/session_life.h"
@@ -20,9 +21,9 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {KEPT_SERVER, server_restore}, {KEPT_SESSION, session_restore},
-    {KEPT_ATTACH, attach_restore}, {KEPT_MEMORY, allocation_restore},
-    {KEPT_ANSWER, answer_restore},
+    {KEPT_SERVER, server_restore},     {KEPT_COMMANDS, commands_restore},
+    {KEPT_SESSION, session_restore},   {KEPT_ATTACH, attach_restore},
+    {KEPT_MEMORY, allocation_restore}, {KEPT_ANSWER, answer_restore},
 };
 
 /* When all objects are there, in this order. */
