@@ -724,6 +724,57 @@ START_TEST(a_queue_of_a_crowd_ends_in_steps)
 }
 END_TEST
 
+static unsigned count_retired(struct session *const *crowd)
+{
+    unsigned n = 0;
+
+    for (int i = 0; i < CROWD; i++)
+        n += atomic_load(&crowd[i]->page->retired);
+    return n;
+}
+
+/* Those that map a segment that goes are told of it in steps; a session may end before. */
+START_TEST(a_crowd_learns_in_steps_that_a_segment_is_gone)
+{
+    struct session *s, *crowd[CROWD];
+    struct segment *segment;
+    unsigned before;
+
+    npud_start(NULL);
+    s = npud_session(100);
+    segment = make_segment(s);
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = npud_session(1000 + i);
+        ck_assert(segment_map(peer_get(crowd[i]), segment));
+    }
+    before = count_retired(crowd);
+    be_late();
+    segment_free(segment);
+    for (int i = 0; i < CROWD; i++)
+        ck_assert_ptr_null(crowd[i]->peer->maps);
+    ck_assert_uint_eq(count_retired(crowd), before);
+    ck_assert(server.peers->tell.listed);
+    ck_assert(server.peers->tell.run(&server.peers->tell));
+    ck_assert_uint_le(count_retired(crowd), before + 1);
+    session_free(s);
+    server.schedule.until = 0;
+    npud_turn();
+    ck_assert_uint_eq(count_retired(crowd), before + CROWD);
+    be_late();
+    segment = make_segment(crowd[0]);
+    for (int i = 1; i < CROWD; i++)
+        ck_assert(segment_map(peer_get(crowd[i]), segment));
+    segment_free(segment);
+    for (int i = 0; i < CROWD; i++) {
+        ck_assert(crowd[i]->peer->to_be_told);
+        session_free(crowd[i]);
+    }
+    ck_assert_ptr_null(server.peers->to_tell);
+    server.schedule.until = 0;
+    npud_stop();
+}
+END_TEST
+
 /* The request that destroys it is tried again in each turn of its session. */
 START_TEST(the_request_waits_until_a_crowd_has_gone)
 {
@@ -1262,6 +1313,7 @@ int main(void)
     tcase_add_test(tc, rights_to_many_segments_change_in_steps);
     tcase_add_test(tc, rights_that_change_both_ways_are_counted);
     tcase_add_test(tc, a_queue_of_a_crowd_ends_in_steps);
+    tcase_add_test(tc, a_crowd_learns_in_steps_that_a_segment_is_gone);
     tcase_add_test(tc, the_request_waits_until_a_crowd_has_gone);
     tcase_add_test(tc, the_end_of_a_queue_is_ended);
     tcase_add_test(tc, a_queue_without_a_session_ends);
