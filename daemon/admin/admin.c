@@ -308,11 +308,11 @@ static int answer_request(struct admin *admin, const Npud__AdminRequest *request
     char message[256] = "";
 
     admin->report.size = admin->rule = 0;
-    if (request->protocol != PROTOCOL) {
+    if (!protocol_is_served(request->protocol)) {
         snprintf(message, sizeof(message),
-                 "this npud speaks protocol %u, npuctl speaks %u: restart npud with the version "
-                 "that is installed, or use the npuctl of its version",
-                 PROTOCOL, request->protocol);
+                 "this npud speaks protocols %u to %u, npuctl speaks %u: restart npud with the "
+                 "version that is installed, or use the npuctl of its version",
+                 PROTOCOL_OLDEST, PROTOCOL, request->protocol);
         return send_reply(admin, request->id, ACL_ERROR_API_NOT_SUPPORT, message);
     }
     if (!report_has_topic((unsigned)request->topic))
