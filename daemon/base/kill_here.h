@@ -48,7 +48,10 @@
     X(HOLD_DROPPED, "all tasks of a held stream dropped")                                          \
     X(ABORT_TOLD, "abort told, stream still held")                                                 \
     X(ABORT_FREE, "stream not held any more")                                                      \
-    X(STOP_TASK, "task ended on request, done not published")
+    X(STOP_TASK, "task ended on request, done not published")                                      \
+    X(COMMAND_BEGUN, "command of an administrator carried out, nothing certain")                   \
+    X(COMMAND_CERTAIN, "command certain, not answered")                                            \
+    X(COMMAND_ANSWERED, "command answered")
 
 enum kill_place {
 #define KILL_PLACE_ENUM(name, what) KILL_HERE_##name,

@@ -77,7 +77,7 @@ static struct {
 /* An answer of the npud before, to a request that is still in the socket. */
 struct repeat {
     struct kept kept;
-    struct answer_record *record; /* a copy */
+    struct answer_record record; /* a copy, with its data */
 };
 
 /* --- what clients have not read --- */
@@ -462,7 +462,6 @@ static void repeat_free(struct session *session)
         return;
     session->repeat = NULL;
     kept_drop(&repeat->kept);
-    free(repeat->record);
     free(repeat);
 }
 
@@ -505,14 +504,11 @@ bool answer_restore(struct server *server, struct kept_cell *cell)
         kept_discard(cell);
         return true;
     }
-    repeat = calloc(1, sizeof(*repeat));
-    if (!repeat || head.size > PACKET_MAX)
-        return false;
-    repeat->record = calloc(1, sizeof(head) + head.size);
-    if (!repeat->record)
+    repeat = head.size <= PACKET_MAX ? calloc(1, sizeof(*repeat) + head.size) : NULL;
+    if (!repeat)
         return false;
     session->repeat = repeat;
-    kept_read(cell, repeat->record, sizeof(head) + head.size);
+    kept_read(cell, &repeat->record, sizeof(head) + head.size);
     return kept_bind(&repeat->kept, cell, sizeof(head) + head.size, write_repeat);
 }
 
@@ -528,7 +524,7 @@ static int open_source(uint64_t key, bool read_only)
 
 int answer_repeat(struct session *session)
 {
-    const struct answer_record *a = session->repeat->record;
+    const struct answer_record *a = &session->repeat->record;
     int fds[FDS_MAX], r = 0;
     unsigned n = 0;
 

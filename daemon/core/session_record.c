@@ -125,7 +125,7 @@ static int compare_id(const void *item, const void *key)
 
 struct session *session_by_id(uint64_t id)
 {
-    size_t i = array_lower_bound(restored, n_restored, sizeof(*restored), &id, compare_id);
+    size_t i = array_lower_bound(restored, n_restored, sizeof(struct session *), &id, compare_id);
 
     return i < n_restored && restored[i]->id == id ? restored[i] : NULL;
 }

@@ -292,7 +292,9 @@ void cells_each(void (*fn)(void *arg, struct kept_cell *cell), void *arg)
 
         if (class == SLAB_LARGE)
             fn(arg, (struct kept_cell *)slab_at(i));
-        for (uint32_t n = 0; slabs[i] && n < cells_of_class(class); n++)
+        if (class > CLASS_MAX || !slabs[i])
+            continue;
+        for (uint32_t n = 0; n < cells_of_class(class); n++)
             if (is_used(cell_at(i, class, n)))
                 fn(arg, cell_at(i, class, n));
     }

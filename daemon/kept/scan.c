@@ -15,7 +15,8 @@ static bool short_of_memory;
 
 static void note_cell(void *arg, struct kept_cell *cell)
 {
-    struct kept_cell **grown = array_grow(found, &size_found, n_found + 1, sizeof(*found));
+    struct kept_cell **grown =
+        array_grow(found, &size_found, n_found + 1, sizeof(struct kept_cell *));
 
     (void)arg;
     if (!grown) {
@@ -44,7 +45,7 @@ int kept_scan(void)
         return -ENOMEM;
     }
     if (n_found > 0)
-        qsort(found, n_found, sizeof(*found), compare_cells);
+        qsort(found, n_found, sizeof(struct kept_cell *), compare_cells);
     return 0;
 }
 
@@ -60,7 +61,7 @@ static int compare_kind(const void *item, const void *key)
 
 bool kept_each(enum kept_kind kind, bool (*restore)(void *arg, struct kept_cell *cell), void *arg)
 {
-    size_t i = array_lower_bound(found, n_found, sizeof(*found), &kind, compare_kind);
+    size_t i = array_lower_bound(found, n_found, sizeof(struct kept_cell *), &kind, compare_kind);
 
     /* A record that an earlier one has discarded is free in the end only: see kept_discard(). */
     for (; i < n_found && cell_kind(found[i]) == kind; i++)
