@@ -13,6 +13,7 @@
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/stream_abort.h"
+#include "daemon/engine/inject.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
@@ -28,6 +29,7 @@ struct row {
 /* clang-format off: a row each */
 static const struct row rows[] = {
     {KEPT_SERVER, server_restore},
+    {KEPT_RULE, inject_restore_rule},
     {KEPT_DEVICE, device_restore},
     {KEPT_COMMANDS, commands_restore},
     {KEPT_SESSION, session_restore},
