@@ -319,6 +319,24 @@ START_TEST(a_server_of_an_earlier_supervisor_is_replaced)
 }
 END_TEST
 
+/* Until something that can serve is there. */
+START_TEST(a_server_of_an_earlier_supervisor_goes_on)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    child_discard(&s.standby);
+    s.replace = true;
+    set_word("cannot-serve");
+    supervisor_advance(&s);
+    STEP_UNTIL(s.standby.state == CHILD_CANNOT);
+    ck_assert_int_eq(s.server.pid, server);
+    ck_assert(!s.server.killed);
+    set_word(NULL);
+    on_signal(&s, SIGHUP);
+    STEP_UNTIL(s.server.pid != server && IS_WHOLE);
+}
+END_TEST
+
 START_TEST(a_reload_renews_the_standby)
 {
     pid_t server = begin_and_serve(NULL), standby = s.standby.pid;
@@ -513,6 +531,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, a_signal_ends_the_server_in_order);
     tcase_add_test(t, with_a_store_the_server_is_left_alone);
     tcase_add_test(t, a_server_of_an_earlier_supervisor_is_replaced);
+    tcase_add_test(t, a_server_of_an_earlier_supervisor_goes_on);
     tcase_add_test(t, a_reload_renews_the_standby);
     t = suite_case(suite, "keeper, watchdog", 60, NULL, end_all);
     tcase_add_test(t, a_new_keeper_follows);
