@@ -2,11 +2,17 @@
 
 #include <errno.h>
 
+#include "daemon/admin/commands.h"
 #include "daemon/base/log.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/session_life.h"
+#include "daemon/core/device.h"
+#include "daemon/core/engine.h"
+#include "daemon/core/event.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "daemon/core/stream_abort.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
@@ -19,14 +25,25 @@ struct row {
     bool (*restore)(struct server *server, struct kept_cell *cell);
 };
 
+/* clang-format off: a row each */
 static const struct row rows[] = {
-    {KEPT_SERVER, server_restore}, {KEPT_SESSION, session_restore},
-    {KEPT_ATTACH, attach_restore}, {KEPT_MEMORY, allocation_restore},
+    {KEPT_SERVER, server_restore},
+    {KEPT_DEVICE, device_restore},
+    {KEPT_COMMANDS, commands_restore},
+    {KEPT_SESSION, session_restore},
+    {KEPT_ATTACH, attach_restore},
+    {KEPT_CONTEXT, context_restore},
+    {KEPT_STREAMS, streams_restore},
+    {KEPT_EVENTS, events_restore},
+    {KEPT_DISCARDS, discards_restore},
+    {KEPT_MEMORY, allocation_restore},
     {KEPT_ANSWER, answer_restore},
 };
+/* clang-format on */
 
 /* When all objects are there, in this order. */
 static void (*const finish[])(struct server *server) = {
+    engines_finish_restoring,
     sessions_finish_restoring,
 };
 
