@@ -28,7 +28,7 @@ int32_t on_create_stream(struct call *call)
     out = CALL_REPLY(call, create_stream, CREATE_STREAM);
     out->slot = stream->slot.number;
     out->stream_id = stream_id(stream);
-    out->position = atomic_load_explicit(&stream->done, memory_order_relaxed);
+    out->position = atomic_load_explicit(&stream->kept->done, memory_order_relaxed);
     out->new_segment = call->fd >= 0;
     return 0;
 }
@@ -58,8 +58,8 @@ int32_t on_abort_stream(struct call *call)
     }
     stream_hold(stream);
     out = CALL_REPLY(call, abort_stream, ABORT_STREAM);
-    out->from = stream->held_from;
-    out->to = stream->head.position;
+    out->from = stream->kept->held_from;
+    out->to = stream->kept->position;
     return 0;
 }
 
@@ -77,7 +77,7 @@ int32_t on_stop_task(struct call *call)
 
 int32_t on_set_stream_priority(struct call *call)
 {
-    call->of.stream->priority = call->request->set_stream_priority->priority;
+    call->of.stream->kept->priority = call->request->set_stream_priority->priority;
     return 0;
 }
 

@@ -19,7 +19,7 @@ void stream_publish(struct stream *s, uint64_t position)
      */
     bool wake = stream_publish_done(s->ctrl, position);
 
-    atomic_store_explicit(&s->done, position, memory_order_release);
+    atomic_store_explicit(&s->kept->done, position, memory_order_release);
     if (wake)
         waker_wake(&s->ctrl->wake_seq);
     waitlist_fire(&s->passed, 0, position, 0, 0);
@@ -27,19 +27,34 @@ void stream_publish(struct stream *s, uint64_t position)
 
 void stream_fail(struct stream *s, int32_t error, int32_t pid)
 {
-    s->failure = (struct failure){.code = error, .pid = pid};
+    s->kept->failure = (struct failure){.code = error, .pid = pid};
+    kept_order();
+    s->kept->failure_at = s->kept->position + 1;
 }
 
 /*
  * Positions go on where the slot's last stream stopped, so that what was captured of it reads as
- * passed. The shared memory is only told where that is; npud remembers it itself (the slot's
- * content outlives its owner).
+ * passed.
  */
+static void reset_kept(struct stream *s, uint32_t context, uint32_t priority, uint32_t flags)
+{
+    uint64_t start = atomic_load_explicit(&s->kept->done, memory_order_relaxed);
+
+    *s->kept = (struct stream_kept){.position = start,
+                                    .done = start,
+                                    .first = start,
+                                    .flags = flags,
+                                    .priority = priority,
+                                    .context = context,
+                                    .device = s->attach->device->index,
+                                    .ordinal = s->session->streams_made++};
+}
+
+/* The shared memory is only told where positions go on; npud remembers it itself. */
 static void reset_ctrl(struct stream *s)
 {
-    uint64_t start = atomic_load_explicit(&s->done, memory_order_relaxed);
+    uint64_t start = s->kept->position;
 
-    s->head.position = s->first = start;
     atomic_store_explicit(&s->ctrl->number, s->slot.number, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->tail, start, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
@@ -53,7 +68,7 @@ static void reset_ctrl(struct stream *s)
 
 uint64_t stream_end(const struct stream *s)
 {
-    uint64_t done = atomic_load(&s->done);
+    uint64_t done = atomic_load(&s->kept->done);
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
     return tail - done > s->depth ? done + s->depth : tail;
@@ -136,6 +151,8 @@ static enum cause take_resources(struct stream *s, int *segment_fd)
     s->depth = depth;
     s->ctrl = arena_stream_ctrl(segment, s->slot.number);
     s->ring = arena_stream_ring(segment, s->slot.number, depth);
+    s->kept = session_segment_kept(&session->stream_segments, s->slot.number / ARENA_STREAMS);
+    s->kept += s->slot.number % ARENA_STREAMS;
     return CAUSE_NONE;
 }
 
@@ -173,10 +190,7 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
         give_resources_back(s);
         return cause;
     }
-    s->priority = priority;
-    s->flags = flags;
     s->run = RUN_IDLE;
-    s->head.state = HEAD_UNREAD;
     s->waiting_on = NULL;
     s->in_inbox = false;
     s->took = false;
@@ -185,18 +199,13 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     s->counted = false;
     s->count_change = 0;
     s->timer = (struct timer){0};
-    s->callback = s->callbacks = 0;
-    s->rules_asked = 0;
-    s->ordinal = session->streams_made++;
-    s->failure.code = 0;
-    s->head.implicit = 0;
-    s->failures = 0;
-    s->failed.task = s->failed.thread = 0;
-    s->failed.code = 0;
+    s->callback = 0;
     waitlist_init(&s->passed);
+    reset_kept(s, context, priority, flags);
     reset_ctrl(s);
     context_join(s, c);
     attach->streams++;
+    kept_set(&s->kept->is, stream_is(slot_generation(s), s->id->slot.number));
     slots_publish(s);
     *streamp = s;
     return CAUSE_NONE;
@@ -213,7 +222,7 @@ void stream_evict_waiters(struct session *session, struct waitlist *list, uint32
     if (session->streams.live == 0 || !waitlist_has_any(list))
         return;
     slots_foreach (&session->streams, i, s) {
-        if (s->waiting_on != list || s->head.task.object != object ||
+        if (s->waiting_on != list || s->kept->task.object != object ||
             !waitlist_remove(list, &s->waiter))
             continue;
         s->waiter.result = ACL_ERROR_RT_INVALID_HANDLE;
@@ -245,19 +254,18 @@ uint64_t stream_ring_end(const struct stream *s)
 {
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
-    return tail - s->head.position > s->depth ? s->head.position + s->depth : tail;
+    return tail - s->kept->position > s->depth ? s->kept->position + s->depth : tail;
 }
 
 /* What is queued up to `tail` is over without having been executed; done does not tell yet. */
 void stream_drop_queue(struct stream *s, uint64_t tail)
 {
     engine_forget(s->attach->device->engine, s);
-    if (tail != s->head.position)
+    if (tail != s->kept->position)
         s->attach->spurious = 0; /* it rang for these */
     engine_drop_task(s);
-    s->head.state = HEAD_UNREAD;
-    s->failure.code = 0;
-    s->head.position = tail;
+    stream_forget_task(s);
+    s->kept->position = tail;
     atomic_store(&s->ctrl->watched, 0);
 }
 
@@ -272,10 +280,11 @@ void stream_free(struct stream *s)
     slots_unpublish(s);
     stream_drop_queue(s, stream_ring_end(s));
     if (!session->halted)
-        stream_publish(s, s->head.position);
+        stream_publish(s, s->kept->position);
     waitlist_fire(&s->passed, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&s->passed);
     context_leave(s);
+    kept_set(&s->kept->is, 0);
     session_unlock(session);
     a->streams--;
     give_resources_back(s);

@@ -18,6 +18,8 @@
 #include "daemon/base/timers.h"
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/kept/kept.h"
+#include "daemon/kept/stream_record.h"
 #include "proto/util/slots.h"
 #include "proto/shm/stream_shm.h"
 
@@ -35,21 +37,6 @@ enum stream_run {
     RUN_PARKED, /* waits for something, or for a point in time, or for both */
     RUN_STUCK,  /* in attach->stuck: its failure finds no room in the exception ring */
     RUN_HELD,   /* waits for the client to say which tasks of it were discarded */
-};
-
-/* The task at head. */
-enum head_state {
-    HEAD_UNREAD, /* not taken from the ring; it may not be there */
-    HEAD_READ,   /* stream->head.task is its copy */
-    HEAD_BEGUN,  /* execute_task() was called; after a wait, waiter.result is the outcome */
-};
-
-/* How far a stream is. Values only, so that it means the same wherever it stands. */
-struct stream_head {
-    enum head_state state;
-    uint32_t implicit; /* as the tasks so far say, but not modulo 2^16 */
-    uint64_t position; /* the next one to execute */
-    struct task task;  /* the copy of the entry there, unless it is HEAD_UNREAD */
 };
 
 /*
@@ -78,12 +65,6 @@ struct context {
     struct context *next;   /* attach->contexts */
 };
 
-/** The failure of a stream's current task. */
-struct failure {
-    int32_t code; /* 0: none */
-    int32_t pid;
-};
-
 /** Part of an allocation's list of waiters that is still to be gone through: engine/value.h. */
 struct value_range {
     uint64_t next, last;
@@ -92,13 +73,11 @@ struct value_range {
 struct stream {
     struct slot slot; /* in session->streams */
 
-    uint32_t priority; /* control thread */
-
     /* constant while it lives */
     struct session *session;
     struct attach *attach;
     struct device_id *id;
-    uint32_t flags;
+    struct stream_kept *kept; /* of its slot: what outlives npud */
     uint32_t depth;
     struct stream_ctrl *ctrl; /* shared, hostile */
     struct task *ring;        /* shared, hostile */
@@ -108,7 +87,6 @@ struct stream {
     enum stream_run run;
     struct stream *prev, *next; /* attach->active, or attach->stuck */
     uint64_t idle_since;
-    struct stream_head head;
     bool rung; /* active because the doorbell said so, and no task was found so far */
     /* memory, and not all streams that wait for it have been looked at: see changed */
     bool changing;
@@ -135,21 +113,12 @@ struct stream {
         };
         struct value_range changed; /* while changing, and so not parked */
     };
-    uint64_t callback;  /* ordinal of the callback that it is parked for; 0: none */
-    uint64_t callbacks; /* ordinal of the latest callback that was handed over */
+    uint64_t callback; /* ordinal of the callback that it is parked for; 0: none */
     struct context *context;
     struct stream *context_prev, *context_next;
-    struct failure failure; /* of the task at head, until the client has been told */
-    uint64_t held_from;     /* while held: the tasks from here to head are discarded */
-    uint64_t failures;
-    struct {
-        uint32_t task, thread;
-        int32_t code;
-    } failed; /* the last failure */
 
     /* why its context executes nothing any more; 0: it does. Written under the engine's lock */
     _Atomic int32_t stopped;
-    _Atomic uint64_t done;  /* tasks retired; what was published to the client */
     struct waitlist passed; /* waiters for positions of this stream */
 
     /*
@@ -157,11 +126,6 @@ struct stream {
      * engines.
      */
     struct discards *discards;
-
-    /* fault injection (inject.h): last, since it is hardly ever looked at */
-    uint64_t ordinal;     /* constant: how many streams its session had made before */
-    uint64_t first;       /* constant: its first position */
-    uint64_t rules_asked; /* 1 + the last position that rules have been asked about */
 };
 
 static inline int32_t stream_id(const struct stream *stream)
@@ -175,20 +139,47 @@ static inline bool stream_is_parked(const struct stream *stream)
     return stream->run >= RUN_PARKED;
 }
 
-/** Its current task has not failed yet, and is not passed over: rules may decide about it. */
-static inline bool task_is_new(const struct stream *stream)
+/** The task at head was taken from the ring: kept->task is its copy. */
+static inline bool stream_has_read(const struct stream *stream)
 {
-    return stream->failure.code == 0 &&
-           atomic_load_explicit(&stream->stopped, memory_order_relaxed) == 0;
+    return atomic_load_explicit(&stream->kept->task.sequence, memory_order_relaxed) ==
+           stream->kept->position + 1;
 }
 
 /**
  * Its current task was begun, or has failed without that: a record has been told of then, and only
- * waits to be counted as a failure.
+ * waits to be counted as a failure. After a wait, waiter.result is the outcome.
  */
 static inline bool stream_has_begun(const struct stream *stream)
 {
-    return stream->head.state == HEAD_BEGUN;
+    return stream->kept->begun_at == stream->kept->position + 1;
+}
+
+static inline void stream_begin_task(struct stream *stream)
+{
+    stream->kept->begun_at = stream->kept->position + 1;
+}
+
+/** Its current task has failed, as kept->failure says. */
+static inline bool stream_has_failed(const struct stream *stream)
+{
+    return stream->kept->failure_at == stream->kept->position + 1;
+}
+
+/** What was done of its current task is forgotten, and the task itself. */
+static inline void stream_forget_task(struct stream *stream)
+{
+    struct stream_kept *k = stream->kept;
+
+    k->begun_at = k->failure_at = 0;
+    atomic_store_explicit(&k->task.sequence, 0, memory_order_relaxed);
+}
+
+/** Its current task has not failed yet, and is not passed over: rules may decide about it. */
+static inline bool task_is_new(const struct stream *stream)
+{
+    return !stream_has_failed(stream) &&
+           atomic_load_explicit(&stream->stopped, memory_order_relaxed) == 0;
 }
 
 /**
@@ -197,7 +188,7 @@ static inline bool stream_has_begun(const struct stream *stream)
  */
 static inline uint32_t stream_task_id(const struct stream *stream)
 {
-    return (uint32_t)stream->head.position + stream->head.implicit;
+    return (uint32_t)stream->kept->position + stream->kept->implicit;
 }
 
 /**
@@ -222,7 +213,7 @@ uint32_t streams_left(const struct session *session, const struct attach *attach
 /**
  * Copy the entry at a position; false when it is not there (yet). Any thread, while the stream
  * lives. Word by word with atomic loads: each is read exactly once, whatever the client does
- * meanwhile.
+ * meanwhile. The sequence is stored last: a copy that was cut short is none (kept/stream_record.h).
  */
 static inline bool stream_read_entry(const struct stream *s, uint64_t position, struct task *task)
 {
@@ -233,7 +224,9 @@ static inline bool stream_read_entry(const struct stream *s, uint64_t position, 
         return false;
     for (size_t i = 1; i < sizeof(copy) / sizeof(copy[0]); i++)
         copy[i] = atomic_load_explicit(&entry[i], memory_order_relaxed);
-    memcpy(task, copy, sizeof(*task));
+    memcpy((char *)task + sizeof(copy[0]), &copy[1], sizeof(*task) - sizeof(copy[0]));
+    kept_order();
+    atomic_store_explicit(&task->sequence, position + 1, memory_order_relaxed);
     return true;
 }
 
@@ -271,8 +264,8 @@ void stream_publish(struct stream *stream, uint64_t position);
  */
 static inline void stream_publish_before(struct stream *stream)
 {
-    if (atomic_load_explicit(&stream->done, memory_order_relaxed) != stream->head.position)
-        stream_publish(stream, stream->head.position);
+    if (atomic_load_explicit(&stream->kept->done, memory_order_relaxed) != stream->kept->position)
+        stream_publish(stream, stream->kept->position);
 }
 
 /**

@@ -39,15 +39,15 @@ static uint64_t drop_records(struct stream *s)
 {
     uint64_t p, end = stream_ring_end(s);
 
-    if (s->head.state != HEAD_UNREAD && end == s->head.position)
+    if (stream_has_read(s) && end == s->kept->position)
         end++;
-    for (p = s->head.position; p != end; p++) {
+    for (p = s->kept->position; p != end; p++) {
         struct task task;
         struct ipc_open *open;
 
         if (!stream_read_entry(s, p, &task))
             break;
-        if (p == s->head.position && stream_has_begun(s))
+        if (p == s->kept->position && stream_has_begun(s))
             continue;
         notify_drop_task(s->session, &task);
         if (task.op == TASK_RECORD && (task.flags & TASK_RECORD_WAKE))
@@ -75,10 +75,10 @@ void stream_drop_notifies(struct stream *s)
      * Not further than the tail: the first look at a page of a ring makes the kernel give it
      * memory.
      */
-    for (uint64_t p = s->head.position; p != tail && p - s->head.position < s->depth; p++) {
+    for (uint64_t p = s->kept->position; p != tail && p - s->kept->position < s->depth; p++) {
         if (!stream_read_entry(s, p, &task))
             break;
-        if (p != s->head.position || !stream_has_begun(s))
+        if (p != s->kept->position || !stream_has_begun(s))
             notify_drop_task(s->session, &task);
     }
 }
@@ -94,10 +94,10 @@ void stream_drop_notifies(struct stream *s)
  */
 static void look_again(struct stream *s)
 {
-    if (s->session->halted || (!s->held_watched && stream_ring_end(s) == s->head.position))
+    if (s->session->halted || (!s->held_watched && stream_ring_end(s) == s->kept->position))
         return;
     /* Dekker with the submitter, which stores the sequence and then loads watched. */
-    if (atomic_load(&s->ring[s->head.position & (s->depth - 1)].sequence) != s->head.position + 1)
+    if (atomic_load(&s->ring[s->kept->position & (s->depth - 1)].sequence) != s->kept->position + 1)
         return;
     atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
     s->run = RUN_PARKED;
@@ -115,7 +115,7 @@ static bool take_from_engine(struct stream *s)
         s->held_watched = s->run != RUN_IDLE;
         engine_forget(s->attach->device->engine, s);
         s->run = RUN_HELD;
-        s->held_from = s->head.position;
+        s->kept->held_from = s->kept->position;
     }
     session_unlock(s->session);
     return !held;
@@ -167,7 +167,7 @@ static void remember_discard(struct stream *s, int32_t code)
 {
     struct discards *d = s->discards;
 
-    if (code == 0 || s->head.position == s->held_from)
+    if (code == 0 || s->kept->position == s->kept->held_from)
         return;
     if (!d)
         d = s->discards = calloc(1, sizeof(*d));
@@ -175,7 +175,8 @@ static void remember_discard(struct stream *s, int32_t code)
         return;
     if (d->n == DISCARDS_MAX)
         memmove(&d->range[0], &d->range[1], --d->n * sizeof(d->range[0]));
-    d->range[d->n++] = (struct discard){.from = s->held_from, .to = s->head.position, .code = code};
+    d->range[d->n++] =
+        (struct discard){.from = s->kept->held_from, .to = s->kept->position, .code = code};
 }
 
 void stream_abort(struct stream *s, int32_t told)
@@ -191,9 +192,9 @@ void stream_abort(struct stream *s, int32_t told)
      */
     if (!s->session->halted) {
         /* What was executed is done. Only waiters for what was not executed are told so. */
-        waitlist_fire(&s->passed, 0, s->held_from, 0, 0);
-        waitlist_fire(&s->passed, s->held_from + 1, s->head.position, told, 0);
-        stream_publish(s, s->head.position);
+        waitlist_fire(&s->passed, 0, s->kept->held_from, 0, 0);
+        waitlist_fire(&s->passed, s->kept->held_from + 1, s->kept->position, told, 0);
+        stream_publish(s, s->kept->position);
     }
     look_again(s);
     session_unlock(s->session);

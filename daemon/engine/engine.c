@@ -261,28 +261,30 @@ static inline void time_step(struct engine *e, uint64_t now)
 
 static bool fetch_task(struct stream *s)
 {
-    if (!stream_read_entry(s, s->head.position, &s->head.task))
+    struct stream_kept *k = s->kept;
+
+    if (!stream_read_entry(s, k->position, &k->task))
         return false;
-    __builtin_prefetch(&s->ring[(s->head.position + 1) & (s->depth - 1)]);
-    s->head.implicit += (uint16_t)(s->head.task.implicit - (uint16_t)s->head.implicit);
-    s->head.state = HEAD_READ;
+    __builtin_prefetch(&s->ring[(k->position + 1) & (s->depth - 1)]);
+    k->implicit += (uint16_t)(k->task.implicit - (uint16_t)k->implicit);
     return true;
 }
 
 /* True when something was done. */
 static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
 {
-    uint64_t first = s->head.position;
+    uint64_t first = s->kept->position;
     unsigned n;
 
-    for (n = 0; n < BUDGET && (s->head.state != HEAD_UNREAD || fetch_task(s)); n++) {
+    for (n = 0; n < BUDGET && (stream_has_read(s) || fetch_task(s)); n++) {
         enum run_result r = __builtin_expect(e->device->inject != NULL, 0) && task_is_new(s)
                                 ? inject_execute(s, now)
                                 : execute_task(s, now);
 
         if (r == RUN_RETIRED || r == RUN_WORKED) {
-            s->head.state = HEAD_UNREAD;
-            s->head.position++;
+            kept_order();
+            s->kept->position++;
+            kept_order();
         }
         if (r == RUN_RETIRED &&
             (n % TASKS_PER_TIME != TASKS_PER_TIME - 1 || clock_ns() - now < SLICE))
@@ -299,12 +301,13 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
         break;
     }
     /* Of a stopped stream nothing more is done, though it goes through its tasks. */
-    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head.position &&
+    if (atomic_load_explicit(&s->kept->done, memory_order_relaxed) != s->kept->position &&
         atomic_load_explicit(&s->stopped, memory_order_relaxed) == 0)
-        stream_publish(s, s->head.position);
-    atomic_store_explicit(
-        &e->tasks, atomic_load_explicit(&e->tasks, memory_order_relaxed) + s->head.position - first,
-        memory_order_relaxed);
+        stream_publish(s, s->kept->position);
+    atomic_store_explicit(&e->tasks,
+                          atomic_load_explicit(&e->tasks, memory_order_relaxed) +
+                              s->kept->position - first,
+                          memory_order_relaxed);
     return n > 0;
 }
 
@@ -350,7 +353,7 @@ static bool run_attach(struct engine *e, struct attach *a, uint64_t now)
     DL_FOREACH_SAFE (a->active, s, tmp) {
         if (run_stream(e, s, now)) {
             worked = e->worked = true;
-            e->worked_op = s->head.task.op;
+            e->worked_op = s->kept->task.op;
             e->worked_uid = a->user->uid;
             s->rung = false;
             a->spurious = 0;

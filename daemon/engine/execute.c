@@ -36,7 +36,8 @@ static enum run_result run_nop(struct stream *s, uint64_t now)
 
 static struct event_obj *task_event(struct stream *s)
 {
-    return slots_get_generation(&s->session->events, s->head.task.object, s->head.task.generation);
+    return slots_get_generation(&s->session->events, s->kept->task.object,
+                                s->kept->task.generation);
 }
 
 /*
@@ -48,10 +49,10 @@ static enum run_result run_record(struct stream *s, uint64_t now)
     struct event_obj *ev = task_event(s);
 
     (void)now;
-    if (s->head.task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+    if (s->kept->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
         stream_publish_before(s);
     if (ev)
-        event_obj_record(ev, s->head.task.record.number, s->head.task.flags);
+        event_obj_record(ev, s->kept->task.record.number, s->kept->task.flags);
     return RUN_RETIRED;
 }
 
@@ -74,7 +75,7 @@ static bool level_passed(uint64_t level, uint64_t count)
 /* Of the limit of the current wait, which has begun. */
 static uint64_t time_left(const struct stream *s, uint64_t now)
 {
-    if (s->head.task.wait.timeout_ns == 0)
+    if (s->kept->task.wait.timeout_ns == 0)
         return 0;
     return s->timer.deadline > now ? s->timer.deadline - now : 1;
 }
@@ -87,7 +88,7 @@ static uint64_t time_left(const struct stream *s, uint64_t now)
 static enum run_result run_wait_level(struct stream *s, uint64_t now)
 {
     struct event_obj *ev = task_event(s);
-    uint64_t level, count, timeout_ns = s->head.task.wait.timeout_ns;
+    uint64_t level, count, timeout_ns = s->kept->task.wait.timeout_ns;
     int32_t dropped;
     bool passed;
 
@@ -104,7 +105,7 @@ static enum run_result run_wait_level(struct stream *s, uint64_t now)
     if (run_park(s, &ev->raised, count, timeout_ns, now) < 0)
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     atomic_store(&ev->shm->level_waiters, 1);
-    dropped = event_obj_dropped(ev, s->head.task.wait.target);
+    dropped = event_obj_dropped(ev, s->kept->task.wait.target);
     passed = level_passed(atomic_load(&ev->shm->level), count);
     if ((!dropped && !passed) || !run_unpark(s))
         return RUN_WAITS;
@@ -115,28 +116,28 @@ static enum run_result run_wait_level(struct stream *s, uint64_t now)
 
 static enum run_result run_wait_pos(struct stream *s, uint64_t now)
 {
-    struct stream *t = slots_get(&s->session->streams, s->head.task.object);
-    uint64_t target = s->head.task.wait.target;
+    struct stream *t = slots_get(&s->session->streams, s->kept->task.object);
+    uint64_t target = s->kept->task.wait.target;
     int32_t stopped, discarded;
 
     if (stream_has_begun(s))
         return run_finish_wait(s);
-    if (!run_valid_timeout(s->head.task.wait.timeout_ns) || (t == s && target > s->head.position))
+    if (!run_valid_timeout(s->kept->task.wait.timeout_ns) || (t == s && target > s->kept->position))
         return run_bad_entry(s, "waits for itself");
-    if (!t || atomic_load_explicit(&t->done, memory_order_acquire) >= target) {
+    if (!t || atomic_load_explicit(&t->kept->done, memory_order_acquire) >= target) {
         /*
          * A stream that is gone has passed every position it had; what it passed may be discarded.
          */
-        discarded = stream_discarded(s->session, s->head.task.object, target);
+        discarded = stream_discarded(s->session, s->kept->task.object, target);
         if (discarded != 0)
             stream_fail(s, discarded, 0);
         return RUN_RETIRED;
     }
-    if (run_park(s, &t->passed, target, s->head.task.wait.timeout_ns, now) < 0)
+    if (run_park(s, &t->passed, target, s->kept->task.wait.timeout_ns, now) < 0)
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     /* In this order: what it has done before it was stopped is done. */
     stopped = atomic_load(&t->stopped);
-    if (atomic_load(&t->done) >= target)
+    if (atomic_load(&t->kept->done) >= target)
         stopped = 0;
     else if (stopped == 0)
         return RUN_WAITS;
@@ -149,7 +150,7 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
 
 static struct ipc_open *task_ipc_event(struct stream *s)
 {
-    return slots_get_generation(&s->session->ipc, s->head.task.object, s->head.task.generation);
+    return slots_get_generation(&s->session->ipc, s->kept->task.object, s->kept->task.generation);
 }
 
 static enum run_result run_ipc_record(struct stream *s, uint64_t now)
@@ -160,22 +161,22 @@ static enum run_result run_ipc_record(struct stream *s, uint64_t now)
     if (!open)
         return run_bad_entry(s, "no such event");
     stream_publish_before(s);
-    ipc_record_complete(open, s->head.task.ipc.number);
+    ipc_record_complete(open, s->kept->task.ipc.number);
     return RUN_RETIRED;
 }
 
 static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 {
     struct ipc_open *open = task_ipc_event(s);
-    uint64_t number = s->head.task.ipc.number;
+    uint64_t number = s->kept->task.ipc.number;
     int32_t error, pid = 0;
 
     if (stream_has_begun(s))
         return run_finish_wait(s);
-    if (!open || !run_valid_timeout(s->head.task.ipc.timeout_ns))
+    if (!open || !run_valid_timeout(s->kept->task.ipc.timeout_ns))
         return run_bad_entry(s, "no such event");
     if (!ipc_record_outcome(open->event, number, &error, &pid)) {
-        if (run_park(s, &open->event->completed, number, s->head.task.ipc.timeout_ns, now) < 0)
+        if (run_park(s, &open->event->completed, number, s->kept->task.ipc.timeout_ns, now) < 0)
             return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
         /* Off the list first: a record that fails here fires all that are on it. */
         if (!ipc_record_over(open->event, number) || !run_unpark(s))
@@ -193,7 +194,7 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 /* Looked up at every slice: the client may have freed the memory since the last one. */
 static struct mem *task_memory(struct stream *s)
 {
-    return allocation_get(s->session, s->head.task.object, s->head.task.generation);
+    return allocation_get(s->session, s->kept->task.object, s->kept->task.generation);
 }
 
 /* Goes on with s->work, which changes memory of m, the task's destination, from offset on. */
@@ -231,7 +232,7 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, ui
 
 static enum run_result run_copy(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     struct mem *m = task_memory(s);
     void *dst = allocation_range(m, t->copy.dst_offset, t->copy.size);
     void *src = allocation_range(allocation_get(s->session, t->copy.src, t->copy.src_generation),
@@ -248,7 +249,7 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
 
 static enum run_result run_set(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     struct mem *m = task_memory(s);
     void *dst = allocation_range(m, t->set.offset, t->set.size);
 
@@ -263,17 +264,17 @@ static enum run_result run_set(struct stream *s, uint64_t now)
 
 static enum run_result run_delay(struct stream *s, uint64_t now)
 {
-    if (s->head.task.delay.ns > DELAY_MAX_NS)
+    if (s->kept->task.delay.ns > DELAY_MAX_NS)
         return run_bad_entry(s, "too long");
     if (!stream_has_begun(s)) {
         s->work = (struct work){.kind = WORK_DELAY,
-                                .delay_ns = s->head.task.delay.ns,
-                                .result = s->head.task.delay.result};
+                                .delay_ns = s->kept->task.delay.ns,
+                                .result = s->kept->task.delay.result};
         /*
          * The turn began before the tasks that came first in it, and records have told the time
          * since.
          */
-        if (s->head.task.delay.ns != 0)
+        if (s->kept->task.delay.ns != 0)
             now = clock_ns();
     }
     return do_work(s, now, NULL, 0);
@@ -289,7 +290,7 @@ static bool valid_reduce(const struct task *t)
 
 static enum run_result run_reduce(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     struct mem *m = task_memory(s);
     void *dst = allocation_range(m, t->reduce.dst_offset, t->reduce.size);
     void *src =
@@ -315,7 +316,7 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
 bool execute_callback_done(const struct stream *s)
 {
     return atomic_load_explicit(&s->ctrl->callbacks_done, memory_order_acquire) >=
-           s->head.task.callback.ordinal;
+           s->kept->task.callback.ordinal;
 }
 
 /*
@@ -324,21 +325,21 @@ bool execute_callback_done(const struct stream *s)
  */
 static enum run_result await_callback(struct stream *s)
 {
-    s->callback = s->head.task.callback.ordinal;
+    s->callback = s->kept->task.callback.ordinal;
     return RUN_WAITS;
 }
 
 static enum run_result run_callback(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     struct report *report;
 
     (void)now;
     if (stream_has_begun(s)) /* the device was lost, and is back, when it has not returned */
         return execute_callback_done(s) ? RUN_RETIRED : await_callback(s);
-    if (t->callback.report >= REPORTS || t->callback.ordinal <= s->callbacks)
+    if (t->callback.report >= REPORTS || t->callback.ordinal <= s->kept->callbacks)
         return run_bad_entry(s, "no such thread or order");
-    s->callbacks = t->callback.ordinal;
+    s->kept->callbacks = t->callback.ordinal;
     if (execute_callback_done(s))
         return RUN_RETIRED; /* the client has dropped it */
     stream_publish_before(s);
@@ -355,10 +356,10 @@ static void pass_over_record(struct stream *s)
 {
     struct event_obj *ev = task_event(s);
 
-    if (ev && (s->head.task.flags & TASK_RECORD_WAKE))
-        event_obj_record(ev, s->head.task.record.number, TASK_RECORD_WAKE);
-    else if (ev && (s->head.task.flags & TASK_RECORD_LEVEL))
-        event_obj_drop(ev, s->head.task.record.number, atomic_load(&s->stopped));
+    if (ev && (s->kept->task.flags & TASK_RECORD_WAKE))
+        event_obj_record(ev, s->kept->task.record.number, TASK_RECORD_WAKE);
+    else if (ev && (s->kept->task.flags & TASK_RECORD_LEVEL))
+        event_obj_drop(ev, s->kept->task.record.number, atomic_load(&s->stopped));
 }
 
 /*
@@ -370,13 +371,13 @@ static void pass_over_ipc_record(struct stream *s)
     struct ipc_open *open = task_ipc_event(s);
 
     if (open)
-        ipc_record_fail(open, s->head.task.ipc.number);
+        ipc_record_fail(open, s->kept->task.ipc.number);
 }
 
 /* The wait that the record would have ended fails, too. */
 static void pass_over_notify_record(struct stream *s)
 {
-    notify_drop_task(s->session, &s->head.task);
+    notify_drop_task(s->session, &s->kept->task);
 }
 
 /* --- failing on purpose --- */
@@ -389,10 +390,10 @@ static void fail_record(struct stream *s)
 {
     struct event_obj *ev = task_event(s);
 
-    if (s->head.task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+    if (s->kept->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
         stream_publish_before(s);
     if (ev)
-        event_obj_record(ev, s->head.task.record.number, s->head.task.flags & ~TASK_RECORD_TIME);
+        event_obj_record(ev, s->kept->task.record.number, s->kept->task.flags & ~TASK_RECORD_TIME);
 }
 
 static void fail_ipc_record(struct stream *s)
@@ -477,7 +478,7 @@ const struct task_row *task_row(unsigned op)
 /* A task that has failed is over when the client was told. */
 static enum run_result tell_failure(struct stream *s, enum run_result r)
 {
-    if ((r == RUN_RETIRED || r == RUN_WORKED) && s->failure.code != 0 && !failure_tell(s))
+    if ((r == RUN_RETIRED || r == RUN_WORKED) && stream_has_failed(s) && !failure_tell(s))
         return RUN_WAITS;
     return r;
 }
@@ -488,19 +489,19 @@ enum run_result execute_task(struct stream *s, uint64_t now)
 
     if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0)
         return failure_pass_over(s);
-    if (s->failure.code == 0) { /* else it has failed before, and there was no room to tell */
+    if (!stream_has_failed(s)) { /* else it has failed before, and there was no room to tell */
         /* what the last step has changed */
         if (stream_has_begun(s) && (!value_check(s) || !notify_count_check(s)))
             return RUN_AGAIN;
-        r = task_row(s->head.task.op)->run(s, now);
+        r = task_row(s->kept->task.op)->run(s, now);
     }
-    s->head.state = HEAD_BEGUN;
+    stream_begin_task(s);
     return tell_failure(s, r);
 }
 
 enum run_result execute_fail(struct stream *s, int32_t code)
 {
-    const struct task_row *row = task_row(s->head.task.op);
+    const struct task_row *row = task_row(s->kept->task.op);
 
     if (row->fail)
         row->fail(s);
@@ -508,15 +509,15 @@ enum run_result execute_fail(struct stream *s, int32_t code)
     while (!value_pass_over(s) || !notify_count_pass_over(s))
         ;
     stream_fail(s, code, 0);
-    s->head.state = HEAD_BEGUN;
+    stream_begin_task(s);
     return tell_failure(s, RUN_RETIRED);
 }
 
 void execute_abandon(struct stream *s)
 {
-    const struct task_row *row = task_row(s->head.task.op);
+    const struct task_row *row = task_row(s->kept->task.op);
 
-    if (s->head.state == HEAD_READ && row->fail)
+    if (stream_has_read(s) && !stream_has_begun(s) && row->fail)
         row->fail(s);
 }
 

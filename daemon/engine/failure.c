@@ -31,7 +31,7 @@ static void stop_stream(struct stream *s, int32_t code, int32_t pid)
     if (s->run != RUN_PARKED && s->run != RUN_STUCK)
         return;
     engine_forget(s->attach->device->engine, s);
-    s->failure.code = 0;
+    s->kept->failure_at = 0;
     s->run = RUN_PARKED;
     engine_unpark(s);
 }
@@ -62,12 +62,12 @@ static void stop_context(struct context *c, struct stream *failed, const struct 
 
 enum run_result failure_pass_over(struct stream *s)
 {
-    const struct task_row *row = task_row(s->head.task.op);
+    const struct task_row *row = task_row(s->kept->task.op);
 
     if (!stream_has_begun(s) && row->pass_over)
         row->pass_over(s);
     /* It may have begun; and there may be thousands of waiters that it has to tell. */
-    s->head.state = HEAD_BEGUN;
+    stream_begin_task(s);
     return value_pass_over(s) && notify_count_pass_over(s) ? RUN_RETIRED : RUN_AGAIN;
 }
 
@@ -151,8 +151,8 @@ static bool tell_exception(struct stream *s)
 {
     struct exception e = {.task = stream_task_id(s),
                           .stream = (uint32_t)stream_id(s),
-                          .thread = s->head.task.thread,
-                          .code = s->failure.code};
+                          .thread = s->kept->task.thread,
+                          .code = s->kept->failure.code};
 
     if (!post_exception_or_ask(s->attach, &e)) {
         s->run = RUN_STUCK;
@@ -217,25 +217,30 @@ bool failure_retry(struct attach *a)
     return found;
 }
 
+static void count_failure(struct stream *s)
+{
+    struct stream_kept *k = s->kept;
+
+    k->failures++;
+    k->failed_task = (uint64_t)k->task.thread << 32 | stream_task_id(s);
+    k->failed_code = (uint32_t)k->failure.code;
+}
+
 bool failure_tell(struct stream *s)
 {
-    struct failure f = s->failure;
+    struct failure f = s->kept->failure;
 
-    if (is_exception(&s->head.task, f.code) && !tell_exception(s))
+    if (is_exception(&s->kept->task, f.code) && !tell_exception(s))
         return false;
-    s->failure.code = 0;
-    s->failures++;
-    s->failed.task = stream_task_id(s);
-    s->failed.thread = s->head.task.thread;
-    s->failed.code = f.code;
+    count_failure(s);
     if (!s->context->stop || is_remark(f.code)) {
         atomic_store_explicit(&s->ctrl->error, stream_error_make(f.code, f.pid),
                               memory_order_release);
         return true;
     }
     /* What was done before it is done; it is not, nor is anything behind it. */
-    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head.position)
-        stream_publish(s, s->head.position);
+    if (atomic_load_explicit(&s->kept->done, memory_order_relaxed) != s->kept->position)
+        stream_publish(s, s->kept->position);
     stop_context(s->context, s, &f);
     return true;
 }
@@ -248,8 +253,10 @@ bool failure_tell(struct stream *s)
  */
 static bool has_task_to_stop(struct stream *s)
 {
-    return s->head.state != HEAD_UNREAD || (stream_read_entry(s, s->head.position, &s->head.task) &&
-                                            !task_row(s->head.task.op)->brief);
+    struct task task;
+
+    return stream_has_read(s) ||
+           (stream_read_entry(s, s->kept->position, &task) && !task_row(task.op)->brief);
 }
 
 void failure_stop_task(struct stream *s)
@@ -260,12 +267,11 @@ void failure_stop_task(struct stream *s)
         execute_abandon(s);
         value_drop(s);
         notify_count_drop(s);
-        s->head.state = HEAD_UNREAD;
-        s->failure.code = 0;
+        stream_forget_task(s);
         atomic_store_explicit(&s->ctrl->error, stream_error_make(ACL_ERROR_RT_STREAM_ABORT, 0),
                               memory_order_release);
-        s->head.position++;
-        stream_publish(s, s->head.position);
+        s->kept->position++;
+        stream_publish(s, s->kept->position);
         s->run = RUN_PARKED;
         engine_unpark(s);
     }

@@ -47,15 +47,15 @@ static uint64_t mix_bits(uint64_t x)
 /* True with the rule's probability, and always the same for the same task of a program. */
 static bool is_drawn(const struct inject_rule *r, const struct stream *s)
 {
-    uint64_t x =
-        mix_bits(mix_bits(mix_bits(r->spec.seed) ^ s->ordinal) ^ (s->head.position - s->first));
+    uint64_t x = mix_bits(mix_bits(mix_bits(r->spec.seed) ^ s->kept->ordinal) ^
+                          (s->kept->position - s->kept->first));
 
     return r->spec.probability == 0 || (double)(x >> 11) * 0x1p-53 < r->spec.probability;
 }
 
 static bool is_for(const struct inject_rule *r, const struct stream *s)
 {
-    return (r->spec.ops >> s->head.task.op & 1) &&
+    return (r->spec.ops >> s->kept->task.op & 1) &&
            (r->spec.session == 0 || r->spec.session == s->session->id) &&
            (r->spec.device < 0 || r->spec.device == (int32_t)s->attach->device->index) &&
            (r->spec.stream < 0 || r->spec.stream == stream_id(s));
@@ -100,7 +100,7 @@ static void lose_device(struct device *d)
 /* Streams that wait for this very task learn how it ended, before it is passed like all others. */
 static enum run_result fail_lost(struct stream *s)
 {
-    waitlist_fire(&s->passed, s->head.position + 1, s->head.position + 1, LOST_CODE, 0);
+    waitlist_fire(&s->passed, s->kept->position + 1, s->kept->position + 1, LOST_CODE, 0);
     return execute_fail(s, LOST_CODE);
 }
 
@@ -111,9 +111,9 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
 
     if (atomic_load_explicit(&d->lost, memory_order_relaxed) != 0)
         return fail_lost(s);
-    if (!stream_has_begun(s) && s->rules_asked != s->head.position + 1 &&
-        s->head.task.op < TASK_OPS) {
-        s->rules_asked = s->head.position + 1;
+    if (!stream_has_begun(s) && s->kept->rules_at != s->kept->position + 1 &&
+        s->kept->task.op < TASK_OPS) {
+        s->kept->rules_at = s->kept->position + 1;
         r = match_rules(d->inject, s);
     }
     if (!r)

@@ -18,7 +18,7 @@ enum run_result run_fail(struct stream *s, int32_t code, int32_t pid)
 enum run_result run_bad_entry(struct stream *s, const char *what)
 {
     log_client_fault(&s->session->log, "stream %d: bad %s task: %s", (int)stream_id(s),
-                     task_row(s->head.task.op)->name, what);
+                     task_row(s->kept->task.op)->name, what);
     return run_fail(s, ACL_ERROR_RT_PARAM_INVALID, 0);
 }
 

@@ -43,7 +43,7 @@ static bool condition_holds(uint64_t p, uint64_t v, unsigned condition)
 static bool has_come(const struct stream *s)
 {
     return condition_holds(atomic_load_explicit(s->word, memory_order_acquire),
-                           s->head.task.value.value, s->head.task.flags);
+                           s->kept->task.value.value, s->kept->task.flags);
 }
 
 /*
@@ -103,7 +103,7 @@ bool value_check(struct stream *s)
 
     if (!s->changing)
         return true;
-    m = allocation_get(s->session, s->head.task.object, s->head.task.generation);
+    m = allocation_get(s->session, s->kept->task.object, s->kept->task.generation);
     if (m)
         return go_through(s, m);
     s->changing = false; /* freed: its waiters are told */
@@ -120,7 +120,7 @@ void value_written(struct mem *m, uint64_t offset, uint64_t size)
 
 enum run_result value_run_write(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     _Atomic uint64_t *word;
     struct mem *m;
 
@@ -164,7 +164,7 @@ static void uncount_waiter(struct stream *s)
 
 enum run_result value_run_wait(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     struct mem *m;
 
     if (stream_has_begun(s)) {
@@ -244,8 +244,8 @@ static bool leave_rest(struct stream *s)
     if (!rest)
         return false;
     *rest = (struct value_rest){.session = session,
-                                .object = s->head.task.object,
-                                .generation = s->head.task.generation,
+                                .object = s->kept->task.object,
+                                .generation = s->kept->task.generation,
                                 .range = s->changed};
     rest->job = (struct job){run_rest, "memory written", &session->owner};
     DL_APPEND(session->value_rests, rest);

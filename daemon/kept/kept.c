@@ -98,6 +98,18 @@ void kept_touch(struct kept *kept)
         DL_APPEND(touched, kept);
 }
 
+void kept_set(_Atomic uint64_t *word, uint64_t value)
+{
+    struct log_entry *entry;
+
+    if (!base) {
+        atomic_store_explicit(word, value, memory_order_relaxed);
+        return;
+    }
+    entry = log_add(&control_log, LOG_WRITE, offset_of((const void *)word), sizeof(value));
+    memcpy(entry->data, &value, sizeof(value));
+}
+
 static void untouch(struct kept *kept)
 {
     if (!kept->prev)

@@ -64,6 +64,12 @@ void kept_touch(struct kept *kept);
 /** The object goes: its record is free at the end of the step. Safe without a record. */
 void kept_drop(struct kept *kept);
 
+/**
+ * A word of a live part that only the control thread writes: it changes with the step, at its end,
+ * and has its old value until then.
+ */
+void kept_set(_Atomic uint64_t *word, uint64_t value);
+
 /** The record, for its live part. Constant while the object has it. Any thread. */
 static inline void *kept_record(const struct kept *kept)
 {
