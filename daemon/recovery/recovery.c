@@ -5,8 +5,11 @@
 #include "daemon/base/log.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/session_life.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_failures.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/core/survivor.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
@@ -22,11 +25,28 @@ static const struct row rows[] = {
     {KEPT_SESSION, session_restore},
     {KEPT_ATTACH, attach_restore},
     {KEPT_MEMORY, allocation_restore},
+    {KEPT_SURVIVOR, survivor_restore},
+    {KEPT_IPC_EVENT, ipc_event_restore},
+    {KEPT_IPC_FAILURES, ipc_failures_restore},
+    {KEPT_IPC_OPENER, ipc_opener_restore},
+    {KEPT_IPC_OPEN, ipc_open_restore},
+    {KEPT_IPC_EXPORT, ipc_export_restore},
+    {KEPT_IPC_LEFT, ipc_left_restore},
     {KEPT_ANSWER, answer_restore},
 };
 
-/* When all objects are there, in this order. */
+/* Before anything is freed: slots of sessions that no object has are free. */
+static void finish_tables(struct server *server)
+{
+    (void)server;
+    sessions_restored();
+}
+
+/* When all objects are there, in this order. Sessions come last: some of them end. */
 static void (*const finish[])(struct server *server) = {
+    finish_tables,
+    ipc_events_finish_restoring,
+    survivors_finish_restoring,
     sessions_finish_restoring,
 };
 

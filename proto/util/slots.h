@@ -91,6 +91,9 @@ void slots_restored(struct slots *t);
  */
 size_t slots_growth(struct slots *t, bool *mapped);
 
+/** Bytes that the table has got so, and in how many mappings. */
+size_t slots_memory(const struct slots *t, unsigned *mapped);
+
 /** Give the slot back: it is not live any more, and its next owner has another generation. */
 void slots_put(struct slots *t, void *object);
 
