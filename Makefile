@@ -80,11 +80,15 @@ PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
 # npud's helpers, programs of their own: their room, and what they use of base.
 KEEPER_SRC := $(wildcard daemon/keeper/*.c) \
               $(addprefix daemon/base/,client_socket.c fd_message.c hash.c log.c outbox.c own_fds.c)
+SUPERVISOR_SRC := $(wildcard daemon/supervisor/*.c) \
+                  $(addprefix daemon/base/,config.c fd_message.c log.c options.c \
+                  outbox.c own_fds.c pidfd.c service_manager.c supervisor_message.c)
 DAEMON_ALL := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
 DAEMON_OBJ := $(filter-out $(BUILD)/daemon/keeper/% $(BUILD)/daemon/supervisor/%,$(DAEMON_ALL))
 KEEPER_OBJ := $(KEEPER_SRC:%.c=$(BUILD)/%.o)
+SUPERVISOR_OBJ := $(SUPERVISOR_SRC:%.c=$(BUILD)/%.o)
 # Without main(): for unit tests and fuzzers.
-DAEMON_TESTABLE := $(filter-out %/main.o,$(DAEMON_ALL))
+DAEMON_TESTABLE := $(filter-out %/main.o,$(DAEMON_OBJ))
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
 NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(NPUCTL_SRC) client/core/access.c)
 NPU_RUN_OBJ := $(NPU_RUN_SRC:%.c=$(BUILD)/%.o)
@@ -96,7 +100,7 @@ CLIENT_OBJ += $(BUILD)/tests/kill/kill_point.pic.o
 endif
 
 LIB     := $(BUILD)/libaclclient.so.1
-BINS    := $(BUILD)/npud $(BUILD)/npud-keeper $(BUILD)/npuctl $(BUILD)/npu-run
+BINS    := $(addprefix $(BUILD)/,npud npud-keeper npud-supervisor npuctl npu-run)
 
 # `make` installs what is missing first; `programs` is for the targets that have done so.
 .PHONY: all programs deps demo check clean
@@ -168,6 +172,8 @@ $(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ)
 
 $(BUILD)/npud-keeper: $(KEEPER_OBJ)
 	$(call link,-pie -lsystemd -lpthread)
+$(BUILD)/npud-supervisor: $(SUPERVISOR_OBJ)
+	$(call link,-pie -lsystemd -linih -lpthread)
 
 LIB_LDFLAGS := -shared -Wl,-soname,libaclclient.so.1 \
                -Wl,--version-script=client/abi/libaclclient.map \

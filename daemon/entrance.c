@@ -12,6 +12,7 @@
 #include "daemon/admin/admin.h"
 #include "daemon/base/log.h"
 #include "daemon/base/config.h"
+#include "daemon/base/keeper_link.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/listener.h"
 #include "daemon/core/server.h"
@@ -20,6 +21,8 @@
 struct passed {
     int control, admin; /* -1: not passed */
 };
+
+static struct passed from_supervisor = {-1, -1};
 
 static void accept_client(struct server *server, int socket)
 {
@@ -57,12 +60,30 @@ static int passed_take(struct passed *passed, int fd, const char *name)
     return 0;
 }
 
+void entrance_pass(int control, int admin)
+{
+    from_supervisor = (struct passed){control, admin};
+}
+
+static int passed_find_by_supervisor(struct passed *passed)
+{
+    int r = 0;
+
+    if (from_supervisor.control >= 0)
+        r = passed_take(passed, from_supervisor.control, "control");
+    if (r == 0 && from_supervisor.admin >= 0)
+        r = passed_take(passed, from_supervisor.admin, "admin");
+    return r;
+}
+
 static int passed_find(struct passed *passed)
 {
     char **names = NULL;
     int n = sd_listen_fds_with_names(0, &names), r = 0;
 
     *passed = (struct passed){-1, -1};
+    if (n == 0)
+        return passed_find_by_supervisor(passed);
     if (n < 0) {
         log_error("the sockets passed by systemd cannot be taken: %s", strerror(-n));
         return n;
@@ -76,6 +97,53 @@ static int passed_find(struct passed *passed)
     return r;
 }
 
+/* --- npud's own sockets --- */
+
+/* A socket that the server before this one has made: clients wait in its queue. -1: none. */
+static int take_kept(struct socket_file *file, uint64_t key, uint64_t lock_key)
+{
+    int socket, lock;
+
+    if (keeper_peek(key, &socket) < 0)
+        return -1;
+    if (keeper_peek(lock_key, &lock) == 0 && socket_file_adopt(file, socket, lock) == 0)
+        return socket;
+    close(socket);
+    return -1;
+}
+
+static void keep(const struct socket_file *file, int socket, uint64_t key, uint64_t lock_key)
+{
+    keeper_put_all((uint64_t[]){key, lock_key}, (int[]){socket, file->lock}, 2);
+}
+
+static int open_own(struct socket_file *file, uint64_t key, uint64_t lock_key, const char *path,
+                    const char *group, bool everyone)
+{
+    int fd = take_kept(file, key, lock_key);
+
+    if (fd >= 0)
+        return fd;
+    fd = socket_file_bind(file, path, group, everyone);
+    if (fd >= 0)
+        keep(file, fd, key, lock_key);
+    return fd;
+}
+
+static void enumerate_own(void *arg, keeper_take *take, void *to)
+{
+    const struct entrance *e = arg;
+
+    if (e->control.lock >= 0) {
+        take(to, KEEPER_KEY_CONTROL, e->clients->fd);
+        take(to, KEEPER_KEY_CONTROL_LOCK, e->control.lock);
+    }
+    if (e->admin.lock >= 0) {
+        take(to, KEEPER_KEY_ADMIN, e->admins->fd);
+        take(to, KEEPER_KEY_ADMIN_LOCK, e->admin.lock);
+    }
+}
+
 static int open_control(struct entrance *e, struct server *server, int fd)
 {
     const struct config *c = server->config;
@@ -86,8 +154,8 @@ static int open_control(struct entrance *e, struct server *server, int fd)
             "npud.access_group is without effect: systemd made the socket; set SocketGroup= "
             "and SocketMode= (systemctl edit npud.socket)");
     if (!e->passed)
-        fd = socket_file_bind(&e->control, c->socket, c->access_group,
-                              strcmp(c->access_group, "*") == 0);
+        fd = open_own(&e->control, KEEPER_KEY_CONTROL, KEEPER_KEY_CONTROL_LOCK, c->socket,
+                      c->access_group, strcmp(c->access_group, "*") == 0);
     return fd < 0 ? fd : listener_init(server->clients, server, fd, accept_client);
 }
 
@@ -97,14 +165,19 @@ int entrance_open(struct entrance *e, struct server *server)
     struct passed passed;
     int r;
 
-    *e = (struct entrance){.control = SOCKET_FILE_NULL, .admin = SOCKET_FILE_NULL};
+    *e = (struct entrance){.control = SOCKET_FILE_NULL,
+                           .admin = SOCKET_FILE_NULL,
+                           .clients = server->clients,
+                           .admins = server->admins};
+    keeper_link_add_source(enumerate_own, e);
     r = passed_find(&passed);
     if (r == 0)
         r = open_control(e, server, passed.control);
     if (r < 0)
         return r;
     if (passed.admin < 0)
-        passed.admin = socket_file_bind(&e->admin, c->admin_socket, c->admin_group, false);
+        passed.admin = open_own(&e->admin, KEEPER_KEY_ADMIN, KEEPER_KEY_ADMIN_LOCK, c->admin_socket,
+                                c->admin_group, false);
     if (passed.admin < 0)
         return passed.admin;
     r = listener_init(server->admins, server, passed.admin, admin_accept);
@@ -118,6 +191,14 @@ void entrance_close(struct entrance *e, struct server *server)
     listener_deinit(server->admins);
     socket_file_remove(&e->control);
     socket_file_remove(&e->admin);
+}
+
+void entrance_leave(struct entrance *e, struct server *server)
+{
+    listener_deinit(server->clients);
+    listener_deinit(server->admins);
+    socket_file_leave(&e->control);
+    socket_file_leave(&e->admin);
 }
 
 void entrance_refuse(const char *why)

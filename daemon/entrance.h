@@ -7,17 +7,26 @@
 
 #include "daemon/base/socket_file.h"
 
+struct listener;
 struct server;
 
 struct entrance {
     struct socket_file control, admin; /* npud's own */
-    bool passed;                       /* systemd owns the socket of clients */
+    const struct listener *clients, *admins;
+    bool passed; /* systemd owns the socket of clients */
 };
 
-/** Takes what systemd has passed, makes the rest, and accepts on both. 0, or -errno after a line in
+/** Sockets that the supervisor has passed on from systemd; -1: none. Before entrance_open(). */
+void entrance_pass(int control, int admin);
+
+/** Takes what was passed, and what the server before this one has left with the keeper, makes the
+ * rest, and accepts on both. 0, or -errno after a line in
  * the log. entrance_close() is called in any case. */
 int entrance_open(struct entrance *entrance, struct server *server);
 void entrance_close(struct entrance *entrance, struct server *server);
+
+/** The same, but the names stay for the next server. */
+void entrance_leave(struct entrance *entrance, struct server *server);
 
 /** For an npud that cannot start: tells every client that waits at a socket passed by systemd why,
  * or else systemd would start npud for it again and again. */

@@ -31,6 +31,8 @@
 #include "daemon/core/session.h"
 #include "daemon/core/device.h"
 #include "daemon/npud.h"
+#include "daemon/recovery/recovery.h"
+#include "daemon/server_role.h"
 #include "proto/util/clock.h"
 #include "proto/wire/packet.h"
 #include "proto/util/random.h"
@@ -46,7 +48,35 @@ struct npud {
     struct entrance entrance;
     struct reload reload;
     struct event *on_signal, *on_watchdog;
+    bool ending; /* in order, not for a failure */
 };
+
+static void end_npud(void *arg, const char *why)
+{
+    struct npud *npud = arg;
+
+    log_info("%s: ending", why);
+    service_manager_tell("STOPPING=1");
+    npud->ending = true;
+    event_base_loopbreak(npud->server->base);
+}
+
+static void read_configuration(void *arg)
+{
+    struct npud *npud = arg;
+
+    reload_begin(&npud->reload, npud->server, npud->options);
+}
+
+static void refuse_upgrade(void *arg, const char *why)
+{
+    const struct npud *npud = arg;
+
+    log_warning("the installed program does not take this one's place: %s", why);
+    schedule_begin(&npud->server->schedule);
+    admin_refuse_upgrade(npud->server, why);
+    schedule_end(&npud->server->schedule, "upgrade", geteuid());
+}
 
 static void on_signal(evutil_socket_t fd, short what, void *arg)
 {
@@ -56,17 +86,16 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
     (void)what;
     if (read(fd, &info, sizeof(info)) != sizeof(info))
         return;
-    if (info.ssi_signo == SIGHUP) {
-        reload_begin(&npud->reload, npud->server, npud->options);
-        return;
-    }
-    log_info("%s: ending", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
-    service_manager_tell("STOPPING=1");
-    event_base_loopbreak(npud->server->base);
+    if (info.ssi_signo == SIGHUP)
+        read_configuration(npud);
+    else
+        end_npud(npud, info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
 }
 
-static bool engines_answer(struct server *server)
+static bool engines_answer(void *arg)
 {
+    struct server *server = ((struct npud *)arg)->server;
+
     for (uint32_t i = 0; i < server->devices->n; i++) {
         uint64_t ms = engine_stuck_ms(server->devices->device[i].engine);
 
@@ -84,12 +113,13 @@ static bool engines_answer(struct server *server)
  * otherwise npud never wakes. */
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
-    struct server *server = arg;
+    struct npud *npud = arg;
+    struct server *server = npud->server;
 
     (void)fd;
     (void)what;
     schedule_begin(&server->schedule);
-    if (engines_answer(server))
+    if (engines_answer(npud))
         service_manager_tell("WATCHDOG=1\nSTATUS=%u devices, %u sessions", server->devices->n,
                              server->n_sessions);
     schedule_end(&server->schedule, "watchdog", geteuid());
@@ -124,7 +154,7 @@ static int add_events(struct npud *npud, int signals)
         return 0;
     interval = (struct timeval){.tv_sec = (time_t)(usec / 2 / 1000000),
                                 .tv_usec = (suseconds_t)(usec / 2 % 1000000)};
-    npud->on_watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, npud->server);
+    npud->on_watchdog = event_new(base, -1, EV_PERSIST, on_watchdog, npud);
     return npud->on_watchdog && event_add(npud->on_watchdog, &interval) == 0 ? 0 : -ENOMEM;
 }
 
@@ -139,6 +169,7 @@ static void tell_ready(struct npud *npud)
         log_warning("cannot write to the descriptor of --ready-fd: %m");
     if (fd > STDERR_FILENO)
         close(fd);
+    server_role_tell_serving();
     log_info("ready: %u devices (%s), listening at %s", devices->n, devices->backend->name,
              npud->entrance.passed ? "the socket passed by systemd" : npud->entrance.control.path);
 }
@@ -171,11 +202,28 @@ static void say_how_by_hand(const struct npud *npud)
                   "a DIR that does not exist yet, and NPUD_SOCKET=DIR/npud.sock for its clients");
 }
 
+static int listen_to_supervisor(struct npud *npud)
+{
+    const struct server_role_calls calls = {.end = end_npud,
+                                            .reload = read_configuration,
+                                            .is_alive = engines_answer,
+                                            .upgrade_refused = refuse_upgrade,
+                                            .arg = npud};
+
+    admin_request_upgrade = server_role_request_upgrade;
+    return server_role_attach(npud->server, &calls);
+}
+
 static int serve_begin(struct npud *npud, int signals)
 {
     struct server *server = npud->server;
-    int r = npud_begin(server);
+    bool restore;
+    int r = server_role_begin_tables(&restore);
 
+    if (r == 0)
+        r = npud_begin(server);
+    if (r == 0 && restore)
+        r = recovery_run(server, server_role_was_fault());
     if (r == 0)
         r = npud_start_engines(server);
     if (r == 0)
@@ -186,7 +234,15 @@ static int serve_begin(struct npud *npud, int signals)
         r = entrance_open(&npud->entrance, server);
     if (r == -EACCES || r == -ENOENT || r == -EROFS)
         say_how_by_hand(npud);
-    return r == 0 ? add_events(npud, signals) : r;
+    if (r == 0)
+        r = add_events(npud, signals);
+    return r == 0 ? listen_to_supervisor(npud) : r;
+}
+
+/* A server that cannot take over fails, and the next one tries at the same sockets. */
+static bool leaves_sockets(const struct npud *npud)
+{
+    return server_role_is_next() && !npud->ending;
 }
 
 static int serve_clients(struct npud *npud, int signals)
@@ -201,7 +257,10 @@ static int serve_clients(struct npud *npud, int signals)
             ;
     }
     halt_sessions(server);
-    entrance_close(&npud->entrance, server);
+    if (leaves_sockets(npud))
+        entrance_leave(&npud->entrance, server);
+    else
+        entrance_close(&npud->entrance, server);
     npud_end(server);
     deferred_close_stop();
     waker_stop();
@@ -209,33 +268,47 @@ static int serve_clients(struct npud *npud, int signals)
     return r; /* the rest goes with the process */
 }
 
-/* With a configuration: everything from the first socket to the last. */
-static int run_server(struct server *server, const struct options *options, int signals)
+static int make_runtime_dir(const char *dir)
 {
-    static struct npud npud; /* a reading thread may outlive the call: reload_end() */
-    int r = 0;
+    int r = mkdir(dir, 0700) < 0 ? -errno : 0;
 
-    npud = (struct npud){.server = server,
-                         .options = options,
-                         .entrance = {.control = SOCKET_FILE_NULL, .admin = SOCKET_FILE_NULL}};
+    if (r == -EEXIST && server_role_is_next())
+        return 0; /* the server before this one has made it */
+    if (r < 0)
+        log_error("%s: cannot be made: %s%s", dir, strerror(-r),
+                  r == -EEXIST ? "; --runtime-dir wants a directory that npud makes and removes"
+                               : "");
+    return r;
+}
+
+/* What takes time and needs nothing of a server before this one. */
+static int prepare_server(struct server *server)
+{
     if (!random_fill(&server->instance, sizeof(server->instance))) {
         log_error("the kernel gives no random bytes, which npud needs for secrets: %m");
         return -EIO;
     }
-    if (options->runtime_dir && mkdir(options->runtime_dir, 0700) < 0) {
-        r = -errno;
-        log_error("%s: cannot be made: %m%s", options->runtime_dir,
-                  r == -EEXIST ? "; --runtime-dir wants a directory that npud makes and removes"
-                               : "");
-        return r;
-    }
     server->admin_gid = find_admin_group(server->config);
     subuids_read(&server->subuids, server->config->subuid_file);
     server->users.subuids = &server->subuids;
+    return 0;
+}
+
+/* With a configuration: everything from the first socket to the last. */
+static int run_server(struct server *server, const struct options *options, int signals)
+{
+    static struct npud npud; /* a reading thread may outlive the call: reload_end() */
+    int r = options->runtime_dir ? make_runtime_dir(options->runtime_dir) : 0;
+
+    if (r < 0)
+        return r;
+    npud = (struct npud){.server = server,
+                         .options = options,
+                         .entrance = {.control = SOCKET_FILE_NULL, .admin = SOCKET_FILE_NULL}};
     server_count_resources(server);
     server_configure(server);
     r = serve_clients(&npud, signals);
-    if (options->runtime_dir)
+    if (options->runtime_dir && !leaves_sockets(&npud))
         rmdir(options->runtime_dir);
     return r;
 }
@@ -244,6 +317,7 @@ static int configure_and_run(const struct options *options, int signals)
 {
     static struct config config;
     static struct server server = {.config = &config};
+    bool configured;
     int r;
 
     kept_begin_private();
@@ -251,13 +325,23 @@ static int configure_and_run(const struct options *options, int signals)
     server.since_ns = clock_ns();
     server.fds = own_fds_raise_limit();
     own_fds_reserve(server.fds);
-    r = options_load_config(options, &config);
+    r = server_role_begin(options);
     if (r < 0)
+        return r;
+    r = options_load_config(options, &config);
+    if (options->check_config)
+        return r;
+    configured = r == 0;
+    if (configured)
+        r = prepare_server(&server);
+    if (!server_role_await_go(r == 0))
+        return 0;
+    if (r == 0)
+        return run_server(&server, options, signals);
+    if (!configured)
         entrance_refuse(
             "npud does not start: its configuration is wrong, and its log "
             "(journalctl -u npud) says where; an administrator of this host can mend it");
-    else if (!options->check_config)
-        r = run_server(&server, options, signals);
     return r;
 }
 
@@ -270,14 +354,17 @@ int main(int argc, char **argv)
         return r;
     own_fds_occupy_standard();
     log_setup(options.log_level);
+    if (options.restartable && !options.server && !options.check_config)
+        return server_role_exec_supervisor(&options) == 0 ? 0 : 1;
     signals = signals_open();
-    if (options.die_with_parent)
+    if (options.die_with_parent && !options.server)
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* the parent makes sure that it still lives */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file size limit: the failed call is a client's named error */
     heap_configure();
     r = log_start();
-    log_flush_on_crash();
+    log_flush_on_crash(kept_note_fault);
+    kept_thread_is(KEPT_CONTROL);
     if (r == 0)
         r = service_manager_start();
     if (r == 0)

@@ -56,6 +56,9 @@ fill() {
 
 programs() {
     file 755 "$BUILD/npud" "$PREFIX/sbin/npud"
+    # Nobody calls these by hand: `npud --restartable` finds them from its own place.
+    file 755 "$BUILD/npud-supervisor" "$PREFIX/lib/npud/npud-supervisor"
+    file 755 "$BUILD/npud-keeper" "$PREFIX/lib/npud/npud-keeper"
     file 755 "$BUILD/npuctl" "$PREFIX/bin/npuctl"
     file 755 "$BUILD/npu-run" "$PREFIX/bin/npu-run"
 }
@@ -72,6 +75,8 @@ library() {
 
 service() {
     fill systemd/npud.service.in "$units/npud.service"
+    fill systemd/npud-keeper.service.in "$units/npud-keeper.service"
+    file 644 systemd/npud-keeper.socket "$units/npud-keeper.socket"
     file 644 systemd/npud.socket "$units/npud.socket"
     file 644 systemd/npud-admin.socket "$units/npud-admin.socket"
     file 644 systemd/sysusers.conf "$PREFIX/lib/sysusers.d/npud.conf"
@@ -128,7 +133,8 @@ stop_services() {
     [ -z "$DESTDIR" ] && command -v systemctl >/dev/null || return 0
     [ "$(systemctl show --value -p FragmentPath npud.service 2>/dev/null)" = \
         "$units/npud.service" ] || return 0
-    systemctl disable --now npud.socket npud-admin.socket npud.service >/dev/null 2>&1 || true
+    systemctl disable --now npud.socket npud-admin.socket npud.service npud-keeper.socket \
+        npud-keeper.service >/dev/null 2>&1 || true
 }
 
 remove_folders() {

@@ -17,6 +17,12 @@ UNIT_LDFLAGS := $(NPUD_LIBS) $(CHECK_LIBS)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ) $(TEST_LIB)
 	$(call link,$(UNIT_LDFLAGS))
 
+# The keeper and the supervisor are programs of their own.
+$(BUILD)/tests/unit/test_keeper: \
+    $(filter-out %/main.o,$(filter $(BUILD)/daemon/keeper/%,$(KEEPER_OBJ)))
+$(BUILD)/tests/unit/test_supervisor: \
+    $(filter-out %/main.o,$(filter $(BUILD)/daemon/supervisor/%,$(SUPERVISOR_OBJ)))
+
 # Tests of restarts are their own keeper, and have kill places: tests/unit/restart.h. They are built
 # with the programs of tests/kill.
 RESTART_SRC := $(wildcard tests/unit/test_restart_*.c) tests/unit/test_kept.c
@@ -47,6 +53,11 @@ $(eval $(call hooked,fuzz,daemon/engine/idle))
 $(eval $(call hooked,order,daemon/base/waitlist))
 $(eval $(call hooked,order,client/core/ring_guard))
 
+# Its calloc() may fail.
+$(BUILD)/tests/unit/test_queue: UNIT_LDFLAGS += -Wl,--wrap=calloc
+# With the allocator of npud.
+$(BUILD)/tests/unit/test_heap: UNIT_LDFLAGS += $(NPUD_MALLOC)
+
 MBUF_STEPS := chain.o segment_use.o sweep.o
 $(BUILD)/tests/unit/test_mbuf_steps: $(MBUF_STEPS:%=$(BUILD)/tests/unit/hooks/%)
 $(BUILD)/tests/unit/test_api_call: $(addprefix $(BUILD)/client/core/,api_call.o thread_mark.o)
@@ -60,7 +71,8 @@ $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
 
 # Engines without threads: a turn is a call.
 ENGINE_STEPS := engine.o idle.o
-$(BUILD)/tests/unit/test_engine_steps: $(BUILD)/tests/unit/test_engine_steps.o \
+STEPS_BIN := $(BUILD)/tests/unit/test_engine_steps $(BUILD)/tests/unit/test_restart_streams
+$(STEPS_BIN): %: %.o $(TEST_LIB) \
     $(filter-out $(ENGINE_STEPS:%=$(BUILD)/daemon/engine/%),$(DAEMON_TESTABLE)) \
     $(ENGINE_STEPS:%=$(BUILD)/tests/fuzz/hooks/%) $(PROTO_OBJ)
 	$(call link,$(UNIT_LDFLAGS))

@@ -181,6 +181,7 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello)
     read_visible(&s->visible, s->n_devices);
 }
 
+/* SESSION_UNANSWERED: the connection has ended before that. */
 static int say_hello(struct session *s, const char *function)
 {
     REQUEST(hello, HELLO, .protocol = PROTOCOL, .program = program_invocation_short_name);
@@ -188,7 +189,7 @@ static int say_hello(struct session *s, const char *function)
     int error, fd = -1;
     void *page = NULL;
 
-    RETURN_IF_ERROR(session_request(s, function, &request, &reply, &fd));
+    RETURN_IF_ERROR(session_request_first(s, function, &request, &reply, &fd));
     take_hello(s, reply->hello);
     session_reply_free(reply);
     error = session_map_segment(s, function, fd, sizeof(struct session_page), &page);
@@ -196,10 +197,38 @@ static int say_hello(struct session *s, const char *function)
     return error;
 }
 
-int connection_open(struct session *s, const char *function)
+/*
+ * So many connections in a row may end before Hello is answered. An npud that is killed between
+ * accepting a connection and noting it takes the connection with it, and the next npud knows
+ * nothing of it. Each further connection waits in the queue of the listening socket until an npud
+ * is there, and so costs the life of one. The bound is for a server that ends all of them.
+ */
+#define CONNECTIONS_MAX 32
+
+static int connect_once(struct session *s, const char *function)
 {
     int error = 0;
 
     s->socket = connect_socket(function, &error);
     return s->socket >= 0 ? say_hello(s, function) : error;
+}
+
+/*
+ * If connect() is refused after a connection has ended, no process has the listening socket any
+ * more: npud has ended for good, and nothing tells when another one begins.
+ */
+int connection_open(struct session *s, const char *function)
+{
+    for (unsigned i = 0; i < CONNECTIONS_MAX; i++) {
+        int error = connect_once(s, function);
+
+        if (error != SESSION_UNANSWERED)
+            return error;
+        close(s->socket);
+        s->socket = -1;
+    }
+    return error_set(ACL_ERROR_RT_SOCKET_CLOSE,
+                     "%s: npud at %s has closed %d connections in a row without an answer: its log "
+                     "(journalctl -u npud) may say why",
+                     function, socket_path(), CONNECTIONS_MAX);
 }

@@ -160,6 +160,14 @@ int session_request(struct session *s, const char *function, Npud__Request *requ
                     Npud__Reply **reply, int *fd);
 void session_reply_free(Npud__Reply *reply);
 
+/**
+ * The first request of a connection. SESSION_UNANSWERED, without a sentence: the connection ended
+ * before it was answered, and the session is not lost.
+ */
+#define SESSION_UNANSWERED (-1)
+int session_request_first(struct session *s, const char *function, Npud__Request *request,
+                          Npud__Reply **reply, int *fd);
+
 /** The same for an answer with n descriptors: fds[i] is -1 where there is none. */
 int session_request_fds(struct session *s, const char *function, Npud__Request *request,
                         Npud__Reply **reply, int *fds, size_t n);

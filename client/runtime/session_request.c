@@ -16,25 +16,56 @@ void session_reply_free(Npud__Reply *reply)
 }
 
 /*
- * Take an answer apart. NULL with *fault if it is not as it must be: nothing of it is used. The
- * descriptors count only if they came along.
+ * An npud that is killed between sending an answer and taking the request from the socket leaves
+ * both, and the next npud answers that request again. The bound is for a server that sends answers
+ * without end: each repetition of an honest one costs the life of an npud.
  */
-static Npud__Reply *read_reply(const struct session *s, const Npud__Request *request,
-                               const struct packet *packet, bool with_fds, const char **fault)
-{
-    Npud__Reply *reply = npud__reply__unpack(NULL, packet->size, packet->data);
+#define REPEATED_MAX 64
 
-    *fault = reply_fault(s, request, reply, with_fds ? packet->fds : NULL, packet->n_fds);
-    if (!*fault)
-        return reply;
-    session_reply_free(reply);
-    return NULL;
+/* An answer to a request that was answered before. */
+static bool is_repeated(const Npud__Reply *reply, const Npud__Request *request)
+{
+    return reply && reply->id != 0 && reply->id < request->id;
 }
 
 /*
- * Send and receive, the socket being ours alone. 0 with *replyp, -EMFILE when the answer's
- * descriptor found no place in this process, -EPIPE when npud is gone, -EBADMSG with *fault when
- * its answer is damaged.
+ * 0 with *replyp, NULL if the packet is no message; -EMFILE when the answer's descriptors found no
+ * place in this process, *replyp as well; -EPIPE when npud is gone, -EBADMSG with *fault.
+ */
+static int receive_packet(struct session *s, struct packet *packet, Npud__Reply **replyp,
+                          const char **fault)
+{
+    int r = packet_recv(s->socket, packet, 0);
+
+    if (r == -EBADMSG)
+        *fault = "it is no packet";
+    if (r <= 0 && r != -EMFILE)
+        return r == -EBADMSG ? r : -EPIPE;
+    *replyp = npud__reply__unpack(NULL, packet->size, packet->data);
+    return r == -EMFILE ? r : 0;
+}
+
+/* The same for the answer to this request: repeated ones before it are dropped. */
+static int receive_answer(struct session *s, const Npud__Request *request, struct packet *packet,
+                          Npud__Reply **replyp, const char **fault)
+{
+    for (unsigned repeated = 0; repeated <= REPEATED_MAX; repeated++) {
+        int r = receive_packet(s, packet, replyp, fault);
+
+        if ((r != 0 && r != -EMFILE) || !is_repeated(*replyp, request))
+            return r;
+        session_reply_free(*replyp);
+        *replyp = NULL;
+        packet_deinit(packet);
+    }
+    *fault = "earlier answers come again and again";
+    return -EBADMSG;
+}
+
+/*
+ * Send and receive, the socket being ours alone. 0 with *replyp, -EMFILE with it when the answer's
+ * descriptors found no place in this process, -EPIPE when npud is gone, -EBADMSG with *fault when
+ * its answer is not as it must be: nothing of it is used.
  */
 static int exchange_packets(struct session *s, Npud__Request *request, struct packet *packet,
                             Npud__Reply **replyp, const char **fault)
@@ -50,25 +81,23 @@ static int exchange_packets(struct session *s, Npud__Request *request, struct pa
      * not be sent. */
     if (r < 0 && r != -EPIPE && r != -ECONNRESET)
         return -EPIPE;
-    r = packet_recv(s->socket, packet, 0);
+    r = receive_answer(s, request, packet, replyp, fault);
     KILL_POINT(REPLY_READ);
-    if (r == -EBADMSG)
-        *fault = "it is no packet";
-    if (r > 0) {
-        *replyp = read_reply(s, request, packet, true, fault);
-        if (*replyp)
-            return 0;
-        packet_deinit(packet);
-        return -EBADMSG;
-    }
-    return r == -EMFILE || r == -EBADMSG ? r : -EPIPE;
+    if (r == 0 || r == -EMFILE)
+        *fault = reply_fault(s, request, *replyp, r == 0 ? packet->fds : NULL, packet->n_fds);
+    if (!*fault)
+        return r;
+    session_reply_free(*replyp);
+    *replyp = NULL;
+    packet_deinit(packet);
+    return -EBADMSG;
 }
 
 /* Send a request that has no descriptors either way, and drop its answer. */
 static void exchange_quietly(struct session *s, Npud__Request *request, struct packet *packet)
 {
     Npud__Reply *reply = NULL;
-    const char *fault;
+    const char *fault = NULL;
 
     if (exchange_packets(s, request, packet, &reply, &fault) == 0)
         packet_deinit(packet);
@@ -127,14 +156,11 @@ static void undo_request(struct session *s, Npud__Request__BodyCase kind, const 
  * object. It goes before the next request of this process, as npud keeps a new segment of the arena
  * only until that one. A process that dies before this loses its session, and all that it made.
  */
-static void take_back(struct session *s, const Npud__Request *request, struct packet *packet,
-                      const char **fault)
+static void take_back(struct session *s, const Npud__Request *request, const Npud__Reply *made,
+                      struct packet *packet)
 {
-    Npud__Reply *made = read_reply(s, request, packet, false, fault);
-
-    if (made && made->error == 0)
+    if (made->error == 0)
         undo_request(s, request->body_case, made, packet);
-    session_reply_free(made);
 }
 
 int session_answer_damaged(struct session *s, const char *function, const Npud__Request *request,
@@ -149,7 +175,7 @@ int session_answer_damaged(struct session *s, const char *function, const Npud__
                      function, reply_request_name(request), fault);
 }
 
-/* What all kinds of requests share. */
+/* What all kinds of requests share. SESSION_UNANSWERED, and no sentence: the connection has ended. */
 static int ask_npud(struct session *s, const char *function, Npud__Request *request,
                     Npud__Reply **replyp, int *fds, size_t n)
 {
@@ -162,18 +188,18 @@ static int ask_npud(struct session *s, const char *function, Npud__Request *requ
     if (!session_lost(s))
         r = exchange_packets(s, request, &packet, &reply, &fault);
     if (r == -EMFILE)
-        take_back(s, request, &packet, &fault);
+        take_back(s, request, reply, &packet);
     pthread_mutex_unlock(&s->request_lock);
     if (fault)
         return session_answer_damaged(s, function, request, fault);
-    if (r == -EMFILE)
+    if (r == -EMFILE) {
+        session_reply_free(reply);
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                          "%s: this process has no file descriptor left for what npud sent",
                          function);
-    if (!reply) {
-        session_lose(s);
-        return session_error_lost(function);
     }
+    if (!reply)
+        return SESSION_UNANSWERED;
     error = reply->error;
     if (error != 0) {
         error = error_set(error, "%s: %s", function, reply->message);
@@ -188,22 +214,33 @@ static int ask_npud(struct session *s, const char *function, Npud__Request *requ
     return error;
 }
 
-int session_request(struct session *s, const char *function, Npud__Request *request,
-                    Npud__Reply **replyp, int *fd)
-{
-    return ask_npud(s, function, request, replyp, fd, fd ? 1 : 0);
-}
-
 int session_request_fds(struct session *s, const char *function, Npud__Request *request,
                         Npud__Reply **replyp, int *fds, size_t n)
 {
-    return ask_npud(s, function, request, replyp, fds, n);
+    int error = ask_npud(s, function, request, replyp, fds, n);
+
+    if (error != SESSION_UNANSWERED)
+        return error;
+    session_lose(s);
+    return session_error_lost(function);
+}
+
+int session_request(struct session *s, const char *function, Npud__Request *request,
+                    Npud__Reply **replyp, int *fd)
+{
+    return session_request_fds(s, function, request, replyp, fd, fd ? 1 : 0);
+}
+
+int session_request_first(struct session *s, const char *function, Npud__Request *request,
+                          Npud__Reply **replyp, int *fd)
+{
+    return ask_npud(s, function, request, replyp, fd, 1);
 }
 
 int session_command(struct session *s, const char *function, Npud__Request *request)
 {
     Npud__Reply *reply = NULL;
-    int error = ask_npud(s, function, request, &reply, NULL, 0);
+    int error = session_request_fds(s, function, request, &reply, NULL, 0);
 
     if (error == 0)
         session_reply_free(reply);

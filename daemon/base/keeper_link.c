@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -16,8 +17,11 @@
 static struct {
     int fd; /* the lease; -1: none */
     bool dead;
-    keeper_enumerate *enumerate;
-    void *enumerate_arg;
+    struct {
+        keeper_enumerate *enumerate;
+        void *arg;
+    } sources[KEEPER_SOURCES];
+    size_t n_sources;
     void (*lost)(void *arg);
     void *lost_arg;
 } link_to = {.fd = -1};
@@ -69,10 +73,12 @@ int keeper_link_fd(void)
     return link_to.fd;
 }
 
-void keeper_link_set_source(keeper_enumerate *enumerate, void *arg)
+void keeper_link_add_source(keeper_enumerate *enumerate, void *arg)
 {
-    link_to.enumerate = enumerate;
-    link_to.enumerate_arg = arg;
+    if (link_to.n_sources == KEEPER_SOURCES)
+        abort(); /* each is a module of npud */
+    link_to.sources[link_to.n_sources].enumerate = enumerate;
+    link_to.sources[link_to.n_sources++].arg = arg;
 }
 
 void keeper_link_on_lost(void (*lost)(void *arg), void *arg)
@@ -226,9 +232,10 @@ int keeper_link_replace(int fd)
     struct batch b = {.n = 0};
     int r = keeper_link_open(fd);
 
-    if (r < 0 || !link_to.enumerate)
+    if (r < 0)
         return r;
-    link_to.enumerate(link_to.enumerate_arg, batch_add, &b);
+    for (size_t i = 0; i < link_to.n_sources; i++)
+        link_to.sources[i].enumerate(link_to.sources[i].arg, batch_add, &b);
     batch_send(&b);
     return keeper_link_is_open() || fd < 0 ? 0 : -EPIPE;
 }

@@ -19,10 +19,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KEEPER_KEY_TABLES  1u  /* the kept tables */
-#define KEEPER_KEY_CONTROL 2u  /* the listening socket of clients, if npud made it itself */
-#define KEEPER_KEY_ADMIN   3u  /* the same for administrators */
-#define KEEPER_KEY_FIRST   16u /* keys below are reserved */
+#define KEEPER_KEY_TABLES       1u /* the kept tables */
+#define KEEPER_KEY_CONTROL      2u /* the listening socket of clients, if npud made it itself */
+#define KEEPER_KEY_ADMIN        3u /* the same for administrators */
+#define KEEPER_KEY_CONTROL_LOCK 4u /* the locks beside them: daemon/base/socket_file.h */
+#define KEEPER_KEY_ADMIN_LOCK   5u
+/* Keys below are reserved: a server that takes everything leaves them as they are. */
+#define KEEPER_KEY_FIRST 16u
+
+#define KEEPER_SOURCES 4
 
 /** Takes one descriptor, with its key. */
 typedef void keeper_take(void *arg, uint64_t key, int fd);
@@ -55,7 +60,8 @@ void keeper_drop(const uint64_t *keys, size_t n);
  */
 int keeper_fetch(keeper_take *take, void *arg);
 
-/** A copy of one. *fd is the caller's, close-on-exec. 0, -ENOENT: the keeper has none, or -errno. */
+/** A copy of one. *fd is the caller's, close-on-exec. 0, -ENOENT: the keeper has none, or
+ * -errno. */
 int keeper_peek(uint64_t key, int *fd);
 
 /* --- when the keeper dies --- */
@@ -63,8 +69,8 @@ int keeper_peek(uint64_t key, int *fd);
 /** Calls take(to, key, fd) for every descriptor that must be with the keeper. fd stays its own. */
 typedef void keeper_enumerate(void *arg, keeper_take *take, void *to);
 
-/** What keeper_link_replace() gives to a new keeper. */
-void keeper_link_set_source(keeper_enumerate *enumerate, void *arg);
+/** What keeper_link_replace() gives to a new keeper; at most KEEPER_SOURCES of them. */
+void keeper_link_add_source(keeper_enumerate *enumerate, void *arg);
 
 /** lost(arg) is called once for each lease that is found dead: by a put or drop that fails, in that
  * call, or by keeper_link_lost(). */
@@ -73,5 +79,5 @@ void keeper_link_on_lost(void (*lost)(void *arg), void *arg);
 /** The caller has seen the lease hang up. Puts and drops do nothing until there is a new one. */
 void keeper_link_lost(void);
 
-/** The lease of a new keeper, which gets all that the source enumerates. 0 or -errno. */
+/** The lease of a new keeper, which gets all that the sources enumerate. 0 or -errno. */
 int keeper_link_replace(int fd);

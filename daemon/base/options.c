@@ -31,6 +31,11 @@ static void print_usage(FILE *f)
         "      --check-config        read the configuration, say what is wrong with it, and exit\n"
         "      --ready-fd=N          write a newline to descriptor N when clients can connect\n"
         "      --die-with-parent     end when the parent process ends\n"
+        "      --restartable         come back after a crash, with the sessions that were "
+        "connected\n"
+        "      --fd-store            with --restartable, as a service: systemd keeps what a "
+        "restart "
+        "needs\n"
         "  -v, --verbose             log what clients do\n"
         "  -q, --quiet               log warnings and errors only\n"
         "      --print-config        print a configuration file with every key and its "
@@ -61,6 +66,12 @@ static const struct option long_options[] = {
     {"ready-fd", required_argument, NULL, 1},
     {"die-with-parent", no_argument, NULL, 2},
     {"check-config", no_argument, NULL, 4},
+    {"restartable", no_argument, NULL, 5},
+    {"fd-store", no_argument, NULL, 6},
+    /* The supervisor's: daemon/base/options.h. */
+    {"server", no_argument, NULL, 7},
+    {"supervisor-fd", required_argument, NULL, 8},
+    {"can-read", no_argument, NULL, 9},
     {"verbose", no_argument, NULL, 'v'},
     {"quiet", no_argument, NULL, 'q'},
     {"print-config", no_argument, NULL, 3},
@@ -88,6 +99,32 @@ static bool read_fd(const char *text, int *fd)
     return end != text && *end == '\0' && n >= 0 && n <= INT_MAX && fcntl(*fd, F_GETFD) >= 0;
 }
 
+/* What a restart needs. */
+static int read_restart_option(struct options *o, int c)
+{
+    switch (c) {
+    case 5:
+        o->restartable = true;
+        return -1;
+    case 6:
+        o->fd_store = true;
+        return -1;
+    case 7:
+        o->server = true;
+        return -1;
+    case 8:
+        if (read_fd(optarg, &o->supervisor_fd))
+            return -1;
+        fprintf(stderr, "npud: --supervisor-fd=%s: not an open descriptor\n", optarg);
+        return 2;
+    case 9:
+        o->can_read = true;
+        return -1;
+    default:
+        return -1;
+    }
+}
+
 /* An exit status, or -1 to go on. */
 static int read_option(struct options *o, int c)
 {
@@ -99,6 +136,8 @@ static int read_option(struct options *o, int c)
         o->runtime_dir = optarg;
         return -1;
     case 1:
+        if (o->server) /* the supervisor writes to it */
+            return -1;
         if (read_fd(optarg, &o->ready_fd))
             return -1;
         fprintf(stderr, "npud: --ready-fd=%s: not an open descriptor\n", optarg);
@@ -129,7 +168,7 @@ static int read_option(struct options *o, int c)
         fputs("Try 'npud --help'.\n", stderr);
         return 2;
     default:
-        return -1;
+        return read_restart_option(o, c);
     }
 }
 
@@ -137,9 +176,15 @@ int options_read(struct options *o, int argc, char **argv)
 {
     int c, r = -1;
 
-    *o = (struct options){.argc = argc, .argv = argv, .ready_fd = -1, .log_level = LOG_INFO};
+    *o = (struct options){
+        .argc = argc, .argv = argv, .ready_fd = -1, .supervisor_fd = -1, .log_level = LOG_INFO};
     while (r < 0 && (c = getopt_long(argc, argv, SHORT_OPTIONS, long_options, NULL)) != -1)
         r = read_option(o, c);
+    if (r < 0 && o->server != (o->supervisor_fd >= 0)) {
+        fputs("npud: --server and --supervisor-fd are for npud-supervisor, which gives both\n",
+              stderr);
+        return 2;
+    }
     if (r >= 0 || optind == argc)
         return r;
     fprintf(stderr, "npud: unexpected argument \"%s\"\nTry 'npud --help'.\n", argv[optind]);

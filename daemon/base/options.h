@@ -14,6 +14,13 @@ struct options {
     int log_level; /* until the configuration is read */
     bool die_with_parent;
     bool check_config;
+    bool restartable; /* npud becomes the supervisor: daemon/supervisor */
+    bool fd_store;    /* which leaves its server to the next supervisor when it is told to end */
+    /* A server, started by the supervisor before all other options. What concerns the whole npud is
+     * the supervisor's: ready_fd, die_with_parent. */
+    bool server;
+    bool can_read;     /* say whether the kept tables can be read, before anything else */
+    int supervisor_fd; /* daemon/base/supervisor_message.h */
 };
 
 /** Reads what must be known before the configuration file is. Returns an exit status, or -1 to go

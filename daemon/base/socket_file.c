@@ -226,3 +226,32 @@ void socket_file_remove(struct socket_file *file)
     free(file->path);
     *file = SOCKET_FILE_NULL;
 }
+
+int socket_file_adopt(struct socket_file *file, int socket, int lock)
+{
+    struct sockaddr_un addr = {.sun_path = ""};
+    socklen_t size = sizeof(addr);
+    struct stat st;
+
+    *file = SOCKET_FILE_NULL;
+    if (getsockname(socket, (struct sockaddr *)&addr, &size) < 0)
+        return -errno;
+    file->path = strndup(addr.sun_path, sizeof(addr.sun_path));
+    if (!file->path)
+        return -ENOMEM;
+    file->lock = lock;
+    file->found = true;
+    if (lstat(file->path, &st) == 0 && S_ISSOCK(st.st_mode)) {
+        file->device = st.st_dev;
+        file->inode = st.st_ino;
+    }
+    return 0;
+}
+
+void socket_file_leave(struct socket_file *file)
+{
+    free(file->path);
+    if (file->lock >= 0)
+        close(file->lock);
+    *file = SOCKET_FILE_NULL;
+}

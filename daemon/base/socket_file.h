@@ -30,5 +30,12 @@ struct socket_file {
  * Returns the socket, or -errno after a line in the log; the file is SOCKET_FILE_NULL then. */
 int socket_file_bind(struct socket_file *file, const char *path, const char *group, bool everyone);
 
+/** Takes over what socket_file_bind() has made in a process that has ended: its socket, which stays
+ * the caller's, and its lock, which is the file's now. 0 or -errno. */
+int socket_file_adopt(struct socket_file *file, int socket, int lock);
+
 /** Removes the name and the lock, if they are still those of socket_file_bind(). Safe to repeat. */
 void socket_file_remove(struct socket_file *file);
+
+/** Leaves both to the next server, which has copies. */
+void socket_file_leave(struct socket_file *file);

@@ -258,6 +258,8 @@ enum cause grant_set(struct queue *queue, pid_t pid, uint32_t rights)
 
     if (pid <= 0)
         return CAUSE_GRANT_PID;
+    if (queue->ends)
+        return CAUSE_QUEUE_NOT_ATTACHED;
     cause = attach ? queue_attach_change(attach, rights) : grant_to_process(queue, pid, rights);
     if (cause == CAUSE_NONE)
         grant_tell_process(server->queues, pid);
@@ -271,7 +273,7 @@ enum cause grant_set(struct queue *queue, pid_t pid, uint32_t rights)
  */
 struct grant *grant_find(struct session *session, struct queue *queue)
 {
-    struct grant *grant = find_grant(queue, session->pid);
+    struct grant *grant = queue->ends ? NULL : find_grant(queue, session->pid);
 
     return grant && pidfd_alive(grant->pidfd) && session_alive(session) ? grant : NULL;
 }

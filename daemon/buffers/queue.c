@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <search.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,7 @@ void queue_attach_free(struct queue_attach *attach)
 {
     if (attach->queue->creator == attach->peer->session)
         attach->queue->creator = NULL;
+    job_cancel(&attach->count);
     tdelete(attach, &attach->peer->by_id, compare_ids);
     tdelete(attach, &attach->peer->by_queue, compare_serials);
     DL_DELETE(attach->peer->attached, attach);
@@ -251,6 +253,7 @@ static void queue_free(struct queue *queue)
     if (queue->ring.view.number != 0)
         queues->by_number[queue->ring.view.number] = NULL;
     queue_ring_free(&queue->ring, queue->user);
+    job_cancel(&queue->end);
     DL_DELETE(queues->all, queue);
     queues->n--;
     queue->user->queues[queue->id] = NULL;
@@ -289,6 +292,8 @@ static uint64_t bytes_of(uint32_t depth)
            SEGMENT_IDS / 64 * sizeof(struct map_word) + queue_slots(depth) * sizeof(uint64_t);
 }
 
+static bool run_end(struct job *job);
+
 static enum cause make_queue(struct session *session, const char *name, uint32_t depth,
                              struct queue **queuep)
 {
@@ -310,6 +315,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     queue->id = id;
     queue->user = user_hold(user);
     queue->ring = QUEUE_RING_NONE;
+    queue->end = (struct job){run_end, "end of a queue", &user->payer->schedule.left};
     if (name[0])
         snprintf(queue->name, sizeof(queue->name), "%s", name);
     else
@@ -355,36 +361,99 @@ enum cause queue_new(struct session *session, const char *name, uint32_t depth,
     return cause;
 }
 
+/* The creator has its right from no other session. False: it goes on losing its rights. */
+static bool lose_take(struct queue_attach *attach)
+{
+    attach->rights &= ~(uint32_t)QUEUE_TAKE;
+    return queue_take_gone(attach, attach->peer->session != attach->queue->creator);
+}
+
+static bool end_attachment(struct queue_attach *attach)
+{
+    struct session *session = attach->peer->session;
+
+    if (!lose_take(attach))
+        return false;
+    queue_attach_free(attach);
+    session_tell_retired(session);
+    return true;
+}
+
 void queue_destroy(struct queue *queue)
 {
     struct server *server = queue->server;
-    struct queue_attach *attach, *next;
-    struct grant *grant, *tmp;
 
     if (queues_of(queue)->on_gone)
         queues_of(queue)->on_gone(queue);
     queue_rest_begin(queue);
-    DL_FOREACH_SAFE (queue->grants, grant, tmp)
-        grant_free(grant);
-    for (attach = queue->attached; attach; attach = next) {
-        struct session *session = attach->peer->session;
-
-        next = attach->qnext;
-        /* The creator has its right from no other session. */
-        if (attach->rights & QUEUE_TAKE)
-            queue_take_gone(attach, session != queue->creator);
-        queue_attach_free(attach);
-        session_tell_retired(session);
-    }
+    while (queue->grants)
+        grant_free(queue->grants);
+    while (queue->attached)
+        end_attachment(queue->attached);
     queue_free(queue);
     /* Threads that wait for a grant of this queue need not wait any more. */
     grant_tell_all(server->queues);
 }
 
+/* A grant, or an attachment that is not the last one. False: there is none. */
+static bool finish_one(struct queue *queue, const struct queue_attach *last)
+{
+    struct queue_attach *attach = queue->attached;
+
+    if (queue->grants) {
+        grant_free(queue->grants);
+        return true;
+    }
+    if (attach && attach == last)
+        attach = attach->qnext;
+    if (attach)
+        end_attachment(attach); /* or some of it */
+    return attach != NULL;
+}
+
+bool queue_finish_some(struct queue *queue, struct queue_attach *last)
+{
+    queue->ends = true;
+    if (queues_of(queue)->on_ending && !queues_of(queue)->on_ending(queue))
+        return false;
+    while (finish_one(queue, last))
+        if (schedule_late(&queue->server->schedule))
+            return false;
+    /* A session that ends maps nothing any more. */
+    return !last || last->leaving || lose_take(last);
+}
+
+static bool run_end(struct job *job)
+{
+    struct queue *queue = (struct queue *)((char *)job - offsetof(struct queue, end));
+
+    if (!queue_finish_some(queue, NULL))
+        return true;
+    queue_destroy(queue);
+    return false;
+}
+
+void queue_finish(struct queue *queue)
+{
+    if (queue->server->ending || queue_finish_some(queue, NULL))
+        queue_destroy(queue);
+    else
+        job_list(&queue->end);
+}
+
 void queue_check_used(struct queue *queue)
 {
     if (!queue->attached && !queue->grants)
-        queue_destroy(queue);
+        queue_finish(queue);
+}
+
+void queues_finish(struct queues *queues)
+{
+    struct queue *queue, *next;
+
+    DL_FOREACH_SAFE (queues->all, queue, next)
+        if (queue->end.listed)
+            queue_destroy(queue);
 }
 
 enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
@@ -399,8 +468,12 @@ enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
         if (r < 0)
             return cause_of_ring(r);
     }
-    if (lost & QUEUE_TAKE)
-        queue_take_gone(attach, true);
+    attach->rights &= ~(lost & QUEUE_TAKE);
+    if (!(rights & QUEUE_TAKE) && !queue_take_gone(attach, true)) {
+        if (lost & QUEUE_TAKE)
+            queue_party_left(queue, QUEUE_TAKE, session->pid);
+        return CAUSE_QUEUE_REVOKING;
+    }
     attach->rights = rights;
     if (rights & ~old & QUEUE_TAKE)
         queue_take_came(attach);

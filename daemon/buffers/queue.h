@@ -47,8 +47,15 @@ struct queue_attach {
     struct peer *peer;
     struct queue *queue;
     uint32_t rights;
-    struct charge charge;               /* of the session's user: for this object */
-    bool leaving;                       /* its session ends: it counts no more */
+    struct charge charge; /* of the session's user: for this object */
+    bool leaving;         /* its session ends: it counts no more */
+    /*
+     * queue_maps.c: its right to take is counted for the segments that map_allowed has before this
+     * word; from there on that is still to be done. And what is done when it is lost.
+     */
+    uint32_t counted;
+    bool spoils;
+    struct job count;
     struct queue_attach *prev, *next;   /* peer->attached */
     struct queue_attach *qprev, *qnext; /* queue->attached */
 };
@@ -80,6 +87,8 @@ struct queue {
     struct queue_attach *attached;
     struct grant *grants; /* not attached yet */
     uint32_t n_grants;
+    bool ends;      /* queue_finish_some() has begun: nobody gets it any more */
+    struct job end; /* of one without attachments */
     struct queue_party puts, takes;
     struct map_word *map_allowed; /* segments that readers may map, by id / 64; NULL: none */
     uint64_t before;              /* messages that were taken from earlier rings */
@@ -113,9 +122,8 @@ struct queues {
     uint32_t to_tell; /* of these, from the first on */
     struct job tell;  /* the rest of these */
     /*
-     * router.h, when there is one. The last session leaves the queue (false: once more, before it
-     * does); the queue is about to go; has a new ring; a session died that might have had to tell
-     * the router something.
+     * router.h, when there is one. The queue ends (false: once more, before it does); is about to
+     * go; has a new ring; a session died that might have had to tell the router something.
      */
     bool (*on_ending)(struct queue *queue);
     void (*on_gone)(struct queue *queue);
@@ -134,8 +142,16 @@ void queues_deinit(struct queues *queues);
 enum cause queue_new(struct session *session, const char *name, uint32_t depth,
                      struct queue_attach **attach);
 
-/** The queue ends, also for those that are attached; its messages are freed. */
+/** The queue ends, also for those that are attached; its messages are freed. All in one go. */
 void queue_destroy(struct queue *queue);
+
+/**
+ * Some of what queue_destroy() does, because there may be thousands of each: routes, grants and
+ * attachments go, but for the attachment `last`, until the step is over. False: there may be more.
+ * After true, what is left for queue_destroy() is short. The caller goes on in another step; if the
+ * session of `last` ends first, its end does.
+ */
+bool queue_finish_some(struct queue *queue, struct queue_attach *last);
 
 /** The session's attachment that it names so, or NULL. */
 struct queue_attach *queue_attached(const struct session *session, uint32_t id);
@@ -159,6 +175,8 @@ struct queue *queue_of_user(const struct user *user, uint32_t id);
 /**
  * Other rights for an attachment; 0: it ends. A session that loses a right still maps the ring, so
  * the queue moves to a new one; if there is no memory or descriptor for that, nothing has changed.
+ * CAUSE_QUEUE_REVOKING: the right to take has gone, and npud has begun to tell owners of segments;
+ * the caller tries again, until they have been told.
  */
 enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights);
 
@@ -171,7 +189,10 @@ bool queue_attach_is_shared(const struct queue_attach *attach);
 /** An empty ring for the queue, with a number that no other has. 0, or -errno and none. */
 int queue_make_ring(struct queue *queue, uint32_t depth, struct queue_ring *ring);
 
-/** Destroys the queue if it has neither an attachment nor a grant. */
+/** The queue ends, now or in steps of its user. It may have gone when this returns. */
+void queue_finish(struct queue *queue);
+
+/** The queue ends if it has neither an attachment nor a grant. */
 void queue_check_used(struct queue *queue);
 
 /**
@@ -208,19 +229,20 @@ bool queue_pass_on(struct session *session, struct segment *segment);
 
 /**
  * The session of the attachment has got the right to take: owners of segments that it maps, and
- * that the queue allows, may put new data there.
+ * that the queue allows, may put new data there. Soon, if there are thousands.
  */
 void queue_take_came(struct queue_attach *attach);
 
 /**
- * The session of the attachment has the right to take, and loses it now; the attachment may go
- * next. Owners of segments that the session maps without any right put nothing new there.
+ * The session of the attachment had the right to take, and has it no more. Owners of segments that
+ * the session maps without any right put nothing new there. In steps; false: there are more, which
+ * npud goes on with, or the next call. After true, the attachment may go.
  *
  * spoils: what the session has passed on of the segments that the queue allows is spoiled. Neither
  * the session nor those that have it from the session shall see new data there, also when they have
  * a right through queues of their own.
  */
-void queue_take_gone(struct queue_attach *attach, bool spoils);
+bool queue_take_gone(struct queue_attach *attach, bool spoils);
 
 /**
  * The session of the peer ends. What it has passed on is spoiled, as when it loses a right: from
@@ -241,6 +263,9 @@ void queue_carried(struct queue *queue);
 
 /** Messages that were ever taken from it. */
 uint64_t queue_messages(const struct queue *queue);
+
+/** npud ends: so do queues that are in the middle of it, and that no session has. */
+void queues_finish(struct queues *queues);
 
 /**
  * Does the session have rings that others would have to leave if it ended and its process went on?

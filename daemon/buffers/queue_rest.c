@@ -238,7 +238,7 @@ int queue_move_or_destroy(struct queue *queue)
     queue_ring_close(&queue->ring);
     r = queue_move(queue);
     if (r < 0)
-        queue_destroy(queue);
+        queue_finish(queue);
     return r;
 }
 

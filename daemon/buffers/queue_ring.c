@@ -84,7 +84,6 @@ int queue_ring_new(struct queue_ring *ring, const struct user *user, uint32_t nu
     ring->view.depth = depth;
     ring->view.mask = queue_slots(depth) - 1;
     ring->view.number = number;
-    /* First the one that needs two descriptors for a moment: so three are enough. */
     r = memfd_read_only_new("npud-queue-news", QUEUE_NEWS_SIZE, &ring->news_fd, &news);
     if (r == 0)
         r = make_file(queue_put_size(depth), &ring->put_fd, &put);
@@ -115,17 +114,19 @@ static int open_file(int fd, bool writable)
     return r < 0 && writable ? -errno : r;
 }
 
+void queue_ring_files(const struct queue_ring *ring, uint32_t rights,
+                      struct queue_file files[QUEUE_FILES])
+{
+    files[0] = (struct queue_file){ring->put_fd, rights & QUEUE_PUT};
+    files[1] = (struct queue_file){ring->take_fd, rights & QUEUE_TAKE};
+    files[2] = (struct queue_file){ring->news_fd, false};
+}
+
 int queue_ring_open(const struct queue_ring *ring, uint32_t rights, int fds[QUEUE_FILES])
 {
-    const struct {
-        int fd;
-        bool writable;
-    } files[QUEUE_FILES] = {
-        {ring->put_fd, rights & QUEUE_PUT},
-        {ring->take_fd, rights & QUEUE_TAKE},
-        {ring->news_fd, false},
-    };
+    struct queue_file files[QUEUE_FILES];
 
+    queue_ring_files(ring, rights, files);
     for (int i = 0; i < QUEUE_FILES; i++) {
         fds[i] = open_file(files[i].fd, files[i].writable);
         if (fds[i] >= 0)

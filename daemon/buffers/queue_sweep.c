@@ -229,8 +229,8 @@ bool queue_sweep_leave(struct peer *peer)
 
     if (!attach)
         return true;
-    if (is_last(attach) && !peer->server->ending && peer->server->queues->on_ending &&
-        !peer->server->queues->on_ending(queue))
+    if ((is_last(attach) || queue->ends) && !peer->server->ending &&
+        !queue_finish_some(queue, attach))
         return false;
     queue_attach_free(attach);
     queue_check_used(queue);

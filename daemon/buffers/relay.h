@@ -47,6 +47,7 @@ struct relay {
     struct job turn;  /* listed: it may have something to do */
     bool armed;       /* QUEUE_ROUTER is set where clients will see it */
     bool awaits_room; /* armed, and nothing could be put there after that: a consumer rings */
+    bool parting;     /* its queue ends, and its routes are leaving it: no message goes to them */
     bool starved;     /* in router->starved: npud has no memory */
     struct relay *starved_prev, *starved_next;
 

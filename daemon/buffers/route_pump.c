@@ -441,7 +441,7 @@ static void run_relay(struct relay *relay, unsigned budget)
     bool out = true, in = true;
 
     relay_disarm(relay);
-    if (relay->out)
+    if (relay->out && !relay->parting)
         out = pump_source(relay, &budget);
     if (relay->waiting)
         in = drain_backlogs(relay, &budget);

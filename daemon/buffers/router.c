@@ -78,7 +78,7 @@ static struct route *find_ended(struct relay *source, struct relay *destination)
 /* Why the session may not bind a route to or from that queue. */
 static enum cause cause_of_queue(const struct session *session, const struct queue_attach *attach)
 {
-    if (!attach)
+    if (!attach || attach->queue->ends)
         return CAUSE_QUEUE_NOT_ATTACHED;
     if (attach->queue->user != session->user)
         return CAUSE_ROUTE_OF_OTHER_USER;
@@ -234,9 +234,38 @@ static void lose_destination(struct route *route)
     route_check_over(route);
 }
 
+static bool has_routes(const struct queue *queue)
+{
+    return queue->route && (queue->route->out || queue->route->in);
+}
+
+/* At least one, until the step is over. False: there are more. The relay may go with the last. */
+static bool part_routes(struct queue *queue)
+{
+    while (has_routes(queue)) {
+        struct relay *relay = queue->route;
+
+        if (relay->out)
+            lose_source(relay->out);
+        else
+            lose_destination(relay->in);
+        route_reap(queue->server->router);
+        if (schedule_late(&queue->server->schedule))
+            break;
+    }
+    return !has_routes(queue);
+}
+
 static bool on_ending(struct queue *queue)
 {
-    return !queue->route || (!queue->rest && route_pump_ending(queue->route));
+    struct relay *relay = queue->route;
+
+    if (!relay)
+        return true;
+    if (!relay->parting && (queue->rest || !route_pump_ending(relay)))
+        return false;
+    relay->parting = true;
+    return part_routes(queue);
 }
 
 static void on_gone(struct queue *queue)
@@ -246,7 +275,8 @@ static void on_gone(struct queue *queue)
 
     if (!relay)
         return;
-    route_pump_empty(relay);
+    if (!relay->parting)
+        route_pump_empty(relay);
     DL_FOREACH_SAFE2 (relay->out, route, next, out_next)
         lose_source(route);
     DL_FOREACH_SAFE2 (relay->in, route, next, in_next)

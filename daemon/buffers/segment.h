@@ -39,7 +39,7 @@ struct segment {
     struct segment_view view;
     struct pool *pool;
     int fd;          /* memfd */
-    int news_fd;     /* of view.news: read-only, as clients get it. npud has no other */
+    int news_fd;     /* of view.news, also for writing: clients have others, read-only */
     uint32_t wanted; /* what view.news->slot_wanted is, or was last */
     bool wants;
     size_t mapped; /* bytes of npud's mapping: up to the data */

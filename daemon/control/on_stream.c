@@ -39,7 +39,7 @@ int32_t on_destroy_stream(struct call *call)
     struct stream *stream = call->of.stream;
 
     /* For clients that have not done so, or waited until it was empty, like honest ones. */
-    stream_abort(stream, 0);
+    stream_abort(stream, 0, 0);
     stream_free(stream);
     if (in->new_segment)
         session_segment_resend(&call->session->stream_segments, in->slot / ARENA_STREAMS);
@@ -53,7 +53,7 @@ int32_t on_abort_stream(struct call *call)
     struct stream *stream = call->of.stream;
 
     if (!in->hold) {
-        stream_abort(stream, in->told);
+        stream_abort(stream, in->told, call->request->id);
         return 0;
     }
     stream_hold(stream);
@@ -71,7 +71,7 @@ int32_t on_set_failure_mode(struct call *call)
 
 int32_t on_stop_task(struct call *call)
 {
-    failure_stop_task(call->of.stream);
+    failure_stop_task(call->of.stream, call->request->id);
     return 0;
 }
 

@@ -146,10 +146,9 @@ enum cause release_event(struct session *session, struct event_obj *event,
 {
     enum cause cause;
 
-    event->closing = true;
     cause = release_when_passed(session, fences, n, all, RELEASE_EVENT, event->slot.number);
-    if (cause != CAUSE_NONE)
-        event->closing = false;
+    if (cause == CAUSE_NONE)
+        event_obj_close(event);
     return cause;
 }
 

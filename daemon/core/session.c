@@ -240,6 +240,36 @@ static enum cause make_segment(struct session *session, struct segments *segs, u
     return CAUSE_NONE;
 }
 
+struct arena_file *session_segment_restore(struct server *server, struct kept_cell *cell,
+                                           enum kept_kind kind)
+{
+    struct arena_file *file = calloc(1, sizeof(*file));
+    struct segments *segs;
+    struct session *session;
+    struct arena_record r;
+
+    kept_read(cell, &r, sizeof(r));
+    session = session_by_id(r.session);
+    if (!file || !session)
+        return NULL;
+    segs = kind == KEPT_STREAMS ? &session->stream_segments : &session->event_segments;
+    *file = (struct arena_file){.session = session,
+                                .index = r.index,
+                                .size = r.size,
+                                .to_send = r.to_send,
+                                .fd = session_own_fd(server, kept_fd_take(r.key))};
+    file->map = file->fd < 0
+                    ? MAP_FAILED
+                    : mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+    if (file->map == MAP_FAILED || (r.index >= segs->n && !grow_segments(segs, r.index + 1)) ||
+        !kept_bind(&file->kept, cell, segment_record_size(session, segs), write_segment))
+        return NULL;
+    segs->size = r.size;
+    segs->file[r.index] = file;
+    session_charge_file_again(session, r.size);
+    return file;
+}
+
 enum cause session_segment(struct session *session, struct segments *segs, uint32_t index,
                            size_t size, void **mapping, int *fd)
 {

@@ -229,6 +229,13 @@ struct attach *session_attach(struct session *session, uint32_t device);
 enum cause session_segment(struct session *session, struct segments *segments, uint32_t index,
                            size_t size, void **mapping, int *fd);
 
+/**
+ * A segment is there again, of the kind that the record is of: KEPT_STREAMS or KEPT_EVENTS. NULL: it
+ * cannot be restored.
+ */
+struct arena_file *session_segment_restore(struct server *server, struct kept_cell *cell,
+                                           enum kept_kind kind);
+
 /** The live part of the record of a segment that is there: the first slot's. */
 void *session_segment_kept(const struct segments *segments, uint32_t index);
 

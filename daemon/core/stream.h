@@ -18,11 +18,14 @@
 #include "daemon/base/timers.h"
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/kept/context_record.h"
 #include "daemon/kept/kept.h"
 #include "daemon/kept/stream_record.h"
 #include "proto/util/slots.h"
 #include "proto/shm/stream_shm.h"
 
+struct kept_cell;
+struct server;
 struct session;
 struct attach;
 
@@ -43,13 +46,11 @@ enum stream_run {
  * What aborts have discarded in a slot, the latest last: a stream whose wait was queued before the
  * abort may come to it later. Kept until the session ends, as positions of a slot never go back.
  */
-#define DISCARDS_MAX 16 /* the oldest one is forgotten for one more */
 struct discards {
-    uint32_t n;
-    struct discard {
-        uint64_t from, to; /* positions after from, up to `to` */
-        int32_t code;      /* for streams that wait for one of these */
-    } range[DISCARDS_MAX];
+    struct kept kept;
+    struct session *session;
+    uint32_t slot;
+    struct discards_kept *live;
 };
 
 /**
@@ -57,10 +58,11 @@ struct discards {
  * by the control thread; the rest under the lock of the device's engine.
  */
 struct context {
+    struct kept kept;
+    struct attach *attach;
     uint32_t number;        /* the client's choice */
     bool stop;              /* failure mode */
-    int32_t code;           /* of the failure that has stopped it; 0: none */
-    int32_t pid;            /* the process to blame; 0: none */
+    _Atomic uint64_t *end;  /* the failure that has stopped it: stream_error_make(); 0: none */
     struct stream *streams; /* by context_prev, context_next */
     struct context *next;   /* attach->contexts */
 };
@@ -146,6 +148,12 @@ static inline bool stream_has_read(const struct stream *stream)
            stream->kept->position + 1;
 }
 
+/** The copy was taken: count what needed no task before it. Twice is the same as once. */
+static inline void stream_count_implicit(struct stream_kept *kept)
+{
+    kept->implicit += (uint16_t)(kept->task.implicit - (uint16_t)kept->implicit);
+}
+
 /**
  * Its current task was begun, or has failed without that: a record has been told of then, and only
  * waits to be counted as a failure. After a wait, waiter.result is the outcome.
@@ -160,6 +168,18 @@ static inline void stream_begin_task(struct stream *stream)
     stream->kept->begun_at = stream->kept->position + 1;
 }
 
+/** Target and deadline of its current wait are noted. */
+static inline bool stream_has_waited(const struct stream *stream)
+{
+    return stream->kept->wait_at == stream->kept->position + 1;
+}
+
+/** The wait of its current task is over, as kept->outcome says. */
+static inline bool stream_is_let_go(const struct stream *stream)
+{
+    return stream->kept->outcome_at == stream->kept->position + 1;
+}
+
 /** Its current task has failed, as kept->failure says. */
 static inline bool stream_has_failed(const struct stream *stream)
 {
@@ -171,7 +191,7 @@ static inline void stream_forget_task(struct stream *stream)
 {
     struct stream_kept *k = stream->kept;
 
-    k->begun_at = k->failure_at = 0;
+    k->begun_at = k->failure_at = k->outcome_at = k->wait_at = 0;
     atomic_store_explicit(&k->task.sequence, 0, memory_order_relaxed);
 }
 
@@ -197,6 +217,10 @@ static inline uint32_t stream_task_id(const struct stream *stream)
  */
 enum cause stream_new(struct session *session, struct attach *attach, uint32_t context,
                       uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);
+
+/* Rows of recovery. */
+bool context_restore(struct server *server, struct kept_cell *cell);
+bool streams_restore(struct server *server, struct kept_cell *cell);
 
 /** From now on the context of stream stops at a failure. Control thread. */
 void stream_stop_at_failure(struct stream *stream);
@@ -267,6 +291,13 @@ static inline void stream_publish_before(struct stream *stream)
     if (atomic_load_explicit(&stream->kept->done, memory_order_relaxed) != stream->kept->position)
         stream_publish(stream, stream->kept->position);
 }
+
+/**
+ * The wait that the stream is parked in is over, with this result: it is kept before the stream's
+ * engine is told. The caller has taken the stream off its list. result: 0, an ACL error, or
+ * EVENT_LOOK_AGAIN, for which the wait goes on.
+ */
+void stream_let_go(struct stream *stream, int32_t result, int32_t pid);
 
 /**
  * Engine: the current task, which retires now, has failed; execute_task() tells the client. pid:

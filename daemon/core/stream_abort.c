@@ -1,9 +1,10 @@
 #include "daemon/core/stream_abort.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
@@ -23,7 +24,15 @@ static void wake_level_of(struct stream *s, const struct task *task)
         slots_get_generation(&s->session->events, task->object, task->generation);
 
     if (ev)
-        event_obj_record(ev, task->record.number, TASK_RECORD_WAKE);
+        event_obj_record(ev, NULL, task->record.number, TASK_RECORD_WAKE);
+}
+
+static void note_dropped(struct stream *s, uint64_t p)
+{
+    kept_order();
+    s->kept->dropped_to = p;
+    kept_order();
+    KILL_HERE(HOLD_DROPS);
 }
 
 /*
@@ -41,7 +50,8 @@ static uint64_t drop_records(struct stream *s)
 
     if (stream_has_read(s) && end == s->kept->position)
         end++;
-    for (p = s->kept->position; p != end; p++) {
+    /* Behind those that the npud before has dropped. */
+    for (p = s->kept->dropped_to; (int64_t)(end - p) > 0; p++, note_dropped(s, p)) {
         struct task task;
         struct ipc_open *open;
 
@@ -104,18 +114,20 @@ static void look_again(struct stream *s)
     engine_unpark(s);
 }
 
-/* False: it is held already. */
+/* False: it is held already, and all that was queued is dropped. */
 static bool take_from_engine(struct stream *s)
 {
     bool held;
 
     session_lock(s->session);
-    held = s->run == RUN_HELD;
-    if (!held) {
+    held = s->kept->held == STREAM_HELD;
+    if (s->run != RUN_HELD) {
         s->held_watched = s->run != RUN_IDLE;
         engine_forget(s->attach->device->engine, s);
         s->run = RUN_HELD;
-        s->kept->held_from = s->kept->position;
+        s->kept->held_from = s->kept->dropped_to = s->kept->position;
+        kept_order();
+        s->kept->held = STREAM_DROPPING;
     }
     session_unlock(s->session);
     return !held;
@@ -127,6 +139,7 @@ void stream_hold(struct stream *s)
 
     if (!take_from_engine(s))
         return;
+    KILL_HERE(HOLD_TAKEN);
     /*
      * A whole ring of records takes its time, in which the engines are not kept out. The bits of
      * the doorbell that are passed over meanwhile are of tasks that are dropped, or looked for at
@@ -137,17 +150,20 @@ void stream_hold(struct stream *s)
     /* Not to the tail: a task on its way there may be a record, and was not looked at. */
     stream_drop_queue(s, end);
     s->run = RUN_HELD;
+    kept_order();
+    s->kept->held = STREAM_HELD;
     session_unlock(s->session);
+    KILL_HERE(HOLD_DROPPED);
 }
 
 int32_t stream_discarded(const struct session *session, uint32_t slot, uint64_t position)
 {
     const struct stream *s = slots_at(&session->streams, slot);
-    const struct discards *d = s ? s->discards : NULL;
+    const struct discards_kept *d = s && s->discards ? s->discards->live : NULL;
 
-    for (uint32_t i = 0; d && i < d->n; i++)
+    for (uint32_t i = 0; d && i < d->n && i < DISCARDS_MAX; i++)
         if (position > d->range[i].from && position <= d->range[i].to)
-            return d->range[i].code;
+            return (int32_t)d->range[i].code;
     return 0;
 }
 
@@ -156,36 +172,100 @@ bool stream_forget_discards(struct session *session, uint32_t *slot, uint32_t ma
     for (; max > 0 && *slot < session->streams.end; max--, ++*slot) {
         struct stream *s = slots_at(&session->streams, *slot);
 
+        if (s->discards)
+            kept_drop(&s->discards->kept);
         free(s->discards);
         s->discards = NULL;
     }
     return *slot >= session->streams.end;
 }
 
+static size_t write_discards(const struct kept *kept, void *record)
+{
+    const struct discards *d = (const struct discards *)kept;
+    struct discards_record *r = record;
+
+    static_assert(offsetof(struct discards, kept) == 0, "it begins with what is kept");
+    r->session = d->session->id;
+    r->slot = d->slot;
+    return offsetof(struct discards_record, live);
+}
+
+static void use_record(struct discards *d)
+{
+    d->live = &((struct discards_record *)kept_record(&d->kept))->live;
+}
+
+static struct discards *make_discards(struct session *session, uint32_t slot)
+{
+    struct discards *d = calloc(1, sizeof(*d));
+
+    if (!d)
+        return NULL;
+    d->session = session;
+    d->slot = slot;
+    if (!kept_make(&d->kept, KEPT_DISCARDS, sizeof(struct discards_record), write_discards)) {
+        free(d);
+        return NULL;
+    }
+    use_record(d);
+    return d;
+}
+
+bool discards_restore(struct server *server, struct kept_cell *cell)
+{
+    struct discards *d = calloc(1, sizeof(*d));
+    struct discards_record r;
+    struct stream *s;
+
+    (void)server;
+    kept_read(cell, &r, sizeof(r));
+    if (!d)
+        return false;
+    d->session = session_by_id(r.session);
+    d->slot = (uint32_t)r.slot;
+    s = d->session ? slots_restore_memory(&d->session->streams, d->slot) : NULL;
+    if (!s || !kept_bind(&d->kept, cell, sizeof(r), write_discards))
+        return false;
+    use_record(d);
+    s->discards = d;
+    return true;
+}
+
 /* Without memory for it, streams that come to their waits later go on. */
 static void remember_discard(struct stream *s, int32_t code)
 {
     struct discards *d = s->discards;
+    struct discard *r;
 
     if (code == 0 || s->kept->position == s->kept->held_from)
         return;
-    if (!d)
-        d = s->discards = calloc(1, sizeof(*d));
+    if (!d) {
+        d = s->discards = make_discards(s->session, s->slot.number);
+        /* The stream is let go below, which is not undone: this must be there by then. */
+        kept_commit();
+    }
     if (!d)
         return;
-    if (d->n == DISCARDS_MAX)
-        memmove(&d->range[0], &d->range[1], --d->n * sizeof(d->range[0]));
-    d->range[d->n++] =
-        (struct discard){.from = s->kept->held_from, .to = s->kept->position, .code = code};
+    r = &d->live->range[d->live->n % DISCARDS_MAX];
+    /* No position is in it, until it is complete. */
+    r->to = 0;
+    kept_order();
+    r->from = s->kept->held_from;
+    r->code = code;
+    kept_order();
+    r->to = s->kept->position;
+    d->live->n++;
 }
 
-void stream_abort(struct stream *s, int32_t told)
+void stream_abort(struct stream *s, int32_t told, uint64_t request)
 {
+    if (request != 0 && s->kept->last_request == request && s->kept->held == STREAM_FREE)
+        return; /* the npud before has carried it out, and not answered */
     stream_hold(s);
     session_lock(s->session);
     assert(s->run == RUN_HELD);
     remember_discard(s, told);
-    s->run = RUN_IDLE;
     /*
      * A client whose session ends while it lives learns that from its socket, and not that its work
      * is done.
@@ -196,6 +276,13 @@ void stream_abort(struct stream *s, int32_t told)
         waitlist_fire(&s->passed, s->kept->held_from + 1, s->kept->position, told, 0);
         stream_publish(s, s->kept->position);
     }
+    KILL_HERE(ABORT_TOLD);
+    kept_order();
+    s->kept->last_request = request;
+    kept_order();
+    s->kept->held = STREAM_FREE;
+    s->run = RUN_IDLE;
+    KILL_HERE(ABORT_FREE);
     look_again(s);
     session_unlock(s->session);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
@@ -52,7 +53,7 @@ static enum run_result run_record(struct stream *s, uint64_t now)
     if (s->kept->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
         stream_publish_before(s);
     if (ev)
-        event_obj_record(ev, s->kept->task.record.number, s->kept->task.flags);
+        event_obj_record(ev, s, s->kept->task.record.number, s->kept->task.flags);
     return RUN_RETIRED;
 }
 
@@ -62,22 +63,14 @@ static enum run_result run_reset(struct stream *s, uint64_t now)
 
     (void)now;
     if (ev)
-        event_slot_lower(ev->shm);
+        event_obj_reset(ev, s);
     return RUN_RETIRED;
 }
 
 /* Has the level been up since `count` raises? */
 static bool level_passed(uint64_t level, uint64_t count)
 {
-    return (level & EVENT_LEVEL_UP) || level >> 1 != count;
-}
-
-/* Of the limit of the current wait, which has begun. */
-static uint64_t time_left(const struct stream *s, uint64_t now)
-{
-    if (s->kept->task.wait.timeout_ns == 0)
-        return 0;
-    return s->timer.deadline > now ? s->timer.deadline - now : 1;
+    return (level & EVENT_LEVEL_UP) || event_level_count(level) != count;
 }
 
 /*
@@ -94,12 +87,10 @@ static enum run_result run_wait_level(struct stream *s, uint64_t now)
 
     if (stream_has_begun(s) && (s->waiter.result != EVENT_LOOK_AGAIN || !ev))
         return run_finish_wait(s);
-    if (stream_has_begun(s))
-        timeout_ns = time_left(s, now);
     if (!ev || !run_valid_timeout(timeout_ns))
         return run_bad_entry(s, "no such event");
     level = atomic_load_explicit(&ev->shm->level, memory_order_acquire);
-    count = stream_has_begun(s) ? s->waiter.target : level >> 1;
+    count = stream_has_waited(s) ? s->kept->target : event_level_count(level);
     if (level_passed(level, count))
         return RUN_RETIRED;
     if (run_park(s, &ev->raised, count, timeout_ns, now) < 0)
@@ -197,6 +188,44 @@ static struct mem *task_memory(struct stream *s)
     return allocation_get(s->session, s->kept->task.object, s->kept->task.generation);
 }
 
+/* What s->work is to be: as it begins, or as far as it is. */
+static void set_work(struct stream *s, struct work work)
+{
+    s->work = work;
+    if (stream_has_begun(s))
+        s->work.progress = s->kept->progress;
+}
+
+static void keep_progress(struct stream *s)
+{
+    kept_order();
+    KILL_HERE(WORK_DONE);
+    s->kept->progress = s->work.progress;
+    kept_order();
+    KILL_HERE(WORK_KEPT);
+}
+
+/*
+ * A reduction must not be done twice: the result of a slice is put in kept memory, then it is noted
+ * where it goes, and then it goes there; if npud ends, execute_restore() lets it go there again.
+ */
+static void put_slice(struct stream *s, uint64_t at)
+{
+    struct device_kept *d = s->attach->device->kept;
+    struct stream_kept *k = s->kept;
+
+    KILL_HERE(SLICE_MADE);
+    d->slice_bytes = s->work.progress - at;
+    kept_order();
+    k->effect = at;
+    kept_order();
+    k->effect_at = k->position + 1;
+    kept_order();
+    KILL_HERE(SLICE_NOTED);
+    memcpy((char *)s->work.dst + at, d->slice, d->slice_bytes);
+    KILL_HERE(SLICE_PUT);
+}
+
 /* Goes on with s->work, which changes memory of m, the task's destination, from offset on. */
 static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, uint64_t offset)
 {
@@ -208,6 +237,9 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, ui
     if (m && !allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
+    if (s->work.slice)
+        put_slice(s, before);
+    keep_progress(s);
     if (m) {
         allocation_filled(m);
         if (!value_changed(s, m, offset + before, s->work.progress - before))
@@ -240,8 +272,7 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
 
     if (!dst || !src)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (!stream_has_begun(s))
-        s->work = (struct work){.kind = WORK_COPY, .size = t->copy.size};
+    set_work(s, (struct work){.kind = WORK_COPY, .size = t->copy.size});
     s->work.dst = dst;
     s->work.src = src;
     return do_work(s, now, m, t->copy.dst_offset);
@@ -255,9 +286,8 @@ static enum run_result run_set(struct stream *s, uint64_t now)
 
     if (!dst)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (!stream_has_begun(s))
-        s->work =
-            (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
+    set_work(s,
+             (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value});
     s->work.dst = dst;
     return do_work(s, now, m, t->set.offset);
 }
@@ -266,17 +296,14 @@ static enum run_result run_delay(struct stream *s, uint64_t now)
 {
     if (s->kept->task.delay.ns > DELAY_MAX_NS)
         return run_bad_entry(s, "too long");
-    if (!stream_has_begun(s)) {
-        s->work = (struct work){.kind = WORK_DELAY,
-                                .delay_ns = s->kept->task.delay.ns,
-                                .result = s->kept->task.delay.result};
-        /*
-         * The turn began before the tasks that came first in it, and records have told the time
-         * since.
-         */
-        if (s->kept->task.delay.ns != 0)
-            now = clock_ns();
-    }
+    set_work(s, (struct work){.kind = WORK_DELAY,
+                              .delay_ns = s->kept->task.delay.ns,
+                              .result = s->kept->task.delay.result});
+    /*
+     * The turn began before the tasks that came first in it, and records have told the time since.
+     */
+    if (!stream_has_begun(s) && s->kept->task.delay.ns != 0)
+        now = clock_ns();
     return do_work(s, now, NULL, 0);
 }
 
@@ -301,11 +328,11 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
         return run_bad_entry(s, "no such reduction");
     if (!dst || !src)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (!stream_has_begun(s))
-        s->work = (struct work){.kind = WORK_REDUCE,
-                                .size = t->reduce.size,
-                                .reduce = t->reduce.kind,
-                                .type = t->reduce.type};
+    set_work(s, (struct work){.kind = WORK_REDUCE,
+                              .size = t->reduce.size,
+                              .slice = s->attach->device->kept->slice,
+                              .reduce = t->reduce.kind,
+                              .type = t->reduce.type});
     s->work.dst = dst;
     s->work.src = src;
     return do_work(s, now, m, t->reduce.dst_offset);
@@ -329,6 +356,23 @@ static enum run_result await_callback(struct stream *s)
     return RUN_WAITS;
 }
 
+/* It is that of the current task, which the npud before has begun with. */
+static bool gave_callback(const struct stream *s)
+{
+    return s->kept->callback_at == s->kept->position + 1 &&
+           s->kept->callbacks == s->kept->task.callback.ordinal;
+}
+
+static void note_callback(struct stream *s)
+{
+    s->kept->callback_report = s->kept->task.callback.report;
+    s->kept->callback_at = s->kept->position + 1;
+    kept_order();
+    s->kept->callbacks = s->kept->task.callback.ordinal;
+    kept_order();
+    KILL_HERE(CALLBACK_NOTED);
+}
+
 static enum run_result run_callback(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
@@ -337,14 +381,16 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
     (void)now;
     if (stream_has_begun(s)) /* the device was lost, and is back, when it has not returned */
         return execute_callback_done(s) ? RUN_RETIRED : await_callback(s);
-    if (t->callback.report >= REPORTS || t->callback.ordinal <= s->kept->callbacks)
+    if (t->callback.report >= REPORTS ||
+        (t->callback.ordinal <= s->kept->callbacks && !gave_callback(s)))
         return run_bad_entry(s, "no such thread or order");
-    s->kept->callbacks = t->callback.ordinal;
+    note_callback(s);
     if (execute_callback_done(s))
         return RUN_RETIRED; /* the client has dropped it */
     stream_publish_before(s);
     report = &s->session->page->report[t->callback.report];
     atomic_store_explicit(&s->ctrl->callbacks, t->callback.ordinal, memory_order_release);
+    KILL_HERE(CALLBACK_GIVEN);
     if (!(t->flags & TASK_CALLBACK_TOLD) && report_post(report))
         waker_wake(&report->seq);
     return t->callback.block ? await_callback(s) : RUN_RETIRED;
@@ -357,7 +403,7 @@ static void pass_over_record(struct stream *s)
     struct event_obj *ev = task_event(s);
 
     if (ev && (s->kept->task.flags & TASK_RECORD_WAKE))
-        event_obj_record(ev, s->kept->task.record.number, TASK_RECORD_WAKE);
+        event_obj_record(ev, s, s->kept->task.record.number, TASK_RECORD_WAKE);
     else if (ev && (s->kept->task.flags & TASK_RECORD_LEVEL))
         event_obj_drop(ev, s->kept->task.record.number, atomic_load(&s->stopped));
 }
@@ -393,7 +439,8 @@ static void fail_record(struct stream *s)
     if (s->kept->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
         stream_publish_before(s);
     if (ev)
-        event_obj_record(ev, s->kept->task.record.number, s->kept->task.flags & ~TASK_RECORD_TIME);
+        event_obj_record(ev, s, s->kept->task.record.number,
+                         s->kept->task.flags & ~TASK_RECORD_TIME);
 }
 
 static void fail_ipc_record(struct stream *s)
@@ -521,9 +568,54 @@ void execute_abandon(struct stream *s)
         row->fail(s);
 }
 
-enum run_result execute_hold(struct stream *s, struct waitlist *list, uint64_t now)
+enum run_result execute_hold(struct stream *s, struct waitlist *list)
 {
-    /* Without a time limit it needs no memory. */
-    run_park(s, list, 0, 0, now);
+    s->kept->outcome_at = 0;
+    kept_order();
+    run_join(s, list, 0);
     return RUN_WAITS;
+}
+
+/* --- again --- */
+
+/* The slice of a reduction that was noted, and maybe not put in its destination. */
+static void put_slice_again(struct stream *s)
+{
+    const struct device_kept *d = s->attach->device->kept;
+    struct stream_kept *k = s->kept;
+    uint64_t at = stream_has_begun(s) ? k->progress : 0;
+    struct mem *m = task_memory(s);
+    void *dst;
+
+    if (k->effect_at != k->position + 1 || k->effect != at || d->slice_bytes > sizeof(d->slice))
+        return;
+    dst = allocation_range(m, k->task.reduce.dst_offset + at, d->slice_bytes);
+    if (!dst || !allocation_filled(m))
+        return;
+    memcpy(dst, d->slice, d->slice_bytes);
+    allocation_filled(m);
+    k->progress = at + d->slice_bytes;
+    kept_order();
+    stream_begin_task(s);
+}
+
+void execute_restore(struct stream *s)
+{
+    struct stream_kept *k = s->kept;
+    const struct task_row *row = task_row(k->task.op);
+
+    if (!stream_has_read(s))
+        return;
+    stream_count_implicit(k);
+    if (k->task.op == TASK_REDUCE)
+        put_slice_again(s);
+    if (row->waits_for == WAITS_FOR_NOTHING || stream_has_failed(s))
+        return;
+    if (stream_has_waited(s) && stream_is_let_go(s)) {
+        stream_begin_task(s);
+        s->waiter.result = k->outcome.code;
+        s->waiter.pid = k->outcome.pid;
+    } else {
+        k->begun_at = 0; /* it waits again */
+    }
 }

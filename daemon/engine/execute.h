@@ -34,4 +34,10 @@ void execute_abandon(struct stream *stream);
 /**
  * Park the stream on list before it begins with its task, until the list is fired; then it begins.
  */
-enum run_result execute_hold(struct stream *stream, struct waitlist *list, uint64_t now);
+enum run_result execute_hold(struct stream *stream, struct waitlist *list);
+
+/**
+ * Recovery: the task at the head is as the npud before has left it. What it had noted is done; when
+ * it is executed, it goes on, or waits once more.
+ */
+void execute_restore(struct stream *stream);

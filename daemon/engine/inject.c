@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "acl/acl_base.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/engine/execute.h"
@@ -104,6 +105,50 @@ static enum run_result fail_lost(struct stream *s)
     return execute_fail(s, LOST_CODE);
 }
 
+/* What rules have said of the current task: the code that it fails with, or the rule that holds it. */
+#define VERDICT_HELD (UINT64_C(1) << 63)
+
+static void note_verdict(struct stream *s, const struct inject_rule *r)
+{
+    struct stream_kept *k = s->kept;
+
+    k->verdict = !r                               ? 0
+                 : r->spec.action == INJECT_STALL ? VERDICT_HELD | r->id
+                                                  : (uint32_t)r->spec.code;
+    kept_order();
+    k->rules_at = k->position + 1;
+    kept_order();
+    KILL_HERE(RULE_ASKED);
+}
+
+static bool has_verdict(const struct stream *s)
+{
+    return s->kept->rules_at == s->kept->position + 1;
+}
+
+/* Held tasks have been let go: inject_restore(). */
+static enum run_result carry_out_verdict(struct stream *s, uint64_t now)
+{
+    return s->kept->verdict & VERDICT_HELD ? execute_task(s, now)
+                                           : execute_fail(s, (int32_t)s->kept->verdict);
+}
+
+bool inject_restore(struct inject *in, struct stream *s)
+{
+    uint64_t verdict = s->kept->verdict;
+
+    if (!has_verdict(s) || !(verdict & VERDICT_HELD) || stream_has_begun(s) ||
+        stream_is_let_go(s) || stream_has_waited(s))
+        return false;
+    for (uint32_t i = 0; i < in->n; i++)
+        if (in->order[i]->id == (verdict & ~VERDICT_HELD)) {
+            s->run = RUN_PARKED;
+            execute_hold(s, &in->order[i]->held);
+            return true;
+        }
+    return false;
+}
+
 enum run_result inject_execute(struct stream *s, uint64_t now)
 {
     struct device *d = s->attach->device;
@@ -111,16 +156,18 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
 
     if (atomic_load_explicit(&d->lost, memory_order_relaxed) != 0)
         return fail_lost(s);
-    if (!stream_has_begun(s) && s->kept->rules_at != s->kept->position + 1 &&
-        s->kept->task.op < TASK_OPS) {
-        s->kept->rules_at = s->kept->position + 1;
+    if (!stream_has_begun(s) && !has_verdict(s) && s->kept->task.op < TASK_OPS) {
         r = match_rules(d->inject, s);
+        note_verdict(s, r);
+    } else if (!stream_has_begun(s) && s->kept->verdict != 0) {
+        /* The npud before has asked, and then ended. */
+        return carry_out_verdict(s, now);
     }
     if (!r)
         return execute_task(s, now);
     switch (r->spec.action) {
     case INJECT_STALL:
-        return execute_hold(s, &r->held, now);
+        return execute_hold(s, &r->held);
     case INJECT_LOSE_DEVICE:
         lose_device(d);
         return fail_lost(s);

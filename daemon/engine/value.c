@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/engine/run.h"
 #include "daemon/core/server.h"
@@ -118,6 +119,25 @@ void value_written(struct mem *m, uint64_t offset, uint64_t size)
         check_some(m, &r);
 }
 
+/*
+ * If npud has ended between the note and the end of the task, and another value than the old one is
+ * there, then the task has written; a value that was changed and changed back is written again.
+ */
+static bool has_written(const struct stream *s, _Atomic uint64_t *word)
+{
+    return s->kept->effect_at == s->kept->position + 1 &&
+           atomic_load_explicit(word, memory_order_relaxed) != s->kept->effect;
+}
+
+static void note_write(struct stream *s, _Atomic uint64_t *word)
+{
+    s->kept->effect = atomic_load_explicit(word, memory_order_relaxed);
+    kept_order();
+    s->kept->effect_at = s->kept->position + 1;
+    kept_order();
+    KILL_HERE(VALUE_NOTED);
+}
+
 enum run_result value_run_write(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
@@ -136,7 +156,11 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     if (!allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     stream_publish_before(s);
-    atomic_store_explicit(word, t->value.value, memory_order_release);
+    if (!has_written(s, word)) {
+        note_write(s, word);
+        atomic_store_explicit(word, t->value.value, memory_order_release);
+    }
+    KILL_HERE(VALUE_WRITTEN);
     allocation_filled(m);
     return value_changed(s, m, t->value.offset, WORD) ? RUN_RETIRED : RUN_AGAIN;
 }

@@ -5,16 +5,16 @@
  * - A client's socket: descriptors that the client has sent into it are closed with it, and the
  *   last close of a file sleeps for as long as the client likes (daemon/base/client_socket.h).
  *
- * A thread for each kind does these; it begins with the first. If a socket hangs, the sockets behind
- * it stay open, but they are only those in which descriptors may be left. All other descriptors are
- * closed at once.
+ * A thread for each kind does these; it begins with the first. If a socket hangs, the sockets
+ * behind it stay open, but they are only those in which descriptors may be left. All other
+ * descriptors are closed at once.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/** Takes fd over. ending: its owner has ended, so a connection is shut down, whatever is left in it.
- * One thread at a time. */
+/** Takes fd over. ending: its owner has ended, so a connection is shut down, whatever is left in
+ * it. One thread at a time. */
 void closer_close(int fd, bool ending);
 
 /** Has everything been closed? */

@@ -9,6 +9,6 @@
 #pragma once
 
 /** Serves the owner at the other end of this connection until the last copy of that end is closed,
- * and lets go of all. lease is the keeper's. 0, or -errno after a line in the log: the keeper is not
- * to go on. */
+ * and lets go of all. lease is the keeper's. 0, or -errno after a line in the log: the keeper is
+ * not to go on. */
 int keeper_serve(int lease);

@@ -1,7 +1,7 @@
 /*
  * npud-keeper: keeps npud's descriptors while npud is not there. Its owner is at the other end of
- * one connection, the lease, and it ends with it. systemd passes a socket that listens, at which the
- * owner connects; a supervisor without systemd passes the lease itself.
+ * one connection, the lease, and it ends with it. systemd passes a socket that listens, at which
+ * the owner connects; a supervisor without systemd passes the lease itself.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct event_kept {
-    /* EVENT_IS(): changes with the commit of a step. 0: there is no event in the slot. */
+    /* event_is(): changes with the commit of a step. 0: there is no event in the slot. */
     alignas(64) _Atomic uint64_t is;
     /* The newest record with a timestamp. The time is stored first. */
     uint64_t time_ns;

@@ -35,8 +35,12 @@ static void enumerate(void *arg, keeper_take *take, void *to)
 
 void kept_fds_begin(struct kept_head *h)
 {
+    static bool is_source;
+
     head = h;
-    keeper_link_set_source(enumerate, NULL);
+    if (!is_source)
+        keeper_link_add_source(enumerate, NULL);
+    is_source = true;
 }
 
 void kept_fds_end(void)
@@ -203,8 +207,11 @@ unsigned kept_fds_forget_rest(void)
     unsigned n = 0;
 
     for (size_t i = 0; i < n_fetched; i++)
-        if (fetched[i].fd >= 0 && fetched[i].key >= KEEPER_KEY_FIRST) {
+        if (fetched[i].fd >= 0) {
             close(fetched[i].fd);
+            /* Sockets and locks are the entrance's, which asks the keeper itself. */
+            if (fetched[i].key < KEEPER_KEY_FIRST)
+                continue;
             kept_fds_drop(fetched[i].key);
             n++;
         }

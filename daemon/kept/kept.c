@@ -34,6 +34,11 @@ bool kept_outlives(void)
     return base != NULL;
 }
 
+int kept_file(void)
+{
+    return file;
+}
+
 struct kept_head *kept_head(void)
 {
     return head;
@@ -42,6 +47,35 @@ struct kept_head *kept_head(void)
 struct kept_in_hand *kept_in_hand_of(unsigned who)
 {
     return head ? &head->in_hand[who] : &private_in_hand[who];
+}
+
+static _Thread_local unsigned this_thread = KEPT_WORD_LOGS; /* unknown */
+
+void kept_thread_is(unsigned who)
+{
+    this_thread = who;
+}
+
+void kept_note_fault(void)
+{
+    if (head && this_thread < KEPT_WORD_LOGS)
+        atomic_store_explicit(&head->faulty, this_thread + 1, memory_order_relaxed);
+}
+
+void kept_each_in_hand(bool fault, void (*fn)(void *arg, uint64_t session, uint64_t what),
+                       void *arg)
+{
+    uint64_t faulty = atomic_load_explicit(&head->faulty, memory_order_relaxed);
+
+    for (unsigned i = 0; i < KEPT_WORD_LOGS; i++) {
+        struct kept_in_hand *in_hand = &head->in_hand[i];
+        uint64_t session = atomic_load_explicit(&in_hand->session, memory_order_relaxed);
+
+        if (fault && session != 0 && (faulty == 0 || faulty == i + 1))
+            fn(arg, session, atomic_load_explicit(&in_hand->what, memory_order_relaxed));
+        kept_in_hand(in_hand, 0, 0);
+    }
+    atomic_store_explicit(&head->faulty, 0, memory_order_relaxed);
 }
 
 /* --- records --- */
@@ -368,6 +402,7 @@ int kept_begin_from(int fd)
     kept_fds_know(KEEPER_KEY_TABLES, fd);
     if (!recover_logs()) {
         log_error("the tables of the npud before are damaged: its last changes cannot be read");
+        kept_end();
         return -EINVAL;
     }
     /* What it had freed and not committed is in use; what it had taken for new records is not. */

@@ -53,7 +53,7 @@ struct stream_kept {
     uint64_t target;   /* in numbers of what is waited for, if they are npud's own */
     uint64_t progress; /* work.progress: of a task that has begun */
     uint64_t effect_at;
-    uint64_t effect; /* what tells whether the task's change was made: engine/effect.h */
+    uint64_t effect; /* what tells whether the task's change was made: see the task's function */
     uint64_t callback_at;
     uint64_t callbacks; /* ordinal of the latest callback that was handed over */
     /* --- of aborts, failures and rules --- */
@@ -66,17 +66,22 @@ struct stream_kept {
     uint64_t rules_at; /* rules have been asked about the task */
     uint64_t verdict;  /* what they have said: engine/inject.c */
     /* --- the stream --- */
-    _Atomic uint64_t is; /* STREAM_IS(): changes with the commit of a step; 0: the slot is free */
+    _Atomic uint64_t is; /* stream_is(): changes with the commit of a step; 0: the slot is free */
     uint32_t flags;
     uint32_t priority;
     uint32_t context; /* its number */
     uint32_t device;
-    uint64_t ordinal;   /* how many streams its session had made before */
-    uint64_t first;     /* its first position */
-    uint64_t notify[3]; /* for the tasks of notifies */
+    uint64_t ordinal;              /* how many streams its session had made before */
+    uint64_t first;                /* its first position */
+    uint64_t notify[3];            /* for the tasks of notifies */
+    _Atomic uint64_t last_request; /* the id of the client's last one that has moved `position` */
+    _Atomic uint64_t stop_at;      /* of the task that this request was to end */
+    _Atomic uint64_t errors;       /* ordinal of the last one in the control block */
+    uint64_t callback_report; /* of the callback `callbacks`: word of the session page */
+    uint64_t unused[4];
 };
 
-static_assert(sizeof(struct stream_kept) == 320, "five cache lines");
+static_assert(sizeof(struct stream_kept) == 384, "six cache lines");
 static_assert(offsetof(struct stream_kept, task) == 64, "what changes with every task is in two");
 
 /** A live stream. generation: 31 bits, of its slot; id: on its device. */

@@ -19,6 +19,7 @@
 struct npud {
     pid_t pid;
     char dir[64];
+    bool restartable;
 };
 
 /** The npud of the running test. */
@@ -41,6 +42,33 @@ void npud_setup(void);
 void npud_teardown(void);
 /** SIGKILL it. */
 void npud_kill(void);
+/** Something else has, and the test has waited for it. */
+void npud_was_killed(void);
+
+/*
+ * An npud that comes back: with NPUD_RESTARTABLE=1 in the environment, or after
+ * npud_start_restartable(), npud.pid is its supervisor. These may be called from one thread at a
+ * time, also while other threads use the library.
+ */
+
+/** The same as npud_start(), but it comes back. */
+void npud_start_restartable(const char *const *args);
+/** Does the npud of this test come back? */
+bool npud_is_restartable(void);
+/** The process that serves: npud.pid, if it does not come back. 0: none does at this moment. */
+pid_t npud_server_pid(void);
+/** The keeper, and the server that waits. 0: there is none at this moment. */
+pid_t npud_keeper_pid(void);
+pid_t npud_standby_pid(void);
+/** SIGKILL to the server. Returns when the next one serves. */
+void npud_kill_server(void);
+/** SIGKILL to the keeper. Returns when the server has given everything to the next one. */
+void npud_kill_keeper(void);
+/** SIGKILL to the standby. Returns when there is another. */
+void npud_kill_standby(void);
+/** SIGKILL to the supervisor. Returns when all processes of this npud have ended, and asserts that
+ * they have left nothing. */
+void npud_kill_supervisor(void);
 
 /** What `npuctl status` would show. */
 struct ledger {

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -148,4 +149,62 @@ uint64_t proc_main_cpu_ns(pid_t pid)
 
     snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)pid);
     return sum_of(path, "", "%llu");
+}
+
+struct stat_line {
+    char name[64], state;
+    int parent;
+};
+
+static bool read_stat(const char *pid, struct stat_line *s)
+{
+    char path[280], line[512], *open, *close;
+    FILE *f;
+    bool found;
+
+    snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+    f = fopen(path, "re");
+    if (!f)
+        return false;
+    found = fgets(line, sizeof(line), f) != NULL;
+    fclose(f);
+    open = found ? strchr(line, '(') : NULL;
+    close = found ? strrchr(line, ')') : NULL;
+    if (!open || !close || sscanf(close + 1, " %c %d", &s->state, &s->parent) != 2)
+        return false;
+    *close = '\0';
+    snprintf(s->name, sizeof(s->name), "%s", open + 1);
+    return true;
+}
+
+bool proc_is_zombie(pid_t pid)
+{
+    char text[16];
+    struct stat_line s;
+
+    snprintf(text, sizeof(text), "%d", (int)pid);
+    return read_stat(text, &s) && (s.state == 'Z' || s.state == 'X');
+}
+
+static bool is_child_named(const char *pid, pid_t parent, const char *name)
+{
+    struct stat_line s;
+
+    return read_stat(pid, &s) && s.parent == parent && s.state != 'Z' && s.state != 'X' &&
+           strcmp(s.name, name) == 0;
+}
+
+pid_t proc_child_named(pid_t parent, const char *name)
+{
+    DIR *dir = opendir("/proc");
+    struct dirent *d;
+    pid_t found = 0;
+
+    if (!dir)
+        return 0;
+    while (found == 0 && (d = readdir(dir)))
+        if (d->d_name[0] >= '0' && d->d_name[0] <= '9' && is_child_named(d->d_name, parent, name))
+            found = (pid_t)atoi(d->d_name);
+    closedir(dir);
+    return found;
 }

@@ -34,3 +34,9 @@ uint64_t proc_main_cpu_ns(pid_t pid);
 
 /** Nanoseconds that its threads were ready to run and waited for a CPU. */
 uint64_t proc_cpu_wait_ns(pid_t pid);
+
+/** A child of that process with that name (/proc/PID/comm) that has not ended. 0: there is none. */
+pid_t proc_child_named(pid_t parent, const char *name);
+
+/** Has it ended, and nobody has asked for its status? */
+bool proc_is_zombie(pid_t pid);

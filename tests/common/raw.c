@@ -12,6 +12,8 @@
 
 #include "proto/util/futex.h"
 
+#define CONNECTIONS_MAX 4
+
 /* --- packets --- */
 
 int raw_connect(void)
@@ -41,18 +43,36 @@ int raw_send(struct raw *r, Npud__Request *request, int flags)
     return packet_send_message(r->socket, &request->base, NULL, 0, flags);
 }
 
+/*
+ * The answer to the request sent last, or NULL. An npud that comes back after it was killed may
+ * answer an earlier one once more: that is dropped.
+ */
+static Npud__Reply *receive_answer(struct raw *r, struct packet *packet)
+{
+    Npud__Reply *reply = NULL;
+
+    do {
+        if (reply)
+            npud__reply__free_unpacked(reply, NULL);
+        packet_deinit(packet);
+        reply = packet_recv(r->socket, packet, 0) == 1
+                    ? npud__reply__unpack(NULL, packet->size, packet->data)
+                    : NULL;
+    } while (reply && reply->id != 0 && reply->id < r->last_id);
+    return reply;
+}
+
 Npud__Reply *raw_ask_fds(struct raw *r, Npud__Request *request, int *fds, unsigned n)
 {
     static struct packet packet;
-    Npud__Reply *reply = NULL;
+    Npud__Reply *reply;
 
     for (unsigned i = 0; i < n; i++)
         fds[i] = -1;
     if (r->socket < 0)
         return NULL;
     raw_send(r, request, 0); /* ended already: its last words may be there all the same */
-    if (packet_recv(r->socket, &packet, 0) == 1)
-        reply = npud__reply__unpack(NULL, packet.size, packet.data);
+    reply = receive_answer(r, &packet);
     for (unsigned i = 0; reply && i < n; i++)
         fds[i] = packet_take_fd(&packet, i);
     packet_deinit(&packet);
@@ -137,19 +157,24 @@ bool raw_open(struct raw *r)
     bool keep = r->keep_fds;
     Npud__Request q = NPUD__REQUEST__INIT;
     Npud__Hello hello = NPUD__HELLO__INIT;
-    Npud__Reply *reply;
+    Npud__Reply *reply = NULL;
     int fd;
 
     memset(r, 0, sizeof(*r));
     r->keep_fds = keep;
     for (unsigned i = 0; i < DEVICES_MAX; i++)
         r->bell[i] = -1;
-    r->socket = raw_connect();
     hello.protocol = PROTOCOL;
     hello.program = (char *)"raw";
     q.hello = &hello;
     q.body_case = NPUD__REQUEST__BODY_HELLO;
-    reply = obtain_answer(r, &q, &fd);
+    /* Not answered: an npud was killed before it noted the connection, or hangs up on us. */
+    for (unsigned i = 0; i < CONNECTIONS_MAX; i++) {
+        r->socket = raw_connect();
+        reply = obtain_answer(r, &q, &fd);
+        if (reply || r->socket >= 0)
+            break;
+    }
     if (!reply)
         return false;
     r->depth = reply->hello->ring_depth;

@@ -273,6 +273,73 @@ void send_to_all_routes(void)
     }
 }
 
+#define SOURCES 4
+#define ENDS    (SOURCES + 1500) /* the sources are the last ones */
+
+static unsigned create_ends(struct raw *raw, uint32_t id[ENDS])
+{
+    struct raw_queue queue;
+    unsigned n = 0;
+
+    while (n < ENDS && raw_create_queue(raw, 2, &queue)) {
+        id[n++] = queue.id;
+        raw_unmap_queue(&queue);
+    }
+    must(n > 500, "queues");
+    return n;
+}
+
+static void bind_ends(uid_t uid, const uint32_t *id, unsigned n)
+{
+    struct raw *raw = session_new(0);
+    struct raw_queue queue;
+
+    for (unsigned i = 0; i < n; i++) {
+        must(raw_attach_queue(raw, uid, id[i], &queue), "attached");
+        raw_unmap_queue(&queue);
+    }
+    for (unsigned i = 0; i < n - SOURCES; i++)
+        for (unsigned k = n - SOURCES; k < n; k++)
+            must(raw_route(raw, id[k], id[i], true), "route");
+}
+
+/* The routes are then no session's. */
+static void bind_in_a_process(struct raw *raw, const uint32_t *id, unsigned n)
+{
+    int granted[2], status;
+    char c;
+    pid_t pid;
+
+    must(pipe(granted) == 0, "pipe");
+    pid = fork();
+    must(pid >= 0, "fork");
+    if (pid == 0) {
+        must(read(granted[0], &c, 1) == 1, "told");
+        bind_ends(getuid(), id, n);
+        _exit(0);
+    }
+    for (unsigned i = 0; i < n; i++)
+        must(raw_grant(raw, id[i], pid, QUEUE_MANAGE), "grant");
+    must(write(granted[1], "", 1) == 1, "tell");
+    must(waitpid(pid, &status, 0) == pid && status == 0, "routes bound");
+    close(granted[0]);
+    close(granted[1]);
+}
+
+void leave_sources_of_many_routes(void)
+{
+    for (bool first = true;; first = false) {
+        struct raw *raw = session_new(0);
+        uint32_t id[ENDS];
+
+        bind_in_a_process(raw, id, create_ends(raw, id));
+        if (first)
+            state_stands();
+        leave_session(raw);
+        turn_done();
+    }
+}
+
 /* --- waits --- */
 
 void drop_counter(void)

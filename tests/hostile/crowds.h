@@ -19,6 +19,9 @@ void leave_full_backlog(void);
 /** Messages of a source with as many routes as the user may have queues. */
 void send_to_all_routes(void);
 
+/** A session ends, and leaves all routes to a few sources, which have thousands then. */
+void leave_sources_of_many_routes(void);
+
 /** A record is dropped for which nearly all streams of its session wait. */
 void drop_counter(void);
 

@@ -272,13 +272,37 @@ static bool change_descriptors(struct answer *a, enum lie lie)
     return true;
 }
 
-/* --- lies --- */
+/* --- a newer npud --- */
 
 static void pack_answer(struct answer *a, Npud__Reply *reply)
 {
     if (npud__reply__get_packed_size(reply) <= sizeof(a->data))
         a->size = npud__reply__pack(reply, a->data);
 }
+
+static void add_field(ProtobufCMessage *message, ProtobufCMessageUnknownField *field)
+{
+    static uint8_t words[] = "\005more!";
+
+    *field = (ProtobufCMessageUnknownField){
+        .tag = 2000, .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, .len = 6, .data = words};
+    message->n_unknown_fields = 1;
+    message->unknown_fields = field;
+}
+
+static void say_more(struct answer *a)
+{
+    Npud__Reply *reply = unpack_reply(a->data, a->size);
+    ProtobufCMessage *body = body_of(reply);
+    ProtobufCMessageUnknownField of_reply, of_body;
+
+    add_field(&reply->base, &of_reply);
+    if (body)
+        add_field(body, &of_body);
+    pack_answer(a, reply);
+}
+
+/* --- lies --- */
 
 static bool change_message(struct answer *a, uint32_t lie)
 {
@@ -325,9 +349,28 @@ static bool change_message(struct answer *a, uint32_t lie)
     return true;
 }
 
+/* Then it is none to this request, and the client waits for one for ever. */
+static bool is_older(const struct answer *a, uint64_t id)
+{
+    Npud__Reply *reply = unpack_reply(a->data, a->size);
+
+    return reply && reply->id != 0 && reply->id < id;
+}
+
+static void change_bits(struct answer *a)
+{
+    uint64_t seed = liar->seed, id = unpack_reply(a->data, a->size)->id;
+    struct answer was = *a;
+
+    do {
+        *a = was;
+        for (unsigned n = 1 + draw_below(&seed, 3); n > 0; n--)
+            a->data[draw_below(&seed, (unsigned)a->size)] ^= (uint8_t)(1u << draw_below(&seed, 8));
+    } while (is_older(a, id));
+}
+
 static bool change_bytes(struct answer *a, uint32_t lie)
 {
-    uint64_t seed = liar->seed;
 
     if (lie == LIE_TOO_LONG) {
         a->size = PACKET_MAX + 1;
@@ -336,8 +379,7 @@ static bool change_bytes(struct answer *a, uint32_t lie)
     } else if (lie == LIE_GARBAGE) {
         memset(a->data, 0xff, a->size);
     } else {
-        for (unsigned n = 1 + draw_below(&seed, 3); n > 0; n--)
-            a->data[draw_below(&seed, (unsigned)a->size)] ^= (uint8_t)(1u << draw_below(&seed, 8));
+        change_bits(a);
     }
     return true;
 }
@@ -444,6 +486,8 @@ static bool pass_answer(int npud, int client)
     a.size = packet.size;
     a.n = packet.n_fds;
     memcpy(a.fds, packet.fds, sizeof(packet.fds));
+    if (liar->newer)
+        say_more(&a);
     before = liar->seen[last_request]++;
     if (liar->lie == LIE_NONE && before < LIAR_TIMES)
         keep_answer(last_request * LIAR_TIMES + before, &packet);
@@ -453,6 +497,8 @@ static bool pass_answer(int npud, int client)
         ends = liar->told && liar->lie == LIE_END;
     }
     r = ends ? 0 : packet_send(client, a.data, a.size, a.fds, a.n, 0);
+    for (uint32_t i = 0; r == 0 && !ends && i < liar->repeat; i++)
+        r = packet_send(client, a.data, a.size, a.fds, a.n, 0);
     for (size_t i = 0; i < a.n; i++)
         close(a.fds[i]);
     return r == 0 && !ends;
@@ -472,7 +518,7 @@ static int connect_npud(const char *path)
 static void serve_client(int client, int npud)
 {
     struct pollfd p[2] = {{.fd = client, .events = POLLIN}, {.fd = npud, .events = POLLIN}};
-    bool goes_on = true;
+    bool goes_on = liar->unanswered == 0 || liar->unanswered-- == 0;
 
     while (goes_on && poll(p, 2, -1) > 0) {
         if (p[0].revents)

@@ -361,7 +361,10 @@ static bool find_group(char *dir, size_t size)
     return found;
 }
 
-/* npud in a group of its own that may have so little. */
+/*
+ * npud in a group of its own that may have so little; its pages do not go to swap space in place of
+ * that, where the kernel can be told so.
+ */
 static bool limit_npud(const char *test)
 {
     char dir[600];
@@ -371,8 +374,11 @@ static bool limit_npud(const char *test)
         if (mkdir(group, 0755) == 0) {
             if ((write_file("memory.max", GROUP_MAX) ||
                  write_file("memory.limit_in_bytes", GROUP_MAX)) &&
-                write_file("cgroup.procs", (uint64_t)npud.pid))
+                write_file("cgroup.procs", (uint64_t)npud.pid)) {
+                if (!write_file("memory.swap.max", 0))
+                    write_file("memory.memsw.limit_in_bytes", GROUP_MAX);
                 return true;
+            }
             rmdir(group);
         }
     }
@@ -398,24 +404,38 @@ static void fill_honestly(void)
     OK(aclFinalize());
 }
 
-/* Without touching a page, and then without leaving one in its place. */
-static int have_npud_fill(void *arg)
+static struct raw filler = {.socket = -1};
+
+/* The task that has npud fill memory of which this process has touched no page. */
+static struct task begin_to_fill(void)
 {
-    static struct raw raw = {.socket = -1};
     struct task set = {.op = TASK_SET, .set.size = FILL};
     struct raw_object memory;
 
-    (void)arg;
     second_user_become();
-    ck_assert(raw_open(&raw) && raw_open_device(&raw, 0) && raw_create_stream(&raw, 0));
-    ck_assert(raw_malloc(&raw, false, FILL, &memory));
+    ck_assert(raw_open(&filler) && raw_open_device(&filler, 0) && raw_create_stream(&filler, 0));
+    ck_assert(raw_malloc(&filler, false, FILL, &memory));
     set.object = memory.slot;
     set.generation = memory.generation;
+    return set;
+}
+
+static void put_fill(const struct task *set)
+{
+    raw_put(&filler, &filler.stream[0], set);
+    raw_ring(&filler, &filler.stream[0]);
+}
+
+/* Without touching a page, and then without leaving one in its place. */
+static int have_npud_fill(void *arg)
+{
+    struct task set = begin_to_fill();
+
+    (void)arg;
     for (int i = 0; i < 8; i++) {
-        raw_put(&raw, &raw.stream[0], &set);
-        raw_ring(&raw, &raw.stream[0]);
-        raw_wait(&raw.stream[0]);
-        ck_assert_int_eq(stream_error_code(atomic_exchange(&raw.stream[0].ctrl->error, 0)),
+        put_fill(&set);
+        raw_wait(&filler.stream[0]);
+        ck_assert_int_eq(stream_error_code(atomic_exchange(&filler.stream[0].ctrl->error, 0)),
                          ACL_ERROR_RT_MEMORY_ALLOCATION);
     }
     hold();
@@ -452,6 +472,46 @@ static bool memory_that_npud_is_to_fill(unsigned attempt)
     return good;
 }
 
+static int have_npud_fill_all(void *arg)
+{
+    struct task set = begin_to_fill();
+
+    (void)arg;
+    put_fill(&set);
+    hold();
+    return 0;
+}
+
+/*
+ * What the limit is there for, and that the control group of the test above is one: an npud that
+ * may fill as much as clients like is killed in it by the kernel.
+ */
+START_TEST(without_a_limit_npud_is_killed)
+{
+    int status = 0;
+    pid_t pid;
+
+#ifdef __SANITIZE_THREAD__ /* as above */
+    need_lacks(__func__, "an npud without TSan");
+    return;
+#endif
+    if (!need_root(__func__))
+        return;
+    start_shared("--set=limits.filled_memory=1G");
+    if (!limit_npud(__func__)) {
+        end_shared();
+        return;
+    }
+    pid = start_attack(have_npud_fill_all);
+    EVENTUALLY(waitpid(npud.pid, &status, WNOHANG) == npud.pid, "npud lives with %llu bytes",
+               (unsigned long long)FILL);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    child_kill(pid);
+    rmdir(group);
+    npud_was_killed();
+}
+END_TEST
+
 static bool (*const attacks[])(unsigned attempt) = {
     tables_that_were_large,
     all_descriptors_that_there_are,
@@ -473,6 +533,7 @@ static Suite *make_suite(void)
 
     tcase_add_loop_test(t, beside_an_attack, 0, sizeof(attacks) / sizeof(attacks[0]));
     tcase_add_test(t, connections_of_npuctl);
+    tcase_add_test(t, without_a_limit_npud_is_killed);
     return s;
 }
 

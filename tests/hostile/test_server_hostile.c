@@ -7,14 +7,19 @@
  * one in STRIDE of the others; NPUD_TEST_LONG, or NPUD_LIAR_STRIDE=1, all. NPUD_LIAR_ANSWER and
  * NPUD_LIAR_LIE repeat one run. NPUD_LIAR_SECONDS: of runs with random bits, from NPUD_LIAR_SEED.
  *
+ * Beside that: an npud that comes back after it was killed tells no lie when it answers once more, or
+ * when it has lost a connection that was not answered yet. The program notices nothing.
+ *
  * Skipped under TSan: the program that is lied to ends in the middle of its calls.
  * Runs long: 15 s.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -24,6 +29,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "liar.h"
 #include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
 #include "tests/common/chance.h"
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
@@ -39,6 +45,7 @@ static struct shared {
     bool damaged;    /* it was told so */
     char error[256]; /* the first one */
     int32_t wait_ms;
+    unsigned fds; /* that the program has open at its end */
 } * shared;
 
 static struct turn to_fill, filled;
@@ -259,6 +266,15 @@ static void use_queues(void)
         read_buffer(buf);
 }
 
+static unsigned count_fds(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
 /* In a process of its own. */
 static void use_everything(void)
 {
@@ -273,6 +289,7 @@ static void use_everything(void)
         TRY(aclrtResetDevice(0));
     }
     TRY(aclFinalize());
+    shared->fds = count_fds();
     _exit(0);
 }
 
@@ -435,6 +452,17 @@ START_TEST(without_lies_all_requests_are_right)
 }
 END_TEST
 
+START_TEST(what_a_newer_npud_adds_is_ignored)
+{
+    pid_t filler = begin();
+
+    shared->liar.newer = true;
+    run_program(0, LIE_NONE, 0);
+    ck_assert_msg(shared->failed == 0, "%u calls failed, first %s", shared->failed, shared->error);
+    end(filler);
+}
+END_TEST
+
 START_TEST(a_lie_ends_in_an_error)
 {
     unsigned stride = wish("NPUD_LIAR_STRIDE", choose_effort(STRIDE, 1)), lies = 0, told = 0;
@@ -482,14 +510,141 @@ START_TEST(random_bits_end_in_an_error)
 }
 END_TEST
 
+/* --- an npud that comes back --- */
+
+#define REPEATED_MAX    64 /* client/runtime/session_request.c */
+#define CONNECTIONS_MAX 32 /* client/runtime/connection.c */
+
+START_TEST(repeated_answers_are_dropped)
+{
+    pid_t filler = begin();
+    unsigned fds;
+
+    run_program(0, LIE_NONE, 0);
+    fds = shared->fds;
+    for (uint32_t repeat = 1; repeat <= REPEATED_MAX; repeat *= 8) {
+        shared->liar.repeat = repeat;
+        run_program(0, LIE_NONE, 0);
+        ck_assert_msg(shared->failed == 0, "%u times: %u calls failed, first %s", repeat,
+                      shared->failed, shared->error);
+        ck_assert_uint_eq(shared->fds, fds);
+    }
+    end(filler);
+}
+END_TEST
+
+START_TEST(answers_that_repeat_without_end_are_damage)
+{
+    pid_t filler = begin();
+
+    shared->liar.repeat = REPEATED_MAX + 1;
+    run_program(0, LIE_NONE, 0);
+    ck_assert(shared->damaged);
+    ck_assert_msg(strstr(shared->error, "again and again"), "%s", shared->error);
+    shared->liar.repeat = 0;
+    end(filler);
+}
+END_TEST
+
+/* The program: it has no descriptor left when an answer with some comes again. */
+static void use_no_descriptors(void)
+{
+    struct rlimit none;
+    aclrtEvent event;
+    size_t left, total;
+
+    signal(SIGALRM, SIG_DFL);
+    alarm(LIMIT_S);
+    TRY(aclInit(NULL));
+    TRY(aclrtSetDevice(0));
+    TRY(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    getrlimit(RLIMIT_NOFILE, &none);
+    none.rlim_cur = 0;
+    setrlimit(RLIMIT_NOFILE, &none);
+    TRY(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
+    TRY(aclrtDestroyEvent(event));
+    TRY(aclFinalize());
+    _exit(0);
+}
+
+START_TEST(a_repeated_answer_needs_no_descriptor)
+{
+    pid_t filler = begin(), pid;
+
+    shared->liar.repeat = 2;
+    pid = fork();
+    if (pid == 0)
+        use_no_descriptors();
+    child_expect_ok(pid);
+    ck_assert_msg(shared->failed == 0, "%s", shared->error);
+    shared->liar.repeat = 0;
+    end(filler);
+}
+END_TEST
+
+START_TEST(a_connection_that_was_not_answered_is_made_anew)
+{
+    pid_t filler = begin();
+
+    for (uint32_t n = 1; n < CONNECTIONS_MAX; n += 10) {
+        shared->liar.unanswered = n;
+        run_program(0, LIE_NONE, 0);
+        ck_assert_msg(shared->failed == 0, "after %u: %s", n, shared->error);
+        ck_assert_uint_eq(shared->liar.unanswered, 0);
+    }
+    shared->liar.unanswered = CONNECTIONS_MAX;
+    run_program(0, LIE_NONE, 0);
+    ck_assert_msg(strstr(shared->error, "507901") && strstr(shared->error, "without an answer"),
+                  "%s", shared->error);
+    end(filler);
+}
+END_TEST
+
+static int end_one_connection(void *arg)
+{
+    int fd = accept(*(int *)arg, NULL, NULL);
+    struct packet packet;
+
+    return packet_recv(fd, &packet, 0) == 1 ? 0 : 1;
+}
+
+/* Nobody has the listening socket any more when the connection is made anew. */
+START_TEST(an_npud_that_does_not_come_back_is_not_awaited)
+{
+    char path[] = "/tmp/npud-once-XXXXXX", name[64];
+    pid_t once;
+    int listener;
+
+    ck_assert_ptr_nonnull(mkdtemp(path));
+    snprintf(name, sizeof(name), "%s/npud.sock", path);
+    listen_at(name, &listener);
+    once = child_start(end_one_connection, &listener);
+    close(listener);
+    setenv("NPUD_SOCKET", name, 1);
+    OK(aclInit(NULL));
+    FAILS_SAYING(ACL_ERROR_RT_NO_DEVICE, "cannot reach npud", aclrtSetDevice(0));
+    child_expect_ok(once);
+    unlink(name);
+    rmdir(path);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("lying server");
+    TCase *tcase;
 
     tcase_add_test(suite_case(suite, "honest", 120, NULL, NULL),
                    without_lies_all_requests_are_right);
+    tcase_add_test(suite_case(suite, "newer", 120, NULL, NULL), what_a_newer_npud_adds_is_ignored);
     tcase_add_test(suite_case(suite, "lies", choose_effort(300, 3600), NULL, NULL),
                    a_lie_ends_in_an_error);
+    tcase = suite_case(suite, "back", 300, NULL, NULL);
+    tcase_add_test(tcase, repeated_answers_are_dropped);
+    tcase_add_test(tcase, answers_that_repeat_without_end_are_damage);
+    tcase_add_test(tcase, a_repeated_answer_needs_no_descriptor);
+    tcase_add_test(tcase, a_connection_that_was_not_answered_is_made_anew);
+    tcase_add_test(tcase, an_npud_that_does_not_come_back_is_not_awaited);
     tcase_add_test(suite_case(suite, "bits", 86400, NULL, NULL), random_bits_end_in_an_error);
     return run_suite(suite);
 }

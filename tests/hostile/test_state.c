@@ -405,6 +405,7 @@ static const struct attack {
     {"queues on which 1,500 threads sleep", end_queues_of_sleepers, 1, 1, NULL},
     {"32,768 messages for a queue that goes", leave_full_backlog, 1, 1, NULL},
     {"messages for thousands of routes", send_to_all_routes, 1, 1, NULL},
+    {"ends of sources of 1,500 routes", leave_sources_of_many_routes, 1, 1, NULL},
     {"dropped records for which 4,000 streams wait", drop_counter, 1, 1, NULL},
     {"an event for which 4,000 streams wait", raise_for_many, 1, 1, NULL},
     {"a stream for which 4,000 others wait", pass_for_many, 1, 1, NULL},

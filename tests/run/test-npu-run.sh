@@ -217,10 +217,10 @@ done
 # One npu-run in the background, whose command has written down npud's pid and the directory, and
 # goes on as told. The FIFOs are new each time: a process that opens one twice may meet the other
 # side's first opening again.
-background() { # COMMAND after it
+background() { # COMMAND after it [OPTION of npu-run]
     rm -f "$work/ready" "$work/armed" "$work/go"
     mkfifo "$work/ready" "$work/armed" "$work/go"
-    NPUD_PID="$work/npud_pid" WORK="$work" npu-run -- \
+    NPUD_PID="$work/npud_pid" WORK="$work" npu-run ${2:+"$2"} -- \
         sh -c '"$NPUD_PID" >"$WORK/pid"; dirname "$NPUD_SOCKET" >"$WORK/dir"; echo >"$WORK/ready"
             '"$1" 2>"$work/err" &
     job=$!
@@ -259,6 +259,30 @@ expect "npud killed: the command goes on" 9 $?
 grep -q 'npud ended while the command ran (signal 9)' "$work/err"
 report $? "npud killed: npu-run says so"
 gone "npud killed"
+
+# --- one that comes back ---
+
+expect "--restartable: status of the command" 7 \
+    "$(npu-run --restartable sh -c 'exit 7'; echo $?)"
+NOTIFY_SOCKET=/nowhere npu-run --restartable -- \
+    sh -c 'ls -l "/proc/$('"$work"'/npud_pid)/fd"' >"$work/out" 9>"$work/inherited"
+expect "--restartable: npud inherits no descriptor" 0 "$(grep -c "$work/inherited" "$work/out")"
+
+background "$pause"' "$NPUD_PID" >"$WORK/pid"' --restartable
+kill -KILL "$pid"
+"$work/wait_end" "$pid"
+echo >"$work/go"
+wait $job
+expect "--restartable: the server killed, the next one answers" 0 $?
+[ "$(cat "$work/pid")" != "$pid" ]
+report $? "--restartable: it is another"
+gone "--restartable, ordinary end"
+
+background "$pause" --restartable
+disown $job
+kill -KILL $job
+gone "--restartable: npu-run killed"
+echo >"$work/go"
 
 # "armed" when the signals are; exec leaves no shell between.
 for sig in TERM HUP INT USR1; do

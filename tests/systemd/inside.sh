@@ -71,6 +71,22 @@ unit_lines() { # the same, and what systemd says of npud's units
     journalctl -b -q -o cat -u npud.service -u npud.socket -u npud-admin.socket "$@"
 }
 
+server_pid() { # the process that serves
+    npuctl --json status 2>/dev/null | grep -o '"pid":[0-9]*' | cut -d: -f2
+}
+
+keeper_pid() {
+    show MainPID npud-keeper.service
+}
+
+# another COMMAND OLD: the command prints a number, and not this one
+another() {
+    local new
+
+    new=$("$1")
+    [ "${new:-0}" != 0 ] && [ "$new" != "$2" ]
+}
+
 sessions() { # how many npud has
     npuctl --json status | grep -o '"sessions":[0-9]*' | cut -d: -f2
 }
@@ -115,7 +131,8 @@ build_programs() {
 check_installation() {
     check "installed as README says; sysusers, tmpfiles, enable" install_as_readme_says || exit 1
     check "systemd-analyze verify has nothing to say" \
-        silent systemd-analyze verify --man=no npud.service npud.socket npud-admin.socket
+        silent systemd-analyze verify --man=no npud.service npud.socket npud-admin.socket \
+        npud-keeper.service npud-keeper.socket
     check "sysusers made user npud and groups npu, npu-admin" getent passwd npud
     equal "user npud is in no other group and has no shell" "npud /usr/sbin/nologin" \
         "$(id -nG npud) $(getent passwd npud | cut -d: -f7)"
@@ -210,7 +227,106 @@ check_sandbox() {
     verdict "$status" "systemd-analyze security npud.service: ${figure:-no figure}, at most 2.0" \
         "$(grep -v '✓' <<<"$said")"
     equal "npud has no capability" "0000000000000000" \
-        "$(sed -n 's/^CapBnd:\t//p' "/proc/$(show MainPID)/status")"
+        "$(sed -n 's/^CapBnd:\t//p' "/proc/$(server_pid)/status")"
+    said=$(systemd-analyze security --no-pager --threshold=20 npud-keeper.service 2>&1)
+    status=$?
+    figure=$(sed -n 's/.*exposure level for npud-keeper.service: \([0-9.]*\).*/\1/p' <<<"$said")
+    verdict "$status" "... and of npud-keeper.service: ${figure:-no figure}, at most 2.0" \
+        "$(grep -v '✓' <<<"$said")"
+}
+
+# --- deaths: sessions end with the server, and clients connect anew ---
+
+expect_whole() { # NAME
+    equal "$1: clients are served" worked "$(as npu-alice ./client use)"
+    check "$1: the store has lease, server and life line" until_true store_has 3
+}
+
+store_has() {
+    [ "$(show NFileDescriptorStore)" = "$1" ]
+}
+
+check_server_killed() {
+    local main old
+
+    main=$(show MainPID)
+    old=$(server_pid)
+    check "the server is another process than the supervisor" [ "$old" != "$main" ]
+    kill -KILL "$old"
+    check "the server killed: another serves" until_true another server_pid "$old"
+    equal "... of the same supervisor, and systemd has restarted nothing" "$main 0" \
+        "$(show MainPID) $(show NRestarts)"
+    expect_whole "the server killed"
+}
+
+check_supervisor_killed() {
+    local main old
+
+    main=$(show MainPID)
+    old=$(server_pid)
+    kill -KILL "$main"
+    check "the supervisor killed: another replaces the server" until_true another server_pid "$old"
+    check "... and is systemd's main process" [ "$(show MainPID)" != "$main" ]
+    check "the old server is gone" [ ! -e "/proc/$old" ]
+    equal "systemd has restarted it" 1 "$(show NRestarts)"
+    expect_whole "the supervisor killed"
+}
+
+check_keeper_killed() {
+    local old server
+
+    old=$(keeper_pid)
+    server=$(server_pid)
+    equal "the keeper is a service of its own" "active npud" \
+        "$(systemctl is-active npud-keeper.service) $(stat -c %U "/proc/$old")"
+    kill -KILL "$old"
+    check "the keeper killed: there is another" until_true another keeper_pid "$old"
+    equal "... for the same server" "$server" "$(server_pid)"
+    expect_whole "the keeper killed"
+    kill -KILL "$server"
+    check "... and for the next one" until_true another server_pid "$server"
+    expect_whole "keeper and server killed"
+}
+
+check_unit_killed() {
+    local old
+
+    old=$(server_pid)
+    systemctl kill --signal=KILL npud.service
+    check "all of the unit killed: another serves" until_true another server_pid "$old"
+    expect_whole "all of the unit killed"
+}
+
+# As a package does it.
+check_upgrade_by_rename() {
+    local npud old
+
+    npud=$(command -v npud)
+    old=$(server_pid)
+    cp "$npud" "$npud.new" && mv "$npud.new" "$npud"
+    kill -KILL "$old"
+    check "npud renamed over: the next server is of the program before" \
+        until_true another server_pid "$old"
+    contains "... whose file is gone" "$(readlink "/proc/$(server_pid)/exe")" "(deleted)"
+    check "systemctl restart npud.service" systemctl restart npud.service
+    equal "after it the server is of the installed program" "$npud" \
+        "$(readlink "/proc/$(server_pid)/exe")"
+    expect_whole "npud renamed over"
+}
+
+check_deaths() {
+    check "systemctl restart npud.service" systemctl restart npud.service
+    expect_whole "restart"
+    check_server_killed
+    check_supervisor_killed
+    check_keeper_killed
+    check_unit_killed
+    check_upgrade_by_rename
+}
+
+nothing_runs() {
+    store_has 0 && ! pgrep -u npud >/dev/null &&
+        [ "$(systemctl is-active npud-keeper.service)" = inactive ]
 }
 
 check_journal_clean() {
@@ -302,6 +418,13 @@ check_watchdog() {
     equal "restarted once, by systemd, because of the watchdog" "1 watchdog" \
         "$(show NRestarts) $(journal_result "$cursor")"
     check "... as another process" [ "$(show MainPID)" != "$old" ]
+    old=$(server_pid)
+    cursor=$(journalctl -b -q -n1 --show-cursor -o cat | sed -n 's/^-- cursor: //p')
+    kill -STOP "$old"
+    check "the supervisor sees that a stopped server hangs" journal_has "$cursor" \
+        "the server (pid $old) does not answer: killed"
+    check "... and another serves" until_true another server_pid "$old"
+    equal "... without systemd" 1 "$(show NRestarts)"
     rm -r /etc/systemd/system/npud.service.d
     check "systemctl daemon-reload" systemctl daemon-reload
     check "systemctl restart npud.service" systemctl restart npud.service
@@ -310,7 +433,8 @@ check_watchdog() {
 
 # journal_has CURSOR TEXT: waits for a line after the cursor.
 journal_has() {
-    timeout "$GUARD_S" journalctl -b -q -f -o cat --after-cursor="$1" | grep -q -m1 -F -- "$2"
+    timeout "$GUARD_S" journalctl -b -q -f --no-tail -o cat --after-cursor="$1" |
+        grep -q -m1 -F -- "$2"
 }
 
 journal_result() {
@@ -360,6 +484,7 @@ check_stop_and_start() {
     check "systemctl stop npud.socket npud-admin.socket" \
         systemctl stop npud.socket npud-admin.socket
     equal "npud has ended with its sockets" inactive "$(systemctl is-active npud.service)"
+    check "no process is left, no keeper, and nothing in the store" until_true nothing_runs
     said=$(as npu-alice ./client use)
     contains "a client is told how to start it" "$said" "systemctl start npud.socket"
     check "systemctl start npud.socket npud-admin.socket" \
@@ -395,6 +520,7 @@ install)
     check_journal_clean
     check_journal_fields
     check_watchdog
+    check_deaths
     check_memory
     check_reload
     check_stop_and_start

@@ -50,6 +50,7 @@ static inline struct session *connect_client_of(uid_t uid, pid_t pid, int pidfd)
     restart_client[place].socket = ends[0];
     s = session_new_for(&server, ends[1], &client);
     ck_assert_ptr_nonnull(s);
+    s->protocol = PROTOCOL;
     ck_assert_int_eq(session_hello(s, "unit test"), 0);
     for (uint32_t i = 0; i < server.devices->n; i++)
         ck_assert_int_eq(session_open_device(s, i, &fd), 0);

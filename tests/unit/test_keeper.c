@@ -508,7 +508,7 @@ START_TEST(the_next_keeper_gets_everything)
     pid_t pid = link_start();
     struct kept_by next;
 
-    keeper_link_set_source(enumerate_source, source_fds);
+    keeper_link_add_source(enumerate_source, source_fds);
     keeper_link_on_lost(count_loss, &losses);
     for (unsigned i = 0; i < 600; i++)
         source_fds[i] = STDIN_FILENO;

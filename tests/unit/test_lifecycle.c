@@ -197,7 +197,7 @@ static void toggle_stream(struct client *c)
     if (!*s) {
         *s = npud_stream(c->session, draw_below(2));
     } else if (draw_below(4) == 0) {
-        stream_abort(*s, 0);
+        stream_abort(*s, 0, 0);
     } else {
         stream_free(*s);
         *s = NULL;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <utlist.h>
 
 #include "acl/acl_base.h"
 #include "daemon/buffers/grant.h"
@@ -20,6 +21,8 @@
 #include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/admin/wait_graph.h"
+#include "daemon/control/kept_request.h"
+#include "daemon/core/call.h"
 #include "proto/shm/mbuf_ref.h"
 #include "tests/common/child.h"
 #include "tests/unit/messages.h"
@@ -34,6 +37,14 @@ int memfd_create(const char *name, unsigned flags)
         return (int)syscall(SYS_memfd_create, name, flags);
     errno = ENOMEM;
     return -1;
+}
+
+static bool no_heap;
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return no_heap ? NULL : __real_calloc(n, size);
 }
 
 /* --- messages --- */
@@ -653,6 +664,311 @@ START_TEST(a_queue_that_is_destroyed_frees_its_messages)
 }
 END_TEST
 
+#define CROWD 12
+
+static unsigned count_attached(const struct queue *queue)
+{
+    const struct queue_attach *attach;
+    unsigned n = 0;
+
+    DL_FOREACH2 (queue->attached, attach, qnext)
+        n++;
+    return n;
+}
+
+/* A queue of the session, with sessions that are attached, and a process that has a grant. */
+static struct queue *make_crowded_queue(struct session *s, pid_t pid)
+{
+    struct queue *queue = make_queue(s)->queue;
+
+    for (int i = 0; i < CROWD; i++)
+        ck_assert_ptr_nonnull(
+            queue_attach_new(npud_session(1000 + i), queue, queue->id, QUEUE_RIGHTS));
+    ck_assert_int_eq(grant_set(queue, pid, QUEUE_TAKE), 0);
+    return queue;
+}
+
+/* Each step is over at once. */
+static void be_late(void)
+{
+    server.schedule.until = 1;
+}
+
+/* Those that are attached to a queue go in steps; until then no other process gets it. */
+START_TEST(a_queue_of_a_crowd_ends_in_steps)
+{
+    struct session *s;
+    struct queue_attach *mine;
+    struct queue *queue;
+    pid_t pid = child_start_idle();
+
+    npud_start(NULL);
+    s = npud_session(100);
+    queue = make_crowded_queue(s, pid);
+    mine = queue_attachment(s, queue);
+    be_late();
+    ck_assert(!queue_finish_some(queue, mine));
+    ck_assert_uint_eq(queue->n_grants, 0);
+    ck_assert_uint_eq(count_attached(queue), CROWD + 1);
+    ck_assert_int_eq(grant_set(queue, pid, QUEUE_TAKE), CAUSE_QUEUE_NOT_ATTACHED);
+    for (unsigned n = CROWD; n > 0; n--) {
+        ck_assert_uint_eq(count_attached(queue), n + 1);
+        ck_assert(!queue_finish_some(queue, mine));
+    }
+    ck_assert(queue_finish_some(queue, mine));
+    ck_assert_ptr_eq(queue->attached, mine);
+    queue_destroy(queue);
+    server.schedule.until = 0;
+    child_kill(pid);
+    npud_stop();
+}
+END_TEST
+
+static unsigned count_retired(struct session *const *crowd)
+{
+    unsigned n = 0;
+
+    for (int i = 0; i < CROWD; i++)
+        n += atomic_load(&crowd[i]->page->retired);
+    return n;
+}
+
+/* Those that map a segment that goes are told of it in steps; a session may end before. */
+START_TEST(a_crowd_learns_in_steps_that_a_segment_is_gone)
+{
+    struct session *s, *crowd[CROWD];
+    struct segment *segment;
+    unsigned before;
+
+    npud_start(NULL);
+    s = npud_session(100);
+    segment = make_segment(s);
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = npud_session(1000 + i);
+        ck_assert(segment_map(peer_get(crowd[i]), segment));
+    }
+    before = count_retired(crowd);
+    be_late();
+    segment_free(segment);
+    for (int i = 0; i < CROWD; i++)
+        ck_assert_ptr_null(crowd[i]->peer->maps);
+    ck_assert_uint_eq(count_retired(crowd), before);
+    ck_assert(server.peers->tell.listed);
+    ck_assert(server.peers->tell.run(&server.peers->tell));
+    ck_assert_uint_le(count_retired(crowd), before + 1);
+    session_free(s);
+    server.schedule.until = 0;
+    npud_turn();
+    ck_assert_uint_eq(count_retired(crowd), before + CROWD);
+    be_late();
+    segment = make_segment(crowd[0]);
+    for (int i = 1; i < CROWD; i++)
+        ck_assert(segment_map(peer_get(crowd[i]), segment));
+    segment_free(segment);
+    for (int i = 0; i < CROWD; i++) {
+        ck_assert(crowd[i]->peer->to_be_told);
+        session_free(crowd[i]);
+    }
+    ck_assert_ptr_null(server.peers->to_tell);
+    server.schedule.until = 0;
+    npud_stop();
+}
+END_TEST
+
+/* The request that destroys it is tried again in each turn of its session. */
+START_TEST(the_request_waits_until_a_crowd_has_gone)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__DestroyQueue in = NPUD__DESTROY_QUEUE__INIT;
+    struct call call = {.request = &request};
+    struct room_wait wait = {0};
+    pid_t pid = child_start_idle();
+    unsigned tries = 1;
+
+    npud_start(NULL);
+    call.session = npud_session(100);
+    call.of.queue = queue_attachment(call.session, make_crowded_queue(call.session, pid));
+    request.destroy_queue = &in;
+    be_late();
+    for (; on_destroy_queue(&call) != 0; tries++) {
+        ck_assert_int_eq(call.cause, CAUSE_QUEUE_ENDING);
+        ck_assert_int_eq(request_try_again(&call, &wait, 0), TRY_NEXT_TURN);
+    }
+    ck_assert_uint_gt(tries, CROWD);
+    ck_assert_uint_eq(server.queues->n, 0);
+    server.schedule.until = 0;
+    child_kill(pid);
+    npud_stop();
+}
+END_TEST
+
+/* The session that destroys it ends before all of them have gone. */
+START_TEST(the_end_of_a_queue_is_ended)
+{
+    struct session *s;
+    struct queue *queue;
+    pid_t pid = child_start_idle();
+
+    npud_start(NULL);
+    s = npud_session(100);
+    queue = make_crowded_queue(s, pid);
+    be_late();
+    ck_assert(!queue_finish_some(queue, queue_attachment(s, queue)));
+    session_free(s);
+    server.schedule.until = 0;
+    ck_assert_uint_eq(server.queues->n, 0);
+    child_kill(pid);
+    npud_stop();
+}
+END_TEST
+
+/* What no session has ends in steps of its user, or with npud. */
+START_TEST(a_queue_without_a_session_ends)
+{
+    struct session *s;
+    struct queue *queue[2];
+    pid_t pid = child_start_idle();
+
+    npud_start(NULL);
+    s = npud_session(100);
+    for (int i = 0; i < 2; i++) {
+        queue[i] = make_crowded_queue(s, pid);
+        be_late();
+        queue_finish(queue[i]);
+        server.schedule.until = 0;
+        ck_assert_uint_eq(server.queues->n, 1);
+        ck_assert(queue[i]->end.listed);
+        ck_assert_ptr_eq(queue[i]->end.owner, &s->user->schedule.left);
+        if (i == 0)
+            npud_turn();
+        ck_assert_uint_eq(server.queues->n, (unsigned)i);
+    }
+    child_kill(pid);
+    npud_stop();
+}
+END_TEST
+
+#define RIGHTS 200u /* segments: of several words of map_allowed */
+
+static struct segment *allowed[RIGHTS];
+
+static unsigned count_draining(void)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < RIGHTS; i++)
+        n += segment_drains(allowed[i]);
+    return n;
+}
+
+/* Segments of a in use, which the queue allows, and which b maps. */
+static void allow_many(struct session *a, struct session *b, struct queue *queue)
+{
+    for (unsigned i = 0; i < RIGHTS; i++) {
+        ck_assert_int_eq(segment_new(pool_get(a), 64, 8, &allowed[i]), 0);
+        make_buffer(a, allowed[i]);
+        ck_assert(queue_allow_map(queue, allowed[i]));
+        ck_assert(segment_map(peer_get(b), allowed[i]));
+    }
+}
+
+static void expect_rights(struct session *b, uint32_t n)
+{
+    for (unsigned i = 0; i < RIGHTS; i++) {
+        ck_assert_uint_eq(segment_find_map(b, allowed[i])->n_rights, n);
+        ck_assert_int_eq(queue_session_may_map(b, allowed[i]), n > 0);
+    }
+}
+
+/*
+ * A session gets, and loses, its right to many segments in steps. It may map them, or not, from the
+ * first step on; whoever takes the right away waits for the last one.
+ */
+START_TEST(rights_to_many_segments_change_in_steps)
+{
+    struct session *a, *b;
+    struct queue_attach *attach;
+    struct queue *queue;
+    unsigned steps = 0, before;
+
+    if (!need_own_fds(__func__, 2 * RIGHTS + 100))
+        return;
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    queue = make_queue(a)->queue;
+    allow_many(a, b, queue);
+    be_late();
+    attach = queue_attach_new(b, queue, queue->id, QUEUE_RIGHTS);
+    ck_assert(attach->count.listed);
+    for (unsigned i = 0; i < RIGHTS; i++)
+        ck_assert(queue_session_may_map(b, allowed[i]));
+    segment_unmap(segment_find_map(b, allowed[RIGHTS - 1]));
+    ck_assert(segment_map(b->peer, allowed[RIGHTS - 1])); /* before the step that comes to it */
+    server.schedule.until = 0;
+    npud_turn();
+    expect_rights(b, 1);
+    ck_assert_uint_eq(count_draining(), 0);
+
+    be_late();
+    for (; grant_set(queue, getpid(), QUEUE_PUT) == CAUSE_QUEUE_REVOKING; steps++) {
+        before = count_draining();
+        ck_assert_uint_lt(before, RIGHTS);
+        ck_assert(!queue_session_may_map(b, allowed[0]));
+        ck_assert(attach->count.listed);
+        ck_assert_uint_eq(queue->takes.n, 1);
+    }
+    ck_assert_uint_ge(steps, RIGHTS / 64 - 1);
+    ck_assert_uint_eq(attach->rights, QUEUE_PUT);
+    expect_rights(b, 0);
+    ck_assert_uint_eq(count_draining(), RIGHTS);
+    server.schedule.until = 0;
+    session_free(b);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* The right comes back before it has gone for all; and a queue allows more segments meanwhile. */
+START_TEST(rights_that_change_both_ways_are_counted)
+{
+    struct session *a, *b;
+    struct queue_attach *attach;
+    struct queue *queue;
+
+    if (!need_own_fds(__func__, 2 * RIGHTS + 100))
+        return;
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    queue = make_queue(a)->queue;
+    allow_many(a, b, queue);
+    attach = queue_attach_new(b, queue, queue->id, QUEUE_RIGHTS);
+    expect_rights(b, 1);
+    be_late();
+    for (unsigned i = 0; i < 8; i++) {
+        struct segment *more;
+
+        ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), CAUSE_QUEUE_REVOKING);
+        ck_assert_int_eq(segment_new(pool_get(a), 64, 8, &more), 0);
+        ck_assert(segment_map(b->peer, more));
+        ck_assert(queue_allow_map(queue, more));
+        ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_RIGHTS), CAUSE_NONE);
+    }
+    server.schedule.until = 0;
+    npud_turn();
+    ck_assert_uint_eq(attach->rights, QUEUE_RIGHTS);
+    expect_rights(b, 1);
+    ck_assert_uint_eq(count_draining(), 0);
+    be_late();
+    ck_assert_int_eq(grant_set(queue, getpid(), 0), CAUSE_QUEUE_REVOKING);
+    session_free(b); /* in the middle of it */
+    server.schedule.until = 0;
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
 /*
  * The many messages of a queue that ends are freed in steps of its user. Its number stays its own
  * until the last one is.
@@ -785,7 +1101,10 @@ START_TEST(a_lap_that_moves_on_under_the_sweep_hides_no_message)
         ck_assert_int_eq(put_message(v, a, make_buffer(a, segment)), QUEUE_OK);
     ck_assert(queue_slot_has(v->put->slot[0].word, v->mask + 1));
     atomic_store(&v->take->committed, 0);
+    no_heap = _i == 1; /* then npud remembers nothing, and looks at the ring for each message */
     ck_assert(queue_sweep_has(queue, dead, b->peer_id));
+    ck_assert_int_eq(queue->swept == NULL, _i);
+    no_heap = false;
     session_free(b);
     atomic_store(&v->take->committed, DEPTH + 1);
     ck_assert_uint_eq(take_message(v, a), dead);
@@ -991,9 +1310,16 @@ int main(void)
     tcase_add_test(tc, a_grant_is_told_to_its_process);
     tcase_add_test(tc, who_loses_a_right_is_left_behind_in_the_old_ring);
     tcase_add_test(tc, a_queue_that_is_destroyed_frees_its_messages);
+    tcase_add_test(tc, rights_to_many_segments_change_in_steps);
+    tcase_add_test(tc, rights_that_change_both_ways_are_counted);
+    tcase_add_test(tc, a_queue_of_a_crowd_ends_in_steps);
+    tcase_add_test(tc, a_crowd_learns_in_steps_that_a_segment_is_gone);
+    tcase_add_test(tc, the_request_waits_until_a_crowd_has_gone);
+    tcase_add_test(tc, the_end_of_a_queue_is_ended);
+    tcase_add_test(tc, a_queue_without_a_session_ends);
     tcase_add_test(tc, a_large_queue_ends_in_steps);
     tcase_add_test(tc, the_dead_are_swept_out_of_rings);
-    tcase_add_test(tc, a_lap_that_moves_on_under_the_sweep_hides_no_message);
+    tcase_add_loop_test(tc, a_lap_that_moves_on_under_the_sweep_hides_no_message, 0, 2);
     tcase_add_test(tc, a_death_wakes_who_sleeps);
     tcase_add_test(tc, who_ends_and_lives_is_left_behind_too);
     tcase_add_test(tc, a_survivor_is_left_behind_without_descriptors);

@@ -1156,6 +1156,64 @@ START_TEST(a_backlog_without_a_destination_goes_in_steps)
 }
 END_TEST
 
+#define ENDS 20
+
+/* The routes of a queue that no session has any more leave it one after the other. */
+START_TEST(routes_of_a_queue_that_ends_go_in_steps)
+{
+    bool is_source = _i == 0;
+    struct queue *hub = queue_for(owner, 64), *end[ENDS];
+    uint32_t left = ENDS, *bound;
+
+    for (int i = 0; i < ENDS; i++) {
+        end[i] = queue_for(owner, 8);
+        ck_assert_int_eq(is_source ? bind_route(hub, end[i]) : bind_route(end[i], hub),
+                         ROUTE_BOUND);
+    }
+    run_until_idle();
+    bound = is_source ? &hub->route->n_out : &hub->route->n_in;
+    queue_attach_free(queue_attachment(owner, hub));
+    server.schedule.until = 1; /* each step is over at once */
+    queue_check_used(hub);
+    ck_assert_ptr_eq(hub->end.owner, &owner->user->schedule.left);
+    for (; *bound > 1; left = *bound) {
+        ck_assert(hub->end.listed);
+        ck_assert_uint_le(left - *bound, 1);
+        ck_assert(hub->end.run(&hub->end));
+    }
+    ck_assert_uint_eq(server.queues->n, ENDS + 1);
+    server.schedule.until = 0;
+    run_until_idle();
+    ck_assert_uint_eq(server.queues->n, ENDS);
+    for (int i = 0; i < ENDS; i++)
+        ck_assert_uint_eq(end[i]->routes_from + end[i]->routes_to, 0);
+}
+END_TEST
+
+/* Nothing that is put meanwhile goes to some of them only. */
+START_TEST(a_source_that_ends_gives_nothing_to_the_rest)
+{
+    struct queue *a = queue_for(owner, 64), *b = queue_for(owner, 8), *c = queue_for(owner, 8);
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
+    run_until_idle();
+    queue_attach_free(queue_attachment(owner, a));
+    server.schedule.until = 1;
+    queue_check_used(a);
+    ck_assert_uint_eq(a->route->n_out, 1);
+    send_lengths(a, 0, 1);
+    relay_make_ready(a->route);
+    ck_assert(!a->route->turn.run(&a->route->turn));
+    ck_assert_uint_eq(queue_fill(&a->ring.view), 1);
+    server.schedule.until = 0;
+    run_until_idle();
+    ck_assert_uint_eq(take_message(owner, b), 0);
+    ck_assert_uint_eq(take_message(owner, c), 0);
+    ck_assert_uint_eq(in_use(segment), 0);
+}
+END_TEST
+
 /* npud ends before it has come to that. */
 START_TEST(a_backlog_without_a_destination_goes_with_npud)
 {
@@ -1784,6 +1842,8 @@ int main(void)
     tcase_add_test(c, a_route_bound_again_goes_on_in_order);
     tcase_add_test(c, unbinding_the_slow_one_frees_the_others);
     tcase_add_test(c, with_a_destination_goes_what_was_meant_for_it);
+    tcase_add_loop_test(c, routes_of_a_queue_that_ends_go_in_steps, 0, 2);
+    tcase_add_test(c, a_source_that_ends_gives_nothing_to_the_rest);
     tcase_add_test(c, a_backlog_without_a_destination_goes_in_steps);
     tcase_add_test(c, a_backlog_without_a_destination_goes_with_npud);
     tcase_add_test(c, what_a_dropped_backlog_has_kept_goes);

@@ -57,6 +57,7 @@ static void print_usage(FILE *f)
           "  -c, --config=FILE  configuration of npud; without it no file is read\n"
           "  -s, --set=SECTION.KEY=VALUE\n"
           "                     one key of the configuration (npud --help); may be repeated\n"
+          "      --restartable  npud comes back when it is killed\n"
           "  -v, --verbose      let npud log to stderr what it does\n"
           "  -V, --version      print the version and exit\n"
           "  -h, --help         print this and exit\n"
@@ -400,13 +401,10 @@ static int command_run(struct run *run)
 /* --- command line --- */
 
 static const struct option long_options[] = {
-    {"devices", required_argument, NULL, 'd'},
-    {"config", required_argument, NULL, 'c'},
-    {"set", required_argument, NULL, 's'},
-    {"verbose", no_argument, NULL, 'v'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"devices", required_argument, NULL, 'd'}, {"config", required_argument, NULL, 'c'},
+    {"set", required_argument, NULL, 's'},     {"restartable", no_argument, NULL, 1},
+    {"verbose", no_argument, NULL, 'v'},       {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
 };
 
 struct args {
@@ -448,6 +446,9 @@ static int options_read(struct run *run, int argc, char **argv, struct args *arg
             break;
         case 's':
             args_add(args, "--set", optarg);
+            break;
+        case 1:
+            args_add(args, "--restartable", NULL);
             break;
         case 'v':
             verbose = true;

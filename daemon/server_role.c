@@ -1,0 +1,334 @@
+#include "daemon/server_role.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/fence.h"
+#include "daemon/base/keeper_link.h"
+#include "daemon/base/log.h"
+#include "daemon/base/options.h"
+#include "daemon/core/server.h"
+#include "daemon/entrance.h"
+#include "daemon/kept/fds.h"
+#include "daemon/kept/kept.h"
+
+static struct {
+    int socket; /* to the supervisor; -1: there is none */
+    int life;
+    bool on;
+    uint32_t cause;
+    uint32_t leases; /* that came after the first one */
+    struct server_role_calls calls;
+    struct event *on_message, *on_life;
+} role = {.socket = -1, .life = -1};
+
+/* --- becoming the supervisor --- */
+
+static int supervisor_find(char *path, size_t size, const char *self)
+{
+    static const char *const places[] = {"npud-supervisor", "../lib/npud/npud-supervisor"};
+    const char *named = secure_getenv("NPUD_SUPERVISOR"), *slash = strrchr(self, '/');
+
+    if (named && named[0])
+        return snprintf(path, size, "%s", named) < (int)size ? 0 : -ENAMETOOLONG;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        int folder = slash ? (int)(slash - self) + 1 : 0;
+
+        if (snprintf(path, size, "%.*s%s", folder, self, places[i]) < (int)size &&
+            access(path, X_OK) == 0)
+            return 0;
+    }
+    return -ENOENT;
+}
+
+int server_role_exec_supervisor(const struct options *options)
+{
+    char self[PATH_MAX], path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char **argv = calloc((size_t)options->argc + 2, sizeof(char *));
+    int r = n < 0 ? -errno : argv ? 0 : -ENOMEM;
+
+    self[n < 0 ? 0 : n] = '\0';
+    if (r == 0)
+        r = supervisor_find(path, sizeof(path), self);
+    if (r == 0) {
+        argv[0] = "npud-supervisor";
+        argv[1] = self;
+        memcpy(argv + 2, options->argv + 1, (size_t)options->argc * sizeof(char *));
+        execv(path, argv);
+        r = -errno;
+    }
+    free(argv);
+    log_error("npud-supervisor, which --restartable needs, cannot be started: %s (it is installed "
+              "with npud; NPUD_SUPERVISOR is its path)",
+              strerror(-r));
+    return r;
+}
+
+/* --- waiting --- */
+
+static void tell(enum supervisor_operation operation, uint32_t value, const char *text)
+{
+    if (role.socket >= 0)
+        supervisor_message_send(role.socket, operation, value, text, NULL, 0);
+}
+
+static int take_start(const struct supervisor_message *m, const int *fds, size_t n)
+{
+    int have[SUPERVISOR_FDS] = {-1, -1, -1, -1};
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < SUPERVISOR_FDS; i++)
+        if ((m->value & 1u << i) && at < n)
+            have[i] = fds[at++];
+    while (at < n)
+        close(fds[--n]); /* of a later supervisor */
+    role.life = have[1];
+    entrance_pass(have[2], have[3]);
+    return keeper_link_open(have[0]);
+}
+
+static int receive(struct supervisor_message *m, int *fds, size_t *n, int flags)
+{
+    return supervisor_message_receive(role.socket, m, fds, SUPERVISOR_FDS, n, flags);
+}
+
+/* The server whose tables they are goes on meanwhile. */
+static void tell_can_read(void)
+{
+    char why[256] = "the keeper does not have them";
+    bool can = false;
+    int tables;
+
+    if (keeper_peek(KEEPER_KEY_TABLES, &tables) == 0) {
+        can = kept_can_read(tables, why, sizeof(why));
+        close(tables);
+    }
+    tell(SUPERVISOR_CAN_READ, can, can ? NULL : why);
+}
+
+int server_role_begin(const struct options *options)
+{
+    struct supervisor_message m;
+    int fds[SUPERVISOR_FDS], r;
+    size_t n;
+
+    if (!options->server)
+        return 0;
+    prctl(PR_SET_NAME, "npud-standby"); /* executed by its descriptor, it has the number's name */
+    role.on = true;
+    role.socket = options->supervisor_fd;
+    r = receive(&m, fds, &n, MSG_CMSG_CLOEXEC);
+    if (r == 1 && m.operation == SUPERVISOR_START)
+        r = take_start(&m, fds, n);
+    else
+        r = r < 0 ? r : -EPROTO;
+    if (r < 0)
+        log_error("npud --server was not started by npud-supervisor: %s", strerror(-r));
+    else if (options->can_read)
+        tell_can_read();
+    return r;
+}
+
+static void take_lease(const int *fds, size_t n, int (*adopt)(int fd))
+{
+    role.leases++;
+    if (n > 0 && adopt(fds[0]) < 0)
+        log_error("the new keeper does not take what npud gives it");
+}
+
+/* A store of the old server after this would be one into the state of this one. */
+static bool wait_for_old_server(void)
+{
+    int tables, lock;
+
+    if (keeper_peek(KEEPER_KEY_TABLES, &tables) < 0)
+        return true; /* there is none */
+    lock = fence_take(tables);
+    close(tables);
+    if (lock < 0)
+        log_error("the server before this one cannot be waited for: %s", strerror(-lock));
+    return lock >= 0; /* held to the end */
+}
+
+bool server_role_await_go(bool can_serve)
+{
+    struct supervisor_message m = {.operation = 0};
+    int fds[SUPERVISOR_FDS];
+    size_t n;
+
+    if (!role.on)
+        return true;
+    tell(can_serve ? SUPERVISOR_PREPARED : SUPERVISOR_CANNOT, 0, NULL);
+    while (m.operation != SUPERVISOR_GO) {
+        if (receive(&m, fds, &n, 0) <= 0)
+            return false;
+        if (m.operation == SUPERVISOR_LEASE)
+            take_lease(fds, n, keeper_link_open);
+        else
+            while (n > 0)
+                close(fds[--n]);
+    }
+    role.cause = m.value;
+    prctl(PR_SET_NAME, "npud");
+    return wait_for_old_server();
+}
+
+bool server_role_is_next(void)
+{
+    return role.on && role.cause != SUPERVISOR_FIRST;
+}
+
+uint32_t server_role_cause(void)
+{
+    return role.cause;
+}
+
+bool server_role_was_fault(void)
+{
+    uint32_t cause = role.cause & ~(uint32_t)SUPERVISOR_CLEAN;
+
+    return cause == SUPERVISOR_CRASHED || cause == SUPERVISOR_HUNG;
+}
+
+/* --- what the server before has left --- */
+
+/* Nothing of it is used: its sessions end. */
+static int start_anew(void)
+{
+    int r = kept_begin(), lock;
+
+    kept_fds_forget_rest();
+    if (r < 0)
+        return r;
+    lock = fence_take(kept_file());
+    return lock < 0 ? lock : 0; /* held to the end */
+}
+
+static bool may_restore(void)
+{
+    return server_role_is_next() && !(role.cause & SUPERVISOR_CLEAN);
+}
+
+int server_role_begin_tables(bool *restore)
+{
+    int tables, r;
+
+    *restore = false;
+    if (!role.on)
+        return 0;
+    r = kept_fds_fetch();
+    if (r < 0)
+        return r;
+    tables = may_restore() ? kept_fd_take(KEEPER_KEY_TABLES) : -1;
+    if (tables < 0)
+        return start_anew();
+    r = kept_begin_from(tables);
+    if (r == -EINVAL) {
+        log_error("sessions of the npud before end: its tables cannot be read");
+        return start_anew();
+    }
+    *restore = r == 0;
+    return r;
+}
+
+/* --- serving --- */
+
+static void on_lost(void *arg)
+{
+    (void)arg;
+    log_warning("the keeper has ended: waiting for another");
+    tell(SUPERVISOR_LOST, role.leases, NULL);
+}
+
+static void handle(const struct supervisor_message *m, const int *fds, size_t n)
+{
+    switch (m->operation) {
+    case SUPERVISOR_LEASE:
+        take_lease(fds, n, keeper_link_replace);
+        return;
+    case SUPERVISOR_RELOAD:
+        role.calls.reload(role.calls.arg);
+        break;
+    case SUPERVISOR_END:
+        role.calls.end(role.calls.arg, strsignal((int)m->value));
+        break;
+    case SUPERVISOR_PING:
+        if (role.calls.is_alive(role.calls.arg))
+            tell(SUPERVISOR_ALIVE, 0, NULL);
+        break;
+    case SUPERVISOR_REFUSED:
+        role.calls.upgrade_refused(role.calls.arg, m->text);
+        break;
+    default:
+        break;
+    }
+    while (n > 0)
+        close(fds[--n]);
+}
+
+static void on_message(evutil_socket_t fd, short what, void *arg)
+{
+    struct supervisor_message m;
+    int fds[SUPERVISOR_FDS];
+    size_t n;
+    int r = receive(&m, fds, &n, MSG_DONTWAIT);
+
+    (void)fd;
+    (void)what;
+    (void)arg;
+    if (r == 1) {
+        handle(&m, fds, n);
+    } else if (r != -EAGAIN) {
+        /* The next supervisor replaces this server; that there is none, the life line says. */
+        event_del(role.on_message);
+        close(role.socket);
+        role.socket = -1;
+    }
+}
+
+static void on_life(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg;
+    event_del(role.on_life);
+    role.calls.end(role.calls.arg, "no supervisor is left");
+}
+
+static struct event *listen_to(struct server *server, int fd, event_callback_fn fn)
+{
+    struct event *e = event_new(server->base, fd, EV_READ | EV_PERSIST, fn, NULL);
+
+    return e && event_add(e, NULL) == 0 ? e : NULL;
+}
+
+int server_role_attach(struct server *server, const struct server_role_calls *calls)
+{
+    if (!role.on)
+        return 0;
+    role.calls = *calls;
+    keeper_link_on_lost(on_lost, NULL);
+    role.on_message = listen_to(server, role.socket, on_message);
+    role.on_life = listen_to(server, role.life, on_life);
+    return role.on_message && role.on_life ? 0 : -ENOMEM;
+}
+
+void server_role_tell_serving(void)
+{
+    tell(SUPERVISOR_SERVING, 0, NULL);
+}
+
+bool server_role_request_upgrade(void)
+{
+    if (role.socket < 0)
+        return false;
+    tell(SUPERVISOR_UPGRADE, 0, NULL);
+    return true;
+}

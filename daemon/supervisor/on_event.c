@@ -1,0 +1,360 @@
+/* What can happen to a supervisor. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/service_manager.h"
+#include "daemon/base/supervisor_message.h"
+#include "daemon/supervisor/lease.h"
+#include "daemon/supervisor/supervisor.h"
+#include "proto/util/clock.h"
+
+static void tell(const struct child *child, enum supervisor_operation operation, uint32_t value,
+                 const char *text)
+{
+    if (child->socket >= 0)
+        supervisor_message_send(child->socket, operation, value, text, NULL, 0);
+}
+
+/* --- signals --- */
+
+static void on_end_signal(struct supervisor *s, int number)
+{
+    s->ending = true;
+    /* For `restart` as for `stop`. With the last supervisor systemd lets the life line go. */
+    if (s->fd_store)
+        s->over = true;
+    else
+        tell(&s->server, SUPERVISOR_END, (uint32_t)number, NULL);
+}
+
+/* --- candidates: a new standby, or the installed program --- */
+
+static void refuse_upgrade(struct supervisor *s, const char *why)
+{
+    log_warning("no upgrade: %s", why);
+    tell(&s->server, SUPERVISOR_REFUSED, 0, why);
+}
+
+static void close_unused_program(const struct supervisor *s, int program)
+{
+    if (program >= 0 && program != s->program && program != s->good_program)
+        close(program);
+}
+
+static void drop_candidate(struct supervisor *s, const char *why)
+{
+    int program = s->candidate.program;
+
+    if (s->candidate.state == CHILD_NONE)
+        return;
+    if (s->candidate_for == CANDIDATE_UPGRADE)
+        refuse_upgrade(s, why);
+    child_discard(&s->candidate);
+    close_unused_program(s, program);
+}
+
+/* A standby has the configuration of its start. */
+static void renew_standby(struct supervisor *s)
+{
+    drop_candidate(s, "the configuration is read again meanwhile: try again");
+    s->candidate_for = CANDIDATE_STANDBY;
+    server_start(s, &s->candidate, s->program, false);
+}
+
+/* By its path: the installed file is a new one, which was renamed over the old one. */
+static void begin_upgrade(struct supervisor *s)
+{
+    char why[SUPERVISOR_TEXT];
+    int program = child_open_program(s->npud);
+
+    drop_candidate(s, "there is a later request for the same");
+    s->candidate_for = CANDIDATE_UPGRADE;
+    if (program < 0) {
+        snprintf(why, sizeof(why), "%s: %s", s->npud, strerror(-program));
+        refuse_upgrade(s, why);
+    } else if (server_start(s, &s->candidate, program, true) < 0) {
+        close(program);
+        refuse_upgrade(s, "the installed program cannot be started: the log says why");
+    }
+}
+
+static void candidate_is_prepared(struct supervisor *s)
+{
+    int old = s->program;
+
+    child_discard(&s->standby);
+    s->standby = s->candidate;
+    s->candidate = CHILD_NULL;
+    s->no_standby = false;
+    s->program = s->standby.program;
+    close_unused_program(s, old);
+    if (s->candidate_for == CANDIDATE_UPGRADE) {
+        log_line(LOG_NOTICE, NULL, "the installed program takes the server's place");
+        s->replace = s->upgrading = true;
+    }
+}
+
+void on_signal(struct supervisor *s, int number)
+{
+    if (number != SIGHUP) {
+        on_end_signal(s, number);
+        return;
+    }
+    s->no_standby = false;
+    tell(&s->server, SUPERVISOR_RELOAD, 0, NULL);
+    if (s->server.state == CHILD_SERVING)
+        renew_standby(s);
+}
+
+/* --- messages of servers --- */
+
+static void on_prepared(struct supervisor *s, struct child *child, bool can)
+{
+    child->deadline_ns = 0;
+    child->state = can ? CHILD_PREPARED : CHILD_CANNOT;
+    if (child == &s->candidate && can && child->can_read)
+        candidate_is_prepared(s);
+    else if (child == &s->candidate)
+        drop_candidate(s, "the installed program cannot serve: the log says why");
+}
+
+/* Its number stays taken: the supervisor may execute itself again, with the same options. */
+static void tell_ready(struct supervisor *s)
+{
+    int null;
+
+    if (s->ready_fd < 0 || s->told_ready)
+        return;
+    s->told_ready = true;
+    if (write(s->ready_fd, "\n", 1) != 1)
+        log_warning("cannot write to the descriptor of --ready-fd: %m");
+    if (s->ready_fd <= STDERR_FILENO)
+        return;
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0 || dup3(null, s->ready_fd, O_CLOEXEC) < 0)
+        log_warning("/dev/null: %m");
+    if (null >= 0)
+        close(null);
+}
+
+static void on_serving(struct supervisor *s, struct child *child)
+{
+    int old = s->good_program;
+
+    if (child != &s->server)
+        return;
+    child->state = CHILD_SERVING;
+    child->deadline_ns = 0;
+    s->served = true;
+    s->cause = SUPERVISOR_KILLED;
+    s->good_program = child->program;
+    close_unused_program(s, old);
+    s->no_standby = false;
+    s->again = s->upgrading;
+    s->upgrading = false;
+    tell_ready(s);
+}
+
+void on_message(struct supervisor *s, struct child *child)
+{
+    struct supervisor_message m;
+    size_t n;
+    int r = supervisor_message_receive(child->socket, &m, NULL, 0, &n, MSG_DONTWAIT);
+
+    if (r == -EAGAIN)
+        return;
+    if (r <= 0) { /* it ends; its pidfd has the rest */
+        close(child->socket);
+        child->socket = -1;
+        return;
+    }
+    switch (m.operation) {
+    case SUPERVISOR_PREPARED:
+    case SUPERVISOR_CANNOT:
+        on_prepared(s, child, m.operation == SUPERVISOR_PREPARED);
+        break;
+    case SUPERVISOR_SERVING:
+        on_serving(s, child);
+        break;
+    case SUPERVISOR_ALIVE:
+        child->unanswered = 0;
+        break;
+    case SUPERVISOR_LOST:
+        if (child == &s->server && s->lease >= 0 && m.value == child->leases)
+            shutdown(s->lease, SHUT_RDWR); /* it hangs: as if it had died */
+        break;
+    case SUPERVISOR_UPGRADE:
+        begin_upgrade(s);
+        break;
+    case SUPERVISOR_CAN_READ:
+        child->can_read = m.value != 0;
+        if (child == &s->candidate && !child->can_read)
+            drop_candidate(s, m.text);
+        break;
+    default: /* of a later version */
+        break;
+    }
+}
+
+/* --- ends --- */
+
+/* What has served last has no part in the failure of what came after it. */
+static void use_good_program(struct supervisor *s)
+{
+    int old = s->program;
+
+    if (s->good_program < 0 || s->good_program == s->program)
+        return;
+    log_error("the program that was installed last does not recover: the one before serves again");
+    child_discard(&s->standby);
+    s->upgrading = false;
+    s->program = s->good_program;
+    close_unused_program(s, old);
+}
+
+static void recovery_has_failed(struct supervisor *s)
+{
+    use_good_program(s);
+    if (!attempts_failed(&s->recoveries, clock_ns()))
+        return;
+    log_error("npud could not be recovered three times within a minute: it starts anew, without "
+              "the sessions that were connected");
+    s->cause |= SUPERVISOR_CLEAN;
+}
+
+static void say_end(pid_t pid, int status)
+{
+    if (WIFSIGNALED(status))
+        log_warning("the server (pid %d) was ended by signal %d (%s): the next one serves",
+                    (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        log_warning("the server (pid %d) has ended with status %d: the next one serves", (int)pid,
+                    WEXITSTATUS(status));
+}
+
+/* Nobody can have been connected, or nothing else is left to try. */
+static bool is_final(const struct supervisor *s, enum child_state state, int status)
+{
+    if (s->ending || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+        return true;
+    return state == CHILD_GOING && WIFEXITED(status) &&
+           (!s->served || (s->cause & SUPERVISOR_CLEAN));
+}
+
+static enum supervisor_cause cause_of(const struct child *was, bool from_outside)
+{
+    if (was->hung)
+        return SUPERVISOR_HUNG;
+    return from_outside ? SUPERVISOR_KILLED : SUPERVISOR_CRASHED;
+}
+
+static bool is_sigkill(int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+static void on_server_end(struct supervisor *s)
+{
+    struct child was = s->server;
+    int status = child_reap(&s->server);
+    bool from_outside = is_sigkill(status) && !was.hung;
+
+    if (is_final(s, was.state, status)) {
+        s->over = true;
+        s->status = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+        return;
+    }
+    if (!was.killed && was.pid > 0)
+        say_end(was.pid, status);
+    /* One that was killed before it served leaves the cause to the next. */
+    if (was.state == CHILD_GOING && from_outside)
+        return;
+    s->cause = (s->cause & SUPERVISOR_CLEAN) | cause_of(&was, from_outside);
+    if (was.state == CHILD_GOING)
+        recovery_has_failed(s);
+}
+
+static void on_standby_end(struct supervisor *s)
+{
+    struct child was = s->standby;
+    int status = child_reap(&s->standby);
+
+    if (was.state != CHILD_STARTED || (is_sigkill(status) && !was.hung))
+        return; /* another is started */
+    if (s->server.state != CHILD_NONE) {
+        s->no_standby = attempts_failed(&s->standbys, clock_ns());
+        return;
+    }
+    s->over = !s->served || attempts_failed(&s->standbys, clock_ns());
+    s->status = WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : 1;
+}
+
+void on_end(struct supervisor *s, struct child *child)
+{
+    if (child == &s->server)
+        on_server_end(s);
+    else if (child == &s->standby)
+        on_standby_end(s);
+    else if (child == &s->candidate)
+        drop_candidate(s, "the installed program ends at its start: the log says why");
+    else
+        child_reap(child); /* the keeper; the lease hangs up, too */
+}
+
+void on_deadline(struct child *child)
+{
+    log_error("the server (pid %d) hangs as it starts: killed", (int)child->pid);
+    child->deadline_ns = 0;
+    child->hung = true;
+    child_kill(child);
+}
+
+/* --- the keeper, the watchdog --- */
+
+static void give_lease(const struct supervisor *s, struct child *child)
+{
+    if (child->socket >= 0 &&
+        supervisor_message_send(child->socket, SUPERVISOR_LEASE, 0, NULL, &s->lease, 1) == 0)
+        child->leases++;
+}
+
+void on_lease_lost(struct supervisor *s)
+{
+    log_warning("the keeper has ended: the server gives everything to another");
+    close(s->lease);
+    child_discard(&s->keeper);
+    s->lease = lease_open(&s->keeper, s->keeper_path, s->fd_store);
+    if (s->lease < 0) {
+        log_error("npud goes on without a keeper: its end would be that of all sessions");
+        return;
+    }
+    if (s->fd_store)
+        fd_store_put("lease", s->lease);
+    give_lease(s, &s->server);
+    give_lease(s, &s->standby);
+    give_lease(s, &s->candidate);
+}
+
+/* Twice per period. A server that has let a whole period pass hangs. */
+void on_watchdog(struct supervisor *s)
+{
+    s->next_watchdog_ns = clock_ns() + s->watchdog_ns;
+    service_manager_tell("WATCHDOG=1");
+    if (s->server.state != CHILD_SERVING || s->server.socket < 0)
+        return;
+    if (s->server.unanswered >= 2) {
+        log_error("the server (pid %d) does not answer: killed", (int)s->server.pid);
+        s->server.hung = true;
+        child_kill(&s->server);
+        return;
+    }
+    s->server.unanswered++;
+    tell(&s->server, SUPERVISOR_PING, 0, NULL);
+}

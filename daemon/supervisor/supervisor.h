@@ -1,0 +1,91 @@
+/*
+ * The supervisor: the main process of an npud that comes back. It has one server that serves, and a
+ * standby, a server that has been executed, has read its configuration, and waits. When the server
+ * dies the standby goes on; what the standby needs of it is with the keeper (daemon/keeper).
+ *
+ * A crash, a restart and an upgrade are one path: the old server is killed, and the next one
+ * recovers. No server is asked to hand anything over.
+ *
+ *     what ends              what happens
+ *     the server, killed     the standby goes, and a new standby is started
+ *     the server, in order   so does npud
+ *     the keeper             the server gives everything to a new one
+ *     the supervisor         a service: systemd starts another, which gets the lease, the server
+ *                            and its life line from the store of descriptors, makes a standby
+ *                            ready, and replaces the server, which serves until then
+ *                            otherwise: the life line hangs up, and the server ends in order
+ *     everything             systemd starts it again; only the keeper has lived
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/supervisor/attempts.h"
+#include "daemon/supervisor/child.h"
+#include "daemon/supervisor/fd_store.h"
+
+enum candidate_for {
+    CANDIDATE_STANDBY, /* in place of the standby, whose configuration is old */
+    CANDIDATE_UPGRADE, /* in place of the server */
+};
+
+struct supervisor {
+    /* what does not change */
+    const char *npud; /* paths of what is installed */
+    const char *keeper_path, *self;
+    char **argv;        /* of this process, for executing it again */
+    char **server_argv; /* of servers; the first four are ours */
+    bool fd_store;
+    int ready_fd; /* -1: not wanted */
+
+    int signals;
+    int control, admin; /* sockets that systemd passed; -1 */
+    int lease;          /* -1: there is no keeper */
+    struct child keeper;
+    struct child server, standby, candidate;
+    enum candidate_for candidate_for;
+    int program;      /* what standbys are started from */
+    int good_program; /* what has served last */
+    struct attempts recoveries, standbys;
+    uint32_t cause;                         /* for the next GO: enum supervisor_cause */
+    uint64_t watchdog_ns, next_watchdog_ns; /* 0: no watchdog */
+    bool replace;                           /* kill the server once the standby is ready */
+    bool upgrading;                         /* the server is replaced by the installed program */
+    bool again;                             /* it was: the supervisor is to be, too */
+    bool no_standby; /* it fails: do not try again before something has changed */
+    bool told_ready;
+    bool served;       /* some server has, so there may be sessions */
+    bool ending, over; /* no further server; nothing is left to do */
+    int status;        /* to exit with */
+};
+
+/** Runs npud until its end. Returns the exit status. */
+int supervisor_run(struct supervisor *s);
+
+/** Finds a keeper, if an earlier supervisor has left none. */
+void supervisor_open_lease(struct supervisor *s);
+
+/** Waits for the next thing to happen, and does what is to be done then. */
+void supervisor_step(struct supervisor *s);
+
+/* --- what happens (daemon/supervisor/on_event.c) --- */
+
+void on_signal(struct supervisor *s, int number);
+void on_message(struct supervisor *s, struct child *child);
+void on_end(struct supervisor *s, struct child *child);
+void on_deadline(struct child *child);
+void on_lease_lost(struct supervisor *s);
+void on_watchdog(struct supervisor *s);
+
+/* --- servers (daemon/supervisor/server_start.c) --- */
+
+/** Starts a server that waits for GO. ask: it says whether it can read the kept tables. 0 or
+ * -errno. */
+int server_start(struct supervisor *s, struct child *child, int program, bool ask);
+
+/** The standby becomes the server. */
+void server_let_go(struct supervisor *s);
+
+/** Does what can be done now. After everything that has happened. */
+void supervisor_advance(struct supervisor *s);

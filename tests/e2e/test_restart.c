@@ -1,0 +1,311 @@
+/*
+ * An npud that comes back: whichever of its processes is killed, clients connect anew, and nothing
+ * is left behind.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/common/effort.h"
+#include "tests/common/harness.h"
+#include "tests/common/proc.h"
+
+#define KILLS      20  /* in make check */
+#define KILLS_LONG 200 /* in make check-long */
+
+static void start(void)
+{
+    npud_start_restartable(NULL);
+}
+
+static int work_once(void *arg)
+{
+    aclrtStream stream;
+    aclrtEvent event;
+
+    (void)arg;
+    session_open();
+    OK(aclrtCreateStream(&stream));
+    OK(aclrtCreateEvent(&event));
+    OK(aclrtRecordEvent(event, stream));
+    OK(aclrtSynchronizeEvent(event));
+    OK(aclrtDestroyEvent(event));
+    OK(aclrtDestroyStream(stream));
+    session_close();
+    return 0;
+}
+
+static void expect_service(void)
+{
+    child_expect_ok(child_start(work_once, NULL));
+}
+
+/* Descriptors of the processes that stay. */
+struct standing {
+    unsigned supervisor, keeper;
+};
+
+static struct standing standing_now(void)
+{
+    return (struct standing){proc_usage(npud.pid).fds, proc_usage(npud_keeper_pid()).fds};
+}
+
+/* The last session may still have been there. */
+static void await_standing(struct standing as_before)
+{
+    struct standing now;
+
+    EVENTUALLY((now = standing_now()).supervisor <= as_before.supervisor &&
+                   now.keeper <= as_before.keeper,
+               "descriptors: the supervisor has %u, before %u; the keeper has %u, before %u",
+               now.supervisor, as_before.supervisor, now.keeper, as_before.keeper);
+}
+
+static void kill_again_and_again(void (*kill_one)(void))
+{
+    struct standing before;
+
+    npud_kill_standby(); /* there is one, and all that comes with it */
+    expect_service();
+    npud_await_sessions(0);
+    before = standing_now();
+    for (unsigned i = choose_effort(KILLS, KILLS_LONG); i > 0; i--) {
+        kill_one();
+        expect_service();
+    }
+    EVENTUALLY(npud_standby_pid() != 0, "there is no standby");
+    await_standing(before);
+    npud_teardown();
+}
+
+START_TEST(the_server_is_killed)
+{
+    kill_again_and_again(npud_kill_server);
+}
+END_TEST
+
+START_TEST(the_standby_is_killed)
+{
+    kill_again_and_again(npud_kill_standby);
+}
+END_TEST
+
+START_TEST(the_keeper_is_killed)
+{
+    kill_again_and_again(npud_kill_keeper);
+}
+END_TEST
+
+/* Everybody but the supervisor, in any order. */
+static void kill_all(void)
+{
+    pid_t of_it[] = {npud_standby_pid(), npud_keeper_pid(), npud_server_pid()};
+
+    for (size_t i = 0; i < sizeof(of_it) / sizeof(of_it[0]); i++)
+        if (of_it[i])
+            kill(of_it[i], SIGKILL);
+}
+
+/* Without the keeper, the next server has made the sockets anew. */
+static void expect_service_again(void)
+{
+    npud_await_sessions(0);
+    expect_service();
+}
+
+START_TEST(all_of_its_children_are_killed)
+{
+    for (unsigned i = choose_effort(KILLS, KILLS_LONG); i > 0; i--) {
+        kill_all();
+        expect_service_again();
+    }
+    npud_teardown();
+}
+END_TEST
+
+START_TEST(the_supervisor_is_killed)
+{
+    for (unsigned i = choose_effort(KILLS, KILLS_LONG); i > 0; i--) {
+        expect_service();
+        npud_kill_supervisor();
+        npud_start_restartable(NULL);
+    }
+    expect_service();
+    npud_teardown();
+}
+END_TEST
+
+/* --- its end --- */
+
+static int hold_and_be_told(void *arg)
+{
+    aclrtStream stream;
+    aclrtEvent gate;
+
+    (void)arg;
+    session_open();
+    OK(aclrtCreateStream(&stream));
+    gate = stream_hold(stream);
+    (void)gate;
+    turn_tell(&to_parent);
+    FAILS(ACL_ERROR_RT_SOCKET_CLOSE, aclrtSynchronizeStream(stream));
+    return 0;
+}
+
+static void end_by(pid_t (*which)(void), int number)
+{
+    pid_t child, all[] = {npud_server_pid(), npud_standby_pid(), npud_keeper_pid()};
+    struct stat st;
+    int status;
+
+    turns_init();
+    child = child_start(hold_and_be_told, NULL);
+    turn_await(&to_parent);
+    ck_assert_int_eq(kill(which(), number), 0);
+    child_expect_ok(child);
+    ck_assert_int_eq(waitpid(npud.pid, &status, 0), npud.pid);
+    npud.pid = 0;
+    ck_assert_int_eq(status, 0);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        ck_assert_msg(all[i] == 0 || kill(all[i], 0) < 0, "process %d is left", (int)all[i]);
+    ck_assert_int_lt(lstat(npud.dir, &st), 0);
+}
+
+static pid_t supervisor_pid(void)
+{
+    return npud.pid;
+}
+
+START_TEST(sigterm_ends_all_of_it)
+{
+    end_by(supervisor_pid, SIGTERM);
+}
+END_TEST
+
+START_TEST(sigint_ends_all_of_it)
+{
+    end_by(supervisor_pid, SIGINT);
+}
+END_TEST
+
+/* An administrator who has found the wrong process. */
+START_TEST(a_server_that_ends_in_order_ends_all_of_it)
+{
+    end_by(npud_server_pid, SIGTERM);
+}
+END_TEST
+
+/* After a death as before. */
+START_TEST(the_next_server_ends_in_order)
+{
+    npud_kill_server();
+    npud_kill_keeper();
+    npud_kill_server();
+    end_by(supervisor_pid, SIGTERM);
+}
+END_TEST
+
+/* --- its options --- */
+
+static int status_of(const char *const *argv)
+{
+    char path[256];
+    const char *dir = getenv("NPUD_BINDIR");
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(99);
+        snprintf(path, sizeof(path), "%s/npud", dir ? dir : "build");
+        execv(path, (char **)argv);
+        _exit(99);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+START_TEST(what_cannot_start_says_so_by_its_status)
+{
+    ck_assert_int_eq(status_of((const char *[]){"npud", "--restartable", "--config=/dev/null",
+                                                "--set=sim.devices=none", NULL}),
+                     1);
+    ck_assert_int_eq(status_of((const char *[]){"npud", "--restartable", "--config=/dev/null",
+                                                "--runtime-dir=/proc/no", NULL}),
+                     1);
+    ck_assert_int_eq(status_of((const char *[]){"npud", "--restartable", "--no-such-option", NULL}),
+                     2);
+    ck_assert_int_eq(status_of((const char *[]){"npud", "--server", NULL}), 2);
+    ck_assert_int_eq(status_of((const char *[]){"npud", "--restartable", "--check-config",
+                                                "--config=/dev/null", NULL}),
+                     0);
+    ck_assert_int_eq(status_of((const char *[]){"npud", "--restartable", "--version", NULL}), 0);
+}
+END_TEST
+
+/* A standby has the configuration that was read last. */
+START_TEST(the_next_server_has_the_configuration_of_the_last_reload)
+{
+    char path[128], set[160];
+    pid_t standby;
+    FILE *f;
+    int status;
+    char *said;
+
+    snprintf(path, sizeof(path), "%s.conf", npud.dir);
+    npud_teardown();
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("[limits]\nstreams = 1000\n", f);
+    fclose(f);
+    snprintf(set, sizeof(set), "--config=%s", path);
+    npud_start_restartable((const char *const[]){set, NULL});
+    EVENTUALLY((standby = npud_standby_pid()) != 0, "there is no standby");
+    f = fopen(path, "w");
+    fputs("[limits]\nstreams = 2000\n", f);
+    fclose(f);
+    ck_assert_int_eq(kill(npud.pid, SIGHUP), 0);
+    EVENTUALLY(kill(standby, 0) < 0, "the old standby does not go");
+    npud_kill_server();
+    said = npuctl("limits", &status);
+    ck_assert_int_eq(status, 0);
+    ck_assert_msg(strstr(said, "2000"), "%s", said);
+    free(said);
+    /* A wrong one leaves the standby and the server as they are. */
+    standby = 0;
+    EVENTUALLY((standby = npud_standby_pid()) != 0, "there is no standby");
+    f = fopen(path, "w");
+    fputs("[limits]\nstreams = many\n", f);
+    fclose(f);
+    ck_assert_int_eq(kill(npud.pid, SIGHUP), 0);
+    npud_kill_server();
+    expect_service();
+    unlink(path);
+    npud_teardown();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("restart");
+    TCase *t = suite_case(suite, "deaths", 300, start, npud_teardown);
+
+    tcase_add_test(t, the_server_is_killed);
+    tcase_add_test(t, the_standby_is_killed);
+    tcase_add_test(t, the_keeper_is_killed);
+    tcase_add_test(t, all_of_its_children_are_killed);
+    tcase_add_test(t, the_supervisor_is_killed);
+    t = suite_case(suite, "end", 60, start, npud_teardown);
+    tcase_add_test(t, sigterm_ends_all_of_it);
+    tcase_add_test(t, sigint_ends_all_of_it);
+    tcase_add_test(t, a_server_that_ends_in_order_ends_all_of_it);
+    tcase_add_test(t, the_next_server_ends_in_order);
+    t = suite_case(suite, "options", 60, start, npud_teardown);
+    tcase_add_test(t, what_cannot_start_says_so_by_its_status);
+    tcase_add_test(t, the_next_server_has_the_configuration_of_the_last_reload);
+    return run_suite(suite);
+}

@@ -1,0 +1,529 @@
+/*
+ * daemon/supervisor as a state machine: what it does when its processes say something or end. They
+ * are this test program, executed again: as a server that says what its argument tells it to.
+ */
+#include "daemon/supervisor/supervisor.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/supervisor_message.h"
+#include "unit.h"
+
+/* --- a server --- */
+
+static void say(enum supervisor_operation operation, uint32_t value, const char *text)
+{
+    supervisor_message_send(CHILD_FD, operation, value, text, NULL, 0);
+}
+
+/* Until it is to do something: what the supervisor has said, or exit at its end. */
+static bool serving;
+
+static struct supervisor_message hear(int *fds, size_t *n)
+{
+    struct supervisor_message m;
+
+    if (supervisor_message_receive(CHILD_FD, &m, fds, SUPERVISOR_FDS, n, 0) == 1)
+        return m;
+    while (serving) /* as a server does whose supervisor has died */
+        pause();
+    _exit(0);
+}
+
+/* Words of the program's arguments: what goes wrong. */
+static bool told(char *const *argv, const char *word)
+{
+    for (; *argv; argv++)
+        if (strcmp(*argv, word) == 0)
+            return true;
+    return false;
+}
+
+/* By the name of its file. */
+static bool is_bad_program(void)
+{
+    char path[256] = "";
+
+    return readlink("/proc/self/exe", path, sizeof(path) - 1) > 0 && strstr(path, "test-bad");
+}
+
+static int be_server(char *const *argv)
+{
+    struct supervisor_message m = {.operation = 0};
+    int fds[SUPERVISOR_FDS];
+    size_t n;
+
+    if (told(argv, "ends-at-once"))
+        return 5;
+    if (hear(fds, &n).operation != SUPERVISOR_START || fcntl(CHILD_FD + 1, F_GETFD) < 0)
+        return 6;
+    if (told(argv, "--can-read"))
+        say(SUPERVISOR_CAN_READ, !told(argv, "cannot-read"), "these are other tables");
+    say(told(argv, "cannot-serve") ? SUPERVISOR_CANNOT : SUPERVISOR_PREPARED, 0, NULL);
+    while (m.operation != SUPERVISOR_GO)
+        m = hear(fds, &n);
+    if (told(argv, "cannot-serve"))
+        return 1;
+    if ((told(argv, "cannot-recover") || is_bad_program()) && m.value != SUPERVISOR_FIRST &&
+        !(m.value & SUPERVISOR_CLEAN))
+        abort();
+    say(SUPERVISOR_SERVING, 0, NULL);
+    serving = true;
+    for (;;) {
+        m = hear(fds, &n);
+        if (m.operation == SUPERVISOR_PING)
+            say(SUPERVISOR_ALIVE, 0, NULL);
+        if (m.operation == SUPERVISOR_END)
+            return 0;
+    }
+}
+
+/* As --lease-fd=3: until the last copy of the other end is closed. */
+static int be_keeper(void)
+{
+    char c;
+
+    while (read(CHILD_FD, &c, 1) > 0)
+        ;
+    return 0;
+}
+
+/* --- a supervisor --- */
+
+static struct supervisor s;
+static char *server_argv[16];
+static char itself[256];
+
+static void set_word(const char *word)
+{
+    server_argv[4] = (char *)word;
+}
+
+static void begin(const char *word)
+{
+    ssize_t n = readlink("/proc/self/exe", itself, sizeof(itself) - 1);
+
+    ck_assert_int_gt(n, 0);
+    memcpy(server_argv,
+           (char *[]){"npud", "--server", "--server", "--supervisor-fd=3", NULL, NULL, NULL},
+           7 * sizeof(char *));
+    set_word(word);
+    s = (struct supervisor){.npud = itself,
+                            .keeper_path = itself,
+                            .self = itself,
+                            .server_argv = server_argv,
+                            .ready_fd = -1,
+                            .signals = -1,
+                            .control = -1,
+                            .admin = -1,
+                            .keeper = CHILD_NULL,
+                            .server = CHILD_NULL,
+                            .standby = CHILD_NULL,
+                            .candidate = CHILD_NULL,
+                            .program = child_open_program(itself),
+                            .good_program = -1,
+                            .lease = -1};
+    ck_assert_int_ge(s.program, 0);
+    supervisor_open_lease(&s);
+    supervisor_advance(&s);
+}
+
+/* Until it has come to this. Every wait is for something that a process does. */
+#define STEP_UNTIL(condition)                                                                      \
+    do {                                                                                           \
+        for (unsigned steps_ = 0; !(condition); steps_++) {                                        \
+            if (steps_ > 200)                                                                      \
+                ck_abort_msg("never came: %s", #condition);                                        \
+            supervisor_step(&s);                                                                   \
+        }                                                                                          \
+    } while (0)
+
+#define IS_WHOLE (s.server.state == CHILD_SERVING && s.standby.state == CHILD_PREPARED)
+
+static pid_t begin_and_serve(const char *word)
+{
+    begin(word);
+    STEP_UNTIL(IS_WHOLE);
+    return s.server.pid;
+}
+
+static void end_all(void)
+{
+    child_discard(&s.server);
+    child_discard(&s.standby);
+    child_discard(&s.candidate);
+    child_discard(&s.keeper);
+}
+
+START_TEST(a_standby_waits_beside_the_server)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    ck_assert_int_ne(s.standby.pid, server);
+    ck_assert_uint_eq(s.server.deadline_ns | s.standby.deadline_ns, 0); /* nothing wakes it */
+    ck_assert_int_eq(s.good_program, s.program);
+}
+END_TEST
+
+START_TEST(the_standby_follows)
+{
+    pid_t standby;
+
+    begin_and_serve(NULL);
+    for (int i = 0; i < 5; i++) {
+        standby = s.standby.pid;
+        kill(s.server.pid, SIGKILL);
+        STEP_UNTIL(s.server.pid == standby);
+        ck_assert_uint_eq(s.cause, SUPERVISOR_KILLED);
+        STEP_UNTIL(IS_WHOLE);
+    }
+    kill(s.server.pid, SIGSEGV);
+    STEP_UNTIL(s.server.state == CHILD_GOING);
+    ck_assert_uint_eq(s.cause, SUPERVISOR_CRASHED);
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert(!s.over);
+}
+END_TEST
+
+/* The next one learns why the last one that served has ended. */
+START_TEST(a_cause_outlives_a_kill)
+{
+    begin_and_serve(NULL);
+    kill(s.server.pid, SIGSEGV);
+    STEP_UNTIL(s.server.state == CHILD_GOING);
+    kill(s.server.pid, SIGSTOP);
+    kill(s.server.pid, SIGKILL);
+    STEP_UNTIL(s.server.state == CHILD_NONE || s.server.state == CHILD_SERVING);
+    if (s.server.state == CHILD_NONE)
+        ck_assert_uint_eq(s.cause, SUPERVISOR_CRASHED);
+    STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
+START_TEST(the_standby_is_replaced)
+{
+    pid_t server = begin_and_serve(NULL), standby;
+
+    for (int i = 0; i < 5; i++) {
+        standby = s.standby.pid;
+        kill(standby, SIGKILL);
+        STEP_UNTIL(s.standby.pid != standby);
+        STEP_UNTIL(IS_WHOLE);
+    }
+    ck_assert_int_eq(s.server.pid, server);
+}
+END_TEST
+
+/* Both at once: the dead standby is let go, and found dead. */
+START_TEST(both_are_replaced)
+{
+    begin_and_serve(NULL);
+    for (int i = 0; i < 5; i++) {
+        pid_t both[] = {s.server.pid, s.standby.pid};
+
+        kill(both[i % 2], SIGKILL);
+        kill(both[!(i % 2)], SIGKILL);
+        STEP_UNTIL(s.server.pid != both[0] && s.server.pid != both[1] && IS_WHOLE);
+    }
+}
+END_TEST
+
+START_TEST(three_failed_recoveries_start_anew)
+{
+    pid_t server = begin_and_serve("cannot-recover");
+
+    kill(server, SIGKILL);
+    STEP_UNTIL(s.cause & SUPERVISOR_CLEAN);
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_uint_eq(s.cause, SUPERVISOR_KILLED);
+    kill(s.server.pid, SIGKILL); /* and again */
+    STEP_UNTIL(s.cause & SUPERVISOR_CLEAN);
+    STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
+START_TEST(what_ends_at_its_start_ends_all)
+{
+    begin("ends-at-once");
+    STEP_UNTIL(s.over);
+    ck_assert_int_eq(s.status, 5);
+    end_all();
+    begin("cannot-serve");
+    STEP_UNTIL(s.over);
+    ck_assert_int_eq(s.status, 1);
+}
+END_TEST
+
+/* A server goes on that has no standby; without both, npud ends. */
+START_TEST(a_standby_that_cannot_start_is_not_tried_for_ever)
+{
+    pid_t server;
+
+    begin(NULL);
+    STEP_UNTIL(s.server.state == CHILD_GOING);
+    server = s.server.pid;
+    set_word("ends-at-once");
+    STEP_UNTIL(s.no_standby);
+    ck_assert_int_eq(s.server.pid, server);
+    ck_assert(!s.over);
+    kill(server, SIGKILL);
+    STEP_UNTIL(s.over);
+    ck_assert_int_eq(s.status, 5);
+}
+END_TEST
+
+START_TEST(a_signal_ends_the_server_in_order)
+{
+    begin_and_serve(NULL);
+    on_signal(&s, SIGTERM);
+    STEP_UNTIL(s.over);
+    ck_assert_int_eq(s.status, 0);
+}
+END_TEST
+
+/* As a service: it lives on. */
+START_TEST(with_a_store_the_server_is_left_alone)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    s.fd_store = true;
+    on_signal(&s, SIGTERM);
+    ck_assert(s.over);
+    ck_assert_int_eq(kill(server, 0), 0);
+}
+END_TEST
+
+START_TEST(a_server_of_an_earlier_supervisor_is_replaced)
+{
+    pid_t server = begin_and_serve(NULL);
+    int status;
+
+    child_discard(&s.standby);
+    s.server.pid = 0; /* not ours any more */
+    close(s.server.socket);
+    s.server.socket = -1;
+    s.replace = true;
+    supervisor_advance(&s);
+    ck_assert_int_eq(waitpid(server, &status, WNOHANG), 0); /* it serves until then */
+    STEP_UNTIL(IS_WHOLE && s.server.pid != 0);
+    ck_assert_int_eq(waitpid(server, &status, 0), server);
+    ck_assert_int_eq(status, SIGKILL);
+}
+END_TEST
+
+START_TEST(a_reload_renews_the_standby)
+{
+    pid_t server = begin_and_serve(NULL), standby = s.standby.pid;
+
+    on_signal(&s, SIGHUP);
+    STEP_UNTIL(s.standby.pid != standby);
+    ck_assert_int_eq(s.server.pid, server);
+    ck_assert_int_lt(kill(standby, 0), 0);
+    /* Not for one that cannot serve. */
+    standby = s.standby.pid;
+    set_word("cannot-serve");
+    on_signal(&s, SIGHUP);
+    STEP_UNTIL(s.candidate.state == CHILD_NONE);
+    ck_assert_int_eq(s.standby.pid, standby);
+    ck_assert_int_eq(s.standby.state, CHILD_PREPARED);
+}
+END_TEST
+
+/* --- keeper and watchdog --- */
+
+START_TEST(a_new_keeper_follows)
+{
+    pid_t server = begin_and_serve(NULL), keeper;
+
+    for (uint32_t i = 1; i <= 5; i++) {
+        keeper = s.keeper.pid;
+        kill(keeper, SIGKILL);
+        STEP_UNTIL(s.server.leases == i);
+        ck_assert_int_ne(s.keeper.pid, keeper);
+        ck_assert_uint_eq(s.standby.leases, i);
+    }
+    ck_assert_int_eq(s.server.pid, server);
+}
+END_TEST
+
+START_TEST(a_server_that_answers_is_left_alone)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    for (int i = 0; i < 10; i++) {
+        on_watchdog(&s);
+        s.next_watchdog_ns = 0;
+        STEP_UNTIL(s.server.unanswered == 0);
+    }
+    ck_assert_int_eq(s.server.pid, server);
+}
+END_TEST
+
+START_TEST(a_server_that_does_not_answer_is_killed)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    kill(server, SIGSTOP);
+    on_watchdog(&s);
+    on_watchdog(&s);
+    ck_assert(!s.server.killed);
+    on_watchdog(&s);
+    s.next_watchdog_ns = 0;
+    STEP_UNTIL(s.server.pid != server && s.server.state == CHILD_GOING);
+    ck_assert_uint_eq(s.cause, SUPERVISOR_HUNG);
+    STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
+START_TEST(a_server_that_hangs_as_it_starts_is_killed)
+{
+    pid_t standby;
+
+    begin(NULL);
+    standby = s.standby.pid;
+    kill(standby, SIGSTOP);
+    on_deadline(&s.standby);
+    STEP_UNTIL(s.standby.pid != standby || s.over);
+    ck_assert(s.over); /* the first one: npud does not start */
+}
+END_TEST
+
+/* --- upgrades --- */
+
+/* A request of the server. */
+static void ask_for_upgrade(void)
+{
+    int pair[2], was = s.server.socket;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    ck_assert_int_eq(supervisor_message_send(pair[1], SUPERVISOR_UPGRADE, 0, NULL, NULL, 0), 0);
+    s.server.socket = pair[0];
+    on_message(&s, &s.server);
+    s.server.socket = was;
+    close(pair[0]);
+    close(pair[1]);
+}
+
+START_TEST(an_upgrade_replaces_the_server)
+{
+    pid_t server = begin_and_serve(NULL);
+    int program = s.program;
+
+    ask_for_upgrade();
+    STEP_UNTIL(s.again);
+    ck_assert_int_ne(s.server.pid, server);
+    ck_assert_int_ne(s.program, program);
+    ck_assert_int_eq(s.good_program, s.program);
+    ck_assert_int_lt(fcntl(program, F_GETFD), 0);
+    STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
+START_TEST(an_upgrade_is_refused)
+{
+    static const char *const why[] = {"cannot-read", "cannot-serve", "ends-at-once"};
+    pid_t server = begin_and_serve(NULL), standby = s.standby.pid;
+    unsigned fds = count_fds();
+
+    for (size_t i = 0; i < sizeof(why) / sizeof(why[0]); i++) {
+        set_word(why[i]);
+        ask_for_upgrade();
+        STEP_UNTIL(s.candidate.state == CHILD_NONE);
+        ck_assert_int_eq(s.server.pid, server);
+        ck_assert_int_eq(s.standby.pid, standby);
+        ck_assert(!s.again && !s.upgrading && !s.replace);
+        ck_assert_uint_eq(count_fds(), fds);
+    }
+    s.npud = "/no/such/program";
+    ask_for_upgrade();
+    ck_assert_int_eq(s.candidate.state, CHILD_NONE);
+    ck_assert_uint_eq(count_fds(), fds);
+}
+END_TEST
+
+/* The program that cannot recover is a file of its own. */
+START_TEST(what_does_not_recover_is_rolled_back)
+{
+    char command[1024], bad[] = "/tmp/npud-test-bad-XXXXXX";
+    pid_t server = begin_and_serve(NULL);
+    int fd = mkstemp(bad);
+
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    snprintf(command, sizeof(command), "cp '%s' '%s' && chmod 700 '%s'", itself, bad, bad);
+    ck_assert_int_eq(system(command), 0);
+    s.npud = bad;
+    ask_for_upgrade();
+    STEP_UNTIL(s.server.pid != server && s.server.state == CHILD_GOING);
+    ck_assert_int_ne(s.program, s.good_program);
+    unlink(bad); /* as if it was replaced once more */
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_int_eq(s.program, s.good_program);
+    ck_assert_uint_eq(s.cause & SUPERVISOR_CLEAN, 0);
+    ck_assert(!s.again && !s.upgrading);
+}
+END_TEST
+
+/* --- attempts --- */
+
+START_TEST(the_third_within_a_minute_counts)
+{
+    const uint64_t minute = 60 * NSEC_PER_SEC;
+    struct attempts a = {{0}};
+
+    ck_assert(!attempts_failed(&a, minute));
+    ck_assert(!attempts_failed(&a, minute + 1));
+    ck_assert(attempts_failed(&a, 2 * minute));
+    ck_assert(!attempts_failed(&a, 2 * minute + 1));
+    ck_assert(!attempts_failed(&a, 2 * minute + 2));
+    ck_assert(!attempts_failed(&a, 3 * minute + 2));
+    ck_assert(!attempts_failed(&a, 4 * minute));
+    ck_assert(attempts_failed(&a, 4 * minute + 1));
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *suite = suite_create("supervisor");
+    TCase *t;
+
+    if (argc > 1 && strcmp(argv[1], "--server") == 0)
+        return be_server(argv);
+    if (argc > 1 && strcmp(argv[1], "--lease-fd=3") == 0)
+        return be_keeper();
+    log_setup(LOG_ALERT);
+    signal(SIGPIPE, SIG_IGN);
+    t = suite_case(suite, "servers", 60, NULL, end_all);
+    tcase_add_test(t, a_standby_waits_beside_the_server);
+    tcase_add_test(t, the_standby_follows);
+    tcase_add_test(t, a_cause_outlives_a_kill);
+    tcase_add_test(t, the_standby_is_replaced);
+    tcase_add_test(t, both_are_replaced);
+    tcase_add_test(t, three_failed_recoveries_start_anew);
+    tcase_add_test(t, what_ends_at_its_start_ends_all);
+    tcase_add_test(t, a_standby_that_cannot_start_is_not_tried_for_ever);
+    tcase_add_test(t, a_signal_ends_the_server_in_order);
+    tcase_add_test(t, with_a_store_the_server_is_left_alone);
+    tcase_add_test(t, a_server_of_an_earlier_supervisor_is_replaced);
+    tcase_add_test(t, a_reload_renews_the_standby);
+    t = suite_case(suite, "keeper, watchdog", 60, NULL, end_all);
+    tcase_add_test(t, a_new_keeper_follows);
+    tcase_add_test(t, a_server_that_answers_is_left_alone);
+    tcase_add_test(t, a_server_that_does_not_answer_is_killed);
+    tcase_add_test(t, a_server_that_hangs_as_it_starts_is_killed);
+    t = suite_case(suite, "upgrade", 60, NULL, end_all);
+    tcase_add_test(t, an_upgrade_replaces_the_server);
+    tcase_add_test(t, an_upgrade_is_refused);
+    tcase_add_test(t, what_does_not_recover_is_rolled_back);
+    t = suite_case(suite, "attempts", 0, NULL, NULL);
+    tcase_add_test(t, the_third_within_a_minute_counts);
+    return run_suite(suite);
+}
