@@ -11,9 +11,15 @@
     X(KEPT_APPLY, "some changes carried out")                                                      \
     X(KEPT_APPLIED, "changes carried out, not forgotten")                                          \
     X(KEPT_FREED, "cells of a commit given back")                                                  \
+    X(KEPT_FILLED, "larger record filled, not in use")                                             \
+    X(KEPT_GROWN, "larger record in use, beside the old one")                                      \
     X(ANSWER_COMMITTED, "changes certain, answer not sent")                                        \
     X(ANSWER_SENT, "answer sent, request not taken")                                               \
     X(ANSWER_TAKEN, "request answered and taken")                                                  \
+    X(IPC_NUMBERED, "number of an opener given out, not committed")                                \
+    X(IPC_GONE, "opener gone in the page, its records pending")                                    \
+    X(IPC_REMEMBERED, "failure remembered, record pending in the page")                            \
+    X(IPC_FAILED, "record failed in the page, waiters not told")                                   \
     X(TIME_KEPT, "time of a record kept, not told")                                                \
     X(TIME_TOLD, "time of a record told")                                                          \
     X(LEVEL_NOTED, "change of a level noted, not made")                                            \

@@ -9,11 +9,14 @@
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_failures.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/inject.h"
+#include "daemon/core/survivor.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
@@ -39,12 +42,29 @@ static const struct row rows[] = {
     {KEPT_EVENTS, events_restore},
     {KEPT_DISCARDS, discards_restore},
     {KEPT_MEMORY, allocation_restore},
+    {KEPT_SURVIVOR, survivor_restore},
+    {KEPT_IPC_EVENT, ipc_event_restore},
+    {KEPT_IPC_FAILURES, ipc_failures_restore},
+    {KEPT_IPC_OPEN, ipc_open_restore},
+    {KEPT_IPC_EXPORT, ipc_export_restore},
+    {KEPT_IPC_LEFT, ipc_left_restore},
+    {KEPT_IPC_OPENER, ipc_opener_restore},
     {KEPT_ANSWER, answer_restore},
 };
 /* clang-format on */
 
-/* When all objects are there, in this order. */
+/* Before anything is freed: slots of sessions that no object has are free. */
+static void finish_tables(struct server *server)
+{
+    (void)server;
+    sessions_restored();
+}
+
+/* When all objects are there, in this order. Sessions come last: some of them end. */
 static void (*const finish[])(struct server *server) = {
+    finish_tables,
+    ipc_events_finish_restoring,
+    survivors_finish_restoring,
     engines_finish_restoring,
     sessions_finish_restoring,
 };
