@@ -3,13 +3,14 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "daemon/base/pidfd.h"
 #include "daemon/base/log.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/fds.h"
+#include "daemon/kept/survivor_record.h"
 
 bool survivor_of_session(const struct session *session)
 {
@@ -17,6 +18,38 @@ bool survivor_of_session(const struct session *session)
 }
 
 static bool run_exited(struct job *job);
+static void survivor_free(struct survivor *survivor);
+
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct survivor *survivor =
+        (const struct survivor *)((const char *)kept - offsetof(struct survivor, kept));
+
+    *(struct survivor_record *)record =
+        (struct survivor_record){.session = survivor->session_id,
+                                 .pidfd_key = kept_key(survivor->pidfd),
+                                 .uid = survivor->user->uid,
+                                 .pid = survivor->pid};
+    return sizeof(struct survivor_record);
+}
+
+/* Takes over the reference to the user. NULL: no memory. */
+static struct survivor *survivor_new(struct server *server, struct user *user, uint64_t session_id,
+                                     pid_t pid)
+{
+    struct survivor *survivor = calloc(1, sizeof(*survivor));
+
+    if (!survivor)
+        return NULL;
+    survivor->server = server;
+    survivor->session_id = session_id;
+    survivor->pid = pid;
+    survivor->pidfd = -1;
+    survivor->user = user;
+    survivor->job = (struct job){run_exited, "process exit", &user->payer->schedule.left};
+    DL_APPEND(server->survivors, survivor);
+    return survivor;
+}
 
 struct survivor *survivor_of(struct session *session)
 {
@@ -25,16 +58,14 @@ struct survivor *survivor_of(struct session *session)
 
     if (survivor || server->ending || !survivor_of_session(session))
         return survivor;
-    survivor = calloc(1, sizeof(*survivor));
+    survivor = survivor_new(server, session->user, session->id, session->pid);
     if (!survivor)
         return NULL;
-    survivor->server = server;
-    survivor->session_id = session->id;
-    survivor->pid = session->pid;
-    survivor->pidfd = -1;
-    survivor->user = user_hold(session->user);
-    survivor->job = (struct job){run_exited, "process exit", &survivor->user->payer->schedule.left};
-    DL_APPEND(server->survivors, survivor);
+    user_hold(survivor->user);
+    if (!kept_make(&survivor->kept, KEPT_SURVIVOR, sizeof(struct survivor_record), write_record)) {
+        survivor_free(survivor);
+        return NULL;
+    }
     return session->survivor = survivor;
 }
 
@@ -47,8 +78,8 @@ static void survivor_free(struct survivor *survivor)
     job_cancel(&survivor->job);
     if (survivor->on_exit)
         event_free(survivor->on_exit);
-    if (survivor->pidfd >= 0)
-        close(survivor->pidfd);
+    kept_close(survivor->pidfd);
+    kept_drop(&survivor->kept);
     user_uncharge(&survivor->charge);
     user_uncharge(&survivor->charge_fd);
     user_unref(survivor->user);
@@ -116,10 +147,16 @@ static void on_exit_of_process(evutil_socket_t fd, short what, void *arg)
     job_list(&survivor->job);
 }
 
+static bool await_exit(struct survivor *survivor)
+{
+    survivor->on_exit = event_new(survivor->server->base, survivor->pidfd, EV_READ,
+                                  on_exit_of_process, survivor);
+    return survivor->on_exit && event_add(survivor->on_exit, NULL) == 0;
+}
+
 void survivor_watch(struct session *session)
 {
     struct survivor *survivor = session->survivor;
-    struct server *server = session->server;
 
     if (!survivor)
         return;
@@ -135,13 +172,45 @@ void survivor_watch(struct session *session)
     user_uncharge(&session->charge_fds);
     if (survivor->charge.user)
         user_charge(&survivor->charge_fd, survivor->user, RESOURCE_FDS, 1);
-    survivor->on_exit =
-        event_new(server->base, survivor->pidfd, EV_READ, on_exit_of_process, survivor);
-    if (!survivor->on_exit || event_add(survivor->on_exit, NULL) < 0) {
+    kept_touch(&survivor->kept);
+    if (!await_exit(survivor)) {
         log_line(LOG_WARNING, NULL, "no memory to watch process %d, whose session %llu has ended",
                  (int)survivor->pid, (unsigned long long)survivor->session_id);
         survivor_exited(survivor);
     }
+}
+
+bool survivor_restore(struct server *server, struct kept_cell *cell)
+{
+    struct survivor_record r;
+    struct survivor *survivor;
+    struct session *session;
+    struct user *user;
+
+    kept_read(cell, &r, sizeof(r));
+    user = user_ref(&server->users, r.uid);
+    survivor = user ? survivor_new(server, user, r.session, r.pid) : NULL;
+    if (!survivor || !kept_bind(&survivor->kept, cell, sizeof(r), write_record))
+        return false;
+    session = session_by_id(r.session);
+    if (session) {
+        session->survivor = survivor;
+        return true;
+    }
+    survivor->pidfd = kept_fd_take(r.pidfd_key);
+    user_charge_again(&survivor->charge, user, RESOURCE_SESSIONS, 1, false);
+    user_charge_again(&survivor->charge_fd, user, RESOURCE_FDS, 1, false);
+    return survivor->pidfd >= 0 && await_exit(survivor);
+}
+
+struct survivor *survivor_restored(struct server *server, uint64_t session)
+{
+    struct survivor *survivor;
+
+    DL_FOREACH (server->survivors, survivor)
+        if (survivor->session_id == session && survivor->pidfd >= 0)
+            return survivor;
+    return NULL;
 }
 
 void survivors_deinit(struct server *server)

@@ -29,6 +29,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/user.h"
+#include "daemon/kept/kept.h"
 
 struct server;
 struct session;
@@ -50,6 +51,7 @@ struct survivor {
     struct job job; /* the process has exited: free the parts */
     struct user *user;
     struct charge charge, charge_fd;
+    struct kept kept;
     struct survivor_part *parts;  /* the latest first */
     struct survivor *prev, *next; /* server->survivors */
 };
@@ -83,6 +85,14 @@ void survivor_free_parts(struct survivor *survivor);
  * is watched from here on.
  */
 void survivor_watch(struct session *session);
+
+/**
+ * The process of a session is there again. If the session is, too, its end is done again from the
+ * beginning, and the parts with it. A row of recovery.
+ */
+bool survivor_restore(struct server *server, struct kept_cell *cell);
+/** The survivor of the session that had this id, which is not there any more; or NULL. */
+struct survivor *survivor_restored(struct server *server, uint64_t session);
 
 /** npud ends: forget them all. */
 void survivors_deinit(struct server *server);

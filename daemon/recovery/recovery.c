@@ -3,10 +3,19 @@
 #include <errno.h>
 
 #include "daemon/base/log.h"
+#include "daemon/buffers/buffers.h"
+#include "daemon/buffers/grant.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_rest.h"
+#include "daemon/buffers/relay.h"
+#include "daemon/buffers/router.h"
+#include "daemon/buffers/segment.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/core/survivor.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
@@ -22,6 +31,20 @@ static const struct row rows[] = {
     {KEPT_SESSION, session_restore},
     {KEPT_ATTACH, attach_restore},
     {KEPT_MEMORY, allocation_restore},
+    {KEPT_SURVIVOR, survivor_restore},
+    {KEPT_PEER, buffers_restore_peer},
+    {KEPT_POOL, pool_restore},
+    {KEPT_SEGMENT, segment_restore},
+    {KEPT_SEGMENT_MAP, segment_map_restore},
+    {KEPT_QUEUE, queue_restore},
+    {KEPT_QUEUE_ATTACH, queue_attach_restore},
+    {KEPT_GRANT, grant_restore},
+    {KEPT_QUEUE_MAP, queue_map_restore},
+    {KEPT_QUEUE_REST, queue_rest_restore},
+    {KEPT_RELAY, relay_restore},
+    {KEPT_ROUTE, route_restore},
+    {KEPT_MESSAGE, message_restore},
+    {KEPT_ROUTE_GAP, route_gap_restore},
     {KEPT_ANSWER, answer_restore},
 };
 
@@ -63,6 +86,10 @@ int recovery_run(struct server *server)
     if (r == 0)
         r = restore_all(server);
     kept_scan_end();
+    if (r == 0 && !buffers_finish_restoring(server)) {
+        log_error("no memory to restore the messages of the npud before");
+        r = -ENOMEM;
+    }
     if (r < 0)
         return r;
     for (size_t i = 0; i < sizeof(finish) / sizeof(finish[0]); i++)
