@@ -190,6 +190,13 @@ uint32_t server_role_cause(void)
     return role.cause;
 }
 
+bool server_role_was_fault(void)
+{
+    uint32_t cause = role.cause & ~(uint32_t)SUPERVISOR_CLEAN;
+
+    return cause == SUPERVISOR_CRASHED || cause == SUPERVISOR_HUNG;
+}
+
 /* --- what the server before has left --- */
 
 /* Nothing of it is used: its sessions end. */

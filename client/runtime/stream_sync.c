@@ -75,19 +75,18 @@ static int take_error(struct session *session, const struct target *t, const cha
 {
     uint64_t error = atomic_load_explicit(&t->ctrl->error, memory_order_relaxed);
 
-    if (error != 0) {
+    if (stream_error_code(error) != 0) {
         pthread_mutex_lock(&session->lock);
         /* Of two threads that synchronise, one reports. */
-        error = stream_is(t->stream, t->tag)
-                    ? atomic_exchange_explicit(&t->ctrl->error, 0, memory_order_acquire)
-                    : 0;
+        error = stream_is(t->stream, t->tag) ? stream_take_error(t->ctrl) : 0;
         pthread_mutex_unlock(&session->lock);
     }
     /* Until it is back, whatever its streams had to report. */
     RETURN_IF_ERROR(device_check_lost(session, function, t->device));
-    return error == 0 ? 0
-                      : stream_error_failed(t->id, function, stream_error_code(error),
-                                            stream_error_pid(error));
+    return stream_error_code(error) == 0
+               ? 0
+               : stream_error_failed(t->id, function, stream_error_code(error),
+                                     stream_error_pid(error));
 }
 
 static int check_timeout(const char *function, int32_t timeout)

@@ -18,7 +18,7 @@
 static bool blocked_on_callback(const struct stream *s, struct blocked *b)
 {
     b->on = ON_CALLBACK;
-    b->object = s->head.task.callback.report;
+    b->object = s->kept->task.callback.report;
     b->target = s->callback;
     b->blocker_thread =
         atomic_load_explicit(&s->session->page->report[b->object].thread, memory_order_relaxed);
@@ -33,7 +33,7 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         [WAITS_FOR_VALUE] = ON_VALUE,
     };
     const struct inject_rule *rule = inject_holder(s->session->server->inject, s->waiting_on);
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     const struct task_row *row = task_row(t->op);
 
     *b = (struct blocked){

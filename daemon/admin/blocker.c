@@ -45,7 +45,7 @@ static int resolve_position(struct wait_graph *g, struct blocked *b)
 {
     struct stream *s = slots_get(&b->process->session->streams, b->object);
 
-    if (!s || atomic_load_explicit(&s->done, memory_order_relaxed) >= b->target)
+    if (!s || atomic_load_explicit(&s->kept->done, memory_order_relaxed) >= b->target)
         return blocker_mark_live(g, wait_graph_node(g, b));
     b->blocker = b->process;
     return blocker_add_stream(g, wait_graph_node(g, b), b->process, b->object, &b->blocker_stream);

@@ -28,7 +28,7 @@ static const char *stream_state(const struct stream *s, uint64_t submitted)
         return "stopped";
     if (stream_is_parked(s))
         return "waiting";
-    return submitted != s->head.position ? "running" : "idle";
+    return submitted != s->kept->position ? "running" : "idle";
 }
 
 /* Under the engine's lock. */
@@ -42,9 +42,9 @@ static void describe_parked(const struct stream *s, char *buf, size_t size)
     } else if (blocked_of_stream(s, &b)) {
         b.process = &process;
         blocked_describe(&b, buf, size);
-    } else if (stream_is_parked(s) && s->head.task.op == TASK_DELAY) {
+    } else if (stream_is_parked(s) && s->kept->task.op == TASK_DELAY) {
         snprintf(buf, size, "a delay of %llu us",
-                 (unsigned long long)(s->head.task.delay.ns / NSEC_PER_USEC));
+                 (unsigned long long)(s->kept->task.delay.ns / NSEC_PER_USEC));
     }
 }
 
@@ -57,14 +57,14 @@ static void report_stream(struct rows *rows, struct stream *s)
     r->pid = s->session->pid;
     r->device = s->attach->device->index;
     r->stream = stream_id(s);
-    r->priority = s->priority;
+    r->priority = s->kept->priority;
     engine_lock(s->attach->device->engine);
     r->submitted = atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed);
-    r->done = atomic_load(&s->done);
-    r->failures = s->failures;
-    r->failed_task = s->failed.task;
-    r->failed_thread = s->failed.thread;
-    r->failed_code = s->failed.code;
+    r->done = atomic_load(&s->kept->done);
+    r->failures = s->kept->failures;
+    r->failed_task = (uint32_t)s->kept->failed_task;
+    r->failed_thread = (uint32_t)(s->kept->failed_task >> 32);
+    r->failed_code = (int32_t)(uint32_t)s->kept->failed_code;
     r->state = (char *)stream_state(s, r->submitted);
     describe_parked(s, waits, sizeof(waits));
     engine_unlock(s->attach->device->engine);

@@ -82,7 +82,7 @@ static int collect_some(struct wait_graph *g, struct wait_process *p, bool *over
             r = add_blocked(g, &b);
         } else {
             p->busy |=
-                atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed) != s->head.position;
+                atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed) != s->kept->position;
         }
     }
     engines_unlock(g->server);

@@ -1,9 +1,11 @@
 /* The simulated NPU: memory is host memory, the DMA engine is memcpy, a kernel is a delay. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/core/backend.h"
+#include "daemon/kept/device_record.h"
 #include "daemon/base/config.h"
 #include "daemon/base/memfd.h"
 #include "daemon/backend/reduce.h"
@@ -13,6 +15,7 @@
 #define SLICE (32 * 1024)
 /* The same for numbers that have to be unpacked one by one. */
 #define REDUCE_SLICE 2048
+static_assert(REDUCE_SLICE <= DEVICE_SLICE_MAX, "a slice that is kept");
 
 struct sim {
     uint32_t devices;
@@ -64,6 +67,12 @@ static int sim_memory_new(void *state, uint32_t device, uint64_t size)
     return memfd_new("npud-device-memory", size);
 }
 
+static void reduce_slice(const struct work *w, uint64_t n)
+{
+    memcpy(w->slice, (const char *)w->dst + w->progress, n);
+    reduce_apply(w->slice, (const char *)w->src + w->progress, n, w->reduce, w->type);
+}
+
 static enum work_state sim_step(void *state, uint32_t device, struct work *w, uint64_t now,
                                 uint64_t *deadline, int32_t *result)
 {
@@ -84,8 +93,7 @@ static enum work_state sim_step(void *state, uint32_t device, struct work *w, ui
     if (w->kind == WORK_SET)
         memset((char *)w->dst + w->progress, w->value, n);
     else if (w->kind == WORK_REDUCE)
-        reduce_apply((char *)w->dst + w->progress, (const char *)w->src + w->progress, n, w->reduce,
-                     w->type);
+        reduce_slice(w, n);
     else
         /* memmove: overlapping ranges are unspecified for programs, but must not be undefined for
          * npud */

@@ -26,7 +26,45 @@
     X(MESSAGE_COPIED, "references to a message made, none put")                                    \
     X(MESSAGE_PUTTING, "message noted, not put into the ring")                                     \
     X(MESSAGE_PUT, "message in the ring, route not beyond it")                                     \
-    X(MESSAGE_PASSED, "route beyond the message, npud still has it")
+    X(MESSAGE_PASSED, "route beyond the message, npud still has it")                               \
+    X(TIME_KEPT, "time of a record kept, not told")                                                \
+    X(TIME_TOLD, "time of a record told")                                                          \
+    X(LEVEL_NOTED, "change of a level noted, not made")                                            \
+    X(LEVEL_OVERWRITES, "change of another engine noted as made")                                  \
+    X(LEVEL_CHANGED, "level changed, nobody woken")                                                \
+    X(TASK_READ, "task copied from its ring")                                                      \
+    X(TASK_DONE, "task executed, not retired")                                                     \
+    X(TASK_RETIRED, "task retired, done not published")                                            \
+    X(DONE_TOLD, "done published, npud's own not")                                                 \
+    X(DONE_KEPT, "done published, nobody woken")                                                   \
+    X(WAIT_NOTED, "wait has a time limit, and is on no list")                                      \
+    X(WAIT_PARKED, "wait on its list, not begun")                                                  \
+    X(WAIT_OVER, "outcome of a wait kept, its engine not told")                                    \
+    X(WORK_DONE, "slice done, progress not kept")                                                  \
+    X(WORK_KEPT, "progress kept")                                                                  \
+    X(SLICE_MADE, "slice of a reduction in kept memory, not noted")                                \
+    X(SLICE_NOTED, "slice of a reduction noted, not in its destination")                           \
+    X(SLICE_PUT, "slice of a reduction in its destination, progress not kept")                     \
+    X(VALUE_NOTED, "value write noted, not made")                                                  \
+    X(VALUE_WRITTEN, "value written")                                                              \
+    X(CALLBACK_NOTED, "callback noted, not handed over")                                           \
+    X(CALLBACK_GIVEN, "callback handed over, its thread not woken")                                \
+    X(FAILURE_NOTED, "failure of a task noted, told to nobody")                                    \
+    X(FAILURE_COUNTED, "failure counted, its exception not published")                             \
+    X(FAILURE_TOLD, "exception published, failure not in the control block")                       \
+    X(FAILURE_STORED, "failure in the control block, task not retired")                            \
+    X(CONTEXT_STOPS, "context stopped, none of its streams marked")                                \
+    X(STREAM_STOPS, "stream of a stopped context marked")                                          \
+    X(RULE_ASKED, "rules asked about a task")                                                      \
+    X(HOLD_TAKEN, "stream held, nothing dropped")                                                  \
+    X(HOLD_DROPS, "one task of a held stream dropped")                                             \
+    X(HOLD_DROPPED, "all tasks of a held stream dropped")                                          \
+    X(ABORT_TOLD, "abort told, stream still held")                                                 \
+    X(ABORT_FREE, "stream not held any more")                                                      \
+    X(STOP_TASK, "task ended on request, done not published")                                      \
+    X(COMMAND_BEGUN, "command of an administrator carried out, nothing certain")                   \
+    X(COMMAND_CERTAIN, "command certain, not answered")                                            \
+    X(COMMAND_ANSWERED, "command answered")
 
 enum kill_place {
 #define KILL_PLACE_ENUM(name, what) KILL_HERE_##name,

@@ -157,8 +157,12 @@ static void write_crashed(const void *message, size_t size)
         return; /* there is no other place to say so */
 }
 
+static void (*noted)(void);
+
 static void on_crash(int signal)
 {
+    if (noted)
+        noted();
     outbox_crash(outbox, write_crashed);
     raise(signal); /* now with its default action, after the return */
 }
@@ -170,11 +174,12 @@ static void on_crash(int signal)
 #define CRASHES_ARE_TAKEN false
 #endif
 
-void log_flush_on_crash(void)
+void log_flush_on_crash(void (*note)(void))
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     struct sigaction action = {.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND};
 
+    noted = note;
     for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]) && !CRASHES_ARE_TAKEN; i++)
         sigaction(crashes[i], &action, NULL);
 }

@@ -27,7 +27,7 @@ int buffers_init(struct server *server)
         .sent = queue_sweep_sent,
         .holds = router_holds,
     };
-    int r = peers_init(server->peers);
+    int r = peers_init(server->peers, &server->schedule.own);
 
     if (r == 0)
         r = pools_init(server->pools, &server->schedule.own, &above);
@@ -127,6 +127,7 @@ static void peer_leave(struct session *session, struct peer *peer)
 {
     struct survivor *survivor = peer->survivor;
 
+    peer_tell_no_more(peer);
     session->server->peers->by_number[session->peer_id].session = NULL;
     session->peer = NULL;
     if (survivor)

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/schedule.h"
 #include "daemon/core/survivor.h"
 #include "daemon/kept/kept.h"
 
@@ -45,6 +46,9 @@ struct peer {
     bool asks;
     pid_t pid;
     UT_hash_handle asker;
+    /* peer_tell_retired(): in peers->to_tell */
+    bool to_be_told;
+    struct peer *told_prev, *told_next;
 
     /* its end */
     uint8_t end_part; /* what is being given up: buffers.c */
@@ -66,10 +70,12 @@ struct peer_slot {
 
 struct peers {
     struct peer_slot *by_number; /* PEER_MAX + 1 */
+    struct peer *to_tell;        /* peer_tell_retired() */
+    struct job tell;
 };
 
-/** 0 or -ENOMEM. */
-int peers_init(struct peers *peers);
+/** 0 or -ENOMEM. What is done later is the owner's. */
+int peers_init(struct peers *peers, struct job_owner *owner);
 void peers_deinit(struct peers *peers);
 
 /**
@@ -86,6 +92,13 @@ struct session *peer_session(struct server *server, uint32_t number);
 
 /** The peer with this number whose session has ended and whose process lives on, or NULL. */
 struct peer *peer_left(struct server *server, uint32_t number);
+
+/**
+ * As session_tell_retired(), for one of many: soon, because each of them costs a system call, and
+ * often a page. The peer that goes calls peer_tell_no_more().
+ */
+void peer_tell_retired(struct peer *peer);
+void peer_tell_no_more(struct peer *peer);
 
 /** What the session shares, made if need be. NULL: no memory. */
 struct peer *peer_get(struct session *session);

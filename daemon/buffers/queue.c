@@ -227,6 +227,7 @@ void queue_attach_free(struct queue_attach *attach)
         kept_touch(&attach->queue->kept);
     }
     kept_drop(&attach->kept);
+    job_cancel(&attach->count);
     tdelete(attach, &attach->peer->by_id, compare_ids);
     tdelete(attach, &attach->peer->by_queue, compare_serials);
     DL_DELETE(attach->peer->attached, attach);
@@ -393,15 +394,22 @@ enum cause queue_new(struct session *session, const char *name, uint32_t depth,
     return cause;
 }
 
-/* The creator has its right from no other session. */
-static void end_attachment(struct queue_attach *attach)
+/* The creator has its right from no other session. False: it goes on losing its rights. */
+static bool lose_take(struct queue_attach *attach)
+{
+    attach->rights &= ~(uint32_t)QUEUE_TAKE;
+    return queue_take_gone(attach, attach->peer->session != attach->queue->creator);
+}
+
+static bool end_attachment(struct queue_attach *attach)
 {
     struct session *session = attach->peer->session;
 
-    if (attach->rights & QUEUE_TAKE)
-        queue_take_gone(attach, session != attach->queue->creator);
+    if (!lose_take(attach))
+        return false;
     queue_attach_free(attach);
     session_tell_retired(session);
+    return true;
 }
 
 void queue_destroy(struct queue *queue)
@@ -432,11 +440,11 @@ static bool finish_one(struct queue *queue, const struct queue_attach *last)
     if (attach && attach == last)
         attach = attach->qnext;
     if (attach)
-        end_attachment(attach);
+        end_attachment(attach); /* or some of it */
     return attach != NULL;
 }
 
-bool queue_finish_some(struct queue *queue, const struct queue_attach *last)
+bool queue_finish_some(struct queue *queue, struct queue_attach *last)
 {
     /* Certain before anything of it is done: each part of it may be done again. */
     if (!queue->ends) {
@@ -449,7 +457,8 @@ bool queue_finish_some(struct queue *queue, const struct queue_attach *last)
     while (finish_one(queue, last))
         if (schedule_late(&queue->server->schedule))
             return false;
-    return true;
+    /* A session that ends maps nothing any more. */
+    return !last || last->leaving || lose_take(last);
 }
 
 static bool run_end(struct job *job)
@@ -499,8 +508,13 @@ enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
         if (r < 0)
             return cause_of_ring(r);
     }
-    if (lost & QUEUE_TAKE)
-        queue_take_gone(attach, true);
+    attach->rights &= ~(lost & QUEUE_TAKE);
+    kept_touch(&attach->kept);
+    if (!(rights & QUEUE_TAKE) && !queue_take_gone(attach, true)) {
+        if (lost & QUEUE_TAKE)
+            queue_party_left(queue, QUEUE_TAKE, session->pid);
+        return CAUSE_QUEUE_REVOKING;
+    }
     attach->rights = rights;
     kept_touch(&attach->kept);
     if (rights & ~old & QUEUE_TAKE)

@@ -49,10 +49,17 @@ struct queue_attach {
     struct peer *peer;
     struct queue *queue;
     uint32_t rights;
-    struct charge charge;               /* of the session's user: for this object */
+    struct charge charge; /* of the session's user: for this object */
     struct kept kept;
-    bool told;                          /* leaving, and the others know */
-    bool leaving;                       /* its session ends: it counts no more */
+    bool told;    /* leaving, and the others know */
+    bool leaving; /* its session ends: it counts no more */
+    /*
+     * queue_maps.c: its right to take is counted for the segments that map_allowed has before this
+     * word; from there on that is still to be done. And what is done when it is lost.
+     */
+    uint32_t counted;
+    bool spoils;
+    struct job count;
     struct queue_attach *prev, *next;   /* peer->attached */
     struct queue_attach *qprev, *qnext; /* queue->attached */
 };
@@ -143,7 +150,7 @@ void queue_destroy(struct queue *queue);
  * After true, what is left for queue_destroy() is short. The caller goes on in another step; if the
  * session of `last` ends first, its end does.
  */
-bool queue_finish_some(struct queue *queue, const struct queue_attach *last);
+bool queue_finish_some(struct queue *queue, struct queue_attach *last);
 
 /** The session's attachment that it names so, or NULL. */
 struct queue_attach *queue_attached(const struct session *session, uint32_t id);
@@ -167,6 +174,8 @@ struct queue *queue_of_user(const struct user *user, uint32_t id);
 /**
  * Other rights for an attachment; 0: it ends. A session that loses a right still maps the ring, so
  * the queue moves to a new one; if there is no memory or descriptor for that, nothing has changed.
+ * CAUSE_QUEUE_REVOKING: the right to take has gone, and npud has begun to tell owners of segments;
+ * the caller tries again, until they have been told.
  */
 enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights);
 
@@ -219,19 +228,20 @@ bool queue_pass_on(struct session *session, struct segment *segment);
 
 /**
  * The session of the attachment has got the right to take: owners of segments that it maps, and
- * that the queue allows, may put new data there.
+ * that the queue allows, may put new data there. Soon, if there are thousands.
  */
 void queue_take_came(struct queue_attach *attach);
 
 /**
- * The session of the attachment has the right to take, and loses it now; the attachment may go
- * next. Owners of segments that the session maps without any right put nothing new there.
+ * The session of the attachment had the right to take, and has it no more. Owners of segments that
+ * the session maps without any right put nothing new there. In steps; false: there are more, which
+ * npud goes on with, or the next call. After true, the attachment may go.
  *
  * spoils: what the session has passed on of the segments that the queue allows is spoiled. Neither
  * the session nor those that have it from the session shall see new data there, also when they have
  * a right through queues of their own.
  */
-void queue_take_gone(struct queue_attach *attach, bool spoils);
+bool queue_take_gone(struct queue_attach *attach, bool spoils);
 
 /**
  * The session of the peer ends. What it has passed on is spoiled, as when it loses a right: from
@@ -252,6 +262,9 @@ void queue_carried(struct queue *queue);
 
 /** queue_allow_map() as the npud before has done it. A row of recovery. */
 bool queue_map_restore(struct server *server, struct kept_cell *cell);
+
+/** Counting its rights goes on. */
+void queue_count_again(struct queue_attach *attach);
 
 /** Messages that were ever taken from it. */
 uint64_t queue_messages(const struct queue *queue);

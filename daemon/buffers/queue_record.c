@@ -88,11 +88,14 @@ struct queue *queue_restored(uint64_t serial)
 
 void queues_finish_restoring(struct server *server)
 {
+    struct queue_attach *attach;
     struct queue *queue;
 
     restored_forget(&restored);
     DL_FOREACH (server->queues->all, queue) {
         queue_routed(queue);
+        DL_FOREACH2 (queue->attached, attach, qnext)
+            queue_count_again(attach);
         if (!queue->attached && !queue->grants)
             job_list(&queue->end);
     }
@@ -110,6 +113,8 @@ static size_t write_attach(const struct kept *kept, void *record)
                                      .peer = attach->peer->number,
                                      .id = attach->id,
                                      .rights = attach->rights,
+                                     .counted = attach->counted,
+                                     .spoils = attach->spoils,
                                      .leaving = attach->told};
     return sizeof(struct queue_attach_record);
 }
@@ -137,6 +142,8 @@ bool queue_attach_restore(struct server *server, struct kept_cell *cell)
     user_charge_again(&attach->charge, peer->session->user, RESOURCE_TABLE_MEMORY, sizeof(*attach),
                       false);
     attach->leaving = attach->told = r.leaving;
+    attach->counted = r.counted;
+    attach->spoils = r.spoils;
     /* Those that are leaving stand behind the others: queue_sweep_attachment(). */
     if (!attach->leaving && peer->attached->prev->prev->leaving && peer->attached != attach) {
         DL_DELETE(peer->attached, attach);

@@ -259,7 +259,7 @@ void segment_free(struct segment *s)
                           memory_order_relaxed);
     atomic_store(&s->view.news->dead, 1);
     DL_FOREACH_SAFE (s->maps, map, next) {
-        session_tell_retired(map->peer->session);
+        peer_tell_retired(map->peer);
         segment_unmap(map);
     }
     assert(s->n_maps == 0 && s->n_lost == 0 && s->n_left == 0);

@@ -82,7 +82,7 @@ static bool await_record(struct event_fd *e, uint64_t number)
 /* A stopped stream passes nothing more: what it has not passed has failed. */
 static bool position_over(struct stream *s, uint64_t position)
 {
-    return atomic_load(&s->done) >= position || atomic_load(&s->stopped) != 0;
+    return atomic_load(&s->kept->done) >= position || atomic_load(&s->stopped) != 0;
 }
 
 static bool await_position(struct event_fd *e, uint32_t slot, uint64_t position)

@@ -28,7 +28,7 @@ int32_t on_create_stream(struct call *call)
     out = CALL_REPLY(call, create_stream, CREATE_STREAM);
     out->slot = stream->slot.number;
     out->stream_id = stream_id(stream);
-    out->position = atomic_load_explicit(&stream->done, memory_order_relaxed);
+    out->position = atomic_load_explicit(&stream->kept->done, memory_order_relaxed);
     out->new_segment = call->fd >= 0;
     return 0;
 }
@@ -39,7 +39,7 @@ int32_t on_destroy_stream(struct call *call)
     struct stream *stream = call->of.stream;
 
     /* For clients that have not done so, or waited until it was empty, like honest ones. */
-    stream_abort(stream, 0);
+    stream_abort(stream, 0, 0);
     stream_free(stream);
     if (in->new_segment)
         session_segment_resend(&call->session->stream_segments, in->slot / ARENA_STREAMS);
@@ -53,13 +53,13 @@ int32_t on_abort_stream(struct call *call)
     struct stream *stream = call->of.stream;
 
     if (!in->hold) {
-        stream_abort(stream, in->told);
+        stream_abort(stream, in->told, call->request->id);
         return 0;
     }
     stream_hold(stream);
     out = CALL_REPLY(call, abort_stream, ABORT_STREAM);
-    out->from = stream->held_from;
-    out->to = stream->head.position;
+    out->from = stream->kept->held_from;
+    out->to = stream->kept->position;
     return 0;
 }
 
@@ -71,13 +71,13 @@ int32_t on_set_failure_mode(struct call *call)
 
 int32_t on_stop_task(struct call *call)
 {
-    failure_stop_task(call->of.stream);
+    failure_stop_task(call->of.stream, call->request->id);
     return 0;
 }
 
 int32_t on_set_stream_priority(struct call *call)
 {
-    call->of.stream->priority = call->request->set_stream_priority->priority;
+    call->of.stream->kept->priority = call->request->set_stream_priority->priority;
     return 0;
 }
 

@@ -32,7 +32,12 @@ struct work {
     void *dst;
     const void *src;
     uint64_t size;
-    uint64_t progress; /* bytes done so far, kept by the backend between steps */
+    uint64_t progress; /* bytes done so far, which the backend counts up */
+    /*
+     * WORK_REDUCE: where the result of this step is to be put, in place of dst + progress: at most
+     * DEVICE_SLICE_MAX bytes.
+     */
+    void *slice;
     uint64_t delay_ns;
     int32_t result; /* WORK_DELAY: what to fail with, 0: succeed */
     uint8_t value;

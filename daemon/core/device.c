@@ -2,12 +2,14 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <systemd/sd-id128.h>
 
 #include "daemon/base/config.h"
 #include "daemon/core/engine.h"
+#include "daemon/core/server.h"
 #include "daemon/base/log.h"
 #include "proto/util/clock.h"
 #include "proto/shm/doorbell.h"
@@ -40,6 +42,47 @@ static void make_uuid(struct device *d)
     d->uuid[8] = (d->uuid[8] & 0x3f) | 0x80;
 }
 
+static size_t write_device(const struct kept *kept, void *record)
+{
+    const struct device *d =
+        (const struct device *)((const char *)kept - offsetof(struct device, record));
+
+    *(struct device_record *)record = (struct device_record){.index = d->index};
+    return sizeof(struct device_record);
+}
+
+#define RECORD_BYTES (sizeof(struct device_record) + sizeof(struct device_kept))
+
+static void use_record(struct device *d)
+{
+    d->kept = (struct device_kept *)(void *)((unsigned char *)kept_record(&d->record) +
+                                             sizeof(struct device_record));
+}
+
+static bool make_record(struct device *d)
+{
+    if (!kept_make(&d->record, KEPT_DEVICE, RECORD_BYTES, write_device))
+        return false;
+    use_record(d);
+    return true;
+}
+
+bool device_restore(struct server *server, struct kept_cell *cell)
+{
+    struct device_record r;
+    struct device *d;
+
+    kept_read(cell, &r, sizeof(r));
+    d = devices_get(server->devices, (uint32_t)r.index);
+    if (!d)
+        return false;
+    kept_drop(&d->record);
+    if (!kept_bind(&d->record, cell, RECORD_BYTES, write_device))
+        return false;
+    use_record(d);
+    return true;
+}
+
 int devices_init(struct devices *ds, const struct config *config)
 {
     int n;
@@ -63,7 +106,7 @@ int devices_init(struct devices *ds, const struct config *config)
         slots_init(&d->stream_ids, sizeof(struct device_id), DEVICE_STREAMS_MAX, 0);
         slots_init(&d->notify_ids, sizeof(struct device_id), DEVICE_NOTIFIES_MAX, 0);
         d->engine = engine_new(d, config->spin_us * NSEC_PER_USEC);
-        if (!d->engine)
+        if (!d->engine || !make_record(d))
             return -ENOMEM;
     }
     return 0;
@@ -83,6 +126,7 @@ void devices_deinit(struct devices *ds)
     for (uint32_t i = 0; i < ds->n; i++) {
         assert(ds->device[i].sessions == 0 && ds->device[i].memory_used == 0);
         engine_free(ds->device[i].engine);
+        kept_drop(&ds->device[i].record);
         slots_deinit(&ds->device[i].stream_ids);
         slots_deinit(&ds->device[i].notify_ids);
     }

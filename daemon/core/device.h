@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include "daemon/core/backend.h"
+#include "daemon/kept/device_record.h"
+#include "daemon/kept/kept.h"
 #include "proto/shm/doorbell.h"
 #include "proto/util/slots.h"
 
@@ -15,6 +17,7 @@
 struct engine;
 struct inject;
 struct config;
+struct server;
 
 /** What programs know an object of the device by: its slot's number. */
 struct device_id {
@@ -36,6 +39,8 @@ struct device {
     struct inject
         *inject;          /* rules that may be for its tasks; NULL: none. Under the engine's lock */
     _Atomic int32_t lost; /* 0, or what its tasks fail with. Written under the engine's lock */
+    struct kept record;
+    struct device_kept *kept; /* its live part */
 };
 
 struct devices {
@@ -48,6 +53,8 @@ struct devices {
 
 /** Open the backend and make an engine per device. 0 or a negative errno after logging. */
 int devices_init(struct devices *devices, const struct config *config);
+/** A row of recovery. */
+bool device_restore(struct server *server, struct kept_cell *cell);
 /** Start the engines: what has been restored goes on. 0 or a negative errno after logging. */
 int devices_start(struct devices *devices);
 /** Stop the engines and close the backend. No session may be left. */

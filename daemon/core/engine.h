@@ -87,6 +87,9 @@ void engine_each_attach(struct engine *engine, void (*fn)(struct attach *attach)
  */
 void engine_set_mode(struct engine *engine, uint32_t mode);
 
+/** Recovery: streams go on where the npud before was. No engine runs yet. */
+void engines_finish_restoring(struct server *server);
+
 /** Milliseconds for which the engine has been busy with one turn; 0 when it sleeps or turns. For
  * the watchdog. Any thread. */
 uint64_t engine_stuck_ms(struct engine *engine);

@@ -1,6 +1,10 @@
 #include "daemon/core/event.h"
 
+#include "daemon/base/kill_here.h"
+#include "daemon/core/device.h"
+#include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/core/stream.h"
 #include "proto/shm/arena.h"
 #include "proto/util/clock.h"
 #include "proto/shm/task.h"
@@ -33,7 +37,9 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
     ev->flags = (uint16_t)flags;
     ev->device = (uint8_t)device;
     ev->shm = arena_event(segment, ev->slot.number);
-    ev->time_number = 0;
+    ev->kept = session_segment_kept(&session->event_segments, ev->slot.number / ARENA_EVENTS);
+    ev->kept += ev->slot.number % ARENA_EVENTS;
+    *ev->kept = (struct event_kept){0};
     atomic_store_explicit(&ev->dropped_code, 0, memory_order_relaxed);
     ev->closing = false;
     waitlist_init(&ev->raised);
@@ -41,6 +47,7 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
     atomic_store_explicit(&ev->shm->level_waiters, 0, memory_order_relaxed);
     atomic_store_explicit(&ev->shm->time_number, 0, memory_order_relaxed);
     atomic_store_explicit(&ev->shm->records, 0, memory_order_relaxed);
+    kept_set(&ev->kept->is, event_is(slot_generation(ev), ev->device, ev->flags));
     slots_publish(ev);
     *eventp = ev;
     return CAUSE_NONE;
@@ -52,9 +59,52 @@ void event_obj_free(struct session *session, struct event_obj *ev)
     slots_unpublish(ev);
     waitlist_fire(&ev->raised, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&ev->raised);
+    kept_set(&ev->kept->is, 0);
     session_unlock(session);
     user_uncharge(&ev->charge);
     session_put_slot(session, &session->events, ev);
+}
+
+void event_obj_close(struct event_obj *ev)
+{
+    ev->closing = true;
+    kept_set(&ev->kept->is,
+             event_is(slot_generation(ev), ev->device, ev->flags) | EVENT_IS_CLOSING);
+}
+
+static bool restore_event(struct session *session, void *segment, uint32_t number,
+                          struct event_kept *k)
+{
+    uint64_t is = atomic_load_explicit(&k->is, memory_order_relaxed);
+    struct event_obj *ev = slots_restore(&session->events, number, event_is_generation(is));
+
+    if (!ev)
+        return false;
+    ev->flags = event_is_flags(is);
+    ev->device = event_is_device(is);
+    ev->closing = (is & EVENT_IS_CLOSING) != 0;
+    ev->kept = k;
+    ev->shm = arena_event(segment, number);
+    atomic_store_explicit(&ev->dropped, k->dropped, memory_order_relaxed);
+    atomic_store_explicit(&ev->dropped_code, k->dropped_code, memory_order_relaxed);
+    waitlist_init(&ev->raised);
+    user_charge_again(&ev->charge, session->user, RESOURCE_EVENTS, 1, false);
+    return true;
+}
+
+bool events_restore(struct server *server, struct kept_cell *cell)
+{
+    struct arena_file *file = session_segment_restore(server, cell, KEPT_EVENTS);
+    struct event_kept *k;
+
+    if (!file)
+        return false;
+    k = session_segment_kept(&file->session->event_segments, file->index);
+    for (uint32_t i = 0; i < ARENA_EVENTS; i++)
+        if (atomic_load_explicit(&k[i].is, memory_order_relaxed) != 0 &&
+            !restore_event(file->session, file->map, file->index * ARENA_EVENTS + i, &k[i]))
+            return false;
+    return true;
 }
 
 /*
@@ -64,7 +114,7 @@ void event_obj_free(struct session *session, struct event_obj *ev)
 static void wake_level(struct event_obj *ev)
 {
     uint64_t level = atomic_load_explicit(&ev->shm->level, memory_order_seq_cst);
-    uint64_t count = level >> 1;
+    uint64_t count = event_level_count(level);
 
     if (level & EVENT_LEVEL_UP)
         waitlist_fire(&ev->raised, 0, UINT64_MAX, 0, 0);
@@ -83,25 +133,111 @@ static void wake_level(struct event_obj *ev)
 
 static void store_time(struct event_obj *ev, uint64_t number)
 {
-    uint64_t now = clock_ns();
+    struct event_kept *k = ev->kept;
 
     /*
      * Two streams may finish records of one event in either order: the newer record's time stays.
      */
     pthread_mutex_lock(&ev->raised.lock);
-    if (number > ev->time_number) {
-        ev->time_number = number;
-        event_slot_set_time(ev->shm, number, now);
+    if (number > k->time_number) {
+        k->time_ns = clock_ns();
+        kept_order();
+        k->time_number = number;
+        KILL_HERE(TIME_KEPT);
+        event_slot_set_time(ev->shm, number, k->time_ns);
+        KILL_HERE(TIME_TOLD);
+    } else if (number == k->time_number && atomic_load(&ev->shm->time_number) != number) {
+        /* The npud before has ended in between: the first time stays. */
+        event_slot_set_time(ev->shm, number, k->time_ns);
     }
     pthread_mutex_unlock(&ev->raised.lock);
 }
 
-void event_obj_record(struct event_obj *ev, uint64_t number, unsigned flags)
+/* --- changes of the level --- */
+
+/*
+ * If npud ends behind a change and before its task retires, the next npud must know that the change
+ * was made. The word itself says so: the tag names the engine whose change was the last one, and
+ * that change, by its number. Before an engine changes a level with the tag of another engine, it
+ * notes that one's change as made, in the record of its device. Only the latest change of an engine
+ * can be in doubt. A client that forges tags deceives npud about changes of its own session alone.
+ */
+#define TAG_NUMBER_BITS 27
+
+static uint32_t tag_of(uint32_t engine, uint64_t change)
+{
+    return engine << TAG_NUMBER_BITS | (uint32_t)(change & ((1u << TAG_NUMBER_BITS) - 1));
+}
+
+static void note_overwritten(const struct stream *s, uint32_t tag)
+{
+    struct device *d = devices_get(s->session->server->devices, tag >> TAG_NUMBER_BITS);
+    uint64_t last, seen;
+
+    if (!d || d == s->attach->device)
+        return;
+    last = atomic_load_explicit(&d->kept->last_change, memory_order_acquire);
+    if (tag != tag_of(d->index, last) ||
+        atomic_load_explicit(&d->kept->change_session, memory_order_relaxed) != s->session->id)
+        return;
+    seen = atomic_load_explicit(&d->kept->overwritten, memory_order_relaxed);
+    while (seen < last && !atomic_compare_exchange_weak(&d->kept->overwritten, &seen, last))
+        ;
+}
+
+/* A number for the change that the current task makes; the one that it had, if it has one. */
+static uint64_t number_change(struct stream *s)
+{
+    struct device_kept *d = s->attach->device->kept;
+    struct stream_kept *k = s->kept;
+
+    if (k->effect_at == k->position + 1)
+        return k->effect;
+    k->effect = atomic_load_explicit(&d->last_change, memory_order_relaxed) + 1;
+    if (tag_of(0, k->effect) == 0) /* looks like no tag */
+        k->effect++;
+    atomic_store_explicit(&d->change_session, s->session->id, memory_order_relaxed);
+    atomic_store_explicit(&d->last_change, k->effect, memory_order_release);
+    kept_order();
+    k->effect_at = k->position + 1;
+    kept_order();
+    return k->effect;
+}
+
+static void change_level(struct event_obj *ev, struct stream *s, uint64_t (*changed)(uint64_t))
+{
+    const struct device *d = s->attach->device;
+    bool again = s->kept->effect_at == s->kept->position + 1;
+    uint64_t change = number_change(s);
+    uint32_t tag = tag_of(d->index, change);
+    uint64_t old = atomic_load_explicit(&ev->shm->level, memory_order_relaxed);
+
+    KILL_HERE(LEVEL_NOTED);
+    if (again && (event_level_tag(old) == tag ||
+                  atomic_load_explicit(&d->kept->overwritten, memory_order_relaxed) >= change))
+        return;
+    /* As in event_slot_raise(). */
+    for (unsigned tries = 0; tries < EVENT_RAISE_TRIES; tries++) {
+        note_overwritten(s, event_level_tag(old));
+        KILL_HERE(LEVEL_OVERWRITES);
+        if (atomic_compare_exchange_weak(&ev->shm->level, &old,
+                                         event_level_with_tag(changed(old), tag)))
+            break;
+    }
+    KILL_HERE(LEVEL_CHANGED);
+}
+
+void event_obj_reset(struct event_obj *ev, struct stream *s)
+{
+    change_level(ev, s, event_level_lowered);
+}
+
+void event_obj_record(struct event_obj *ev, struct stream *s, uint64_t number, unsigned flags)
 {
     if (flags & TASK_RECORD_TIME)
         store_time(ev, number);
     if (flags & TASK_RECORD_LEVEL)
-        event_slot_raise(ev->shm);
+        change_level(ev, s, event_level_raised);
     if (flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
         wake_level(ev);
 }
@@ -114,6 +250,9 @@ void event_obj_drop(struct event_obj *ev, uint64_t number, int32_t code)
         (int32_t)((uint32_t)number - atomic_load(&ev->dropped)) > 0)
         atomic_store(&ev->dropped, (uint32_t)number);
     atomic_store(&ev->dropped_code, code);
+    ev->kept->dropped = atomic_load(&ev->dropped);
+    kept_order();
+    ev->kept->dropped_code = code;
     pthread_mutex_unlock(&ev->raised.lock);
     waitlist_fire(&ev->raised, 0, UINT64_MAX, EVENT_LOOK_AGAIN, 0);
 }

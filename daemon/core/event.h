@@ -14,10 +14,14 @@
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
+#include "daemon/kept/event_record.h"
 #include "proto/shm/event_shm.h"
 #include "proto/util/slots.h"
 
+struct kept_cell;
+struct server;
 struct session;
+struct stream;
 
 struct event_obj {
     struct slot slot;
@@ -31,10 +35,10 @@ struct event_obj {
     _Atomic uint32_t dropped;
     _Atomic int32_t dropped_code;
     struct event_slot *shm; /* shared, hostile */
+    struct event_kept *kept;
     struct charge charge;
     struct waitlist
-        raised;           /* streams parked on the level; target: raises so far when they parked */
-    uint64_t time_number; /* newest record with a timestamp; under raised.lock */
+        raised; /* streams parked on the level; target: raises so far when they parked */
 };
 
 /** *segment_fd: as in stream_new(). */
@@ -44,8 +48,21 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
 /** Give the slot back. Streams that still wait for the level go on. */
 void event_obj_free(struct session *session, struct event_obj *event);
 
-/** Engine: a record was executed. number: which one; flags: TASK_RECORD_*, what it is to do. */
-void event_obj_record(struct event_obj *event, uint64_t number, unsigned flags);
+/** Streams of the client are to pass it, then it goes: its creator has destroyed it. */
+void event_obj_close(struct event_obj *event);
+
+/** The events of an arena segment are there again. A row of recovery. */
+bool events_restore(struct server *server, struct kept_cell *cell);
+
+/**
+ * Engine: a record was executed, by the current task of stream. number: which one; flags:
+ * TASK_RECORD_*, what it is to do. Without TASK_RECORD_LEVEL stream may be NULL.
+ */
+void event_obj_record(struct event_obj *event, struct stream *stream, uint64_t number,
+                      unsigned flags);
+
+/** Engine: the current task of stream lowers the level. */
+void event_obj_reset(struct event_obj *event, struct stream *stream);
 
 /**
  * Engine: record `number`, which would have raised the level, will never be executed. Waits that

@@ -113,7 +113,7 @@ static void note_found(struct ipc_search *s, uint64_t number)
 static bool search_ring(struct ipc_search *s, const struct ipc_open *open, struct stream *stream)
 {
     const struct schedule *schedule = s->job.owner->user->schedule;
-    uint64_t done = atomic_load_explicit(&stream->done, memory_order_acquire);
+    uint64_t done = atomic_load_explicit(&stream->kept->done, memory_order_acquire);
     uint64_t tail = atomic_load_explicit(&stream->ctrl->tail, memory_order_acquire);
     uint64_t p = s->position > done ? s->position : done;
 

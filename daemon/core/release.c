@@ -62,10 +62,10 @@ static void await_next_fence(struct release *r)
         struct stream *s = slots_get(&r->session->streams, r->fences[r->at].stream);
         uint64_t position = r->fences[r->at].position;
 
-        if (!s || atomic_load(&s->done) >= position)
+        if (!s || atomic_load(&s->kept->done) >= position)
             continue;
         waitlist_add(&s->passed, &r->waiter, position);
-        if (atomic_load(&s->done) < position || !waitlist_remove(&s->passed, &r->waiter))
+        if (atomic_load(&s->kept->done) < position || !waitlist_remove(&s->passed, &r->waiter))
             return;
     }
     finish_release(r);
@@ -86,7 +86,7 @@ static size_t fill_all_fences(struct session *session, struct fence *fences, siz
     slots_foreach (&session->streams, i, s) {
         uint64_t end = stream_end(s);
 
-        if (end <= atomic_load(&s->done) || n == max)
+        if (end <= atomic_load(&s->kept->done) || n == max)
             continue;
         if (fences)
             fences[n] = (struct fence){.stream = s->slot.number, .position = end};
@@ -146,10 +146,9 @@ enum cause release_event(struct session *session, struct event_obj *event,
 {
     enum cause cause;
 
-    event->closing = true;
     cause = release_when_passed(session, fences, n, all, RELEASE_EVENT, event->slot.number);
-    if (cause != CAUSE_NONE)
-        event->closing = false;
+    if (cause == CAUSE_NONE)
+        event_obj_close(event);
     return cause;
 }
 

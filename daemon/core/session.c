@@ -17,7 +17,10 @@
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"
+#include "daemon/kept/event_record.h"
 #include "daemon/kept/fds.h"
+#include "daemon/kept/stream_record.h"
+#include "proto/shm/arena.h"
 #include "proto/util/futex.h"
 
 #define SMALL_OBJECT  512u  /* bytes: none is larger */
@@ -162,21 +165,109 @@ void session_charge_file_again(struct session *session, size_t size)
 
 void session_segment_resend(struct segments *segs, uint32_t index)
 {
-    if (index < segs->n)
-        segs->file[index].to_send = true;
+    if (index >= segs->n || !segs->file[index])
+        return;
+    segs->file[index]->to_send = true;
+    kept_touch(&segs->file[index]->kept);
+}
+
+void *session_segment_kept(const struct segments *segs, uint32_t index)
+{
+    return (unsigned char *)kept_record(&segs->file[index]->kept) + ARENA_RECORD_HEAD;
 }
 
 static bool grow_segments(struct segments *segs, uint32_t n)
 {
-    struct arena_file *file = reallocarray(segs->file, n, sizeof(*file));
+    struct arena_file **file = reallocarray(segs->file, n, sizeof(struct arena_file *));
 
     if (!file)
         return false;
     for (uint32_t i = segs->n; i < n; i++)
-        file[i] = (struct arena_file){.fd = -1, .to_send = true};
+        file[i] = NULL;
     segs->file = file;
     segs->n = n;
     return true;
+}
+
+static size_t write_segment(const struct kept *kept, void *record)
+{
+    const struct arena_file *file = (const struct arena_file *)kept;
+    struct arena_record *r = record;
+
+    static_assert(offsetof(struct arena_file, kept) == 0, "a segment begins with what is kept");
+    *r = (struct arena_record){.session = file->session->id,
+                               .key = kept_key(file->fd),
+                               .index = file->index,
+                               .to_send = file->to_send,
+                               .size = file->size};
+    return ARENA_RECORD_HEAD;
+}
+
+/* Which segments: of streams, or of plain events. */
+static bool has_streams(const struct session *session, const struct segments *segs)
+{
+    return segs == &session->stream_segments;
+}
+
+static size_t segment_record_size(const struct session *session, const struct segments *segs)
+{
+    return ARENA_RECORD_HEAD + (has_streams(session, segs)
+                                    ? ARENA_STREAMS * sizeof(struct stream_kept)
+                                    : ARENA_EVENTS * sizeof(struct event_kept));
+}
+
+static enum cause make_segment(struct session *session, struct segments *segs, uint32_t index)
+{
+    struct arena_file *file = calloc(1, sizeof(*file));
+    enum cause cause;
+
+    if (!file)
+        return CAUSE_MEMORY;
+    *file = (struct arena_file){
+        .session = session, .index = index, .fd = -1, .size = segs->size, .to_send = true};
+    if (!kept_make(&file->kept, has_streams(session, segs) ? KEPT_STREAMS : KEPT_EVENTS,
+                   segment_record_size(session, segs), write_segment)) {
+        free(file);
+        return CAUSE_MEMORY;
+    }
+    cause = make_file(session, "npud-arena", segs->size, &file->fd, &file->map);
+    if (cause != CAUSE_NONE) {
+        kept_drop(&file->kept);
+        free(file);
+        return cause;
+    }
+    segs->file[index] = file;
+    return CAUSE_NONE;
+}
+
+struct arena_file *session_segment_restore(struct server *server, struct kept_cell *cell,
+                                           enum kept_kind kind)
+{
+    struct arena_file *file = calloc(1, sizeof(*file));
+    struct segments *segs;
+    struct session *session;
+    struct arena_record r;
+
+    kept_read(cell, &r, sizeof(r));
+    session = session_by_id(r.session);
+    if (!file || !session)
+        return NULL;
+    segs = kind == KEPT_STREAMS ? &session->stream_segments : &session->event_segments;
+    *file = (struct arena_file){.session = session,
+                                .index = r.index,
+                                .size = r.size,
+                                .to_send = r.to_send,
+                                .fd = session_own_fd(server, kept_fd_take(r.key))};
+    file->map = file->fd < 0
+                    ? MAP_FAILED
+                    : mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+    if (file->map == MAP_FAILED || (r.index >= segs->n && !grow_segments(segs, r.index + 1)) ||
+        !kept_bind(&file->kept, cell, segment_record_size(session, segs), write_segment))
+        return NULL;
+    segs->size = r.size;
+    segs->file[r.index] = file;
+    session_charge_file_again(session, r.size);
+    return file;
 }
 
 enum cause session_segment(struct session *session, struct segments *segs, uint32_t index,
@@ -189,14 +280,16 @@ enum cause session_segment(struct session *session, struct segments *segs, uint3
     if (index >= segs->n && !grow_segments(segs, index + 1))
         return CAUSE_MEMORY;
     segs->size = size;
-    file = &segs->file[index];
-    if (!file->map)
-        cause = make_file(session, "npud-arena", size, &file->fd, &file->map);
+    if (!segs->file[index])
+        cause = make_segment(session, segs, index);
     if (cause != CAUSE_NONE)
         return cause;
+    file = segs->file[index];
     *mapping = file->map;
-    if (file->to_send)
+    if (file->to_send) {
         *fd = file->fd;
+        kept_touch(&file->kept);
+    }
     file->to_send = false;
     return CAUSE_NONE;
 }
@@ -204,12 +297,14 @@ enum cause session_segment(struct session *session, struct segments *segs, uint3
 bool session_free_segment(struct segments *segs)
 {
     while (segs->n > 0) {
-        struct arena_file *file = &segs->file[--segs->n];
+        struct arena_file *file = segs->file[--segs->n];
 
-        if (!file->map)
+        if (!file)
             continue;
-        munmap(file->map, segs->size);
+        kept_drop(&file->kept);
+        munmap(file->map, file->size);
         kept_close(file->fd);
+        free(file);
         return false;
     }
     free(segs->file);

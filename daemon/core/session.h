@@ -63,14 +63,18 @@ struct attach {
 
 /** A segment of the arena. npud keeps the descriptor by which it can be mapped. */
 struct arena_file {
-    void *map; /* NULL: it is not there */
+    struct kept kept; /* kept/arena_record.h */
+    struct session *session;
+    uint32_t index;
     int fd;
+    void *map;
+    size_t size;
     bool to_send; /* the client has not got it: it goes along with the next object in it */
 };
 
 /** The arena segments of one kind, by segment number. */
 struct segments {
-    struct arena_file *file;
+    struct arena_file **file; /* NULL: it is not there */
     uint32_t n;
     size_t size; /* of each */
 };
@@ -224,6 +228,16 @@ struct attach *session_attach(struct session *session, uint32_t device);
  */
 enum cause session_segment(struct session *session, struct segments *segments, uint32_t index,
                            size_t size, void **mapping, int *fd);
+
+/**
+ * A segment is there again, of the kind that the record is of: KEPT_STREAMS or KEPT_EVENTS. NULL: it
+ * cannot be restored.
+ */
+struct arena_file *session_segment_restore(struct server *server, struct kept_cell *cell,
+                                           enum kept_kind kind);
+
+/** The live part of the record of a segment that is there: the first slot's. */
+void *session_segment_kept(const struct segments *segments, uint32_t index);
 
 /** The session ends: unmap a segment of a kind. True: there was none. */
 bool session_free_segment(struct segments *segments);

@@ -1,12 +1,16 @@
 #include "daemon/core/stream.h"
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
+#include "daemon/core/event.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/shm/arena.h"
@@ -19,7 +23,9 @@ void stream_publish(struct stream *s, uint64_t position)
      */
     bool wake = stream_publish_done(s->ctrl, position);
 
-    atomic_store_explicit(&s->done, position, memory_order_release);
+    KILL_HERE(DONE_TOLD);
+    atomic_store_explicit(&s->kept->done, position, memory_order_release);
+    KILL_HERE(DONE_KEPT);
     if (wake)
         waker_wake(&s->ctrl->wake_seq);
     waitlist_fire(&s->passed, 0, position, 0, 0);
@@ -27,19 +33,49 @@ void stream_publish(struct stream *s, uint64_t position)
 
 void stream_fail(struct stream *s, int32_t error, int32_t pid)
 {
-    s->failure = (struct failure){.code = error, .pid = pid};
+    s->kept->failure = (struct failure){.code = error, .pid = pid};
+    kept_order();
+    s->kept->failure_at = s->kept->position + 1;
+    kept_order();
+    KILL_HERE(FAILURE_NOTED);
+}
+
+void stream_let_go(struct stream *s, int32_t result, int32_t pid)
+{
+    s->waiter.result = result;
+    s->waiter.pid = pid;
+    if (result == EVENT_LOOK_AGAIN)
+        return;
+    s->kept->outcome = (struct failure){result, pid};
+    kept_order();
+    s->kept->outcome_at = s->kept->position + 1;
+    kept_order();
+    KILL_HERE(WAIT_OVER);
 }
 
 /*
  * Positions go on where the slot's last stream stopped, so that what was captured of it reads as
- * passed. The shared memory is only told where that is; npud remembers it itself (the slot's
- * content outlives its owner).
+ * passed.
  */
+static void reset_kept(struct stream *s, uint32_t context, uint32_t priority, uint32_t flags)
+{
+    uint64_t start = atomic_load_explicit(&s->kept->done, memory_order_relaxed);
+
+    *s->kept = (struct stream_kept){.position = start,
+                                    .done = start,
+                                    .first = start,
+                                    .flags = flags,
+                                    .priority = priority,
+                                    .context = context,
+                                    .device = s->attach->device->index,
+                                    .ordinal = s->session->streams_made++};
+}
+
+/* The shared memory is only told where positions go on; npud remembers it itself. */
 static void reset_ctrl(struct stream *s)
 {
-    uint64_t start = atomic_load_explicit(&s->done, memory_order_relaxed);
+    uint64_t start = s->kept->position;
 
-    s->head.position = s->first = start;
     atomic_store_explicit(&s->ctrl->number, s->slot.number, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->tail, start, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
@@ -53,13 +89,31 @@ static void reset_ctrl(struct stream *s)
 
 uint64_t stream_end(const struct stream *s)
 {
-    uint64_t done = atomic_load(&s->done);
+    uint64_t done = atomic_load(&s->kept->done);
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
     return tail - done > s->depth ? done + s->depth : tail;
 }
 
 /* --- contexts --- */
+
+static size_t write_context(const struct kept *kept, void *record)
+{
+    const struct context *c = (const struct context *)kept;
+
+    static_assert(offsetof(struct context, kept) == 0, "a context begins with what is kept");
+    *(struct context_record *)record = (struct context_record){.session = c->attach->session->id,
+                                                               .device = c->attach->device->index,
+                                                               .number = c->number,
+                                                               .stop = c->stop};
+    return offsetof(struct context_record, end);
+}
+
+static void use_context(struct attach *a, struct context *c)
+{
+    c->end = &((struct context_record *)kept_record(&c->kept))->end;
+    LL_PREPEND(a->contexts, c);
+}
 
 /* Found, or made. NULL: no memory. */
 static struct context *get_context(struct attach *a, uint32_t number)
@@ -72,9 +126,33 @@ static struct context *get_context(struct attach *a, uint32_t number)
     c = calloc(1, sizeof(*c));
     if (!c)
         return NULL;
+    c->attach = a;
     c->number = number;
-    LL_PREPEND(a->contexts, c);
+    if (!kept_make(&c->kept, KEPT_CONTEXT, sizeof(struct context_record), write_context)) {
+        free(c);
+        return NULL;
+    }
+    use_context(a, c);
     return c;
+}
+
+bool context_restore(struct server *server, struct kept_cell *cell)
+{
+    struct context *c = calloc(1, sizeof(*c));
+    struct context_record r;
+    struct session *session;
+
+    (void)server;
+    kept_read(cell, &r, sizeof(r));
+    session = session_by_id(r.session);
+    if (!c || !session || !session_attach(session, r.device) ||
+        !kept_bind(&c->kept, cell, sizeof(r), write_context))
+        return false;
+    c->attach = session_attach(session, r.device);
+    c->number = r.number;
+    c->stop = r.stop;
+    use_context(c->attach, c);
+    return true;
 }
 
 static void context_join(struct stream *s, struct context *c)
@@ -85,8 +163,8 @@ static void context_join(struct stream *s, struct context *c)
     engine_lock(engine);
     DL_APPEND2(c->streams, s, context_prev, context_next);
     /* A context that has stopped stays so for what comes later. */
-    atomic_store(&s->stopped, c->code);
-    atomic_store(&s->ctrl->stopped, c->code ? stream_error_make(c->code, c->pid) : 0);
+    atomic_store(&s->stopped, stream_error_code(*c->end));
+    atomic_store(&s->ctrl->stopped, *c->end);
     engine_unlock(engine);
 }
 
@@ -96,6 +174,7 @@ static void put_context(struct attach *a, struct context *c)
     if (c->streams)
         return;
     LL_DELETE(a->contexts, c);
+    kept_drop(&c->kept);
     free(c);
 }
 
@@ -112,6 +191,7 @@ void stream_stop_at_failure(struct stream *s)
 {
     engine_lock(s->attach->device->engine);
     s->context->stop = true;
+    kept_touch(&s->context->kept);
     engine_unlock(s->attach->device->engine);
 }
 
@@ -136,6 +216,8 @@ static enum cause take_resources(struct stream *s, int *segment_fd)
     s->depth = depth;
     s->ctrl = arena_stream_ctrl(segment, s->slot.number);
     s->ring = arena_stream_ring(segment, s->slot.number, depth);
+    s->kept = session_segment_kept(&session->stream_segments, s->slot.number / ARENA_STREAMS);
+    s->kept += s->slot.number % ARENA_STREAMS;
     return CAUSE_NONE;
 }
 
@@ -146,6 +228,22 @@ static void give_resources_back(struct stream *s)
         slots_put(&s->attach->device->stream_ids, s->id);
     user_uncharge(&s->charge);
     slots_put(&s->session->streams, s);
+}
+
+/* What a stream begins with that runs nothing. */
+static void reset_engine_part(struct stream *s)
+{
+    s->run = RUN_IDLE;
+    s->waiting_on = NULL;
+    s->in_inbox = false;
+    s->took = false;
+    s->waiter = (struct waiter){0};
+    s->changing = false;
+    s->counted = false;
+    s->count_change = 0;
+    s->timer = (struct timer){0};
+    s->callback = 0;
+    waitlist_init(&s->passed);
 }
 
 enum cause stream_new(struct session *session, struct attach *attach, uint32_t context,
@@ -173,33 +271,60 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
         give_resources_back(s);
         return cause;
     }
-    s->priority = priority;
-    s->flags = flags;
-    s->run = RUN_IDLE;
-    s->head.state = HEAD_UNREAD;
-    s->waiting_on = NULL;
-    s->in_inbox = false;
-    s->took = false;
-    s->waiter = (struct waiter){0};
-    s->changing = false;
-    s->counted = false;
-    s->count_change = 0;
-    s->timer = (struct timer){0};
-    s->callback = s->callbacks = 0;
-    s->rules_asked = 0;
-    s->ordinal = session->streams_made++;
-    s->failure.code = 0;
-    s->head.implicit = 0;
-    s->failures = 0;
-    s->failed.task = s->failed.thread = 0;
-    s->failed.code = 0;
-    waitlist_init(&s->passed);
+    reset_engine_part(s);
+    reset_kept(s, context, priority, flags);
     reset_ctrl(s);
     context_join(s, c);
     attach->streams++;
+    kept_set(&s->kept->is, stream_is(slot_generation(s), s->id->slot.number));
     slots_publish(s);
     *streamp = s;
     return CAUSE_NONE;
+}
+
+/* --- again --- */
+
+/* As the constructor and the engine have left it; engine_finish_restoring() does the rest. */
+static bool restore_stream(struct arena_file *file, uint32_t number, struct stream_kept *k)
+{
+    struct session *session = file->session;
+    uint64_t is = atomic_load_explicit(&k->is, memory_order_relaxed);
+    struct attach *a = session_attach(session, k->device);
+    struct stream *s = slots_restore(&session->streams, number, stream_is_generation(is));
+    struct context *c;
+
+    if (!s || !a)
+        return false;
+    LL_SEARCH_SCALAR(a->contexts, c, number, k->context);
+    s->session = session;
+    s->attach = a;
+    s->id = slots_restore(&a->device->stream_ids, stream_is_id(is), 0);
+    if (!c || !s->id)
+        return false;
+    s->kept = k;
+    s->depth = session->ring_depth;
+    s->ctrl = arena_stream_ctrl(file->map, number);
+    s->ring = arena_stream_ring(file->map, number, s->depth);
+    reset_engine_part(s);
+    user_charge_again(&s->charge, session->user, RESOURCE_STREAMS, 1, false);
+    context_join(s, c);
+    a->streams++;
+    return true;
+}
+
+bool streams_restore(struct server *server, struct kept_cell *cell)
+{
+    struct arena_file *file = session_segment_restore(server, cell, KEPT_STREAMS);
+    struct stream_kept *k;
+
+    if (!file || file->size != arena_stream_segment_size(file->session->ring_depth))
+        return false;
+    k = session_segment_kept(&file->session->stream_segments, file->index);
+    for (uint32_t i = 0; i < ARENA_STREAMS; i++)
+        if (atomic_load_explicit(&k[i].is, memory_order_relaxed) != 0 &&
+            !restore_stream(file, file->index * ARENA_STREAMS + i, &k[i]))
+            return false;
+    return true;
 }
 
 void stream_evict_waiters(struct session *session, struct waitlist *list, uint32_t object)
@@ -213,10 +338,10 @@ void stream_evict_waiters(struct session *session, struct waitlist *list, uint32
     if (session->streams.live == 0 || !waitlist_has_any(list))
         return;
     slots_foreach (&session->streams, i, s) {
-        if (s->waiting_on != list || s->head.task.object != object ||
+        if (s->waiting_on != list || s->kept->task.object != object ||
             !waitlist_remove(list, &s->waiter))
             continue;
-        s->waiter.result = ACL_ERROR_RT_INVALID_HANDLE;
+        stream_let_go(s, ACL_ERROR_RT_INVALID_HANDLE, 0);
         engine_unpark(s);
     }
 }
@@ -245,19 +370,18 @@ uint64_t stream_ring_end(const struct stream *s)
 {
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
-    return tail - s->head.position > s->depth ? s->head.position + s->depth : tail;
+    return tail - s->kept->position > s->depth ? s->kept->position + s->depth : tail;
 }
 
 /* What is queued up to `tail` is over without having been executed; done does not tell yet. */
 void stream_drop_queue(struct stream *s, uint64_t tail)
 {
     engine_forget(s->attach->device->engine, s);
-    if (tail != s->head.position)
+    if (tail != s->kept->position)
         s->attach->spurious = 0; /* it rang for these */
     engine_drop_task(s);
-    s->head.state = HEAD_UNREAD;
-    s->failure.code = 0;
-    s->head.position = tail;
+    stream_forget_task(s);
+    s->kept->position = tail;
     atomic_store(&s->ctrl->watched, 0);
 }
 
@@ -272,10 +396,11 @@ void stream_free(struct stream *s)
     slots_unpublish(s);
     stream_drop_queue(s, stream_ring_end(s));
     if (!session->halted)
-        stream_publish(s, s->head.position);
+        stream_publish(s, s->kept->position);
     waitlist_fire(&s->passed, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&s->passed);
     context_leave(s);
+    kept_set(&s->kept->is, 0);
     session_unlock(session);
     a->streams--;
     give_resources_back(s);

@@ -18,9 +18,14 @@
 #include "daemon/base/timers.h"
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/kept/context_record.h"
+#include "daemon/kept/kept.h"
+#include "daemon/kept/stream_record.h"
 #include "proto/util/slots.h"
 #include "proto/shm/stream_shm.h"
 
+struct kept_cell;
+struct server;
 struct session;
 struct attach;
 
@@ -37,32 +42,15 @@ enum stream_run {
     RUN_HELD,   /* waits for the client to say which tasks of it were discarded */
 };
 
-/* The task at head. */
-enum head_state {
-    HEAD_UNREAD, /* not taken from the ring; it may not be there */
-    HEAD_READ,   /* stream->head.task is its copy */
-    HEAD_BEGUN,  /* execute_task() was called; after a wait, waiter.result is the outcome */
-};
-
-/* How far a stream is. Values only, so that it means the same wherever it stands. */
-struct stream_head {
-    enum head_state state;
-    uint32_t implicit; /* as the tasks so far say, but not modulo 2^16 */
-    uint64_t position; /* the next one to execute */
-    struct task task;  /* the copy of the entry there, unless it is HEAD_UNREAD */
-};
-
 /*
  * What aborts have discarded in a slot, the latest last: a stream whose wait was queued before the
  * abort may come to it later. Kept until the session ends, as positions of a slot never go back.
  */
-#define DISCARDS_MAX 16 /* the oldest one is forgotten for one more */
 struct discards {
-    uint32_t n;
-    struct discard {
-        uint64_t from, to; /* positions after from, up to `to` */
-        int32_t code;      /* for streams that wait for one of these */
-    } range[DISCARDS_MAX];
+    struct kept kept;
+    struct session *session;
+    uint32_t slot;
+    struct discards_kept *live;
 };
 
 /**
@@ -70,18 +58,13 @@ struct discards {
  * by the control thread; the rest under the lock of the device's engine.
  */
 struct context {
+    struct kept kept;
+    struct attach *attach;
     uint32_t number;        /* the client's choice */
     bool stop;              /* failure mode */
-    int32_t code;           /* of the failure that has stopped it; 0: none */
-    int32_t pid;            /* the process to blame; 0: none */
+    _Atomic uint64_t *end;  /* the failure that has stopped it: stream_error_make(); 0: none */
     struct stream *streams; /* by context_prev, context_next */
     struct context *next;   /* attach->contexts */
-};
-
-/** The failure of a stream's current task. */
-struct failure {
-    int32_t code; /* 0: none */
-    int32_t pid;
 };
 
 /** Part of an allocation's list of waiters that is still to be gone through: engine/value.h. */
@@ -92,13 +75,11 @@ struct value_range {
 struct stream {
     struct slot slot; /* in session->streams */
 
-    uint32_t priority; /* control thread */
-
     /* constant while it lives */
     struct session *session;
     struct attach *attach;
     struct device_id *id;
-    uint32_t flags;
+    struct stream_kept *kept; /* of its slot: what outlives npud */
     uint32_t depth;
     struct stream_ctrl *ctrl; /* shared, hostile */
     struct task *ring;        /* shared, hostile */
@@ -108,7 +89,6 @@ struct stream {
     enum stream_run run;
     struct stream *prev, *next; /* attach->active, or attach->stuck */
     uint64_t idle_since;
-    struct stream_head head;
     bool rung; /* active because the doorbell said so, and no task was found so far */
     /* memory, and not all streams that wait for it have been looked at: see changed */
     bool changing;
@@ -135,21 +115,12 @@ struct stream {
         };
         struct value_range changed; /* while changing, and so not parked */
     };
-    uint64_t callback;  /* ordinal of the callback that it is parked for; 0: none */
-    uint64_t callbacks; /* ordinal of the latest callback that was handed over */
+    uint64_t callback; /* ordinal of the callback that it is parked for; 0: none */
     struct context *context;
     struct stream *context_prev, *context_next;
-    struct failure failure; /* of the task at head, until the client has been told */
-    uint64_t held_from;     /* while held: the tasks from here to head are discarded */
-    uint64_t failures;
-    struct {
-        uint32_t task, thread;
-        int32_t code;
-    } failed; /* the last failure */
 
     /* why its context executes nothing any more; 0: it does. Written under the engine's lock */
     _Atomic int32_t stopped;
-    _Atomic uint64_t done;  /* tasks retired; what was published to the client */
     struct waitlist passed; /* waiters for positions of this stream */
 
     /*
@@ -157,11 +128,6 @@ struct stream {
      * engines.
      */
     struct discards *discards;
-
-    /* fault injection (inject.h): last, since it is hardly ever looked at */
-    uint64_t ordinal;     /* constant: how many streams its session had made before */
-    uint64_t first;       /* constant: its first position */
-    uint64_t rules_asked; /* 1 + the last position that rules have been asked about */
 };
 
 static inline int32_t stream_id(const struct stream *stream)
@@ -175,20 +141,65 @@ static inline bool stream_is_parked(const struct stream *stream)
     return stream->run >= RUN_PARKED;
 }
 
-/** Its current task has not failed yet, and is not passed over: rules may decide about it. */
-static inline bool task_is_new(const struct stream *stream)
+/** The task at head was taken from the ring: kept->task is its copy. */
+static inline bool stream_has_read(const struct stream *stream)
 {
-    return stream->failure.code == 0 &&
-           atomic_load_explicit(&stream->stopped, memory_order_relaxed) == 0;
+    return atomic_load_explicit(&stream->kept->task.sequence, memory_order_relaxed) ==
+           stream->kept->position + 1;
+}
+
+/** The copy was taken: count what needed no task before it. Twice is the same as once. */
+static inline void stream_count_implicit(struct stream_kept *kept)
+{
+    kept->implicit += (uint16_t)(kept->task.implicit - (uint16_t)kept->implicit);
 }
 
 /**
  * Its current task was begun, or has failed without that: a record has been told of then, and only
- * waits to be counted as a failure.
+ * waits to be counted as a failure. After a wait, waiter.result is the outcome.
  */
 static inline bool stream_has_begun(const struct stream *stream)
 {
-    return stream->head.state == HEAD_BEGUN;
+    return stream->kept->begun_at == stream->kept->position + 1;
+}
+
+static inline void stream_begin_task(struct stream *stream)
+{
+    stream->kept->begun_at = stream->kept->position + 1;
+}
+
+/** Target and deadline of its current wait are noted. */
+static inline bool stream_has_waited(const struct stream *stream)
+{
+    return stream->kept->wait_at == stream->kept->position + 1;
+}
+
+/** The wait of its current task is over, as kept->outcome says. */
+static inline bool stream_is_let_go(const struct stream *stream)
+{
+    return stream->kept->outcome_at == stream->kept->position + 1;
+}
+
+/** Its current task has failed, as kept->failure says. */
+static inline bool stream_has_failed(const struct stream *stream)
+{
+    return stream->kept->failure_at == stream->kept->position + 1;
+}
+
+/** What was done of its current task is forgotten, and the task itself. */
+static inline void stream_forget_task(struct stream *stream)
+{
+    struct stream_kept *k = stream->kept;
+
+    k->begun_at = k->failure_at = k->outcome_at = k->wait_at = 0;
+    atomic_store_explicit(&k->task.sequence, 0, memory_order_relaxed);
+}
+
+/** Its current task has not failed yet, and is not passed over: rules may decide about it. */
+static inline bool task_is_new(const struct stream *stream)
+{
+    return !stream_has_failed(stream) &&
+           atomic_load_explicit(&stream->stopped, memory_order_relaxed) == 0;
 }
 
 /**
@@ -197,7 +208,7 @@ static inline bool stream_has_begun(const struct stream *stream)
  */
 static inline uint32_t stream_task_id(const struct stream *stream)
 {
-    return (uint32_t)stream->head.position + stream->head.implicit;
+    return (uint32_t)stream->kept->position + stream->kept->implicit;
 }
 
 /**
@@ -206,6 +217,10 @@ static inline uint32_t stream_task_id(const struct stream *stream)
  */
 enum cause stream_new(struct session *session, struct attach *attach, uint32_t context,
                       uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);
+
+/* Rows of recovery. */
+bool context_restore(struct server *server, struct kept_cell *cell);
+bool streams_restore(struct server *server, struct kept_cell *cell);
 
 /** From now on the context of stream stops at a failure. Control thread. */
 void stream_stop_at_failure(struct stream *stream);
@@ -222,7 +237,7 @@ uint32_t streams_left(const struct session *session, const struct attach *attach
 /**
  * Copy the entry at a position; false when it is not there (yet). Any thread, while the stream
  * lives. Word by word with atomic loads: each is read exactly once, whatever the client does
- * meanwhile.
+ * meanwhile. The sequence is stored last: a copy that was cut short is none (kept/stream_record.h).
  */
 static inline bool stream_read_entry(const struct stream *s, uint64_t position, struct task *task)
 {
@@ -233,7 +248,9 @@ static inline bool stream_read_entry(const struct stream *s, uint64_t position, 
         return false;
     for (size_t i = 1; i < sizeof(copy) / sizeof(copy[0]); i++)
         copy[i] = atomic_load_explicit(&entry[i], memory_order_relaxed);
-    memcpy(task, copy, sizeof(*task));
+    memcpy((char *)task + sizeof(copy[0]), &copy[1], sizeof(*task) - sizeof(copy[0]));
+    kept_order();
+    atomic_store_explicit(&task->sequence, position + 1, memory_order_relaxed);
     return true;
 }
 
@@ -271,9 +288,16 @@ void stream_publish(struct stream *stream, uint64_t position);
  */
 static inline void stream_publish_before(struct stream *stream)
 {
-    if (atomic_load_explicit(&stream->done, memory_order_relaxed) != stream->head.position)
-        stream_publish(stream, stream->head.position);
+    if (atomic_load_explicit(&stream->kept->done, memory_order_relaxed) != stream->kept->position)
+        stream_publish(stream, stream->kept->position);
 }
+
+/**
+ * The wait that the stream is parked in is over, with this result: it is kept before the stream's
+ * engine is told. The caller has taken the stream off its list. result: 0, an ACL error, or
+ * EVENT_LOOK_AGAIN, for which the wait goes on.
+ */
+void stream_let_go(struct stream *stream, int32_t result, int32_t pid);
 
 /**
  * Engine: the current task, which retires now, has failed; execute_task() tells the client. pid:

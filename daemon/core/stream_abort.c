@@ -1,9 +1,10 @@
 #include "daemon/core/stream_abort.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
@@ -23,7 +24,15 @@ static void wake_level_of(struct stream *s, const struct task *task)
         slots_get_generation(&s->session->events, task->object, task->generation);
 
     if (ev)
-        event_obj_record(ev, task->record.number, TASK_RECORD_WAKE);
+        event_obj_record(ev, NULL, task->record.number, TASK_RECORD_WAKE);
+}
+
+static void note_dropped(struct stream *s, uint64_t p)
+{
+    kept_order();
+    s->kept->dropped_to = p;
+    kept_order();
+    KILL_HERE(HOLD_DROPS);
 }
 
 /*
@@ -39,15 +48,16 @@ static uint64_t drop_records(struct stream *s)
 {
     uint64_t p, end = stream_ring_end(s);
 
-    if (s->head.state != HEAD_UNREAD && end == s->head.position)
+    if (stream_has_read(s) && end == s->kept->position)
         end++;
-    for (p = s->head.position; p != end; p++) {
+    /* Behind those that the npud before has dropped. */
+    for (p = s->kept->dropped_to; (int64_t)(end - p) > 0; p++, note_dropped(s, p)) {
         struct task task;
         struct ipc_open *open;
 
         if (!stream_read_entry(s, p, &task))
             break;
-        if (p == s->head.position && stream_has_begun(s))
+        if (p == s->kept->position && stream_has_begun(s))
             continue;
         notify_drop_task(s->session, &task);
         if (task.op == TASK_RECORD && (task.flags & TASK_RECORD_WAKE))
@@ -75,10 +85,10 @@ void stream_drop_notifies(struct stream *s)
      * Not further than the tail: the first look at a page of a ring makes the kernel give it
      * memory.
      */
-    for (uint64_t p = s->head.position; p != tail && p - s->head.position < s->depth; p++) {
+    for (uint64_t p = s->kept->position; p != tail && p - s->kept->position < s->depth; p++) {
         if (!stream_read_entry(s, p, &task))
             break;
-        if (p != s->head.position || !stream_has_begun(s))
+        if (p != s->kept->position || !stream_has_begun(s))
             notify_drop_task(s->session, &task);
     }
 }
@@ -94,28 +104,30 @@ void stream_drop_notifies(struct stream *s)
  */
 static void look_again(struct stream *s)
 {
-    if (s->session->halted || (!s->held_watched && stream_ring_end(s) == s->head.position))
+    if (s->session->halted || (!s->held_watched && stream_ring_end(s) == s->kept->position))
         return;
     /* Dekker with the submitter, which stores the sequence and then loads watched. */
-    if (atomic_load(&s->ring[s->head.position & (s->depth - 1)].sequence) != s->head.position + 1)
+    if (atomic_load(&s->ring[s->kept->position & (s->depth - 1)].sequence) != s->kept->position + 1)
         return;
     atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
     s->run = RUN_PARKED;
     engine_unpark(s);
 }
 
-/* False: it is held already. */
+/* False: it is held already, and all that was queued is dropped. */
 static bool take_from_engine(struct stream *s)
 {
     bool held;
 
     session_lock(s->session);
-    held = s->run == RUN_HELD;
-    if (!held) {
+    held = s->kept->held == STREAM_HELD;
+    if (s->run != RUN_HELD) {
         s->held_watched = s->run != RUN_IDLE;
         engine_forget(s->attach->device->engine, s);
         s->run = RUN_HELD;
-        s->held_from = s->head.position;
+        s->kept->held_from = s->kept->dropped_to = s->kept->position;
+        kept_order();
+        s->kept->held = STREAM_DROPPING;
     }
     session_unlock(s->session);
     return !held;
@@ -127,6 +139,7 @@ void stream_hold(struct stream *s)
 
     if (!take_from_engine(s))
         return;
+    KILL_HERE(HOLD_TAKEN);
     /*
      * A whole ring of records takes its time, in which the engines are not kept out. The bits of
      * the doorbell that are passed over meanwhile are of tasks that are dropped, or looked for at
@@ -137,17 +150,20 @@ void stream_hold(struct stream *s)
     /* Not to the tail: a task on its way there may be a record, and was not looked at. */
     stream_drop_queue(s, end);
     s->run = RUN_HELD;
+    kept_order();
+    s->kept->held = STREAM_HELD;
     session_unlock(s->session);
+    KILL_HERE(HOLD_DROPPED);
 }
 
 int32_t stream_discarded(const struct session *session, uint32_t slot, uint64_t position)
 {
     const struct stream *s = slots_at(&session->streams, slot);
-    const struct discards *d = s ? s->discards : NULL;
+    const struct discards_kept *d = s && s->discards ? s->discards->live : NULL;
 
-    for (uint32_t i = 0; d && i < d->n; i++)
+    for (uint32_t i = 0; d && i < d->n && i < DISCARDS_MAX; i++)
         if (position > d->range[i].from && position <= d->range[i].to)
-            return d->range[i].code;
+            return (int32_t)d->range[i].code;
     return 0;
 }
 
@@ -156,45 +172,117 @@ bool stream_forget_discards(struct session *session, uint32_t *slot, uint32_t ma
     for (; max > 0 && *slot < session->streams.end; max--, ++*slot) {
         struct stream *s = slots_at(&session->streams, *slot);
 
+        if (s->discards)
+            kept_drop(&s->discards->kept);
         free(s->discards);
         s->discards = NULL;
     }
     return *slot >= session->streams.end;
 }
 
+static size_t write_discards(const struct kept *kept, void *record)
+{
+    const struct discards *d = (const struct discards *)kept;
+    struct discards_record *r = record;
+
+    static_assert(offsetof(struct discards, kept) == 0, "it begins with what is kept");
+    r->session = d->session->id;
+    r->slot = d->slot;
+    return offsetof(struct discards_record, live);
+}
+
+static void use_record(struct discards *d)
+{
+    d->live = &((struct discards_record *)kept_record(&d->kept))->live;
+}
+
+static struct discards *make_discards(struct session *session, uint32_t slot)
+{
+    struct discards *d = calloc(1, sizeof(*d));
+
+    if (!d)
+        return NULL;
+    d->session = session;
+    d->slot = slot;
+    if (!kept_make(&d->kept, KEPT_DISCARDS, sizeof(struct discards_record), write_discards)) {
+        free(d);
+        return NULL;
+    }
+    use_record(d);
+    return d;
+}
+
+bool discards_restore(struct server *server, struct kept_cell *cell)
+{
+    struct discards *d = calloc(1, sizeof(*d));
+    struct discards_record r;
+    struct stream *s;
+
+    (void)server;
+    kept_read(cell, &r, sizeof(r));
+    if (!d)
+        return false;
+    d->session = session_by_id(r.session);
+    d->slot = (uint32_t)r.slot;
+    s = d->session ? slots_restore_memory(&d->session->streams, d->slot) : NULL;
+    if (!s || !kept_bind(&d->kept, cell, sizeof(r), write_discards))
+        return false;
+    use_record(d);
+    s->discards = d;
+    return true;
+}
+
 /* Without memory for it, streams that come to their waits later go on. */
 static void remember_discard(struct stream *s, int32_t code)
 {
     struct discards *d = s->discards;
+    struct discard *r;
 
-    if (code == 0 || s->head.position == s->held_from)
+    if (code == 0 || s->kept->position == s->kept->held_from)
         return;
-    if (!d)
-        d = s->discards = calloc(1, sizeof(*d));
+    if (!d) {
+        d = s->discards = make_discards(s->session, s->slot.number);
+        /* The stream is let go below, which is not undone: this must be there by then. */
+        kept_commit();
+    }
     if (!d)
         return;
-    if (d->n == DISCARDS_MAX)
-        memmove(&d->range[0], &d->range[1], --d->n * sizeof(d->range[0]));
-    d->range[d->n++] = (struct discard){.from = s->held_from, .to = s->head.position, .code = code};
+    r = &d->live->range[d->live->n % DISCARDS_MAX];
+    /* No position is in it, until it is complete. */
+    r->to = 0;
+    kept_order();
+    r->from = s->kept->held_from;
+    r->code = code;
+    kept_order();
+    r->to = s->kept->position;
+    d->live->n++;
 }
 
-void stream_abort(struct stream *s, int32_t told)
+void stream_abort(struct stream *s, int32_t told, uint64_t request)
 {
+    if (request != 0 && s->kept->last_request == request && s->kept->held == STREAM_FREE)
+        return; /* the npud before has carried it out, and not answered */
     stream_hold(s);
     session_lock(s->session);
     assert(s->run == RUN_HELD);
     remember_discard(s, told);
-    s->run = RUN_IDLE;
     /*
      * A client whose session ends while it lives learns that from its socket, and not that its work
      * is done.
      */
     if (!s->session->halted) {
         /* What was executed is done. Only waiters for what was not executed are told so. */
-        waitlist_fire(&s->passed, 0, s->held_from, 0, 0);
-        waitlist_fire(&s->passed, s->held_from + 1, s->head.position, told, 0);
-        stream_publish(s, s->head.position);
+        waitlist_fire(&s->passed, 0, s->kept->held_from, 0, 0);
+        waitlist_fire(&s->passed, s->kept->held_from + 1, s->kept->position, told, 0);
+        stream_publish(s, s->kept->position);
     }
+    KILL_HERE(ABORT_TOLD);
+    kept_order();
+    s->kept->last_request = request;
+    kept_order();
+    s->kept->held = STREAM_FREE;
+    s->run = RUN_IDLE;
+    KILL_HERE(ABORT_FREE);
     look_again(s);
     session_unlock(s->session);
 }

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct kept_cell;
+struct server;
 struct session;
 struct stream;
 
@@ -19,9 +21,9 @@ void stream_hold(struct stream *stream);
 /**
  * stream_hold(), if it is not held, and let done pass what was dropped. told: the ACL error that
  * streams get which wait for a dropped position; 0: they go on. Takes the locks of the session's
- * engines.
+ * engines. request: the id of the client's request, which is carried out once; 0: there is none.
  */
-void stream_abort(struct stream *stream, int32_t told);
+void stream_abort(struct stream *stream, int32_t told, uint64_t request);
 
 /**
  * The session ends: what its stream has queued for notifies will not come. The stream is forgotten
@@ -34,6 +36,8 @@ void stream_drop_notifies(struct stream *stream);
  * discarded it; else 0. Engine thread.
  */
 int32_t stream_discarded(const struct session *session, uint32_t slot, uint64_t position);
+/** What was discarded in a slot is known again. A row of recovery. */
+bool discards_restore(struct server *server, struct kept_cell *cell);
 /**
  * The session ends: forget what was discarded in its streams, at most `max` of them from *slot on,
  * where the next call goes on. True: that was all of them.

@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
@@ -24,6 +25,7 @@
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
+#include "daemon/kept/kept.h"
 #include "proto/util/clock.h"
 
 #define BUDGET         64 /* tasks of one stream per turn */
@@ -219,7 +221,7 @@ static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
             continue;
         timers_clear(&e->timers, &s->timer);
         if (s->waiting_on)
-            s->waiter.result = result;
+            stream_let_go(s, result, 0);
         s->waiting_on = NULL;
         s->callback = 0;
         engine_unpark(s);
@@ -261,28 +263,33 @@ static inline void time_step(struct engine *e, uint64_t now)
 
 static bool fetch_task(struct stream *s)
 {
-    if (!stream_read_entry(s, s->head.position, &s->head.task))
+    struct stream_kept *k = s->kept;
+
+    if (!stream_read_entry(s, k->position, &k->task))
         return false;
-    __builtin_prefetch(&s->ring[(s->head.position + 1) & (s->depth - 1)]);
-    s->head.implicit += (uint16_t)(s->head.task.implicit - (uint16_t)s->head.implicit);
-    s->head.state = HEAD_READ;
+    __builtin_prefetch(&s->ring[(k->position + 1) & (s->depth - 1)]);
+    KILL_HERE(TASK_READ);
+    stream_count_implicit(k);
     return true;
 }
 
 /* True when something was done. */
 static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
 {
-    uint64_t first = s->head.position;
+    uint64_t first = s->kept->position;
     unsigned n;
 
-    for (n = 0; n < BUDGET && (s->head.state != HEAD_UNREAD || fetch_task(s)); n++) {
+    for (n = 0; n < BUDGET && (stream_has_read(s) || fetch_task(s)); n++) {
         enum run_result r = __builtin_expect(e->device->inject != NULL, 0) && task_is_new(s)
                                 ? inject_execute(s, now)
                                 : execute_task(s, now);
 
         if (r == RUN_RETIRED || r == RUN_WORKED) {
-            s->head.state = HEAD_UNREAD;
-            s->head.position++;
+            KILL_HERE(TASK_DONE);
+            kept_order();
+            s->kept->position++;
+            kept_order();
+            KILL_HERE(TASK_RETIRED);
         }
         if (r == RUN_RETIRED &&
             (n % TASKS_PER_TIME != TASKS_PER_TIME - 1 || clock_ns() - now < SLICE))
@@ -299,12 +306,13 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now)
         break;
     }
     /* Of a stopped stream nothing more is done, though it goes through its tasks. */
-    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head.position &&
+    if (atomic_load_explicit(&s->kept->done, memory_order_relaxed) != s->kept->position &&
         atomic_load_explicit(&s->stopped, memory_order_relaxed) == 0)
-        stream_publish(s, s->head.position);
-    atomic_store_explicit(
-        &e->tasks, atomic_load_explicit(&e->tasks, memory_order_relaxed) + s->head.position - first,
-        memory_order_relaxed);
+        stream_publish(s, s->kept->position);
+    atomic_store_explicit(&e->tasks,
+                          atomic_load_explicit(&e->tasks, memory_order_relaxed) +
+                              s->kept->position - first,
+                          memory_order_relaxed);
     return n > 0;
 }
 
@@ -347,10 +355,11 @@ static bool run_attach(struct engine *e, struct attach *a, uint64_t now)
     unsigned idle = 0;
     bool worked = false;
 
+    kept_in_hand(e->in_hand, a->session->id, 0);
     DL_FOREACH_SAFE (a->active, s, tmp) {
         if (run_stream(e, s, now)) {
             worked = e->worked = true;
-            e->worked_op = s->head.task.op;
+            e->worked_op = s->kept->task.op;
             e->worked_uid = a->user->uid;
             s->rung = false;
             a->spurious = 0;
@@ -452,7 +461,7 @@ static unsigned run_timers(struct engine *e, uint64_t now)
         if (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
             continue; /* fired at the same moment: the inbox will bring it, in time after all */
         if (s->waiting_on)
-            s->waiter.result = ACL_ERROR_RT_TASK_TIMEOUT;
+            stream_let_go(s, ACL_ERROR_RT_TASK_TIMEOUT, 0);
         engine_resume(e, s);
     }
     return n;
@@ -461,6 +470,7 @@ static unsigned run_timers(struct engine *e, uint64_t now)
 static void run_turn(struct engine *e)
 {
     uint64_t now = clock_ns();
+    bool worked;
 
     e->now = now;
     atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
@@ -469,7 +479,9 @@ static void run_turn(struct engine *e)
         step_meter_end(&e->meter, clock_ns(), "streams that go on", 0, geteuid());
     if (watch_poll_is_due(e, now))
         watch_poll(e, now);
-    if (run_all(e, now)) {
+    worked = run_all(e, now);
+    kept_in_hand(e->in_hand, 0, 0);
+    if (worked) {
         /*
          * It keeps its place among the spinners until it sleeps: asking anew after each task costs
          * a system call.
@@ -500,6 +512,7 @@ static void *engine_main(void *arg)
     char name[16];
 
     self = e;
+    kept_thread_is(e->device->index);
     snprintf(name, sizeof(name), "engine-%u", e->device->index);
     pthread_setname_np(pthread_self(), name);
     /* Delays and timeouts to the microsecond, not to the default 50. */
@@ -524,6 +537,7 @@ struct engine *engine_new(struct device *device, uint64_t spin_ns)
     if (!e)
         return NULL;
     e->device = device;
+    e->in_hand = kept_in_hand_of(device->index);
     e->spin_max = e->spin = spin_ns;
     e->epoll = epoll_create1(EPOLL_CLOEXEC);
     e->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

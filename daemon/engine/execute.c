@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
@@ -36,7 +37,8 @@ static enum run_result run_nop(struct stream *s, uint64_t now)
 
 static struct event_obj *task_event(struct stream *s)
 {
-    return slots_get_generation(&s->session->events, s->head.task.object, s->head.task.generation);
+    return slots_get_generation(&s->session->events, s->kept->task.object,
+                                s->kept->task.generation);
 }
 
 /*
@@ -48,10 +50,10 @@ static enum run_result run_record(struct stream *s, uint64_t now)
     struct event_obj *ev = task_event(s);
 
     (void)now;
-    if (s->head.task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+    if (s->kept->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
         stream_publish_before(s);
     if (ev)
-        event_obj_record(ev, s->head.task.record.number, s->head.task.flags);
+        event_obj_record(ev, s, s->kept->task.record.number, s->kept->task.flags);
     return RUN_RETIRED;
 }
 
@@ -61,22 +63,14 @@ static enum run_result run_reset(struct stream *s, uint64_t now)
 
     (void)now;
     if (ev)
-        event_slot_lower(ev->shm);
+        event_obj_reset(ev, s);
     return RUN_RETIRED;
 }
 
 /* Has the level been up since `count` raises? */
 static bool level_passed(uint64_t level, uint64_t count)
 {
-    return (level & EVENT_LEVEL_UP) || level >> 1 != count;
-}
-
-/* Of the limit of the current wait, which has begun. */
-static uint64_t time_left(const struct stream *s, uint64_t now)
-{
-    if (s->head.task.wait.timeout_ns == 0)
-        return 0;
-    return s->timer.deadline > now ? s->timer.deadline - now : 1;
+    return (level & EVENT_LEVEL_UP) || event_level_count(level) != count;
 }
 
 /*
@@ -87,24 +81,22 @@ static uint64_t time_left(const struct stream *s, uint64_t now)
 static enum run_result run_wait_level(struct stream *s, uint64_t now)
 {
     struct event_obj *ev = task_event(s);
-    uint64_t level, count, timeout_ns = s->head.task.wait.timeout_ns;
+    uint64_t level, count, timeout_ns = s->kept->task.wait.timeout_ns;
     int32_t dropped;
     bool passed;
 
     if (stream_has_begun(s) && (s->waiter.result != EVENT_LOOK_AGAIN || !ev))
         return run_finish_wait(s);
-    if (stream_has_begun(s))
-        timeout_ns = time_left(s, now);
     if (!ev || !run_valid_timeout(timeout_ns))
         return run_bad_entry(s, "no such event");
     level = atomic_load_explicit(&ev->shm->level, memory_order_acquire);
-    count = stream_has_begun(s) ? s->waiter.target : level >> 1;
+    count = stream_has_waited(s) ? s->kept->target : event_level_count(level);
     if (level_passed(level, count))
         return RUN_RETIRED;
     if (run_park(s, &ev->raised, count, timeout_ns, now) < 0)
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     atomic_store(&ev->shm->level_waiters, 1);
-    dropped = event_obj_dropped(ev, s->head.task.wait.target);
+    dropped = event_obj_dropped(ev, s->kept->task.wait.target);
     passed = level_passed(atomic_load(&ev->shm->level), count);
     if ((!dropped && !passed) || !run_unpark(s))
         return RUN_WAITS;
@@ -115,28 +107,28 @@ static enum run_result run_wait_level(struct stream *s, uint64_t now)
 
 static enum run_result run_wait_pos(struct stream *s, uint64_t now)
 {
-    struct stream *t = slots_get(&s->session->streams, s->head.task.object);
-    uint64_t target = s->head.task.wait.target;
+    struct stream *t = slots_get(&s->session->streams, s->kept->task.object);
+    uint64_t target = s->kept->task.wait.target;
     int32_t stopped, discarded;
 
     if (stream_has_begun(s))
         return run_finish_wait(s);
-    if (!run_valid_timeout(s->head.task.wait.timeout_ns) || (t == s && target > s->head.position))
+    if (!run_valid_timeout(s->kept->task.wait.timeout_ns) || (t == s && target > s->kept->position))
         return run_bad_entry(s, "waits for itself");
-    if (!t || atomic_load_explicit(&t->done, memory_order_acquire) >= target) {
+    if (!t || atomic_load_explicit(&t->kept->done, memory_order_acquire) >= target) {
         /*
          * A stream that is gone has passed every position it had; what it passed may be discarded.
          */
-        discarded = stream_discarded(s->session, s->head.task.object, target);
+        discarded = stream_discarded(s->session, s->kept->task.object, target);
         if (discarded != 0)
             stream_fail(s, discarded, 0);
         return RUN_RETIRED;
     }
-    if (run_park(s, &t->passed, target, s->head.task.wait.timeout_ns, now) < 0)
+    if (run_park(s, &t->passed, target, s->kept->task.wait.timeout_ns, now) < 0)
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     /* In this order: what it has done before it was stopped is done. */
     stopped = atomic_load(&t->stopped);
-    if (atomic_load(&t->done) >= target)
+    if (atomic_load(&t->kept->done) >= target)
         stopped = 0;
     else if (stopped == 0)
         return RUN_WAITS;
@@ -149,7 +141,7 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
 
 static struct ipc_open *task_ipc_event(struct stream *s)
 {
-    return slots_get_generation(&s->session->ipc, s->head.task.object, s->head.task.generation);
+    return slots_get_generation(&s->session->ipc, s->kept->task.object, s->kept->task.generation);
 }
 
 static enum run_result run_ipc_record(struct stream *s, uint64_t now)
@@ -160,22 +152,22 @@ static enum run_result run_ipc_record(struct stream *s, uint64_t now)
     if (!open)
         return run_bad_entry(s, "no such event");
     stream_publish_before(s);
-    ipc_record_complete(open, s->head.task.ipc.number);
+    ipc_record_complete(open, s->kept->task.ipc.number);
     return RUN_RETIRED;
 }
 
 static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 {
     struct ipc_open *open = task_ipc_event(s);
-    uint64_t number = s->head.task.ipc.number;
+    uint64_t number = s->kept->task.ipc.number;
     int32_t error, pid = 0;
 
     if (stream_has_begun(s))
         return run_finish_wait(s);
-    if (!open || !run_valid_timeout(s->head.task.ipc.timeout_ns))
+    if (!open || !run_valid_timeout(s->kept->task.ipc.timeout_ns))
         return run_bad_entry(s, "no such event");
     if (!ipc_record_outcome(open->event, number, &error, &pid)) {
-        if (run_park(s, &open->event->completed, number, s->head.task.ipc.timeout_ns, now) < 0)
+        if (run_park(s, &open->event->completed, number, s->kept->task.ipc.timeout_ns, now) < 0)
             return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
         /* Off the list first: a record that fails here fires all that are on it. */
         if (!ipc_record_over(open->event, number) || !run_unpark(s))
@@ -193,7 +185,45 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 /* Looked up at every slice: the client may have freed the memory since the last one. */
 static struct mem *task_memory(struct stream *s)
 {
-    return allocation_get(s->session, s->head.task.object, s->head.task.generation);
+    return allocation_get(s->session, s->kept->task.object, s->kept->task.generation);
+}
+
+/* What s->work is to be: as it begins, or as far as it is. */
+static void set_work(struct stream *s, struct work work)
+{
+    s->work = work;
+    if (stream_has_begun(s))
+        s->work.progress = s->kept->progress;
+}
+
+static void keep_progress(struct stream *s)
+{
+    kept_order();
+    KILL_HERE(WORK_DONE);
+    s->kept->progress = s->work.progress;
+    kept_order();
+    KILL_HERE(WORK_KEPT);
+}
+
+/*
+ * A reduction must not be done twice: the result of a slice is put in kept memory, then it is noted
+ * where it goes, and then it goes there; if npud ends, execute_restore() lets it go there again.
+ */
+static void put_slice(struct stream *s, uint64_t at)
+{
+    struct device_kept *d = s->attach->device->kept;
+    struct stream_kept *k = s->kept;
+
+    KILL_HERE(SLICE_MADE);
+    d->slice_bytes = s->work.progress - at;
+    kept_order();
+    k->effect = at;
+    kept_order();
+    k->effect_at = k->position + 1;
+    kept_order();
+    KILL_HERE(SLICE_NOTED);
+    memcpy((char *)s->work.dst + at, d->slice, d->slice_bytes);
+    KILL_HERE(SLICE_PUT);
 }
 
 /* Goes on with s->work, which changes memory of m, the task's destination, from offset on. */
@@ -207,6 +237,9 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, ui
     if (m && !allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
+    if (s->work.slice)
+        put_slice(s, before);
+    keep_progress(s);
     if (m) {
         allocation_filled(m);
         if (!value_changed(s, m, offset + before, s->work.progress - before))
@@ -231,7 +264,7 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, ui
 
 static enum run_result run_copy(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     struct mem *m = task_memory(s);
     void *dst = allocation_range(m, t->copy.dst_offset, t->copy.size);
     void *src = allocation_range(allocation_get(s->session, t->copy.src, t->copy.src_generation),
@@ -239,8 +272,7 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
 
     if (!dst || !src)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (!stream_has_begun(s))
-        s->work = (struct work){.kind = WORK_COPY, .size = t->copy.size};
+    set_work(s, (struct work){.kind = WORK_COPY, .size = t->copy.size});
     s->work.dst = dst;
     s->work.src = src;
     return do_work(s, now, m, t->copy.dst_offset);
@@ -248,34 +280,30 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
 
 static enum run_result run_set(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     struct mem *m = task_memory(s);
     void *dst = allocation_range(m, t->set.offset, t->set.size);
 
     if (!dst)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (!stream_has_begun(s))
-        s->work =
-            (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value};
+    set_work(s,
+             (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value});
     s->work.dst = dst;
     return do_work(s, now, m, t->set.offset);
 }
 
 static enum run_result run_delay(struct stream *s, uint64_t now)
 {
-    if (s->head.task.delay.ns > DELAY_MAX_NS)
+    if (s->kept->task.delay.ns > DELAY_MAX_NS)
         return run_bad_entry(s, "too long");
-    if (!stream_has_begun(s)) {
-        s->work = (struct work){.kind = WORK_DELAY,
-                                .delay_ns = s->head.task.delay.ns,
-                                .result = s->head.task.delay.result};
-        /*
-         * The turn began before the tasks that came first in it, and records have told the time
-         * since.
-         */
-        if (s->head.task.delay.ns != 0)
-            now = clock_ns();
-    }
+    set_work(s, (struct work){.kind = WORK_DELAY,
+                              .delay_ns = s->kept->task.delay.ns,
+                              .result = s->kept->task.delay.result});
+    /*
+     * The turn began before the tasks that came first in it, and records have told the time since.
+     */
+    if (!stream_has_begun(s) && s->kept->task.delay.ns != 0)
+        now = clock_ns();
     return do_work(s, now, NULL, 0);
 }
 
@@ -289,7 +317,7 @@ static bool valid_reduce(const struct task *t)
 
 static enum run_result run_reduce(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     struct mem *m = task_memory(s);
     void *dst = allocation_range(m, t->reduce.dst_offset, t->reduce.size);
     void *src =
@@ -300,11 +328,11 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
         return run_bad_entry(s, "no such reduction");
     if (!dst || !src)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (!stream_has_begun(s))
-        s->work = (struct work){.kind = WORK_REDUCE,
-                                .size = t->reduce.size,
-                                .reduce = t->reduce.kind,
-                                .type = t->reduce.type};
+    set_work(s, (struct work){.kind = WORK_REDUCE,
+                              .size = t->reduce.size,
+                              .slice = s->attach->device->kept->slice,
+                              .reduce = t->reduce.kind,
+                              .type = t->reduce.type});
     s->work.dst = dst;
     s->work.src = src;
     return do_work(s, now, m, t->reduce.dst_offset);
@@ -315,7 +343,7 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
 bool execute_callback_done(const struct stream *s)
 {
     return atomic_load_explicit(&s->ctrl->callbacks_done, memory_order_acquire) >=
-           s->head.task.callback.ordinal;
+           s->kept->task.callback.ordinal;
 }
 
 /*
@@ -324,26 +352,45 @@ bool execute_callback_done(const struct stream *s)
  */
 static enum run_result await_callback(struct stream *s)
 {
-    s->callback = s->head.task.callback.ordinal;
+    s->callback = s->kept->task.callback.ordinal;
     return RUN_WAITS;
+}
+
+/* It is that of the current task, which the npud before has begun with. */
+static bool gave_callback(const struct stream *s)
+{
+    return s->kept->callback_at == s->kept->position + 1 &&
+           s->kept->callbacks == s->kept->task.callback.ordinal;
+}
+
+static void note_callback(struct stream *s)
+{
+    s->kept->callback_report = s->kept->task.callback.report;
+    s->kept->callback_at = s->kept->position + 1;
+    kept_order();
+    s->kept->callbacks = s->kept->task.callback.ordinal;
+    kept_order();
+    KILL_HERE(CALLBACK_NOTED);
 }
 
 static enum run_result run_callback(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     struct report *report;
 
     (void)now;
     if (stream_has_begun(s)) /* the device was lost, and is back, when it has not returned */
         return execute_callback_done(s) ? RUN_RETIRED : await_callback(s);
-    if (t->callback.report >= REPORTS || t->callback.ordinal <= s->callbacks)
+    if (t->callback.report >= REPORTS ||
+        (t->callback.ordinal <= s->kept->callbacks && !gave_callback(s)))
         return run_bad_entry(s, "no such thread or order");
-    s->callbacks = t->callback.ordinal;
+    note_callback(s);
     if (execute_callback_done(s))
         return RUN_RETIRED; /* the client has dropped it */
     stream_publish_before(s);
     report = &s->session->page->report[t->callback.report];
     atomic_store_explicit(&s->ctrl->callbacks, t->callback.ordinal, memory_order_release);
+    KILL_HERE(CALLBACK_GIVEN);
     if (!(t->flags & TASK_CALLBACK_TOLD) && report_post(report))
         waker_wake(&report->seq);
     return t->callback.block ? await_callback(s) : RUN_RETIRED;
@@ -355,10 +402,10 @@ static void pass_over_record(struct stream *s)
 {
     struct event_obj *ev = task_event(s);
 
-    if (ev && (s->head.task.flags & TASK_RECORD_WAKE))
-        event_obj_record(ev, s->head.task.record.number, TASK_RECORD_WAKE);
-    else if (ev && (s->head.task.flags & TASK_RECORD_LEVEL))
-        event_obj_drop(ev, s->head.task.record.number, atomic_load(&s->stopped));
+    if (ev && (s->kept->task.flags & TASK_RECORD_WAKE))
+        event_obj_record(ev, s, s->kept->task.record.number, TASK_RECORD_WAKE);
+    else if (ev && (s->kept->task.flags & TASK_RECORD_LEVEL))
+        event_obj_drop(ev, s->kept->task.record.number, atomic_load(&s->stopped));
 }
 
 /*
@@ -370,13 +417,13 @@ static void pass_over_ipc_record(struct stream *s)
     struct ipc_open *open = task_ipc_event(s);
 
     if (open)
-        ipc_record_fail(open, s->head.task.ipc.number);
+        ipc_record_fail(open, s->kept->task.ipc.number);
 }
 
 /* The wait that the record would have ended fails, too. */
 static void pass_over_notify_record(struct stream *s)
 {
-    notify_drop_task(s->session, &s->head.task);
+    notify_drop_task(s->session, &s->kept->task);
 }
 
 /* --- failing on purpose --- */
@@ -389,10 +436,11 @@ static void fail_record(struct stream *s)
 {
     struct event_obj *ev = task_event(s);
 
-    if (s->head.task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+    if (s->kept->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
         stream_publish_before(s);
     if (ev)
-        event_obj_record(ev, s->head.task.record.number, s->head.task.flags & ~TASK_RECORD_TIME);
+        event_obj_record(ev, s, s->kept->task.record.number,
+                         s->kept->task.flags & ~TASK_RECORD_TIME);
 }
 
 static void fail_ipc_record(struct stream *s)
@@ -477,7 +525,7 @@ const struct task_row *task_row(unsigned op)
 /* A task that has failed is over when the client was told. */
 static enum run_result tell_failure(struct stream *s, enum run_result r)
 {
-    if ((r == RUN_RETIRED || r == RUN_WORKED) && s->failure.code != 0 && !failure_tell(s))
+    if ((r == RUN_RETIRED || r == RUN_WORKED) && stream_has_failed(s) && !failure_tell(s))
         return RUN_WAITS;
     return r;
 }
@@ -488,19 +536,19 @@ enum run_result execute_task(struct stream *s, uint64_t now)
 
     if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0)
         return failure_pass_over(s);
-    if (s->failure.code == 0) { /* else it has failed before, and there was no room to tell */
+    if (!stream_has_failed(s)) { /* else it has failed before, and there was no room to tell */
         /* what the last step has changed */
         if (stream_has_begun(s) && (!value_check(s) || !notify_count_check(s)))
             return RUN_AGAIN;
-        r = task_row(s->head.task.op)->run(s, now);
+        r = task_row(s->kept->task.op)->run(s, now);
     }
-    s->head.state = HEAD_BEGUN;
+    stream_begin_task(s);
     return tell_failure(s, r);
 }
 
 enum run_result execute_fail(struct stream *s, int32_t code)
 {
-    const struct task_row *row = task_row(s->head.task.op);
+    const struct task_row *row = task_row(s->kept->task.op);
 
     if (row->fail)
         row->fail(s);
@@ -508,21 +556,66 @@ enum run_result execute_fail(struct stream *s, int32_t code)
     while (!value_pass_over(s) || !notify_count_pass_over(s))
         ;
     stream_fail(s, code, 0);
-    s->head.state = HEAD_BEGUN;
+    stream_begin_task(s);
     return tell_failure(s, RUN_RETIRED);
 }
 
 void execute_abandon(struct stream *s)
 {
-    const struct task_row *row = task_row(s->head.task.op);
+    const struct task_row *row = task_row(s->kept->task.op);
 
-    if (s->head.state == HEAD_READ && row->fail)
+    if (stream_has_read(s) && !stream_has_begun(s) && row->fail)
         row->fail(s);
 }
 
-enum run_result execute_hold(struct stream *s, struct waitlist *list, uint64_t now)
+enum run_result execute_hold(struct stream *s, struct waitlist *list)
 {
-    /* Without a time limit it needs no memory. */
-    run_park(s, list, 0, 0, now);
+    s->kept->outcome_at = 0;
+    kept_order();
+    run_join(s, list, 0);
     return RUN_WAITS;
+}
+
+/* --- again --- */
+
+/* The slice of a reduction that was noted, and maybe not put in its destination. */
+static void put_slice_again(struct stream *s)
+{
+    const struct device_kept *d = s->attach->device->kept;
+    struct stream_kept *k = s->kept;
+    uint64_t at = stream_has_begun(s) ? k->progress : 0;
+    struct mem *m = task_memory(s);
+    void *dst;
+
+    if (k->effect_at != k->position + 1 || k->effect != at || d->slice_bytes > sizeof(d->slice))
+        return;
+    dst = allocation_range(m, k->task.reduce.dst_offset + at, d->slice_bytes);
+    if (!dst || !allocation_filled(m))
+        return;
+    memcpy(dst, d->slice, d->slice_bytes);
+    allocation_filled(m);
+    k->progress = at + d->slice_bytes;
+    kept_order();
+    stream_begin_task(s);
+}
+
+void execute_restore(struct stream *s)
+{
+    struct stream_kept *k = s->kept;
+    const struct task_row *row = task_row(k->task.op);
+
+    if (!stream_has_read(s))
+        return;
+    stream_count_implicit(k);
+    if (k->task.op == TASK_REDUCE)
+        put_slice_again(s);
+    if (row->waits_for == WAITS_FOR_NOTHING || stream_has_failed(s))
+        return;
+    if (stream_has_waited(s) && stream_is_let_go(s)) {
+        stream_begin_task(s);
+        s->waiter.result = k->outcome.code;
+        s->waiter.pid = k->outcome.pid;
+    } else {
+        k->begun_at = 0; /* it waits again */
+    }
 }

@@ -3,6 +3,7 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
@@ -31,7 +32,7 @@ static void stop_stream(struct stream *s, int32_t code, int32_t pid)
     if (s->run != RUN_PARKED && s->run != RUN_STUCK)
         return;
     engine_forget(s->attach->device->engine, s);
-    s->failure.code = 0;
+    s->kept->failure_at = 0;
     s->run = RUN_PARKED;
     engine_unpark(s);
 }
@@ -40,6 +41,7 @@ static void mark_stopped(struct stream *s, const struct failure *f)
 {
     atomic_store(&s->stopped, f->code);
     atomic_store(&s->ctrl->stopped, stream_error_make(f->code, f->pid));
+    KILL_HERE(STREAM_STOPS);
 }
 
 /*
@@ -50,24 +52,24 @@ static void stop_context(struct context *c, struct stream *failed, const struct 
 {
     struct stream *s;
 
-    c->code = f->code;
-    c->pid = f->pid;
+    atomic_store(c->end, stream_error_make(f->code, f->pid));
+    KILL_HERE(CONTEXT_STOPS);
     DL_FOREACH2 (c->streams, s, context_next)
         if (s != failed)
             mark_stopped(s, f);
     mark_stopped(failed, f);
     DL_FOREACH2 (c->streams, s, context_next)
-        stop_stream(s, c->code, c->pid);
+        stop_stream(s, f->code, f->pid);
 }
 
 enum run_result failure_pass_over(struct stream *s)
 {
-    const struct task_row *row = task_row(s->head.task.op);
+    const struct task_row *row = task_row(s->kept->task.op);
 
     if (!stream_has_begun(s) && row->pass_over)
         row->pass_over(s);
     /* It may have begun; and there may be thousands of waiters that it has to tell. */
-    s->head.state = HEAD_BEGUN;
+    stream_begin_task(s);
     return value_pass_over(s) && notify_count_pass_over(s) ? RUN_RETIRED : RUN_AGAIN;
 }
 
@@ -114,31 +116,48 @@ static void set_lost(struct attach *a, int32_t code)
     atomic_store_explicit(&a->live->lost, (uint32_t)code, memory_order_relaxed);
 }
 
-/* False: no room. */
-static bool post_exception(struct attach *a, const struct exception *e)
+/* The entry at the head is in the ring: the client may see it now. */
+static void publish_exception(struct attach *a)
 {
-    struct exception_ring *r = ring_of(a);
     struct session_page *page = a->session->page;
 
-    if (!atomic_load_explicit(&r->wanted, memory_order_relaxed))
-        return true;
-    if (exception_room(r, head_of(a)) == 0)
-        return false;
-    exception_put(r, head_of(a), e);
-    atomic_store_explicit(&a->live->exceptions, head_of(a) + 1, memory_order_relaxed);
+    exception_publish(ring_of(a), head_of(a));
     atomic_fetch_add_explicit(&page->exception_seq, 1, memory_order_release);
     waker_wake(&page->exception_seq);
-    return true;
 }
 
-/* As post_exception(); without room the client is asked to say when there is some. */
-static bool post_exception_or_ask(struct attach *a, const struct exception *e)
+/*
+ * Put the entry in the ring, if the client wants it; has_room(). What it is of changes together with
+ * the head: words, which this commits.
+ */
+static void post_exception(struct attach *a, const struct exception *e, struct kept_words *words)
 {
-    if (post_exception(a, e))
+    struct exception_ring *r = ring_of(a);
+
+    /* A client that wants it only since this moment has told nobody what it missed. */
+    if (!atomic_load_explicit(&r->wanted, memory_order_relaxed) ||
+        exception_room(r, head_of(a)) == 0) {
+        kept_words_commit(words);
+        return;
+    }
+    exception_put(r, head_of(a), e);
+    kept_words_set(words, &a->live->exceptions, head_of(a) + 1);
+    kept_words_commit(words);
+    KILL_HERE(FAILURE_COUNTED);
+    publish_exception(a);
+}
+
+/* For an entry, if the client wants it; without room the client is asked to say when there is some. */
+static bool has_room(struct attach *a)
+{
+    struct exception_ring *r = ring_of(a);
+
+    if (!atomic_load_explicit(&r->wanted, memory_order_relaxed) ||
+        exception_room(r, head_of(a)) > 0)
         return true;
     /* Dekker with exception_take(): full, then tail; there tail, then full. */
-    atomic_store(&ring_of(a)->full, 1);
-    return post_exception(a, e);
+    atomic_store(&r->full, 1);
+    return exception_room(r, head_of(a)) > 0;
 }
 
 static void ask_no_more(struct attach *a)
@@ -147,17 +166,59 @@ static void ask_no_more(struct attach *a)
         atomic_store_explicit(&ring_of(a)->full, 0, memory_order_relaxed);
 }
 
+static uint64_t next_error(const struct stream *s)
+{
+    return atomic_load_explicit(&s->kept->errors, memory_order_relaxed) + 1;
+}
+
+/*
+ * In the control block. again: the npud before has begun with it; if the number is there, it has
+ * stored it, and the client may have taken it.
+ */
+static void store_error(struct stream *s, int32_t code, int32_t pid, bool again)
+{
+    uint64_t number = atomic_load_explicit(&s->kept->errors, memory_order_relaxed);
+
+    if (!again || !stream_error_has_number(atomic_load(&s->ctrl->error), number))
+        atomic_store_explicit(&s->ctrl->error, stream_error_numbered(code, pid, number),
+                              memory_order_release);
+    KILL_HERE(FAILURE_STORED);
+}
+
+/* What counts the failure. */
+static void set_counted(struct stream *s, struct kept_words *words)
+{
+    struct stream_kept *k = s->kept;
+
+    kept_words_begin(words, s->attach->device->index);
+    kept_words_set(words, &k->told_at, k->position + 1);
+    kept_words_set(words, &k->failures,
+                   atomic_load_explicit(&k->failures, memory_order_relaxed) + 1);
+    kept_words_set(words, &k->errors, next_error(s));
+    kept_words_set(words, &k->failed_task, (uint64_t)k->task.thread << 32 | stream_task_id(s));
+    kept_words_set(words, &k->failed_code, (uint32_t)k->failure.code);
+}
+
+/* Count the failure, and tell the exception, both or none. False: no room. */
 static bool tell_exception(struct stream *s)
 {
     struct exception e = {.task = stream_task_id(s),
                           .stream = (uint32_t)stream_id(s),
-                          .thread = s->head.task.thread,
-                          .code = s->failure.code};
+                          .thread = s->kept->task.thread,
+                          .code = s->kept->failure.code};
+    struct kept_words words;
 
-    if (!post_exception_or_ask(s->attach, &e)) {
+    if (!is_exception(&s->kept->task, e.code)) {
+        set_counted(s, &words);
+        kept_words_commit(&words);
+        return true;
+    }
+    if (!has_room(s->attach)) {
         s->run = RUN_STUCK;
         return false;
     }
+    set_counted(s, &words);
+    post_exception(s->attach, &e, &words);
     ask_no_more(s->attach);
     return true;
 }
@@ -182,10 +243,13 @@ void failure_forget(struct stream *s)
 static void tell_lost(struct attach *a)
 {
     struct exception e = {EXCEPTION_NONE, EXCEPTION_NONE, EXCEPTION_NONE, lost_of(a)};
+    struct kept_words words;
 
-    if (!post_exception_or_ask(a, &e))
+    if (!has_room(a))
         return;
-    set_lost(a, 0);
+    kept_words_begin(&words, a->device->index);
+    kept_words_set(&words, &a->live->lost, 0);
+    post_exception(a, &e, &words);
     ask_no_more(a);
 }
 
@@ -219,25 +283,27 @@ bool failure_retry(struct attach *a)
 
 bool failure_tell(struct stream *s)
 {
-    struct failure f = s->failure;
+    struct failure f = s->kept->failure;
+    bool again = s->kept->told_at == s->kept->position + 1;
 
-    if (is_exception(&s->head.task, f.code) && !tell_exception(s))
+    if (!again && !tell_exception(s))
         return false;
-    s->failure.code = 0;
-    s->failures++;
-    s->failed.task = stream_task_id(s);
-    s->failed.thread = s->head.task.thread;
-    s->failed.code = f.code;
+    KILL_HERE(FAILURE_TOLD);
     if (!s->context->stop || is_remark(f.code)) {
-        atomic_store_explicit(&s->ctrl->error, stream_error_make(f.code, f.pid),
-                              memory_order_release);
+        store_error(s, f.code, f.pid, again);
         return true;
     }
     /* What was done before it is done; it is not, nor is anything behind it. */
-    if (atomic_load_explicit(&s->done, memory_order_relaxed) != s->head.position)
-        stream_publish(s, s->head.position);
+    stream_publish_before(s);
     stop_context(s->context, s, &f);
     return true;
+}
+
+void failure_restore(struct attach *a)
+{
+    publish_exception(a);
+    if (lost_of(a) != 0)
+        tell_lost(a);
 }
 
 /* --- ending a task --- */
@@ -248,26 +314,53 @@ bool failure_tell(struct stream *s)
  */
 static bool has_task_to_stop(struct stream *s)
 {
-    return s->head.state != HEAD_UNREAD || (stream_read_entry(s, s->head.position, &s->head.task) &&
-                                            !task_row(s->head.task.op)->brief);
+    struct task task;
+
+    return stream_has_read(s) ||
+           (stream_read_entry(s, s->kept->position, &task) && !task_row(task.op)->brief);
 }
 
-void failure_stop_task(struct stream *s)
+static void stop_task(struct stream *s, bool again)
 {
+    struct stream_kept *k = s->kept;
+
+    engine_forget(s->attach->device->engine, s);
+    execute_abandon(s);
+    value_drop(s);
+    notify_count_drop(s);
+    store_error(s, ACL_ERROR_RT_STREAM_ABORT, 0, again);
+    kept_order();
+    k->position++;
+    stream_forget_task(s);
+    KILL_HERE(STOP_TASK);
+    stream_publish(s, k->position);
+    s->run = RUN_PARKED;
+    engine_unpark(s);
+}
+
+static void note_stop(struct stream *s, uint64_t request)
+{
+    struct kept_words words;
+
+    kept_words_begin(&words, KEPT_CONTROL);
+    kept_words_set(&words, &s->kept->stop_at, s->kept->position + 1);
+    kept_words_set(&words, &s->kept->last_request, request);
+    kept_words_set(&words, &s->kept->errors, next_error(s));
+    kept_words_commit(&words);
+}
+
+void failure_stop_task(struct stream *s, uint64_t request)
+{
+    /* The npud before has begun with it, and not answered. */
+    bool again = request != 0 && s->kept->last_request == request;
+
     session_lock(s->session);
-    if (atomic_load(&s->stopped) == 0 && s->run != RUN_HELD && has_task_to_stop(s)) {
-        engine_forget(s->attach->device->engine, s);
-        execute_abandon(s);
-        value_drop(s);
-        notify_count_drop(s);
-        s->head.state = HEAD_UNREAD;
-        s->failure.code = 0;
-        atomic_store_explicit(&s->ctrl->error, stream_error_make(ACL_ERROR_RT_STREAM_ABORT, 0),
-                              memory_order_release);
-        s->head.position++;
-        stream_publish(s, s->head.position);
-        s->run = RUN_PARKED;
-        engine_unpark(s);
+    if (again && s->kept->stop_at == s->kept->position + 1) {
+        stop_task(s, true);
+    } else if (!again && atomic_load(&s->stopped) == 0 && s->run != RUN_HELD &&
+               has_task_to_stop(s)) {
+        note_stop(s, request);
+        stop_task(s, false);
     }
     session_unlock(s->session);
 }

@@ -43,11 +43,13 @@ bool failure_can_retry(const struct attach *attach);
  * engine's lock.
  */
 void failure_device_lost(struct attach *attach);
+/** Recovery: what was to be told of the attachment is told (once more). */
+void failure_restore(struct attach *attach);
 /** Take stream off the list of those that wait for room. Under the engine's lock. */
 void failure_forget(struct stream *stream);
 
 /**
  * End the task that stream is at, as failed with ACL_ERROR_RT_STREAM_ABORT. Takes the locks of the
- * session's engines.
+ * session's engines. request: as in stream_abort().
  */
-void failure_stop_task(struct stream *stream);
+void failure_stop_task(struct stream *stream, uint64_t request);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "acl/acl_base.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/engine/execute.h"
@@ -47,15 +48,15 @@ static uint64_t mix_bits(uint64_t x)
 /* True with the rule's probability, and always the same for the same task of a program. */
 static bool is_drawn(const struct inject_rule *r, const struct stream *s)
 {
-    uint64_t x =
-        mix_bits(mix_bits(mix_bits(r->spec.seed) ^ s->ordinal) ^ (s->head.position - s->first));
+    uint64_t x = mix_bits(mix_bits(mix_bits(r->spec.seed) ^ s->kept->ordinal) ^
+                          (s->kept->position - s->kept->first));
 
     return r->spec.probability == 0 || (double)(x >> 11) * 0x1p-53 < r->spec.probability;
 }
 
 static bool is_for(const struct inject_rule *r, const struct stream *s)
 {
-    return (r->spec.ops >> s->head.task.op & 1) &&
+    return (r->spec.ops >> s->kept->task.op & 1) &&
            (r->spec.session == 0 || r->spec.session == s->session->id) &&
            (r->spec.device < 0 || r->spec.device == (int32_t)s->attach->device->index) &&
            (r->spec.stream < 0 || r->spec.stream == stream_id(s));
@@ -100,8 +101,52 @@ static void lose_device(struct device *d)
 /* Streams that wait for this very task learn how it ended, before it is passed like all others. */
 static enum run_result fail_lost(struct stream *s)
 {
-    waitlist_fire(&s->passed, s->head.position + 1, s->head.position + 1, LOST_CODE, 0);
+    waitlist_fire(&s->passed, s->kept->position + 1, s->kept->position + 1, LOST_CODE, 0);
     return execute_fail(s, LOST_CODE);
+}
+
+/* What rules have said of the current task: the code that it fails with, or the rule that holds it. */
+#define VERDICT_HELD (UINT64_C(1) << 63)
+
+static void note_verdict(struct stream *s, const struct inject_rule *r)
+{
+    struct stream_kept *k = s->kept;
+
+    k->verdict = !r                               ? 0
+                 : r->spec.action == INJECT_STALL ? VERDICT_HELD | r->id
+                                                  : (uint32_t)r->spec.code;
+    kept_order();
+    k->rules_at = k->position + 1;
+    kept_order();
+    KILL_HERE(RULE_ASKED);
+}
+
+static bool has_verdict(const struct stream *s)
+{
+    return s->kept->rules_at == s->kept->position + 1;
+}
+
+/* Held tasks have been let go: inject_restore(). */
+static enum run_result carry_out_verdict(struct stream *s, uint64_t now)
+{
+    return s->kept->verdict & VERDICT_HELD ? execute_task(s, now)
+                                           : execute_fail(s, (int32_t)s->kept->verdict);
+}
+
+bool inject_restore(struct inject *in, struct stream *s)
+{
+    uint64_t verdict = s->kept->verdict;
+
+    if (!has_verdict(s) || !(verdict & VERDICT_HELD) || stream_has_begun(s) ||
+        stream_is_let_go(s) || stream_has_waited(s))
+        return false;
+    for (uint32_t i = 0; i < in->n; i++)
+        if (in->order[i]->id == (verdict & ~VERDICT_HELD)) {
+            s->run = RUN_PARKED;
+            execute_hold(s, &in->order[i]->held);
+            return true;
+        }
+    return false;
 }
 
 enum run_result inject_execute(struct stream *s, uint64_t now)
@@ -111,16 +156,18 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
 
     if (atomic_load_explicit(&d->lost, memory_order_relaxed) != 0)
         return fail_lost(s);
-    if (!stream_has_begun(s) && s->rules_asked != s->head.position + 1 &&
-        s->head.task.op < TASK_OPS) {
-        s->rules_asked = s->head.position + 1;
+    if (!stream_has_begun(s) && !has_verdict(s) && s->kept->task.op < TASK_OPS) {
         r = match_rules(d->inject, s);
+        note_verdict(s, r);
+    } else if (!stream_has_begun(s) && s->kept->verdict != 0) {
+        /* The npud before has asked, and then ended. */
+        return carry_out_verdict(s, now);
     }
     if (!r)
         return execute_task(s, now);
     switch (r->spec.action) {
     case INJECT_STALL:
-        return execute_hold(s, &r->held, now);
+        return execute_hold(s, &r->held);
     case INJECT_LOSE_DEVICE:
         lose_device(d);
         return fail_lost(s);

@@ -91,6 +91,9 @@ void inject_append_kinds(char *text, size_t size);
 /** Engine, in place of execute_task() while device->inject is set. */
 enum run_result inject_execute(struct stream *stream, uint64_t now);
 
+/** Recovery: if a rule holds the current task of stream, it does so again. Rules are there. */
+bool inject_restore(struct inject *inject, struct stream *stream);
+
 /** The rule whose list of held streams this is, or NULL. */
 const struct inject_rule *inject_holder(const struct inject *inject, const struct waitlist *list);
 

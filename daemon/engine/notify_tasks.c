@@ -75,7 +75,7 @@ static void look_at_waits(struct notify *n)
             n->looking = false;
             return;
         }
-        t = &run_stream_of(w)->head.task;
+        t = &run_stream_of(w)->kept->task;
         n->look_from = w->target + 1;
         if (!is_met(t, n->value))
             continue;
@@ -104,7 +104,7 @@ static void set_count(struct stream *s, struct notify *n, uint32_t value)
  */
 static bool take_now(struct notify *n, struct stream *s, int32_t *pid)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
 
     *pid = 0;
     if (n->counts) {
@@ -128,7 +128,7 @@ static bool take_now(struct notify *n, struct stream *s, int32_t *pid)
 
 void notify_give_back(struct stream *s)
 {
-    struct notify *n = notify_of_task(s->session, &s->head.task, false);
+    struct notify *n = notify_of_task(s->session, &s->kept->task, false);
 
     s->took = false;
     if (!n)
@@ -144,7 +144,7 @@ void notify_give_back(struct stream *s)
  */
 enum run_result notify_run_record(struct stream *s, uint64_t now)
 {
-    struct notify *n = notify_of_task(s->session, &s->head.task, false);
+    struct notify *n = notify_of_task(s->session, &s->kept->task, false);
 
     (void)now;
     if (!n)
@@ -163,7 +163,7 @@ bool notify_count_check(struct stream *s)
 
     if (s->count_change == 0)
         return true;
-    n = notify_of_task(s->session, &s->head.task, true);
+    n = notify_of_task(s->session, &s->kept->task, true);
     if (!n) {
         s->count_change = 0;
         return true;
@@ -185,7 +185,7 @@ bool notify_count_pass_over(struct stream *s)
 {
     if (s->count_change == COUNT_TURN) {
         s->count_change = 0;
-        notify_drop_task(s->session, &s->head.task);
+        notify_drop_task(s->session, &s->kept->task);
     }
     return notify_count_check(s);
 }
@@ -212,7 +212,7 @@ void notify_count_drop(struct stream *s)
     if (notify_count_pass_over(s))
         return;
     s->count_change = 0;
-    n = notify_of_task(s->session, &s->head.task, true);
+    n = notify_of_task(s->session, &s->kept->task, true);
     if (n->look.listed)
         return;
     n->look = (struct job){run_look, "count notify record", &s->session->owner};
@@ -221,14 +221,14 @@ void notify_count_drop(struct stream *s)
 
 enum run_result notify_run_count_record(struct stream *s, uint64_t now)
 {
-    struct notify *n = notify_of_task(s->session, &s->head.task, true);
+    struct notify *n = notify_of_task(s->session, &s->kept->task, true);
 
     (void)now;
     if (stream_has_begun(s) && s->count_change != COUNT_TURN)
         return RUN_RETIRED;
     s->count_change = 0;
-    if (s->head.task.notify.mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE ||
-        s->head.task.notify.mode == 3)
+    if (s->kept->task.notify.mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE ||
+        s->kept->task.notify.mode == 3)
         return run_bad_entry(s, "no such mode");
     if (!n)
         return RUN_RETIRED;
@@ -237,7 +237,7 @@ enum run_result notify_run_count_record(struct stream *s, uint64_t now)
     if (n->looking)
         s->count_change = COUNT_TURN;
     else
-        set_count(s, n, changed_count(&s->head.task, n->value));
+        set_count(s, n, changed_count(&s->kept->task, n->value));
     pthread_mutex_unlock(&n->waiting.lock);
     return s->count_change == 0 ? RUN_RETIRED : RUN_AGAIN;
 }
@@ -251,7 +251,7 @@ static enum run_result end_wait(struct stream *s)
 /* As run_park() in execute.c does, but that test and change are one step. */
 static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now)
 {
-    uint64_t timeout = s->head.task.notify.timeout_ns;
+    uint64_t timeout = s->kept->task.notify.timeout_ns;
     int32_t pid;
     bool over;
 
@@ -279,9 +279,9 @@ static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)
 
     if (stream_has_begun(s))
         return end_wait(s);
-    if (!run_valid_timeout(s->head.task.notify.timeout_ns))
+    if (!run_valid_timeout(s->kept->task.notify.timeout_ns))
         return run_bad_entry(s, "impossible time limit");
-    n = notify_of_task(s->session, &s->head.task, counts);
+    n = notify_of_task(s->session, &s->kept->task, counts);
     if (n)
         return wait_for(s, n, now);
     return run_fail(s, ACL_ERROR_RT_INVALID_HANDLE, 0);
@@ -294,7 +294,7 @@ enum run_result notify_run_wait(struct stream *s, uint64_t now)
 
 enum run_result notify_run_count_wait(struct stream *s, uint64_t now)
 {
-    if (s->head.task.notify.mode > ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE)
+    if (s->kept->task.notify.mode > ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE)
         return run_bad_entry(s, "no such mode");
     return run_wait(s, now, true);
 }

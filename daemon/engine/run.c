@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/session.h"
@@ -18,7 +19,7 @@ enum run_result run_fail(struct stream *s, int32_t code, int32_t pid)
 enum run_result run_bad_entry(struct stream *s, const char *what)
 {
     log_client_fault(&s->session->log, "stream %d: bad %s task: %s", (int)stream_id(s),
-                     task_row(s->head.task.op)->name, what);
+                     task_row(s->kept->task.op)->name, what);
     return run_fail(s, ACL_ERROR_RT_PARAM_INVALID, 0);
 }
 
@@ -26,18 +27,47 @@ enum run_result run_bad_entry(struct stream *s, const char *what)
 
 void run_fire_stream(struct waiter *w)
 {
-    engine_unpark(run_stream_of(w));
+    struct stream *s = run_stream_of(w);
+
+    stream_let_go(s, w->result, w->pid);
+    engine_unpark(s);
+}
+
+void run_join(struct stream *s, struct waitlist *list, uint64_t target)
+{
+    assert(!s->waiting_on);
+    s->waiter = (struct waiter){.fire = run_fire_stream};
+    s->waiting_on = list;
+    waitlist_add(list, &s->waiter, target);
+    KILL_HERE(WAIT_PARKED);
+}
+
+uint64_t run_note_wait(struct stream *s, uint64_t target, uint64_t timeout_ns, uint64_t now)
+{
+    struct stream_kept *k = s->kept;
+
+    /* It may be of a rule that has held the task. */
+    k->outcome_at = 0;
+    kept_order();
+    if (stream_has_waited(s))
+        return k->deadline;
+    k->target = target;
+    k->deadline = timeout_ns != 0 ? now + timeout_ns : 0;
+    kept_order();
+    k->wait_at = k->position + 1;
+    kept_order();
+    KILL_HERE(WAIT_NOTED);
+    return k->deadline;
 }
 
 int run_park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t timeout_ns,
              uint64_t now)
 {
-    assert(!s->waiting_on);
-    if (timeout_ns != 0 && engine_set_timer(s, now + timeout_ns) < 0)
+    uint64_t deadline = run_note_wait(s, target, timeout_ns, now);
+
+    if (deadline != 0 && engine_set_timer(s, deadline) < 0)
         return -1;
-    s->waiter = (struct waiter){.fire = run_fire_stream};
-    s->waiting_on = list;
-    waitlist_add(list, &s->waiter, target);
+    run_join(s, list, target);
     return 0;
 }
 

@@ -27,6 +27,15 @@ enum run_result run_bad_entry(struct stream *s, const char *what);
 enum run_result run_fail(struct stream *s, int32_t code, int32_t pid);
 
 /**
+ * Note what the current task waits for and until when, if it is not noted yet: if it is made to look
+ * again, or npud has ended since, its target and its deadline stay. Returns the deadline; 0: none.
+ */
+uint64_t run_note_wait(struct stream *s, uint64_t target, uint64_t timeout_ns, uint64_t now);
+
+/** Join list, for whatever there is to wait for besides: a wait without a limit. */
+void run_join(struct stream *s, struct waitlist *list, uint64_t target);
+
+/**
  * Join list. The caller tests the condition after this and calls run_unpark() if it holds already;
  * then, or if that says false, the result is RUN_WAITS. timeout_ns 0: no limit. 0 or -1: no memory.
  */

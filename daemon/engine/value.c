@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/engine/run.h"
 #include "daemon/core/server.h"
@@ -43,7 +44,7 @@ static bool condition_holds(uint64_t p, uint64_t v, unsigned condition)
 static bool has_come(const struct stream *s)
 {
     return condition_holds(atomic_load_explicit(s->word, memory_order_acquire),
-                           s->head.task.value.value, s->head.task.flags);
+                           s->kept->task.value.value, s->kept->task.flags);
 }
 
 /*
@@ -103,7 +104,7 @@ bool value_check(struct stream *s)
 
     if (!s->changing)
         return true;
-    m = allocation_get(s->session, s->head.task.object, s->head.task.generation);
+    m = allocation_get(s->session, s->kept->task.object, s->kept->task.generation);
     if (m)
         return go_through(s, m);
     s->changing = false; /* freed: its waiters are told */
@@ -118,9 +119,28 @@ void value_written(struct mem *m, uint64_t offset, uint64_t size)
         check_some(m, &r);
 }
 
+/*
+ * If npud has ended between the note and the end of the task, and another value than the old one is
+ * there, then the task has written; a value that was changed and changed back is written again.
+ */
+static bool has_written(const struct stream *s, _Atomic uint64_t *word)
+{
+    return s->kept->effect_at == s->kept->position + 1 &&
+           atomic_load_explicit(word, memory_order_relaxed) != s->kept->effect;
+}
+
+static void note_write(struct stream *s, _Atomic uint64_t *word)
+{
+    s->kept->effect = atomic_load_explicit(word, memory_order_relaxed);
+    kept_order();
+    s->kept->effect_at = s->kept->position + 1;
+    kept_order();
+    KILL_HERE(VALUE_NOTED);
+}
+
 enum run_result value_run_write(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     _Atomic uint64_t *word;
     struct mem *m;
 
@@ -136,7 +156,11 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     if (!allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     stream_publish_before(s);
-    atomic_store_explicit(word, t->value.value, memory_order_release);
+    if (!has_written(s, word)) {
+        note_write(s, word);
+        atomic_store_explicit(word, t->value.value, memory_order_release);
+    }
+    KILL_HERE(VALUE_WRITTEN);
     allocation_filled(m);
     return value_changed(s, m, t->value.offset, WORD) ? RUN_RETIRED : RUN_AGAIN;
 }
@@ -164,7 +188,7 @@ static void uncount_waiter(struct stream *s)
 
 enum run_result value_run_wait(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->head.task;
+    const struct task *t = &s->kept->task;
     struct mem *m;
 
     if (stream_has_begun(s)) {
@@ -244,8 +268,8 @@ static bool leave_rest(struct stream *s)
     if (!rest)
         return false;
     *rest = (struct value_rest){.session = session,
-                                .object = s->head.task.object,
-                                .generation = s->head.task.generation,
+                                .object = s->kept->task.object,
+                                .generation = s->kept->task.generation,
                                 .range = s->changed};
     rest->job = (struct job){run_rest, "memory written", &session->owner};
     DL_APPEND(session->value_rests, rest);

@@ -205,7 +205,7 @@ void engine_set_mode(struct engine *e, uint32_t mode)
 
 bool watch_drop_stream(struct stream *s)
 {
-    if (!stream_unwatch(s->ctrl, &s->ring[s->head.position & (s->depth - 1)], s->head.position))
+    if (!stream_unwatch(s->ctrl, &s->ring[s->kept->position & (s->depth - 1)], s->kept->position))
         return false;
     DL_DELETE(s->attach->active, s);
     s->run = RUN_IDLE;

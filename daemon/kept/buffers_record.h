@@ -75,8 +75,10 @@ struct queue_attach_record {
     uint32_t peer;
     uint32_t id; /* as the session names the queue */
     uint32_t rights;
+    uint32_t counted; /* words of the map below, of segments to which its rights are counted */
+    uint8_t spoils;
     uint8_t leaving;
-    uint8_t unused[3];
+    uint8_t unused[6];
 };
 
 struct grant_record {

@@ -35,8 +35,12 @@ static void enumerate(void *arg, keeper_take *take, void *to)
 
 void kept_fds_begin(struct kept_head *h)
 {
+    static bool is_source;
+
     head = h;
-    keeper_link_add_source(enumerate, NULL);
+    if (!is_source)
+        keeper_link_add_source(enumerate, NULL);
+    is_source = true;
 }
 
 void kept_fds_end(void)

@@ -49,6 +49,35 @@ struct kept_in_hand *kept_in_hand_of(unsigned who)
     return head ? &head->in_hand[who] : &private_in_hand[who];
 }
 
+static _Thread_local unsigned this_thread = KEPT_WORD_LOGS; /* unknown */
+
+void kept_thread_is(unsigned who)
+{
+    this_thread = who;
+}
+
+void kept_note_fault(void)
+{
+    if (head && this_thread < KEPT_WORD_LOGS)
+        atomic_store_explicit(&head->faulty, this_thread + 1, memory_order_relaxed);
+}
+
+void kept_each_in_hand(bool fault, void (*fn)(void *arg, uint64_t session, uint64_t what),
+                       void *arg)
+{
+    uint64_t faulty = atomic_load_explicit(&head->faulty, memory_order_relaxed);
+
+    for (unsigned i = 0; i < KEPT_WORD_LOGS; i++) {
+        struct kept_in_hand *in_hand = &head->in_hand[i];
+        uint64_t session = atomic_load_explicit(&in_hand->session, memory_order_relaxed);
+
+        if (fault && session != 0 && (faulty == 0 || faulty == i + 1))
+            fn(arg, session, atomic_load_explicit(&in_hand->what, memory_order_relaxed));
+        kept_in_hand(in_hand, 0, 0);
+    }
+    atomic_store_explicit(&head->faulty, 0, memory_order_relaxed);
+}
+
 /* --- records --- */
 
 static const struct {
@@ -101,6 +130,18 @@ void kept_touch(struct kept *kept)
 {
     if (base && kept->cell && !kept->prev)
         DL_APPEND(touched, kept);
+}
+
+void kept_set(_Atomic uint64_t *word, uint64_t value)
+{
+    struct log_entry *entry;
+
+    if (!base) {
+        atomic_store_explicit(word, value, memory_order_relaxed);
+        return;
+    }
+    entry = log_add(&control_log, LOG_WRITE, offset_of((const void *)word), sizeof(value));
+    memcpy(entry->data, &value, sizeof(value));
 }
 
 static void untouch(struct kept *kept)

@@ -64,6 +64,12 @@ void kept_touch(struct kept *kept);
 /** The object goes: its record is free at the end of the step. Safe without a record. */
 void kept_drop(struct kept *kept);
 
+/**
+ * A word of a live part that only the control thread writes: it changes with the step, at its end,
+ * and has its old value until then.
+ */
+void kept_set(_Atomic uint64_t *word, uint64_t value);
+
 /** The record, for its live part. Constant while the object has it. Any thread. */
 static inline void *kept_record(const struct kept *kept)
 {
@@ -139,6 +145,16 @@ static inline void kept_in_hand(struct kept_in_hand *in_hand, uint64_t session, 
 }
 /** The place for that. who: as above. Constant; also without kept memory. */
 struct kept_in_hand *kept_in_hand_of(unsigned who);
+/** This thread is the one with that number. At its start. */
+void kept_thread_is(unsigned who);
+/** This thread ends npud by a fault of its own. Safe in a handler of signals. */
+void kept_note_fault(void);
+/**
+ * The npud before was ended by a fault: call fn for each session that the thread had in hand, or,
+ * if it is not known which one it was, each thread. Then nothing is in hand any more.
+ */
+void kept_each_in_hand(bool fault, void (*fn)(void *arg, uint64_t session, uint64_t what),
+                       void *arg);
 
 /* --- restoring --- */
 

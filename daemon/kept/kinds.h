@@ -14,6 +14,7 @@
     X(SERVER, 1, 1, "npud itself")                                                                 \
     X(RULE, 2, 1, "rule of fault injection")                                                       \
     X(DEVICE, 3, 1, "device")                                                                      \
+    X(COMMANDS, 4, 1, "commands of administrators")                                                \
     X(SESSION, 8, 1, "session")                                                                    \
     X(ATTACH, 9, 1, "use of a device")                                                             \
     X(CONTEXT, 10, 1, "context")                                                                   \

@@ -59,6 +59,8 @@ struct kept_head {
     char writer[32];     /* version of the npud that has written here last */
     uint64_t last_order; /* see struct kept_cell */
     uint64_t last_key;   /* of a descriptor */
+    /* 1 + the number (as of its word log) of the thread that has ended npud by a fault; 0: none */
+    _Atomic uint64_t faulty;
     struct kept_in_hand in_hand[KEPT_WORD_LOGS];
     struct kept_log_head log;
     struct kept_log_head word_log[KEPT_WORD_LOGS];

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "daemon/admin/commands.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/buffers/grant.h"
@@ -13,12 +14,19 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/session_life.h"
+#include "daemon/core/device.h"
+#include "daemon/core/engine.h"
+#include "daemon/core/event.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "daemon/core/stream_abort.h"
 #include "daemon/core/survivor.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
+
+#define FAULTS_MAX 2
 
 /* Each kind is restored by the module that has written the record. */
 struct row {
@@ -26,10 +34,17 @@ struct row {
     bool (*restore)(struct server *server, struct kept_cell *cell);
 };
 
+/* clang-format off: a row each */
 static const struct row rows[] = {
     {KEPT_SERVER, server_restore},
+    {KEPT_DEVICE, device_restore},
+    {KEPT_COMMANDS, commands_restore},
     {KEPT_SESSION, session_restore},
     {KEPT_ATTACH, attach_restore},
+    {KEPT_CONTEXT, context_restore},
+    {KEPT_STREAMS, streams_restore},
+    {KEPT_EVENTS, events_restore},
+    {KEPT_DISCARDS, discards_restore},
     {KEPT_MEMORY, allocation_restore},
     {KEPT_SURVIVOR, survivor_restore},
     {KEPT_PEER, buffers_restore_peer},
@@ -47,9 +62,11 @@ static const struct row rows[] = {
     {KEPT_ROUTE_GAP, route_gap_restore},
     {KEPT_ANSWER, answer_restore},
 };
+/* clang-format on */
 
 /* When all objects are there, in this order. */
 static void (*const finish[])(struct server *server) = {
+    engines_finish_restoring,
     sessions_finish_restoring,
 };
 
@@ -79,7 +96,28 @@ static int restore_all(struct server *server)
     return 0;
 }
 
-int recovery_run(struct server *server)
+/*
+ * One fault may be anybody's. The second with the same session in hand is taken for its doing: else
+ * its request, or its task, which are done again, would end each npud that comes.
+ */
+static void suspect(void *arg, uint64_t id, uint64_t what)
+{
+    struct session *session = session_by_id(id);
+
+    (void)arg;
+    if (!session)
+        return;
+    kept_touch(&session->record);
+    if (++session->faults < FAULTS_MAX)
+        return;
+    session->state = SESSION_ENDED;
+    log_line(LOG_ERR, &session->log,
+             "npud has ended by a fault for the second time with something of this session in hand "
+             "(request or task %u): session ended; please report it",
+             (unsigned)what);
+}
+
+int recovery_run(struct server *server, bool fault)
 {
     int r = kept_scan();
 
@@ -92,6 +130,7 @@ int recovery_run(struct server *server)
     }
     if (r < 0)
         return r;
+    kept_each_in_hand(fault, suspect, NULL);
     for (size_t i = 0; i < sizeof(finish) / sizeof(finish[0]); i++)
         finish[i](server);
     kept_fds_forget_rest();

@@ -23,7 +23,9 @@
 
 struct event_slot {
     /*
-     * Bit 0: the level. Above it: how often it was raised. A stream that parks remembers the count;
+     * Bit 0: the level. Above it, 32 bits: how often it was raised. Above them, 31 bits: a tag,
+     * which the client leaves as it is: which change of an engine was the last one, so that an npud
+     * that comes back makes none twice (daemon/core/event.c). A stream that parks remembers the count;
      * it goes on when the level is up or the count has moved, so that a raise followed by a reset
      * at once is not lost on it.
      *
@@ -44,10 +46,40 @@ static_assert(sizeof(struct event_slot) == 64, "one cache line per event");
 
 #define EVENT_LEVEL_UP UINT64_C(1)
 
+#define EVENT_COUNT     (UINT64_C(0xffffffff) << 1)
+#define EVENT_TAG_SHIFT 33
+
+/** How often it was raised. */
+static inline uint64_t event_level_count(uint64_t level)
+{
+    return (level & EVENT_COUNT) >> 1;
+}
+
+static inline uint32_t event_level_tag(uint64_t level)
+{
+    return (uint32_t)(level >> EVENT_TAG_SHIFT);
+}
+
+static inline uint64_t event_level_with_tag(uint64_t level, uint32_t tag)
+{
+    return (level & (EVENT_COUNT | EVENT_LEVEL_UP)) | (uint64_t)tag << EVENT_TAG_SHIFT;
+}
+
+/** The level after it is raised, and after it is lowered. */
+static inline uint64_t event_level_raised(uint64_t level)
+{
+    return (level & ~EVENT_COUNT) | ((level + 2) & EVENT_COUNT) | EVENT_LEVEL_UP;
+}
+
+static inline uint64_t event_level_lowered(uint64_t level)
+{
+    return level & ~EVENT_LEVEL_UP;
+}
+
 #define EVENT_RAISE_TRIES 1000 /* more than any honest race takes */
 
 /**
- * Raise the level: count and level change in one atomic step. A reset between two steps would leave
+ * Client: raise the level: count and level change in one atomic step. A reset between two steps would leave
  * the count moved and the level down, and a stream that waits for this raise alone could not tell
  * whether it had come. The slot is the client's to write: the attempts are bounded, and a client
  * that makes each of them fail loses its own raise.
@@ -58,16 +90,17 @@ static inline void event_slot_raise(struct event_slot *e)
     unsigned tries = 0;
 
     /* seq_cst: level_waiters is loaded next; see level. */
-    while (!atomic_compare_exchange_weak_explicit(&e->level, &old, (old + 2) | EVENT_LEVEL_UP,
+    while (!atomic_compare_exchange_weak_explicit(&e->level, &old, event_level_raised(old),
                                                   memory_order_seq_cst, memory_order_relaxed) &&
            ++tries < EVENT_RAISE_TRIES)
         ;
     KILL_POINT(LEVEL_RAISED);
 }
 
+/** Client. */
 static inline void event_slot_lower(struct event_slot *e)
 {
-    atomic_fetch_and(&e->level, ~EVENT_LEVEL_UP);
+    atomic_fetch_and(&e->level, event_level_lowered(UINT64_MAX));
     KILL_POINT(LEVEL_LOWERED);
 }
 

@@ -56,7 +56,7 @@ static inline uint64_t exception_room(const struct exception_ring *r, uint64_t h
     return used > EXCEPTIONS ? 0 : EXCEPTIONS - used;
 }
 
-/** npud: write the entry at `head`, which is free, and publish it. */
+/** npud: write the entry at `head`, which is free. Nobody sees it until exception_publish(). */
 static inline void exception_put(struct exception_ring *r, uint64_t head, const struct exception *e)
 {
     _Atomic uint64_t *entry = r->entry[head % EXCEPTIONS];
@@ -64,7 +64,12 @@ static inline void exception_put(struct exception_ring *r, uint64_t head, const 
     atomic_store_explicit(&entry[0], (uint64_t)e->stream << 32 | e->task, memory_order_relaxed);
     atomic_store_explicit(&entry[1], (uint64_t)(uint32_t)e->code << 32 | e->thread,
                           memory_order_relaxed);
-    atomic_store_explicit(&r->head, head + 1, memory_order_release);
+}
+
+/** npud: the entries before `head` are there. */
+static inline void exception_publish(struct exception_ring *r, uint64_t head)
+{
+    atomic_store_explicit(&r->head, head, memory_order_release);
 }
 
 /**

@@ -72,10 +72,11 @@ struct stream_ctrl {
      */
     _Atomic uint64_t wake_at;
     /*
-     * The latest failure, 0 once it was reported: pid that is to blame (0: none) in the upper
-     * half, ACL error code in the lower, in one word so that a reader never gets the code of one
-     * failure and the pid of another. npud stores it, over an unreported one if need be, as the API
-     * has it; the client takes it by swapping in 0.
+     * The latest failure: ACL error code in the lower half, 0 once it was reported; above it the
+     * pid that is to blame (0: none), and which of the stream's failures it is, modulo 2^10. In one
+     * word, so that a reader never gets the code of one failure and the pid of another. npud stores
+     * it, over an unreported one if need be, as the API has it; the client takes it, and leaves the
+     * ordinal: an npud that comes back tells no failure twice.
      */
     alignas(64) _Atomic uint64_t error;
     _Atomic uint32_t wake_seq; /* futex */
@@ -87,19 +88,52 @@ struct stream_ctrl {
 
 static_assert(sizeof(struct stream_ctrl) == 256, "four cache lines");
 
+#define STREAM_ERROR_PIDS  (UINT64_C(1) << 22) /* the kernel's PID_MAX_LIMIT */
+#define STREAM_ERROR_SHIFT 54                  /* of the ordinal */
+
 static inline uint64_t stream_error_make(int32_t code, int32_t pid)
 {
-    return (uint64_t)(uint32_t)pid << 32 | (uint32_t)code;
+    return ((uint64_t)(uint32_t)pid % STREAM_ERROR_PIDS) << 32 | (uint32_t)code;
+}
+
+/** The stream's failure number `ordinal`. */
+static inline uint64_t stream_error_numbered(int32_t code, int32_t pid, uint64_t ordinal)
+{
+    return ordinal << STREAM_ERROR_SHIFT | stream_error_make(code, pid);
 }
 
 static inline int32_t stream_error_pid(uint64_t error)
 {
-    return (int32_t)(error >> 32);
+    return (int32_t)((error >> 32) % STREAM_ERROR_PIDS);
 }
 
 static inline int32_t stream_error_code(uint64_t error)
 {
     return (int32_t)(uint32_t)error;
+}
+
+/** Is `error` of failure number `ordinal`, reported or not? */
+static inline bool stream_error_has_number(uint64_t error, uint64_t ordinal)
+{
+    return error >> STREAM_ERROR_SHIFT == (ordinal << STREAM_ERROR_SHIFT) >> STREAM_ERROR_SHIFT;
+}
+
+/**
+ * Client: take the failure that was not reported, of which the caller reports code and pid. Code 0:
+ * there is none. A client that another writer keeps from it takes none.
+ */
+static inline uint64_t stream_take_error(struct stream_ctrl *c)
+{
+    uint64_t error = atomic_load_explicit(&c->error, memory_order_relaxed);
+
+    for (unsigned tries = 0; tries < 1000 && stream_error_code(error) != 0; tries++) {
+        uint64_t taken = error >> STREAM_ERROR_SHIFT << STREAM_ERROR_SHIFT;
+
+        if (atomic_compare_exchange_weak_explicit(&c->error, &error, taken, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return error;
+    }
+    return 0;
 }
 
 /**

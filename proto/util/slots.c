@@ -255,11 +255,12 @@ void slots_put(struct slots *t, void *object)
 
 /* --- restore --- */
 
-void *slots_restore(struct slots *t, uint32_t number, uint32_t generation)
+void *slots_restore_memory(struct slots *t, uint32_t number)
 {
     uint32_t q = number + SLOTS_FIRST, b = q >> t->block_shift;
-    struct slot *s;
 
+    if (number >= t->max)
+        return NULL;
     while (t->blocks <= b)
         if (!add_block(t))
             return NULL;
@@ -267,7 +268,16 @@ void *slots_restore(struct slots *t, uint32_t number, uint32_t generation)
         while (t->block[i].used < block_slots(t, i) && block_begin(t, i) + t->block[i].used <= q)
             if (!use_next(t, i))
                 return NULL;
-    s = slots_at(t, number);
+    return slots_at(t, number);
+}
+
+void *slots_restore(struct slots *t, uint32_t number, uint32_t generation)
+{
+    uint32_t b = (number + SLOTS_FIRST) >> t->block_shift;
+    struct slot *s = slots_restore_memory(t, number);
+
+    if (!s)
+        return NULL;
     atomic_store_explicit(&s->tag, generation << 1 | 1, memory_order_relaxed);
     t->block[b].live++;
     t->live++;

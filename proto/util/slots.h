@@ -84,6 +84,8 @@ void *slots_take(struct slots *t);
  */
 void *slots_restore(struct slots *t, uint32_t number, uint32_t generation);
 void slots_restored(struct slots *t);
+/** While it is set up: the object in slot `number`, which is live or is not. NULL: no memory. */
+void *slots_restore_memory(struct slots *t, uint32_t number);
 
 /**
  * Bytes that the next slots_take() gets from the system for its object and those behind it, mostly

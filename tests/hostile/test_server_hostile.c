@@ -452,6 +452,17 @@ START_TEST(without_lies_all_requests_are_right)
 }
 END_TEST
 
+START_TEST(what_a_newer_npud_adds_is_ignored)
+{
+    pid_t filler = begin();
+
+    shared->liar.newer = true;
+    run_program(0, LIE_NONE, 0);
+    ck_assert_msg(shared->failed == 0, "%u calls failed, first %s", shared->failed, shared->error);
+    end(filler);
+}
+END_TEST
+
 START_TEST(a_lie_ends_in_an_error)
 {
     unsigned stride = wish("NPUD_LIAR_STRIDE", choose_effort(STRIDE, 1)), lies = 0, told = 0;
@@ -625,6 +636,7 @@ int main(void)
 
     tcase_add_test(suite_case(suite, "honest", 120, NULL, NULL),
                    without_lies_all_requests_are_right);
+    tcase_add_test(suite_case(suite, "newer", 120, NULL, NULL), what_a_newer_npud_adds_is_ignored);
     tcase_add_test(suite_case(suite, "lies", choose_effort(300, 3600), NULL, NULL),
                    a_lie_ends_in_an_error);
     tcase = suite_case(suite, "back", 300, NULL, NULL);

@@ -102,6 +102,14 @@ static inline bool client_passed(const struct stream *s, uint64_t position)
     return atomic_load_explicit(&s->ctrl->done, memory_order_acquire) > position;
 }
 
+/** The failure that was not taken, without its number. */
+static inline uint64_t client_error(const struct stream *s)
+{
+    uint64_t error = atomic_load(&s->ctrl->error);
+
+    return stream_error_make(stream_error_code(error), stream_error_pid(error));
+}
+
 /** Sleep until the task at position is retired. */
 static inline void client_wait(struct stream *s, uint64_t position)
 {

@@ -146,6 +146,8 @@ static inline void restart_start(const char *const *settings)
     ck_assert_int_eq(npud_start_engines(&server), 0);
 }
 
+static bool restart_by_fault; /* as if npud had crashed */
+
 /**
  * This npud is gone, with whatever it had begun and not committed, and the next one serves. Its
  * memory and its descriptors stay as garbage: a test is a process of its own.
@@ -162,7 +164,7 @@ static inline void restart_npud(void)
     ck_assert_int_ge(tables, 0);
     ck_assert_int_eq(kept_begin_from(tables), 0);
     restart_assemble();
-    ck_assert_int_eq(recovery_run(&server), 0);
+    ck_assert_int_eq(recovery_run(&server, restart_by_fault), 0);
     ck_assert_int_eq(npud_start_engines(&server), 0);
 }
 

@@ -139,7 +139,7 @@ START_TEST(each_failure_is_told_once)
     for (int i = 0; i < STREAMS; i++) {
         pthread_join(f[i].thread, NULL);
         client_wait(f[i].s, atomic_load(&f[i].s->ctrl->tail) - 1);
-        ck_assert_uint_eq(f[i].s->failures, FAILURES);
+        ck_assert_uint_eq(f[i].s->kept->failures, FAILURES);
     }
     ck_assert(!take_exception(session, 0, &e));
     ck_assert_uint_eq(atomic_load(&get_ring(session, 0)->full), 0);
@@ -175,10 +175,10 @@ START_TEST(exceptions_that_nobody_takes)
     for (unsigned i = 0; i < EXCEPTIONS + 2; i++)
         client_submit(s, bad);
     await_stuck(s);
-    ck_assert_uint_eq(atomic_load(&s->done), EXCEPTIONS);
+    ck_assert_uint_eq(atomic_load(&s->kept->done), EXCEPTIONS);
     client_wait(healthy, client_submit(healthy, nop));
     expect_neighbour_works();
-    stream_abort(s, 0);
+    stream_abort(s, 0, 0);
     client_wait(s, client_submit(s, nop));
     client_submit(s, bad);
     await_stuck(s);
@@ -241,7 +241,7 @@ START_TEST(scribbled_ring)
         for (unsigned n = 0; n < s->depth - 1; n++)
             client_submit(s, bad);
         expect_neighbour_works();
-        stream_abort(s, 0);
+        stream_abort(s, 0, 0);
         npud_turn();
     }
     atomic_store(&over, true);
@@ -270,7 +270,7 @@ START_TEST(submission_during_abort)
 
     pthread_create(&t, NULL, submit_nops, s);
     for (unsigned i = 0; i < 30000; i++)
-        stream_abort(s, i % 2 ? ACL_ERROR_RT_STREAM_ABORT : 0);
+        stream_abort(s, i % 2 ? ACL_ERROR_RT_STREAM_ABORT : 0, 0);
     atomic_store(&over, true);
     pthread_join(t, NULL);
     client_wait(s, client_submit(s, nop));
@@ -359,7 +359,7 @@ START_TEST(a_record_fails_once)
     await_stuck(s);
     ck_assert_uint_eq(atomic_load(&open->notify->waiting.n), 1);
     if (_i == 0) {
-        stream_abort(s, ACL_ERROR_RT_STREAM_ABORT);
+        stream_abort(s, ACL_ERROR_RT_STREAM_ABORT, 0);
     } else { /* a failure without an exception stops the context */
         struct stream *late = npud_stream(session, 0);
         struct task never = {.op = TASK_WAIT_POS,

@@ -107,7 +107,7 @@ START_TEST(recorded_after_the_end_of_the_session)
     ck_assert(ipc_orphaned(page, late)); /* what clients go by */
     ck_assert_int_eq(ipc_state_of(page, late), IPC_PENDING);
     client_wait(s, client_submit(s, wait_task(late)));
-    ck_assert(atomic_load(&s->ctrl->error) == stream_error_make(FAILED, child));
+    ck_assert(client_error(s) == stream_error_make(FAILED, child));
     ck_assert_int_eq(ipc_state_of(page, late), IPC_FAILED);
     ck_assert_int_eq(read_outcome(early, &pid), FAILED);
     ck_assert_int_eq(pid, child);

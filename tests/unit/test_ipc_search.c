@@ -92,7 +92,7 @@ START_TEST(what_no_stream_has_fails)
     search(number);
     expect_abandoned(number, OTHER);
     client_wait(s, 0);
-    ck_assert(atomic_load(&s->ctrl->error) == stream_error_make(FAILED, OTHER));
+    ck_assert(client_error(s) == stream_error_make(FAILED, OTHER));
 }
 END_TEST
 

@@ -180,10 +180,10 @@ START_TEST(the_news_of_a_raise_is_discarded)
         event_slot_lower(event->shm);
     switch (_i % LOSSES) {
     case ABORTED:
-        stream_abort(recorder, 0);
+        stream_abort(recorder, 0, 0);
         break;
     case ABORTED_TOLD:
-        stream_abort(recorder, ACL_ERROR_RT_STREAM_ABORT);
+        stream_abort(recorder, ACL_ERROR_RT_STREAM_ABORT, 0);
         break;
     default:
         stream_stop_at_failure(recorder);
@@ -252,7 +252,7 @@ START_TEST(nobody_stays_behind)
     while (clock_ns() < end) {
         burn_time(&rng, 3000);
         if (random_below(&rng, 2))
-            stream_abort(recorder, 0);
+            stream_abort(recorder, 0, 0);
         else
             event_obj_drop(event, 1, CODE);
     }

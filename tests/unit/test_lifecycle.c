@@ -47,7 +47,7 @@ static uint64_t draw_timeout(void)
 static struct task wait_task(const struct client *c)
 {
     const struct stream *other = c->stream[draw_below(STREAMS)];
-    uint64_t done = other ? atomic_load(&other->done) : 0;
+    uint64_t done = other ? atomic_load(&other->kept->done) : 0;
 
     return (struct task){.op = TASK_WAIT_POS,
                          .object = other ? other->slot.number : draw_below(10),
@@ -197,7 +197,7 @@ static void toggle_stream(struct client *c)
     if (!*s) {
         *s = npud_stream(c->session, draw_below(2));
     } else if (draw_below(4) == 0) {
-        stream_abort(*s, 0);
+        stream_abort(*s, 0, 0);
     } else {
         stream_free(*s);
         *s = NULL;

@@ -138,7 +138,7 @@ START_TEST(lines_are_written_in_a_crash)
         log_setup(LOG_INFO);
         if (log_start() != 0)
             _exit(1);
-        log_flush_on_crash();
+        log_flush_on_crash(NULL);
         for (unsigned i = 0; i < 100; i++)
             log_info("line %u of 100", i);
         raise(_i % 2 ? SIGSEGV : SIGABRT);

@@ -259,12 +259,38 @@ START_TEST(a_session_ends_once)
 }
 END_TEST
 
+/* A request that npud dies of twice ends its session; one that it is killed in does not. */
+START_TEST(a_session_that_npud_dies_of_twice_ends)
+{
+    Npud__Request request;
+    Npud__Malloc body;
+
+    restart_start(NULL);
+    connect_client();
+    say_hello();
+    open_device();
+    make_malloc(&request, &body);
+    send_request(&request);
+    for (unsigned i = 0; i < 5; i++) /* SIGKILL */
+        ck_assert(restart_kill(KILL_HERE_KEPT_COMMIT, 1, turn, NULL));
+    restart_by_fault = true;
+    ck_assert(restart_kill(KILL_HERE_KEPT_COMMIT, 1, turn, NULL));
+    ck_assert_int_eq(the_session()->state, SESSION_OPEN);
+    ck_assert(restart_kill(KILL_HERE_KEPT_COMMIT, 1, turn, NULL));
+    npud_turn();
+    ck_assert_ptr_null(server.sessions);
+    close(client);
+    restart_stop();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("restart: sessions");
     TCase *t = suite_case(s, "sessions", 60, NULL, NULL);
 
     tcase_add_test(t, a_session_is_as_it_was);
+    tcase_add_test(t, a_session_that_npud_dies_of_twice_ends);
     tcase_add_loop_test(t, a_request_is_handled_once, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, a_session_ends_once, 0, KILL_PLACE_COUNT);
     return s;

@@ -81,11 +81,16 @@ START_TEST(error_word_holds_code_and_pid)
     static const int32_t codes[] = {0, 1, -1, 107000, INT32_MIN, INT32_MAX};
 
     for (unsigned i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-        for (int64_t pid = 0; pid <= INT32_MAX; pid = pid * 255 + 1) {
+        for (int64_t pid = 0; pid < (int64_t)STREAM_ERROR_PIDS; pid = pid * 255 + 1) {
             uint64_t word = stream_error_make(codes[i], (int32_t)pid);
 
             ck_assert_int_eq(stream_error_pid(word), pid);
             ck_assert_int_eq(stream_error_code(word), codes[i]);
+            word = stream_error_numbered(codes[i], (int32_t)pid, pid + 1500);
+            ck_assert_int_eq(stream_error_pid(word), pid);
+            ck_assert_int_eq(stream_error_code(word), codes[i]);
+            ck_assert(stream_error_has_number(word, pid + 1500));
+            ck_assert(!stream_error_has_number(word, pid + 1501));
         }
 }
 END_TEST

@@ -175,7 +175,7 @@ START_TEST(a_writer_that_is_dropped_wakes_all_the_same)
     client_submit(writer, on_word(TASK_VALUE_WRITE, 0, 7));
     if (_i) /* at any moment */
         AWAIT(atomic_load(&words[0]) == 7);
-    stream_abort(writer, 0);
+    stream_abort(writer, 0, 0);
     if (atomic_load(&words[0]) != 7) {
         ck_assert_int_eq(_i, 0);
         ck_assert_uint_eq(count_waiters(), MANY);
@@ -195,7 +195,7 @@ START_TEST(dropped_waiters_do_not_count)
     park_all(s, WAITERS, 8);
     for (unsigned i = 0; i < WAITERS; i++) {
         if (i % 2)
-            stream_abort(s[i], 0);
+            stream_abort(s[i], 0, 0);
         else
             stream_free(s[i]);
     }

@@ -269,7 +269,7 @@ START_TEST(what_moves_on_between_slices_is_not_stuck)
     graph = waits_new(&server);
     while (graph->n_edges < 2)
         ck_assert_int_eq(waits_step(graph, 0), 1);
-    stream_abort(waiting[0], 0);
+    stream_abort(waiting[0], 0, 0);
     finish_graph();
     ck_assert_uint_eq(graph->n_deadlocks, 0);
 }

@@ -1,0 +1,118 @@
+/*
+ * Recovery: streams are there again, and go on where the npud before was killed. No engine runs yet.
+ */
+#include <utlist.h>
+
+#include "daemon/base/waker.h"
+#include "daemon/core/device.h"
+#include "daemon/core/engine.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "daemon/engine/engine.h"
+#include "daemon/engine/execute.h"
+#include "daemon/engine/failure.h"
+#include "daemon/engine/inject.h"
+
+/*
+ * What is done is told once more, and all sleepers look again: the npud before may have ended
+ * between any two steps of that.
+ */
+static void publish_again(struct stream *s)
+{
+    struct stream_kept *k = s->kept;
+
+    if (k->held == STREAM_FREE && atomic_load(&s->stopped) == 0)
+        stream_publish(s, k->position);
+    else
+        atomic_store(&s->ctrl->done, atomic_load(&k->done));
+    atomic_store(&s->ctrl->wake_at, STREAM_WAKE_NONE);
+    atomic_fetch_add(&s->ctrl->wake_seq, 1);
+    waker_wake(&s->ctrl->wake_seq);
+}
+
+/* The latest callback was handed over, and its thread may not have been woken. */
+static void post_callback_again(struct stream *s)
+{
+    struct stream_kept *k = s->kept;
+    struct report *report;
+
+    if (atomic_load(&s->ctrl->callbacks) < k->callbacks || k->callback_report >= REPORTS ||
+        atomic_load(&s->ctrl->callbacks_done) >= k->callbacks)
+        return;
+    report = &s->session->page->report[k->callback_report];
+    report_post(report);
+    waker_wake(&report->seq);
+}
+
+/*
+ * A task that came later: its submitter has found the stream watched; or it rang, and the bit was
+ * taken from the doorbell, but then the tail tells. A ring that is not used is not looked at, which
+ * would make the kernel give it memory.
+ */
+static bool has_entry(struct stream *s)
+{
+    struct stream_kept *k = s->kept;
+    /* Dekker with the submitter, which stores the sequence and then loads watched. */
+    bool watched = atomic_exchange(&s->ctrl->watched, 0) != 0;
+
+    if (!watched && stream_ring_end(s) == k->position)
+        return false;
+    return atomic_load(&s->ring[k->position & (s->depth - 1)].sequence) == k->position + 1;
+}
+
+static void restore_stream(struct stream *s)
+{
+    publish_again(s);
+    execute_restore(s);
+    post_callback_again(s);
+    if (s->kept->held != STREAM_FREE) {
+        s->run = RUN_HELD;
+        s->held_watched = true;
+        return;
+    }
+    if (inject_restore(s->session->server->inject, s))
+        return;
+    if (!has_entry(s) && !stream_has_read(s))
+        return;
+    atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
+    s->run = RUN_PARKED;
+    engine_unpark(s);
+}
+
+/* The npud before may have taken the summary, and not looked at the words. */
+static void restore_doorbell(struct attach *a)
+{
+    uint64_t words = 0;
+
+    for (unsigned w = 0; w < SESSION_STREAMS_MAX / 64; w++)
+        if (atomic_load(&a->bell->word[w]) != 0)
+            words |= UINT64_C(1) << w;
+    if (words == 0)
+        return;
+    atomic_fetch_or(&a->bell->summary, words);
+    watch_attach(a->device->engine, a, clock_ns());
+}
+
+static void restore_session(struct session *session)
+{
+    struct stream *s;
+
+    slots_foreach (&session->streams, i, s)
+        restore_stream(s);
+    for (unsigned i = 0; i < DEVICES_MAX; i++)
+        if (session->attach[i]) {
+            restore_doorbell(session->attach[i]);
+            failure_restore(session->attach[i]);
+        }
+}
+
+void engines_finish_restoring(struct server *server)
+{
+    struct session *session;
+
+    for (uint32_t i = 0; i < server->devices->n; i++)
+        slots_restored(&server->devices->device[i].stream_ids);
+    DL_FOREACH (server->sessions, session)
+        restore_session(session);
+}

@@ -1,0 +1,26 @@
+/*
+ * What is kept of an arena segment (proto/shm/arena.h): one record of kind STREAMS or EVENTS. It
+ * belongs to the slots of the segment, and lives as long as the segment does: what is at a slot
+ * outlives the object there, because positions of a slot never go back.
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdint.h>
+
+#include "daemon/kept/layout.h"
+
+/* The kept part. */
+struct arena_record {
+    uint64_t session; /* its id */
+    uint64_t key;     /* of the segment's descriptor */
+    uint32_t index;   /* of the segment, among those of its kind */
+    uint32_t to_send; /* the client has not got its descriptor */
+    uint64_t size;    /* bytes of the segment */
+    uint64_t unused[2];
+};
+
+/** Live: one object per slot of the segment, from here on; each begins with a cache line. */
+#define ARENA_RECORD_HEAD sizeof(struct arena_record)
+
+static_assert((CELL_HEAD + ARENA_RECORD_HEAD) % 64 == 0, "cells are aligned to cache lines");

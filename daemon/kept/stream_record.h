@@ -1,0 +1,101 @@
+/*
+ * What is kept of a stream, in the record of its arena segment (arena_record.h): a live part, one
+ * per slot.
+ *
+ * Writers: the stream's engine, under its lock, or the control thread while the engine is locked
+ * out. Each word is valid by itself after each store, in the order of the program.
+ *
+ * A task retires by one store, that of `position`. What is known of the task at the head is
+ * therefore stored together with the position that it is of: `x_at` is 1 + that position, stored
+ * behind x. If it is another number, x is of a task before, and means nothing. So do words that
+ * belong to the next task never have to be cleared.
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/kept/arena_record.h"
+#include "proto/shm/task.h"
+
+/** A failure of a task, or how a wait ended. */
+struct failure {
+    int32_t code; /* 0: none */
+    int32_t pid;  /* the process to blame; 0: none */
+};
+
+/* How far the control thread is with an abort: stream_hold(). */
+enum stream_held {
+    STREAM_FREE,     /* its engine executes it */
+    STREAM_DROPPING, /* held; the records among the tasks that are discarded fail, one by one */
+    STREAM_HELD,     /* held; from held_from to position, its tasks are discarded */
+};
+
+struct stream_kept {
+    /* --- of every task --- */
+    alignas(64) uint64_t position; /* of the next task to execute */
+    _Atomic uint64_t done;         /* tasks retired; what was published to the client */
+    uint64_t begun_at;             /* execute_task() was called */
+    uint64_t failure_at;
+    struct failure failure; /* of the task, until it retires */
+    uint64_t outcome_at;
+    struct failure outcome; /* of its wait, which is over */
+    uint32_t implicit;      /* as the tasks so far say, but not modulo 2^16 */
+    uint32_t held;          /* enum stream_held */
+    /* The copy of the entry in the ring. Its sequence is stored last: task.sequence is its x_at. */
+    alignas(64) struct task task;
+    /* --- of some tasks --- */
+    uint64_t wait_at;
+    uint64_t deadline; /* of the wait; 0: none */
+    uint64_t target;   /* in numbers of what is waited for, if they are npud's own */
+    uint64_t progress; /* work.progress: of a task that has begun */
+    uint64_t effect_at;
+    uint64_t effect; /* what tells whether the task's change was made: see the task's function */
+    uint64_t callback_at;
+    uint64_t callbacks; /* ordinal of the latest callback that was handed over */
+    /* --- of aborts, failures and rules --- */
+    uint64_t held_from;       /* while held: the tasks from here to head are discarded */
+    uint64_t dropped_to;      /* while STREAM_DROPPING: the tasks before this one are dropped */
+    _Atomic uint64_t told_at; /* the client knows of the exception, and the failure is counted */
+    _Atomic uint64_t failures;
+    _Atomic uint64_t failed_task; /* the last failure: its id, and its thread in the upper half */
+    _Atomic uint64_t failed_code;
+    uint64_t rules_at; /* rules have been asked about the task */
+    uint64_t verdict;  /* what they have said: engine/inject.c */
+    /* --- the stream --- */
+    _Atomic uint64_t is; /* stream_is(): changes with the commit of a step; 0: the slot is free */
+    uint32_t flags;
+    uint32_t priority;
+    uint32_t context; /* its number */
+    uint32_t device;
+    uint64_t ordinal;              /* how many streams its session had made before */
+    uint64_t first;                /* its first position */
+    uint64_t notify[3];            /* for the tasks of notifies */
+    _Atomic uint64_t last_request; /* the id of the client's last one that has moved `position` */
+    _Atomic uint64_t stop_at;      /* of the task that this request was to end */
+    _Atomic uint64_t errors;       /* ordinal of the last one in the control block */
+    uint64_t callback_report; /* of the callback `callbacks`: word of the session page */
+    uint64_t unused[4];
+};
+
+static_assert(sizeof(struct stream_kept) == 384, "six cache lines");
+static_assert(offsetof(struct stream_kept, task) == 64, "what changes with every task is in two");
+
+/** A live stream. generation: 31 bits, of its slot; id: on its device. */
+static inline uint64_t stream_is(uint32_t generation, uint32_t id)
+{
+    return (uint64_t)generation << 1 | 1 | (uint64_t)id << 32;
+}
+
+static inline uint32_t stream_is_generation(uint64_t is)
+{
+    return (uint32_t)is >> 1;
+}
+
+static inline uint32_t stream_is_id(uint64_t is)
+{
+    return (uint32_t)(is >> 32);
+}
