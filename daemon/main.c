@@ -68,10 +68,14 @@ static void read_configuration(void *arg)
     reload_begin(&npud->reload, npud->server, npud->options);
 }
 
-static void say_refusal(void *arg, const char *why)
+static void refuse_upgrade(void *arg, const char *why)
 {
-    (void)arg;
+    const struct npud *npud = arg;
+
     log_warning("the installed program does not take this one's place: %s", why);
+    schedule_begin(&npud->server->schedule);
+    admin_refuse_upgrade(npud->server, why);
+    schedule_end(&npud->server->schedule, "upgrade", geteuid());
 }
 
 static void on_signal(evutil_socket_t fd, short what, void *arg)
@@ -203,9 +207,10 @@ static int listen_to_supervisor(struct npud *npud)
     const struct server_role_calls calls = {.end = end_npud,
                                             .reload = read_configuration,
                                             .is_alive = engines_answer,
-                                            .upgrade_refused = say_refusal,
+                                            .upgrade_refused = refuse_upgrade,
                                             .arg = npud};
 
+    admin_request_upgrade = server_role_request_upgrade;
     return server_role_attach(npud->server, &calls);
 }
 

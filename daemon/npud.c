@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "daemon/admin/commands.h"
 #include "daemon/admin/own_waits.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
@@ -27,6 +28,7 @@ static struct parts {
     struct queues queues;
     struct router router;
     struct listener clients, admins;
+    struct commands commands;
 } parts;
 
 void npud_assemble(struct server *server)
@@ -42,6 +44,7 @@ void npud_assemble(struct server *server)
     server->router = &parts.router;
     server->clients = &parts.clients;
     server->admins = &parts.admins;
+    server->commands = &parts.commands;
     server->schedule.fd = -1;
     server->spare = (struct spare_fds)SPARE_FDS_NULL;
     server->users.schedule = &server->schedule;
@@ -62,6 +65,8 @@ int npud_begin(struct server *server)
     if (r == 0)
         r = server_keep(server);
     if (r == 0)
+        r = commands_keep(server);
+    if (r == 0)
         r = sessions_init(server);
     return r < 0 ? r : devices_init(server->devices, server->config);
 }
@@ -79,6 +84,7 @@ void npud_end(struct server *server)
     inject_deinit(server->inject);
     filled_deinit();
     spare_fds_deinit(&server->spare);
+    commands_forget(server);
     server_forget(server);
     kept_commit();
 }

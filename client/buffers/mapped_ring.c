@@ -58,7 +58,7 @@ struct ring *mapped_ring_new(const Npud__QueueReply *reply, const int fds[QUEUE_
         return NULL;
     memset(ring, 0, sizeof(*ring));
     ring->view.seen = &ring->head_seen;
-    ring->rights = reply->rights;
+    ring->rights = reply->rights & QUEUE_RIGHTS;
     ring->life = reply->serial;
     ring->uses = 1;
     ring->view.depth = reply->depth;

@@ -86,6 +86,8 @@ static const char *check_hello(const struct answer *a)
             return "the UUID of a device has another size";
     if (in->peer == PEER_NPUD || in->peer > PEER_MAX)
         return "the peer id is out of range";
+    if (in->page_bytes < sizeof(struct session_page))
+        return "the session page is shorter than that of the library";
     return holds_bytes(a, 0, sizeof(struct session_page)) ? NULL
                                                           : "its descriptor is no session page";
 }
@@ -233,8 +235,6 @@ static const char *check_queue(const struct answer *a)
         return "the number of the ring is out of range";
     if (in->depth < QUEUE_DEPTH_MIN || in->depth > QUEUE_DEPTH_MAX)
         return "the depth is out of range";
-    if (in->rights & ~QUEUE_RIGHTS)
-        return "there are no such rights";
     return holds_bytes(a, 0, queue_put_size(in->depth)) && holds_bytes(a, 1, queue_take_size()) &&
                    holds_bytes(a, 2, QUEUE_NEWS_SIZE)
                ? NULL

@@ -1,16 +1,20 @@
 #include "daemon/admin/admin.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "acl/acl_base.h"
+#include "daemon/admin/commands.h"
 #include "daemon/admin/report.h"
 #include "daemon/base/client_socket.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/engine/inject.h"
 #include "daemon/base/log.h"
 #include "daemon/base/config.h"
@@ -34,6 +38,7 @@ struct admin {
     uint64_t request;           /* that asked for the report being made */
     struct admin_report report; /* what is told of it; its memfd is open while it is made */
     uint64_t rule;              /* that the request being answered has set */
+    bool awaits_upgrade;        /* `request` is answered if there is none */
     struct admin *prev, *next;  /* server->admin_list */
 };
 
@@ -117,6 +122,8 @@ static int send_reply(struct admin *admin, uint64_t id, int32_t error, const cha
     out.message = (char *)message;
     out.size = admin->report.size;
     out.rule = admin->rule;
+    out.version = (char *)NPUD_VERSION;
+    out.pid = getpid();
     return packet_send_message(admin->socket, &out.base, &admin->report.fd, admin->report.fd >= 0,
                                MSG_DONTWAIT);
 }
@@ -166,36 +173,156 @@ static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
     return 0;
 }
 
+/* --- commands --- */
+
+static bool is_command(const Npud__AdminRequest *request)
+{
+    return request->end_session != 0 || request->inject || request->clear_rule != 0 ||
+           request->clear_rules;
+}
+
+static int32_t carry_out(struct admin *admin, const Npud__AdminRequest *request, char *message,
+                         size_t size)
+{
+    if (request->end_session != 0)
+        return end_session(admin, request->end_session, message, size);
+    if (request->inject)
+        return set_rule(admin, request->inject, message, size);
+    return clear_rules(admin, request->clear_rules ? 0 : request->clear_rule, message, size);
+}
+
+/*
+ * Once, however often it is sent: what remembers the command is certain together with the first
+ * change that it makes, also if that is certain before the command is over.
+ */
+static int answer_command(struct admin *admin, const Npud__AdminRequest *request)
+{
+    struct server *server = admin->server;
+    struct command *command = commands_find(server, admin->user->uid, request->token);
+    char message[256] = "";
+    int32_t error;
+    int r;
+
+    if (command) {
+        admin->rule = command->rule;
+        return send_reply(admin, request->id, 0, "");
+    }
+    command = commands_note(server, admin->user->uid, request->token);
+    error = carry_out(admin, request, message, sizeof(message));
+    if (error != 0) {
+        commands_take_back(server, command);
+    } else if (command) {
+        command->rule = admin->rule;
+        commands_touch(server);
+    }
+    KILL_HERE(COMMAND_BEGUN);
+    kept_commit();
+    KILL_HERE(COMMAND_CERTAIN);
+    r = send_reply(admin, request->id, error, message);
+    KILL_HERE(COMMAND_ANSWERED);
+    return r;
+}
+
+/* --- upgrade --- */
+
+bool (*admin_request_upgrade)(void);
+
+/* The supervisor is asked again if npud is killed while the installed program is made ready. */
+#define UPGRADE_ASKS_MAX 3
+
+/* A package renames the new file over the old one. */
+static bool is_installed_program(void)
+{
+    static const char deleted[] = " (deleted)";
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path)), end = sizeof(deleted) - 1;
+
+    return n >= 0 && (n < end || memcmp(path + n - end, deleted, (size_t)end) != 0);
+}
+
+static int await_upgrade(struct admin *admin, uint64_t request)
+{
+    admin->request = request;
+    admin->awaits_upgrade = true;
+    event_del(admin->on_socket);
+    return 0;
+}
+
+static void note_upgrade(struct admin *admin, struct command *command, uint64_t token)
+{
+    if (!command)
+        command = commands_note(admin->server, admin->user->uid, token);
+    if (!command)
+        return;
+    command->asks++;
+    commands_touch(admin->server);
+    kept_commit();
+}
+
+static int answer_upgrade(struct admin *admin, const Npud__AdminRequest *request)
+{
+    bool *asked = &admin->server->commands->upgrade_asked;
+    struct command *before = commands_find(admin->server, admin->user->uid, request->token);
+
+    if (before && !*asked && is_installed_program())
+        return send_reply(admin, request->id, 0, "");
+    if (before && !*asked && before->asks >= UPGRADE_ASKS_MAX)
+        return send_reply(
+            admin, request->id, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "the installed program was started, and the one from before serves again: "
+            "the log of npud says why (journalctl -u npud)");
+    note_upgrade(admin, before, request->token);
+    if (!*asked)
+        *asked = admin_request_upgrade && admin_request_upgrade();
+    if (*asked)
+        return await_upgrade(admin, request->id);
+    return send_reply(
+        admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "npud was not started by npud-supervisor: systemctl restart npud replaces it, "
+        "and sessions end");
+}
+
+void admin_refuse_upgrade(struct server *server, const char *why)
+{
+    struct admin *admin, *next;
+    char text[512];
+
+    snprintf(text, sizeof(text), "npud is not upgraded, and goes on as it is: %s", why);
+    server->commands->upgrade_asked = false;
+    commands_forget_upgrades(server);
+    kept_commit();
+    DL_FOREACH_SAFE (server->admin_list, admin, next) {
+        if (!admin->awaits_upgrade)
+            continue;
+        admin->awaits_upgrade = false;
+        if (send_reply(admin, admin->request, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, text) < 0 ||
+            event_add(admin->on_socket, NULL) < 0)
+            admin_free(admin);
+    }
+}
+
+/* --- requests --- */
+
 static int answer_request(struct admin *admin, const Npud__AdminRequest *request)
 {
     char message[256] = "";
-    int32_t error;
 
     admin->report.size = admin->rule = 0;
-    if (request->protocol != PROTOCOL) {
+    if (!protocol_is_served(request->protocol)) {
         snprintf(message, sizeof(message),
-                 "this npud speaks protocol %u, npuctl speaks %u: restart npud with the version "
-                 "that is installed, or use the npuctl of its version",
-                 PROTOCOL, request->protocol);
+                 "this npud speaks protocols %u to %u, npuctl speaks %u: restart npud with the "
+                 "version that is installed, or use the npuctl of its version",
+                 PROTOCOL_OLDEST, PROTOCOL, request->protocol);
         return send_reply(admin, request->id, ACL_ERROR_API_NOT_SUPPORT, message);
     }
     if (!report_has_topic((unsigned)request->topic))
         return send_reply(admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                           "this npud is older than npuctl and has no such report: restart npud "
                           "(systemctl restart npud)");
-    if (request->end_session != 0) {
-        error = end_session(admin, request->end_session, message, sizeof(message));
-        return send_reply(admin, request->id, error, message);
-    }
-    if (request->inject) {
-        error = set_rule(admin, request->inject, message, sizeof(message));
-        return send_reply(admin, request->id, error, message);
-    }
-    if (request->clear_rule != 0 || request->clear_rules) {
-        error = clear_rules(admin, request->clear_rules ? 0 : request->clear_rule, message,
-                            sizeof(message));
-        return send_reply(admin, request->id, error, message);
-    }
+    if (is_command(request))
+        return answer_command(admin, request);
+    if (request->upgrade)
+        return answer_upgrade(admin, request);
     return report_begin(admin, request->id, (unsigned)request->topic);
 }
 

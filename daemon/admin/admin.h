@@ -1,8 +1,18 @@
 /* The admin socket: reports for npuctl. Control thread. */
 #pragma once
 
+#include <stdbool.h>
+
 struct server;
 
 /** Take over an accepted socket: answer its requests until it hangs up. Root and the admin group
  * only. */
 void admin_accept(struct server *server, int socket);
+
+/**
+ * Asks the supervisor for the installed program in place of this one (server_role.h). False: there
+ * is none. NULL is the same.
+ */
+extern bool (*admin_request_upgrade)(void);
+/** The supervisor does not do it: the administrators that have asked are told. */
+void admin_refuse_upgrade(struct server *server, const char *why);

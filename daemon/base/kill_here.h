@@ -11,9 +11,28 @@
     X(KEPT_APPLY, "some changes carried out")                                                      \
     X(KEPT_APPLIED, "changes carried out, not forgotten")                                          \
     X(KEPT_FREED, "cells of a commit given back")                                                  \
+    X(KEPT_FILLED, "larger record filled, not in use")                                             \
+    X(KEPT_GROWN, "larger record in use, beside the old one")                                      \
     X(ANSWER_COMMITTED, "changes certain, answer not sent")                                        \
     X(ANSWER_SENT, "answer sent, request not taken")                                               \
     X(ANSWER_TAKEN, "request answered and taken")                                                  \
+    X(IPC_NUMBERED, "number of an opener given out, not committed")                                \
+    X(IPC_GONE, "opener gone in the page, its records pending")                                    \
+    X(IPC_REMEMBERED, "failure remembered, record pending in the page")                            \
+    X(IPC_FAILED, "record failed in the page, waiters not told")                                   \
+    X(RING_MOVES, "queue has another ring, the old one has not ended")                             \
+    X(RING_ENDED, "ring ended, its messages not noted")                                            \
+    X(RING_MOVED, "messages of the old ring noted, none moved")                                    \
+    X(REST_TAKEN_OUT, "message out of its ring, not in the new one")                               \
+    X(REST_DONE, "message of a ring done, not noted")                                              \
+    X(REST_NOTED, "message of a ring done, and noted")                                             \
+    X(MESSAGE_TAKING, "message noted, not taken from its source")                                  \
+    X(MESSAGE_TAKEN, "message taken from its source, not given to a route")                        \
+    X(MESSAGE_KEPT, "message in a backlog, its record not committed")                              \
+    X(MESSAGE_COPIED, "references to a message made, none put")                                    \
+    X(MESSAGE_PUTTING, "message noted, not put into the ring")                                     \
+    X(MESSAGE_PUT, "message in the ring, route not beyond it")                                     \
+    X(MESSAGE_PASSED, "route beyond the message, npud still has it")                               \
     X(TIME_KEPT, "time of a record kept, not told")                                                \
     X(TIME_TOLD, "time of a record told")                                                          \
     X(LEVEL_NOTED, "change of a level noted, not made")                                            \
@@ -48,7 +67,10 @@
     X(HOLD_DROPPED, "all tasks of a held stream dropped")                                          \
     X(ABORT_TOLD, "abort told, stream still held")                                                 \
     X(ABORT_FREE, "stream not held any more")                                                      \
-    X(STOP_TASK, "task ended on request, done not published")
+    X(STOP_TASK, "task ended on request, done not published")                                      \
+    X(COMMAND_BEGUN, "command of an administrator carried out, nothing certain")                   \
+    X(COMMAND_CERTAIN, "command certain, not answered")                                            \
+    X(COMMAND_ANSWERED, "command answered")
 
 enum kill_place {
 #define KILL_PLACE_ENUM(name, what) KILL_HERE_##name,

@@ -68,17 +68,16 @@ int memfd_open_read_only(int fd)
 
 int memfd_read_only_new(const char *name, size_t size, int *fdp, void **mapp)
 {
-    int fd = -1, r = memfd_map_new(name, size, &fd, mapp);
+    int r = memfd_map_new(name, size, fdp, mapp);
 
     if (r < 0)
         return r;
     /* By its mode: through /proc/self/fd a client could open it again, for writing. */
-    *fdp = fchmod(fd, S_IRUSR) < 0 ? -errno : memfd_open_read_only(fd);
-    close(fd);
-    if (*fdp >= 0)
+    if (fchmod(*fdp, S_IRUSR) == 0)
         return 0;
+    r = -errno;
     munmap(*mapp, size);
-    r = *fdp;
+    close(*fdp);
     *fdp = -1;
     return r;
 }

@@ -15,9 +15,9 @@ int memfd_new_empty(const char *name);
 int memfd_new(const char *name, uint64_t size);
 
 /**
- * A memfd that is written through *mapp and nowhere else, now or ever: *fdp is read-only, is the
- * only descriptor, and does not let others than root and npud's own user open the file for writing.
- * The caller owns both. 0 or -errno.
+ * A memfd that npud alone writes: no other than root can open the file for writing. *fdp can, and
+ * never leaves npud; it is what a later npud maps the file by. Clients get descriptors of
+ * memfd_open_read_only(). The caller owns *fdp and *mapp. 0 or -errno.
  */
 int memfd_read_only_new(const char *name, size_t size, int *fdp, void **mapp);
 

@@ -1,14 +1,21 @@
 #include "daemon/buffers/peer.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/buffers_record.h"
 #include "proto/shm/mbuf_shm.h"
 
-int peers_init(struct peers *peers)
+static bool run_tell(struct job *job);
+
+int peers_init(struct peers *peers, struct job_owner *owner)
 {
+    peers->tell = (struct job){run_tell, "news of segments", owner};
     /* A megabyte of which only the pages with sessions in them are ever touched. */
     peers->by_number = calloc(PEER_MAX + 1, sizeof(struct peer_slot));
     return peers->by_number ? 0 : -ENOMEM;
@@ -16,6 +23,8 @@ int peers_init(struct peers *peers)
 
 void peers_deinit(struct peers *peers)
 {
+    assert(!peers->to_tell);
+    job_cancel(&peers->tell);
     free(peers->by_number);
     *peers = (struct peers){0};
 }
@@ -64,6 +73,44 @@ struct peer *peer_left(struct server *server, uint32_t number)
     return number <= PEER_MAX ? server->peers->by_number[number].left : NULL;
 }
 
+void peer_tell_no_more(struct peer *peer)
+{
+    if (peer->to_be_told)
+        DL_DELETE2(peer->server->peers->to_tell, peer, told_prev, told_next);
+    peer->to_be_told = false;
+}
+
+static bool run_tell(struct job *job)
+{
+    struct peers *peers = (struct peers *)((char *)job - offsetof(struct peers, tell));
+
+    while (peers->to_tell) {
+        struct peer *peer = peers->to_tell;
+
+        peer_tell_no_more(peer);
+        session_tell_retired(peer->session);
+        if (schedule_late(&peer->server->schedule))
+            break;
+    }
+    return peers->to_tell != NULL;
+}
+
+void peer_tell_retired(struct peer *peer)
+{
+    struct peers *peers = peer->server->peers;
+
+    if (!peer->session)
+        return;
+    if (!schedule_late(&peer->server->schedule)) {
+        session_tell_retired(peer->session);
+        return;
+    }
+    if (!peer->to_be_told)
+        DL_APPEND2(peers->to_tell, peer, told_prev, told_next);
+    peer->to_be_told = true;
+    job_list(&peers->tell);
+}
+
 struct peer *peer_get(struct session *session)
 {
     if (!session->peer) {
@@ -73,4 +120,53 @@ struct peer *peer_get(struct session *session)
                 .server = session->server, .session = session, .number = session->peer_id};
     }
     return session->peer;
+}
+
+/* --- over the end of npud --- */
+
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct peer *peer =
+        (const struct peer *)((const char *)kept - offsetof(struct peer, kept));
+
+    *(struct peer_record *)record = (struct peer_record){
+        .survivor = peer->left.survivor->session_id, .number = peer->number};
+    return sizeof(struct peer_record);
+}
+
+bool peer_keep(struct peer *peer)
+{
+    return kept_make(&peer->kept, KEPT_PEER, sizeof(struct peer_record), write_record);
+}
+
+bool peer_restore(struct server *server, struct kept_cell *cell,
+                  bool (*exited)(struct survivor_part *part))
+{
+    struct survivor *survivor;
+    struct peer_record r;
+    struct peer *peer;
+
+    kept_read(cell, &r, sizeof(r));
+    if (r.number > PEER_MAX)
+        return false;
+    /* The end of its session has not come to its end: all of it is done again. */
+    if (peer_session(server, r.number)) {
+        kept_discard(cell);
+        return true;
+    }
+    survivor = survivor_by_session(server, r.survivor);
+    peer = survivor ? calloc(1, sizeof(*peer)) : NULL;
+    if (!peer)
+        return false;
+    *peer = (struct peer){.server = server, .number = r.number};
+    server->peers->by_number[r.number].left = peer;
+    survivor_add(survivor, &peer->left, exited);
+    return kept_bind(&peer->kept, cell, sizeof(r), write_record);
+}
+
+struct peer *peer_restored(struct server *server, uint32_t number)
+{
+    struct session *session = peer_session(server, number);
+
+    return session ? peer_get(session) : peer_left(server, number);
 }

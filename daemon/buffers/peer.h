@@ -9,7 +9,9 @@
 #include <sys/types.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/schedule.h"
 #include "daemon/core/survivor.h"
+#include "daemon/kept/kept.h"
 
 struct pool;
 struct queue_attach;
@@ -28,12 +30,13 @@ struct sweep_position {
     uint32_t slot;           /* ... this slot on */
 };
 
-/* While its process outlives the session (survivor.h), only the first five are of use. */
+/* While its process outlives the session (survivor.h), only the first six are of use. */
 struct peer {
     struct server *server;
     struct session *session;       /* NULL: it has ended, and its process lives on */
     struct survivor_part left;     /* of the session's process that lives on */
     uint32_t number;               /* session->peer_id */
+    struct kept kept;              /* once its session has ended */
     struct pool *pool;             /* its own; NULL: none so far. pool.h */
     struct segment_map *maps;      /* segments that it maps, its own and others'. segment.h */
     struct queue_attach *attached; /* queue.h */
@@ -43,6 +46,9 @@ struct peer {
     bool asks;
     pid_t pid;
     UT_hash_handle asker;
+    /* peer_tell_retired(): in peers->to_tell */
+    bool to_be_told;
+    struct peer *told_prev, *told_next;
 
     /* its end */
     uint8_t end_part; /* what is being given up: buffers.c */
@@ -64,10 +70,12 @@ struct peer_slot {
 
 struct peers {
     struct peer_slot *by_number; /* PEER_MAX + 1 */
+    struct peer *to_tell;        /* peer_tell_retired() */
+    struct job tell;
 };
 
-/** 0 or -ENOMEM. */
-int peers_init(struct peers *peers);
+/** 0 or -ENOMEM. What is done later is the owner's. */
+int peers_init(struct peers *peers, struct job_owner *owner);
 void peers_deinit(struct peers *peers);
 
 /**
@@ -85,5 +93,24 @@ struct session *peer_session(struct server *server, uint32_t number);
 /** The peer with this number whose session has ended and whose process lives on, or NULL. */
 struct peer *peer_left(struct server *server, uint32_t number);
 
+/**
+ * As session_tell_retired(), for one of many: soon, because each of them costs a system call, and
+ * often a page. The peer that goes calls peer_tell_no_more().
+ */
+void peer_tell_retired(struct peer *peer);
+void peer_tell_no_more(struct peer *peer);
+
 /** What the session shares, made if need be. NULL: no memory. */
 struct peer *peer_get(struct session *session);
+
+/** Its session ends, and its process lives on: it outlives npud by itself. False: no memory. */
+bool peer_keep(struct peer *peer);
+
+/**
+ * A peer that a survivor has is there again; exited: as for survivor_add(). A row of recovery, by
+ * way of buffers.h.
+ */
+bool peer_restore(struct server *server, struct kept_cell *cell,
+                  bool (*exited)(struct survivor_part *part));
+/** While npud restores: the peer with this number, made if need be, or NULL. */
+struct peer *peer_restored(struct server *server, uint32_t number);

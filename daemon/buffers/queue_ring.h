@@ -4,16 +4,18 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/shm/queue_shm.h"
 
+struct ring_record;
 struct user;
 
 struct queue_ring {
     struct queue_view view;
     int put_fd, take_fd;
-    int news_fd; /* read-only: npud writes through its mapping */
+    int news_fd; /* also for writing: clients have others, read-only */
 };
 
 /** An empty ring of that user, with this number. 0, or -errno and none. */
@@ -34,11 +36,24 @@ void queue_ring_close(struct queue_ring *ring);
  */
 void queue_ring_wake(const struct queue_view *ring);
 
+/** The files outlive npud; what is kept of the ring. */
+void queue_ring_keep(const struct queue_ring *ring);
+struct ring_record queue_ring_record(const struct queue_ring *ring);
+/** The ring is there again. False: a file is not. */
+bool queue_ring_restore(struct queue_ring *ring, const struct ring_record *record);
+
 /** What a ring without files is; queue_ring_free() leaves this. */
 #define QUEUE_RING_NONE ((struct queue_ring){.put_fd = -1, .take_fd = -1, .news_fd = -1})
 
-/**
- * Descriptors of the files, as they are for these rights, in the order of QueueReply; the caller
- * closes them. 0, or -errno and none.
- */
+/** A file of a ring, for a client. */
+struct queue_file {
+    int fd; /* npud's */
+    bool writable;
+};
+
+/** The files of the ring, as they are for these rights, in the order of QueueReply. */
+void queue_ring_files(const struct queue_ring *ring, uint32_t rights,
+                      struct queue_file files[QUEUE_FILES]);
+
+/** Descriptors of these files; the caller closes them. 0, or -errno and none. */
 int queue_ring_open(const struct queue_ring *ring, uint32_t rights, int fds[QUEUE_FILES]);

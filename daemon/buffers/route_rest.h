@@ -2,6 +2,10 @@
  * What a route still had to deliver when its destination went: thousands of messages, each of many
  * buffers. They are dropped in steps of the route's user, who is charged for the backlog until
  * then. Control thread.
+ *
+ * queue_rest.h does that for a ring. Besides the steps, which are the scheduler's, the two have
+ * nothing in common: messages of a ring are references that keep the number of the ring, and may
+ * move to another one; those of a backlog are shared with other routes.
  */
 #pragma once
 

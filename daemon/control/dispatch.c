@@ -35,16 +35,17 @@ static int32_t on_hello(struct call *call)
         call->fault = true;
         return refuse_with_error(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
     }
-    if (hello->protocol != PROTOCOL)
+    if (!protocol_is_served(hello->protocol))
         return refuse_with_error(
             call, ACL_ERROR_API_NOT_SUPPORT,
             PROTOCOL < hello->protocol
-                ? "this npud speaks protocol %u, the client library speaks %u: npud is the older "
-                  "one; restart it with the version that is installed (systemctl restart npud)"
-                : "this npud speaks protocol %u, the client library speaks %u: the program runs "
-                  "with the older one; restart the program, so that it loads the library that is "
-                  "installed",
-            PROTOCOL, hello->protocol);
+                ? "this npud speaks protocols %u to %u, the client library speaks %u: npud is the "
+                  "older one; replace it by the version that is installed (npuctl upgrade, or "
+                  "systemctl restart npud)"
+                : "this npud speaks protocols %u to %u, the client library speaks %u: the program "
+                  "runs with the older one; restart the program, so that it loads the library that "
+                  "is installed",
+            PROTOCOL_OLDEST, PROTOCOL, hello->protocol);
     call->session->protocol = hello->protocol;
     cause = session_hello(call->session, hello->program);
     if (cause != CAUSE_NONE)
@@ -56,6 +57,7 @@ static int32_t on_hello(struct call *call)
     out->epoch_ns = devices->epoch_ns;
     out->pid = call->session->pid;
     out->uid = call->session->uid;
+    out->page_bytes = sizeof(struct session_page);
     out->peer = call->session->peer_id;
     out->backend = (char *)devices->backend->name;
     out->n_devices = devices->n;

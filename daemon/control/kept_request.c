@@ -115,8 +115,10 @@ enum try_again request_try_again(const struct call *call, struct room_wait *wait
     const struct session *session = call->session;
     const struct user *payer;
 
-    if (call->cause == CAUSE_QUEUE_MOVING || call->cause == CAUSE_QUEUE_ENDING)
-        return TRY_NEXT_TURN; /* npud is at it, in other turns or in this request's */
+    /* npud is at it, in other turns or in this request's. */
+    if (call->cause == CAUSE_QUEUE_MOVING || call->cause == CAUSE_QUEUE_ENDING ||
+        call->cause == CAUSE_QUEUE_REVOKING)
+        return TRY_NEXT_TURN;
     if (!refuse_lacks_buffers(call, &payer))
         return TRY_NEVER;
     return room_try_again(session->server, wait, session->peer ? session->peer->pool : NULL, payer,

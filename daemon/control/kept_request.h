@@ -1,9 +1,10 @@
 /*
- * A request that waits. Its queue is moving (buffers/queue_rest.h), or ends (queue_finish_some()), or
- * the request lacks memory, descriptors or mappings, and is refused only if the search for what is
- * free (buffers/pool.h) and what is being freed (base/deferred_close.h) has not helped. A search is made in steps: the
- * request is tried again in each turn of its session, of which no other request is read meanwhile.
- * What is being freed is waited for asleep. Control thread.
+ * A request that waits. Its queue is moving (buffers/queue_rest.h), or ends, or a session loses a
+ * right to it (buffers/queue.h); or it lacks memory, descriptors or mappings, and is refused only
+ * if the search for what is free (buffers/pool.h) and what is being freed (base/deferred_close.h)
+ * has not helped. A search is made in steps: the request is tried again in each turn of its
+ * session, of which no other request is read meanwhile. What is being freed is waited for asleep.
+ * Control thread.
  */
 #pragma once
 

@@ -1,6 +1,10 @@
 /* Requests about segments of shared buffers. */
 #include "daemon/core/call.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "daemon/base/memfd.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/segment.h"
@@ -10,10 +14,30 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
-static void reply_segment(struct call *call, const struct segment *segment)
+/* The first descriptors in the answer: of the segment, and of its news. */
+static bool open_files(struct call *call, const struct segment *segment)
+{
+    call->fd = fcntl(segment->fd, F_DUPFD_CLOEXEC, 0);
+    if (call->fd < 0)
+        return false;
+    call->more_fd[0] = memfd_open_read_only(segment->news_fd);
+    if (call->more_fd[0] < 0) {
+        close(call->fd);
+        call->fd = call->more_fd[0] = -1;
+        return false;
+    }
+    call->close_fd = true;
+    call->source[0] = (struct call_source){.file = segment->fd};
+    call->source[1] = (struct call_source){.file = segment->news_fd, .read_only = true};
+    return true;
+}
+
+static int32_t reply_segment(struct call *call, const struct segment *segment)
 {
     Npud__SegmentReply *out;
 
+    if (!open_files(call, segment))
+        return refuse(call, CAUSE_DESCRIPTORS, "segment %u of shared buffers", segment->view.id);
     out = CALL_REPLY(call, segment, SEGMENT);
     out->id = segment->view.id;
     out->number = segment->view.number;
@@ -21,8 +45,7 @@ static void reply_segment(struct call *call, const struct segment *segment)
     out->n_data = segment->view.n_data;
     out->n_refs = segment->view.n_refs;
     out->pid = segment->pool->pid;
-    call->fd = segment->fd;
-    call->more_fd[0] = segment->news_fd;
+    return 0;
 }
 
 int32_t on_create_segment(struct call *call)
@@ -32,12 +55,15 @@ int32_t on_create_segment(struct call *call)
     struct segment *segment;
     enum cause cause =
         pool ? segment_new(pool, in->stride, in->count, &segment) : CAUSE_SEGMENT_MEMORY;
+    int32_t error;
 
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no shared buffers of %llu bytes",
                       (unsigned long long)in->stride);
-    reply_segment(call, segment);
-    return 0;
+    error = reply_segment(call, segment);
+    if (error != 0)
+        segment_free(segment);
+    return error;
 }
 
 static enum cause map_segment(struct session *session, struct segment *segment)
@@ -63,8 +89,7 @@ int32_t on_map_segment(struct call *call)
         return refuse(call, cause, "segment %u (of process %d)", id, (int)segment->pool->pid);
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "segment %u of shared buffers", id);
-    reply_segment(call, segment);
-    return 0;
+    return reply_segment(call, segment);
 }
 
 int32_t on_trim_segment(struct call *call)

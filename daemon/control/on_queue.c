@@ -17,10 +17,15 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
 {
     const struct queue *queue = attach->queue;
     Npud__QueueReply *out;
+    struct queue_file files[QUEUE_FILES];
     int fds[QUEUE_FILES];
 
     if (queue_ring_open(&queue->ring, attach->rights, fds) < 0)
         return refuse(call, CAUSE_DESCRIPTORS, "queue %u", queue->id);
+    queue_ring_files(&queue->ring, attach->rights, files);
+    for (unsigned i = 0; i < QUEUE_FILES; i++)
+        call->source[i] =
+            (struct call_source){.file = files[i].fd, .read_only = !files[i].writable};
     call->fd = fds[0];
     call->more_fd[0] = fds[1];
     call->more_fd[1] = fds[2];

@@ -381,13 +381,23 @@ bool session_restore(struct server *server, struct kept_cell *cell)
     return true;
 }
 
+/* The npud before was newer, or older by more than one release. */
+static bool is_served(const struct session *session)
+{
+    if (session->state != SESSION_OPEN || protocol_is_served(session->protocol))
+        return true;
+    log_line(LOG_ERR, &session->log,
+             "speaks protocol %u, and this npud speaks %u to %u: session ended", session->protocol,
+             PROTOCOL_OLDEST, PROTOCOL);
+    return false;
+}
+
 void sessions_finish_restoring(struct server *server)
 {
     struct session *s, *next;
 
-    sessions_restored();
     DL_FOREACH_SAFE (server->sessions, s, next) {
-        if (s->state < SESSION_DYING)
+        if (s->state < SESSION_DYING && is_served(s))
             continue;
         session_halt(s);
         s->state = SESSION_OPEN;

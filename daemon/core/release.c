@@ -157,6 +157,7 @@ enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, 
     enum cause cause;
 
     open->state = IPC_OPEN_CLOSING;
+    kept_touch(&open->record);
     cause =
         release_when_passed(open->session, fences, n, all, RELEASE_IPC_EVENT, open->slot.number);
     if (cause != CAUSE_NONE)

@@ -18,6 +18,7 @@
 
 struct admin;
 struct answer;
+struct commands;
 struct config;
 struct devices;
 struct inject;
@@ -63,6 +64,7 @@ struct server {
     struct listener *admins;
     struct spare_fds spare;
     struct admin *admin_list;
+    struct commands *commands; /* of administrators: admin/commands.h */
 
     struct answer *answers; /* that could not be sent yet: control/answer.c */
     struct event *on_retry;

@@ -25,6 +25,7 @@
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
+#include "daemon/kept/kept.h"
 #include "proto/util/clock.h"
 
 #define BUDGET         64 /* tasks of one stream per turn */
@@ -354,6 +355,7 @@ static bool run_attach(struct engine *e, struct attach *a, uint64_t now)
     unsigned idle = 0;
     bool worked = false;
 
+    kept_in_hand(e->in_hand, a->session->id, 0);
     DL_FOREACH_SAFE (a->active, s, tmp) {
         if (run_stream(e, s, now)) {
             worked = e->worked = true;
@@ -468,6 +470,7 @@ static unsigned run_timers(struct engine *e, uint64_t now)
 static void run_turn(struct engine *e)
 {
     uint64_t now = clock_ns();
+    bool worked;
 
     e->now = now;
     atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
@@ -476,7 +479,9 @@ static void run_turn(struct engine *e)
         step_meter_end(&e->meter, clock_ns(), "streams that go on", 0, geteuid());
     if (watch_poll_is_due(e, now))
         watch_poll(e, now);
-    if (run_all(e, now)) {
+    worked = run_all(e, now);
+    kept_in_hand(e->in_hand, 0, 0);
+    if (worked) {
         /*
          * It keeps its place among the spinners until it sleeps: asking anew after each task costs
          * a system call.
@@ -507,6 +512,7 @@ static void *engine_main(void *arg)
     char name[16];
 
     self = e;
+    kept_thread_is(e->device->index);
     snprintf(name, sizeof(name), "engine-%u", e->device->index);
     pthread_setname_np(pthread_self(), name);
     /* Delays and timeouts to the microsecond, not to the default 50. */
@@ -531,6 +537,7 @@ struct engine *engine_new(struct device *device, uint64_t spin_ns)
     if (!e)
         return NULL;
     e->device = device;
+    e->in_hand = kept_in_hand_of(device->index);
     e->spin_max = e->spin = spin_ns;
     e->epoll = epoll_create1(EPOLL_CLOEXEC);
     e->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -19,6 +19,7 @@
 struct attach;
 struct device;
 struct epoll_event;
+struct kept_in_hand;
 struct stream;
 
 /* What epoll reports: a token, not an address, because the attachment may be gone when the engine
@@ -66,6 +67,7 @@ struct engine {
     uint64_t last_poll;
     uint64_t now; /* when this turn began */
 
+    struct kept_in_hand *in_hand; /* the session whose streams it runs */
     struct step_meter meter;
     /* The step since the clock was read last: a task of this kind was its last one, if `worked`. */
     bool worked;

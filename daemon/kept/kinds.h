@@ -14,6 +14,7 @@
     X(SERVER, 1, 1, "npud itself")                                                                 \
     X(RULE, 2, 1, "rule of fault injection")                                                       \
     X(DEVICE, 3, 1, "device")                                                                      \
+    X(COMMANDS, 4, 1, "commands of administrators")                                                \
     X(SESSION, 8, 1, "session")                                                                    \
     X(ATTACH, 9, 1, "use of a device")                                                             \
     X(CONTEXT, 10, 1, "context")                                                                   \
@@ -24,6 +25,7 @@
     X(SURVIVOR, 15, 1, "process that outlives its session")                                        \
     X(IPC_EVENT, 24, 1, "IPC event")                                                               \
     X(IPC_FAILURES, 25, 1, "failed records of an IPC event")                                       \
+    X(IPC_OPENER, 29, 1, "opener of an IPC event")                                                 \
     X(IPC_OPEN, 26, 1, "open IPC event")                                                           \
     X(IPC_EXPORT, 27, 1, "exported IPC event")                                                     \
     X(IPC_LEFT, 28, 1, "opener that has left")                                                     \
@@ -44,7 +46,7 @@
     X(RELAY, 64, 1, "routed queue")                                                                \
     X(ROUTE, 65, 1, "route")                                                                       \
     X(MESSAGE, 66, 1, "message that npud carries")                                                 \
-    X(BACKLOG, 67, 1, "messages of a route")                                                       \
+    X(ROUTE_GAP, 67, 1, "messages that are not for a route")                                                       \
     X(ANSWER, 120, 1, "answer on its way")
 
 enum kept_kind {

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTOCOL       9u /* see npud.proto for the rule */
+/* What is spoken, and what npud also serves: docs/protocol.md, "Versions". */
+#define PROTOCOL        9u
+#define PROTOCOL_OLDEST 9u
+
 #define PACKET_MAX     (16 * 1024)
 #define PACKET_FDS_MAX 4
 #define FENCES_MAX     256 /* per request; 256 of them fit a packet */
@@ -19,6 +22,12 @@
 #define NPUD_ADMIN_SOCKET_DEFAULT "/run/npud/admin.sock"
 
 struct ProtobufCMessage;
+
+/** Does npud serve libraries and programs that speak this protocol? */
+static inline bool protocol_is_served(uint32_t protocol)
+{
+    return protocol >= PROTOCOL_OLDEST && protocol <= PROTOCOL;
+}
 
 /** A received packet. data is the caller's; fds belong to the packet until taken. */
 struct packet {

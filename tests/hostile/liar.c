@@ -272,13 +272,37 @@ static bool change_descriptors(struct answer *a, enum lie lie)
     return true;
 }
 
-/* --- lies --- */
+/* --- a newer npud --- */
 
 static void pack_answer(struct answer *a, Npud__Reply *reply)
 {
     if (npud__reply__get_packed_size(reply) <= sizeof(a->data))
         a->size = npud__reply__pack(reply, a->data);
 }
+
+static void add_field(ProtobufCMessage *message, ProtobufCMessageUnknownField *field)
+{
+    static uint8_t words[] = "\005more!";
+
+    *field = (ProtobufCMessageUnknownField){
+        .tag = 2000, .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, .len = 6, .data = words};
+    message->n_unknown_fields = 1;
+    message->unknown_fields = field;
+}
+
+static void say_more(struct answer *a)
+{
+    Npud__Reply *reply = unpack_reply(a->data, a->size);
+    ProtobufCMessage *body = body_of(reply);
+    ProtobufCMessageUnknownField of_reply, of_body;
+
+    add_field(&reply->base, &of_reply);
+    if (body)
+        add_field(body, &of_body);
+    pack_answer(a, reply);
+}
+
+/* --- lies --- */
 
 static bool change_message(struct answer *a, uint32_t lie)
 {
@@ -462,6 +486,8 @@ static bool pass_answer(int npud, int client)
     a.size = packet.size;
     a.n = packet.n_fds;
     memcpy(a.fds, packet.fds, sizeof(packet.fds));
+    if (liar->newer)
+        say_more(&a);
     before = liar->seen[last_request]++;
     if (liar->lie == LIE_NONE && before < LIAR_TIMES)
         keep_answer(last_request * LIAR_TIMES + before, &packet);

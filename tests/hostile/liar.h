@@ -2,7 +2,7 @@
  * A server that lies: it stands between a client and the real npud, hands requests on as they are,
  * and damages one answer. One connection at a time, each until its client leaves. It also does what
  * an npud does that is killed again and again, and that is no lie: answers come more than once, and
- * connections end before they are answered.
+ * connections end before they are answered; and what a newer one does: answers say more.
  */
 #pragma once
 
@@ -55,6 +55,7 @@ struct liar {
     uint32_t answer; /* kind of the request * LIAR_TIMES + so many came before */
     uint32_t lie;
     uint64_t seed;
+    bool newer;                  /* each answer has fields that the library does not know */
     uint32_t repeat;             /* each answer comes so many times more */
     _Atomic uint32_t unanswered; /* so many connections end before Hello is answered */
     _Atomic bool told; /* false: that answer does not exist, or cannot be changed like that */

@@ -24,10 +24,10 @@ struct row {
 
 /**
  * To be called while npud runs, after the attack. Prints the row, and judges the longest step of
- * npud by what npud itself says: 2 ms of CPU time at most. CPU time also counts interrupts, in which
- * the kernel frees what other processes have closed, and in a virtual machine what the host did
- * meanwhile (docs/testing.md): a long step is npud's own if each attempt has one. False: all is to
- * be done once more, with a new npud; attempt counts from 0. Asserts after ROW_ATTEMPTS.
+ * npud by what npud itself says: 2 ms of CPU time at most. CPU time also counts interrupts, in
+ * which the kernel frees what other processes have closed, and in a virtual machine what the host
+ * did meanwhile (docs/testing.md): a long step is npud's own if each attempt has one. False: all is
+ * to be done once more, with a new npud; attempt counts from 0. Asserts after ROW_ATTEMPTS.
  */
 bool row_finish(const struct row *row, unsigned attempt);
 

@@ -483,8 +483,8 @@ static int have_npud_fill_all(void *arg)
 }
 
 /*
- * What the limit is there for, and that the control group of the test above is one: an npud that may
- * fill as much as clients like is killed in it by the kernel.
+ * What the limit is there for, and that the control group of the test above is one: an npud that
+ * may fill as much as clients like is killed in it by the kernel.
  */
 START_TEST(without_a_limit_npud_is_killed)
 {

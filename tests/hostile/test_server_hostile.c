@@ -7,8 +7,8 @@
  * one in STRIDE of the others; NPUD_TEST_LONG, or NPUD_LIAR_STRIDE=1, all. NPUD_LIAR_ANSWER and
  * NPUD_LIAR_LIE repeat one run. NPUD_LIAR_SECONDS: of runs with random bits, from NPUD_LIAR_SEED.
  *
- * Beside that: an npud that comes back after it was killed tells no lie when it answers once more, or
- * when it has lost a connection that was not answered yet. The program notices nothing.
+ * Beside that: an npud that comes back after it was killed tells no lie when it answers once more,
+ * or when it has lost a connection that was not answered yet. The program notices nothing.
  *
  * Skipped under TSan: the program that is lied to ends in the middle of its calls.
  * Runs long: 15 s.
@@ -452,6 +452,17 @@ START_TEST(without_lies_all_requests_are_right)
 }
 END_TEST
 
+START_TEST(what_a_newer_npud_adds_is_ignored)
+{
+    pid_t filler = begin();
+
+    shared->liar.newer = true;
+    run_program(0, LIE_NONE, 0);
+    ck_assert_msg(shared->failed == 0, "%u calls failed, first %s", shared->failed, shared->error);
+    end(filler);
+}
+END_TEST
+
 START_TEST(a_lie_ends_in_an_error)
 {
     unsigned stride = wish("NPUD_LIAR_STRIDE", choose_effort(STRIDE, 1)), lies = 0, told = 0;
@@ -625,6 +636,7 @@ int main(void)
 
     tcase_add_test(suite_case(suite, "honest", 120, NULL, NULL),
                    without_lies_all_requests_are_right);
+    tcase_add_test(suite_case(suite, "newer", 120, NULL, NULL), what_a_newer_npud_adds_is_ignored);
     tcase_add_test(suite_case(suite, "lies", choose_effort(300, 3600), NULL, NULL),
                    a_lie_ends_in_an_error);
     tcase = suite_case(suite, "back", 300, NULL, NULL);

@@ -86,7 +86,7 @@ static void charge_segment(const struct kind *kind)
     expect_refused(kind, CAUSE_USER_DESCRIPTORS);
     config.limit[RESOURCE_FDS] = fds + 1;
     ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
-    ck_assert_int_eq(fd, kind->segments->file[0].fd);
+    ck_assert_int_eq(fd, kind->segments->file[0]->fd);
     ck_assert_uint_eq(used_of(RESOURCE_FDS), fds + 1);
     ck_assert_uint_eq(used_of(RESOURCE_MAPPINGS), maps + 1);
     ck_assert_uint_eq(used_of(RESOURCE_TABLE_MEMORY), bytes + kind->size);
@@ -96,7 +96,7 @@ static void charge_segment(const struct kind *kind)
     session_segment_resend(kind->segments, 0);
     session_segment_resend(kind->segments, 1); /* there is none */
     ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
-    ck_assert_int_eq(fd, kind->segments->file[0].fd);
+    ck_assert_int_eq(fd, kind->segments->file[0]->fd);
     ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
     ck_assert_int_eq(fd, -1);
     ck_assert_uint_eq(used_of(RESOURCE_FDS), fds + 1);

@@ -18,7 +18,10 @@
 
 #define PIECE (UINT64_C(8) << 20) /* what is that large in one piece is special to jemalloc */
 
-/* Calls by which this thread gives pages back; volatile: the compiler knows that free() makes none. */
+/*
+ * Calls by which this thread gives pages back; volatile: the compiler takes it that free() calls
+ * nothing in this file.
+ */
 static _Thread_local volatile unsigned given_back;
 
 /* In place of those of libc, also for jemalloc. */

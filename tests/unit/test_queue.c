@@ -724,6 +724,57 @@ START_TEST(a_queue_of_a_crowd_ends_in_steps)
 }
 END_TEST
 
+static unsigned count_retired(struct session *const *crowd)
+{
+    unsigned n = 0;
+
+    for (int i = 0; i < CROWD; i++)
+        n += atomic_load(&crowd[i]->page->retired);
+    return n;
+}
+
+/* Those that map a segment that goes are told of it in steps; a session may end before. */
+START_TEST(a_crowd_learns_in_steps_that_a_segment_is_gone)
+{
+    struct session *s, *crowd[CROWD];
+    struct segment *segment;
+    unsigned before;
+
+    npud_start(NULL);
+    s = npud_session(100);
+    segment = make_segment(s);
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = npud_session(1000 + i);
+        ck_assert(segment_map(peer_get(crowd[i]), segment));
+    }
+    before = count_retired(crowd);
+    be_late();
+    segment_free(segment);
+    for (int i = 0; i < CROWD; i++)
+        ck_assert_ptr_null(crowd[i]->peer->maps);
+    ck_assert_uint_eq(count_retired(crowd), before);
+    ck_assert(server.peers->tell.listed);
+    ck_assert(server.peers->tell.run(&server.peers->tell));
+    ck_assert_uint_le(count_retired(crowd), before + 1);
+    session_free(s);
+    server.schedule.until = 0;
+    npud_turn();
+    ck_assert_uint_eq(count_retired(crowd), before + CROWD);
+    be_late();
+    segment = make_segment(crowd[0]);
+    for (int i = 1; i < CROWD; i++)
+        ck_assert(segment_map(peer_get(crowd[i]), segment));
+    segment_free(segment);
+    for (int i = 0; i < CROWD; i++) {
+        ck_assert(crowd[i]->peer->to_be_told);
+        session_free(crowd[i]);
+    }
+    ck_assert_ptr_null(server.peers->to_tell);
+    server.schedule.until = 0;
+    npud_stop();
+}
+END_TEST
+
 /* The request that destroys it is tried again in each turn of its session. */
 START_TEST(the_request_waits_until_a_crowd_has_gone)
 {
@@ -793,6 +844,127 @@ START_TEST(a_queue_without_a_session_ends)
         ck_assert_uint_eq(server.queues->n, (unsigned)i);
     }
     child_kill(pid);
+    npud_stop();
+}
+END_TEST
+
+#define RIGHTS 200u /* segments: of several words of map_allowed */
+
+static struct segment *allowed[RIGHTS];
+
+static unsigned count_draining(void)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < RIGHTS; i++)
+        n += segment_drains(allowed[i]);
+    return n;
+}
+
+/* Segments of a in use, which the queue allows, and which b maps. */
+static void allow_many(struct session *a, struct session *b, struct queue *queue)
+{
+    for (unsigned i = 0; i < RIGHTS; i++) {
+        ck_assert_int_eq(segment_new(pool_get(a), 64, 8, &allowed[i]), 0);
+        make_buffer(a, allowed[i]);
+        ck_assert(queue_allow_map(queue, allowed[i]));
+        ck_assert(segment_map(peer_get(b), allowed[i]));
+    }
+}
+
+static void expect_rights(struct session *b, uint32_t n)
+{
+    for (unsigned i = 0; i < RIGHTS; i++) {
+        ck_assert_uint_eq(segment_find_map(b, allowed[i])->n_rights, n);
+        ck_assert_int_eq(queue_session_may_map(b, allowed[i]), n > 0);
+    }
+}
+
+/*
+ * A session gets, and loses, its right to many segments in steps. It may map them, or not, from the
+ * first step on; whoever takes the right away waits for the last one.
+ */
+START_TEST(rights_to_many_segments_change_in_steps)
+{
+    struct session *a, *b;
+    struct queue_attach *attach;
+    struct queue *queue;
+    unsigned steps = 0, before;
+
+    if (!need_own_fds(__func__, 2 * RIGHTS + 100))
+        return;
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    queue = make_queue(a)->queue;
+    allow_many(a, b, queue);
+    be_late();
+    attach = queue_attach_new(b, queue, queue->id, QUEUE_RIGHTS);
+    ck_assert(attach->count.listed);
+    for (unsigned i = 0; i < RIGHTS; i++)
+        ck_assert(queue_session_may_map(b, allowed[i]));
+    segment_unmap(segment_find_map(b, allowed[RIGHTS - 1]));
+    ck_assert(segment_map(b->peer, allowed[RIGHTS - 1])); /* before the step that comes to it */
+    server.schedule.until = 0;
+    npud_turn();
+    expect_rights(b, 1);
+    ck_assert_uint_eq(count_draining(), 0);
+
+    be_late();
+    for (; grant_set(queue, getpid(), QUEUE_PUT) == CAUSE_QUEUE_REVOKING; steps++) {
+        before = count_draining();
+        ck_assert_uint_lt(before, RIGHTS);
+        ck_assert(!queue_session_may_map(b, allowed[0]));
+        ck_assert(attach->count.listed);
+        ck_assert_uint_eq(queue->takes.n, 1);
+    }
+    ck_assert_uint_ge(steps, RIGHTS / 64 - 1);
+    ck_assert_uint_eq(attach->rights, QUEUE_PUT);
+    expect_rights(b, 0);
+    ck_assert_uint_eq(count_draining(), RIGHTS);
+    server.schedule.until = 0;
+    session_free(b);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
+/* The right comes back before it has gone for all; and a queue allows more segments meanwhile. */
+START_TEST(rights_that_change_both_ways_are_counted)
+{
+    struct session *a, *b;
+    struct queue_attach *attach;
+    struct queue *queue;
+
+    if (!need_own_fds(__func__, 2 * RIGHTS + 100))
+        return;
+    npud_start(NULL);
+    a = npud_session(100);
+    b = npud_session(getpid());
+    queue = make_queue(a)->queue;
+    allow_many(a, b, queue);
+    attach = queue_attach_new(b, queue, queue->id, QUEUE_RIGHTS);
+    expect_rights(b, 1);
+    be_late();
+    for (unsigned i = 0; i < 8; i++) {
+        struct segment *more;
+
+        ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_PUT), CAUSE_QUEUE_REVOKING);
+        ck_assert_int_eq(segment_new(pool_get(a), 64, 8, &more), 0);
+        ck_assert(segment_map(b->peer, more));
+        ck_assert(queue_allow_map(queue, more));
+        ck_assert_int_eq(grant_set(queue, getpid(), QUEUE_RIGHTS), CAUSE_NONE);
+    }
+    server.schedule.until = 0;
+    npud_turn();
+    ck_assert_uint_eq(attach->rights, QUEUE_RIGHTS);
+    expect_rights(b, 1);
+    ck_assert_uint_eq(count_draining(), 0);
+    be_late();
+    ck_assert_int_eq(grant_set(queue, getpid(), 0), CAUSE_QUEUE_REVOKING);
+    session_free(b); /* in the middle of it */
+    server.schedule.until = 0;
+    session_free(a);
     npud_stop();
 }
 END_TEST
@@ -1138,7 +1310,10 @@ int main(void)
     tcase_add_test(tc, a_grant_is_told_to_its_process);
     tcase_add_test(tc, who_loses_a_right_is_left_behind_in_the_old_ring);
     tcase_add_test(tc, a_queue_that_is_destroyed_frees_its_messages);
+    tcase_add_test(tc, rights_to_many_segments_change_in_steps);
+    tcase_add_test(tc, rights_that_change_both_ways_are_counted);
     tcase_add_test(tc, a_queue_of_a_crowd_ends_in_steps);
+    tcase_add_test(tc, a_crowd_learns_in_steps_that_a_segment_is_gone);
     tcase_add_test(tc, the_request_waits_until_a_crowd_has_gone);
     tcase_add_test(tc, the_end_of_a_queue_is_ended);
     tcase_add_test(tc, a_queue_without_a_session_ends);

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
@@ -13,7 +12,9 @@
 struct answer {
     Npud__Report *report; /* NULL: not asked for one */
     uint64_t rule;
-    uint64_t at; /* when */
+    uint64_t at;      /* when */
+    char version[64]; /* of the npud that has taken over */
+    int32_t pid;
 };
 
 static enum status read_answer(const Npud__AdminReply *reply, const struct packet *packet,
@@ -21,17 +22,18 @@ static enum status read_answer(const Npud__AdminReply *reply, const struct packe
 {
     if (reply->error != 0)
         return socket_explain_refusal(reply->message, reply->error);
-    *answer = (struct answer){.rule = reply->rule, .at = clock_ns()};
+    *answer = (struct answer){.rule = reply->rule, .at = clock_ns(), .pid = reply->pid};
+    snprintf(answer->version, sizeof(answer->version), "%s", reply->version);
     return task->report ? socket_read_report(packet, reply->size, &answer->report) : STATUS_OK;
 }
 
 /* One question. On STATUS_OK the caller frees answer->report. */
-static enum status ask_once(int fd, const struct task *task, struct answer *answer)
+static enum status ask_once(struct connection *c, const struct task *task, struct answer *answer)
 {
     static struct packet packet;
     enum status status = STATUS_UNREACHABLE;
     Npud__AdminReply *reply =
-        socket_ask(fd, task->path, &task->request.base, &npud__admin_reply__descriptor, &packet);
+        connection_ask(c, &task->request.base, &npud__admin_reply__descriptor, &packet);
 
     if (reply) {
         status = read_answer(reply, &packet, task, answer);
@@ -82,13 +84,13 @@ static bool has_rates(const struct command *report)
 }
 
 /* The same question again, a moment after the first answer: what was counted in between. */
-static enum status ask_rates(int fd, const struct task *task, struct answer *answer)
+static enum status ask_rates(struct connection *c, const struct task *task, struct answer *answer)
 {
     struct answer before = *answer;
     enum status status;
 
     clock_sleep_until(before.at + (uint64_t)(task->interval * (double)NSEC_PER_SEC));
-    status = ask_once(fd, task, answer);
+    status = ask_once(c, task, answer);
     if (status == STATUS_OK)
         fill_rates(answer->report, before.report, answer->at - before.at);
     npud__report__free_unpacked(before.report, NULL);
@@ -107,7 +109,7 @@ static enum status read_own_waits(const Npud__Reply *reply, const struct packet 
     return *again_ms == 0 ? socket_read_report(packet, reply->own_waits->size, report) : STATUS_OK;
 }
 
-static enum status ask_own_once(int fd, const char *path, Npud__Report **report, uint32_t *again_ms)
+static enum status ask_own_once(struct connection *c, Npud__Report **report, uint32_t *again_ms)
 {
     static struct packet packet;
     Npud__Request request = NPUD__REQUEST__INIT;
@@ -118,7 +120,7 @@ static enum status ask_own_once(int fd, const char *path, Npud__Report **report,
     request.id = 1;
     request.body_case = NPUD__REQUEST__BODY_OWN_WAITS;
     request.own_waits = &own_waits;
-    reply = socket_ask(fd, path, &request.base, &npud__reply__descriptor, &packet);
+    reply = connection_ask(c, &request.base, &npud__reply__descriptor, &packet);
     if (reply) {
         status = read_own_waits(reply, &packet, report, again_ms);
         npud__reply__free_unpacked(reply, NULL);
@@ -134,19 +136,19 @@ static enum status ask_own_once(int fd, const char *path, Npud__Report **report,
 static enum status ask_own_waits(const struct task *task)
 {
     static bool told;
-    const char *path = socket_find("NPUD_SOCKET", NPUD_SOCKET_DEFAULT);
+    struct connection c = {.path = socket_find("NPUD_SOCKET", NPUD_SOCKET_DEFAULT),
+                           .limit = ANSWER_LIMIT_S};
     Npud__Report *report = NULL;
     uint32_t again_ms = 0;
     enum status status;
-    int fd = socket_connect(path);
 
-    if (fd < 0)
+    if (connection_open(&c) < 0)
         return socket_explain_unreachable(task->path, EACCES);
     do {
         clock_sleep_until(clock_ns() + again_ms * NSEC_PER_MSEC);
-        status = ask_own_once(fd, path, &report, &again_ms);
+        status = ask_own_once(&c, &report, &again_ms);
     } while (status == STATUS_OK && !report);
-    close(fd);
+    connection_close(&c);
     if (status != STATUS_OK)
         return status;
     if (!told)
@@ -159,26 +161,44 @@ static enum status ask_own_waits(const struct task *task)
     return status;
 }
 
+/* An npud that does not know the request answers with a report, without its version. */
+static enum status print_answer(const struct task *task, const struct answer *answer)
+{
+    if (answer->report)
+        return print_report(answer->report, task->report, task->json);
+    if (task->request.upgrade && answer->version[0] == '\0') {
+        fputs(
+            "npuctl: this npud is older than npuctl and cannot be upgraded: systemctl restart npud "
+            "replaces it, and sessions end\n",
+            stderr);
+        return STATUS_ERROR;
+    }
+    if (task->request.upgrade)
+        return print_server(answer->version, answer->pid, task->json);
+    return answer->rule != 0 ? print_rule(answer->rule, task->json) : STATUS_OK;
+}
+
 enum status ask_npud(const struct task *task)
 {
+    struct connection c = {.path = task->path,
+                           .limit = task->request.upgrade ? UPGRADE_LIMIT_S : ANSWER_LIMIT_S};
     struct answer answer = {0};
     enum status status;
-    int fd = socket_connect(task->path);
+    int r = connection_open(&c);
 
-    if (fd == -EACCES && !task->named && task->report &&
+    if (r == -EACCES && !task->named && task->report &&
         task->report->topic == NPUD__ADMIN_REQUEST__TOPIC__WAITS)
         return ask_own_waits(task);
-    if (fd < 0)
-        return socket_explain_unreachable(task->path, -fd);
-    status = ask_once(fd, task, &answer);
+    if (r < 0)
+        return socket_explain_unreachable(task->path, -r);
+    status = ask_once(&c, task, &answer);
     if (status == STATUS_OK && task->report && has_rates(task->report))
-        status = ask_rates(fd, task, &answer);
-    close(fd);
+        status = ask_rates(&c, task, &answer);
+    connection_close(&c);
     if (status != STATUS_OK)
         return status;
-    if (!answer.report)
-        return answer.rule != 0 ? print_rule(answer.rule, task->json) : STATUS_OK;
-    status = print_report(answer.report, task->report, task->json);
-    npud__report__free_unpacked(answer.report, NULL);
+    status = print_answer(task, &answer);
+    if (answer.report)
+        npud__report__free_unpacked(answer.report, NULL);
     return status;
 }

@@ -30,6 +30,17 @@ static const char *parse_kill(char **words, int n, const struct inject_options *
     return refuse_more_words(words + 1, n - 1, about);
 }
 
+static const char *parse_upgrade(char **words, int n, const struct inject_options *options,
+                                 struct task *task, const char **about)
+{
+    const char *wrong = refuse_inject_options(options, about);
+
+    if (wrong)
+        return wrong;
+    task->request.upgrade = true;
+    return refuse_more_words(words, n, about);
+}
+
 static const char *parse_inject(char **words, int n, const struct inject_options *options,
                                 struct task *task, const char **about)
 {
@@ -83,6 +94,10 @@ const struct command commands[] = {
      "             number. `inject list` shows the rules, `inject clear` ends all of them or\n"
      "             one: what is held goes on, and a lost device is back",
      .parse = parse_inject},
+    {"upgrade",
+     "replace the npud that runs by the installed program: sessions go on.\n"
+     "             Refused if that cannot read what the one that runs has written",
+     .parse = parse_upgrade},
 };
 const size_t commands_n = sizeof(commands) / sizeof(commands[0]);
 

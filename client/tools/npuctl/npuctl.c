@@ -14,6 +14,7 @@
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
 #include "proto/util/clock.h"
+#include "proto/util/random.h"
 #include "proto/wire/packet.h"
 
 static void print_usage(FILE *f)
@@ -22,8 +23,9 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... kill SESSION\n"
           "       npuctl [OPTION]... inject fail|stall|lose-device [RULE-OPTION]...\n"
           "       npuctl [OPTION]... inject list | clear [RULE]\n"
+          "       npuctl [OPTION]... upgrade\n"
           "Ask npud what each process holds, and which process waits for which; end a\n"
-          "session; or make tasks fail.\n"
+          "session; make tasks fail; or replace npud.\n"
           "\n",
           f);
     for (size_t i = 0; i < commands_n; i++)
@@ -57,6 +59,9 @@ static void print_usage(FILE *f)
           "milliseconds (-MS), or counts. Bytes of a text that cannot be printed are shown as\n"
           "\\xHH, and so are blanks in names that programs choose; an empty text is shown as -.\n"
           "In JSON sizes are bytes, and what is not UTF-8 becomes U+FFFD.\n"
+          "\n"
+          "If npud ends before it has answered, the next one is asked the same again; a\n"
+          "command is carried out once.\n"
           "\n"
           "Exit status: 0 printed; 1 npud answered with an error, or the output could not be\n"
           "written; 2 wrong usage; 3 no npud could be reached.\n",
@@ -165,5 +170,10 @@ int main(int argc, char **argv)
         return refuse_usage(wrong, about);
     if (seconds > 0 && !task.report)
         return refuse_usage("--watch goes with reports", NULL);
+    if (!task.report && !random_fill(&task.request.token, sizeof(task.request.token))) {
+        fputs("npuctl: the kernel gives no random bytes, which commands are told apart by\n",
+              stderr);
+        return STATUS_ERROR;
+    }
     return seconds > 0 ? watch_report(&task, seconds) : ask_npud(&task);
 }

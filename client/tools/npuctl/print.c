@@ -286,3 +286,29 @@ enum status print_rule(uint64_t rule, bool json)
     printf(json ? "{\"rule\":%" PRIu64 "}\n" : "%" PRIu64 "\n", rule);
     return print_end(true);
 }
+
+static char *format_server(const char *version, int32_t pid)
+{
+    cJSON *object = cJSON_CreateObject();
+    char *clean = text_clean(version), *text;
+
+    cJSON_AddStringToObject(object, "version", clean ? clean : "");
+    cJSON_AddNumberToObject(object, "pid", pid);
+    text = cJSON_PrintUnformatted(object);
+    cJSON_Delete(object);
+    free(clean);
+    return text;
+}
+
+enum status print_server(const char *version, int32_t pid, bool json)
+{
+    int width;
+    char *text = json ? format_server(version, pid) : text_escape(version, true, &width);
+
+    if (json)
+        printf("%s\n", text ? text : "{}");
+    else
+        printf("npud %s serves (pid %" PRId32 ")\n", text ? text : "", pid);
+    free(text);
+    return print_end(true);
+}

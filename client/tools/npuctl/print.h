@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "client/tools/npuctl/command.h"
 #include "proto/wire/npud.pb-c.h"
@@ -14,3 +15,6 @@ enum status print_report(const Npud__Report *report, const struct command *comma
 
 /** Prints what was set: for scripts, its number. */
 enum status print_rule(uint64_t rule, bool json);
+
+/** Prints which npud serves now. */
+enum status print_server(const char *version, int32_t pid, bool json);

@@ -13,7 +13,12 @@
 #include "client/core/access.h"
 #include "client/tools/npuctl/text.h"
 
-#define ANSWER_TIMEOUT_S 10 /* npud answers within milliseconds, or it hangs */
+/*
+ * So often npud may end under one npuctl. Each time connect() waits in the queue of the listening
+ * socket, which outlives npud, for the next one: so each costs the life of an npud. The bound is
+ * for a server that ends all connections.
+ */
+#define BROKEN_MAX 32
 
 enum status socket_explain_unreachable(const char *path, int error)
 {
@@ -38,10 +43,10 @@ const char *socket_find(const char *variable, const char *otherwise)
     return path && path[0] ? path : otherwise;
 }
 
-int socket_connect(const char *path)
+static int connect_socket(const char *path, unsigned limit)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    struct timeval limit = {.tv_sec = ANSWER_TIMEOUT_S};
+    struct timeval time = {.tv_sec = limit};
     int fd, r = 0;
 
     if (strlen(path) >= sizeof(addr.sun_path))
@@ -50,13 +55,26 @@ int socket_connect(const char *path)
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
     if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
         r = -errno;
         close(fd);
     }
     return r < 0 ? r : fd;
+}
+
+int connection_open(struct connection *c)
+{
+    c->fd = connect_socket(c->path, c->limit);
+    return c->fd < 0 ? c->fd : 0;
+}
+
+void connection_close(struct connection *c)
+{
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
 }
 
 /* One packet there, one back. 0 on success. */
@@ -76,15 +94,29 @@ static int exchange_packets(int fd, const ProtobufCMessage *request, struct pack
     return 0;
 }
 
-void *socket_ask(int fd, const char *path, const ProtobufCMessage *request,
-                 const ProtobufCMessageDescriptor *type, struct packet *packet)
+static bool has_ended(int error)
 {
-    int error = exchange_packets(fd, request, packet);
-    void *reply =
-        error == 0 ? protobuf_c_message_unpack(type, NULL, packet->size, packet->data) : NULL;
+    return error == -ECONNRESET || error == -EPIPE;
+}
 
+void *connection_ask(struct connection *c, const ProtobufCMessage *request,
+                     const ProtobufCMessageDescriptor *type, struct packet *packet)
+{
+    int error = exchange_packets(c->fd, request, packet), r;
+    void *reply;
+
+    while (has_ended(error) && c->broken++ < BROKEN_MAX) {
+        connection_close(c);
+        r = connection_open(c);
+        if (r < 0) {
+            socket_explain_unreachable(c->path, -r);
+            return NULL;
+        }
+        error = exchange_packets(c->fd, request, packet);
+    }
+    reply = error == 0 ? protobuf_c_message_unpack(type, NULL, packet->size, packet->data) : NULL;
     if (!reply)
-        fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", path,
+        fprintf(stderr, "npuctl: npud at %s does not answer: %s\n", c->path,
                 strerror(error ? -error : EPROTO));
     return reply;
 }

@@ -9,15 +9,28 @@
 /** The path in the environment's variable, or else `otherwise`. */
 const char *socket_find(const char *variable, const char *otherwise);
 
-/** A connected socket. */
-int socket_connect(const char *path);
+/** A connection, which is made anew when npud ends before it has answered. */
+struct connection {
+    const char *path;
+    int fd;          /* -1: closed */
+    unsigned limit;  /* seconds that npud may take for an answer */
+    unsigned broken; /* how often it was */
+};
+
+#define ANSWER_LIMIT_S  10  /* npud answers within milliseconds, or it hangs */
+#define UPGRADE_LIMIT_S 200 /* more than the supervisor gives a program to become ready */
+
+/** Connects: path and limit are set. 0 or a negative errno. */
+int connection_open(struct connection *c);
+void connection_close(struct connection *c);
 
 /**
- * What npud at path answers: a message of this type, which the caller frees, and what came with it.
- * NULL, with a sentence on stderr, if it does not: STATUS_UNREACHABLE.
+ * What npud answers: a message of this type, which the caller frees, and what came with it. Asks
+ * the same again if npud ends under it. NULL, with a sentence on stderr, if there is no answer:
+ * STATUS_UNREACHABLE.
  */
-void *socket_ask(int fd, const char *path, const ProtobufCMessage *request,
-                 const ProtobufCMessageDescriptor *type, struct packet *packet);
+void *connection_ask(struct connection *c, const ProtobufCMessage *request,
+                     const ProtobufCMessageDescriptor *type, struct packet *packet);
 
 /**
  * The report of `size` bytes in the memory file that came with the packet, empty if size is 0.
