@@ -20,6 +20,11 @@
     X(IPC_GONE, "opener gone in the page, its records pending")                                    \
     X(IPC_REMEMBERED, "failure remembered, record pending in the page")                            \
     X(IPC_FAILED, "record failed in the page, waiters not told")                                   \
+    X(NOTIFY_RECORDED, "notify and streams changed, nobody let go")                                \
+    X(NOTIFY_TAKEN, "bit of a notify taken, wait not retired")                                     \
+    X(NOTIFY_LOOKED, "one wait for a counter over, its engine not told")                           \
+    X(NOTIFY_DROPPED, "record of a notify dropped, nobody let go")                                 \
+    X(NOTIFY_RESET, "notify reset, not answered")                                                  \
     X(TIME_KEPT, "time of a record kept, not told")                                                \
     X(TIME_TOLD, "time of a record told")                                                          \
     X(LEVEL_NOTED, "change of a level noted, not made")                                            \

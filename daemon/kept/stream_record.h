@@ -77,7 +77,7 @@ struct stream_kept {
     _Atomic uint64_t last_request; /* the id of the client's last one that has moved `position` */
     _Atomic uint64_t stop_at;      /* of the task that this request was to end */
     _Atomic uint64_t errors;       /* ordinal of the last one in the control block */
-    uint64_t callback_report; /* of the callback `callbacks`: word of the session page */
+    uint64_t callback_report;      /* of the callback `callbacks`: word of the session page */
     uint64_t unused[4];
 };
 
