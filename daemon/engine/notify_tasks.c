@@ -413,6 +413,14 @@ static void restore_count_change(struct stream *s, const struct notify *n)
     }
 }
 
+/* npud has ended when the wait had come, and before it was over or on the list. */
+static bool is_over(const struct stream *s, const struct notify *n)
+{
+    if (n->counts)
+        return !is_looking(n) && is_met(&s->kept->task, value_of(n));
+    return value_of(n) != 0 || notify_word(&n->live->failed_pid) != 0;
+}
+
 /*
  * On the list before any engine runs: the next record is for the wait that came first, and not for
  * the one whose engine is the first to come to it.
@@ -438,7 +446,8 @@ bool notify_restore_stream(struct stream *s)
     if (n->counts)
         restore_count_change(s, n);
     return is_wait(&s->kept->task) && stream_has_waited(s) && !stream_is_let_go(s) &&
-           atomic_load(&s->stopped) == 0 && s->attach->device->lost == 0 && wait_again(s, n);
+           atomic_load(&s->stopped) == 0 && s->attach->device->lost == 0 && !is_over(s, n) &&
+           wait_again(s, n);
 }
 
 void notifies_look_again(struct server *server)
