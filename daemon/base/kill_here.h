@@ -33,6 +33,11 @@
     X(MESSAGE_PUTTING, "message noted, not put into the ring")                                     \
     X(MESSAGE_PUT, "message in the ring, route not beyond it")                                     \
     X(MESSAGE_PASSED, "route beyond the message, npud still has it")                               \
+    X(NOTIFY_RECORDED, "notify and streams changed, nobody let go")                                \
+    X(NOTIFY_TAKEN, "bit of a notify taken, wait not retired")                                     \
+    X(NOTIFY_LOOKED, "one wait for a counter over, its engine not told")                           \
+    X(NOTIFY_DROPPED, "record of a notify dropped, nobody let go")                                 \
+    X(NOTIFY_RESET, "notify reset, not answered")                                                  \
     X(TIME_KEPT, "time of a record kept, not told")                                                \
     X(TIME_TOLD, "time of a record told")                                                          \
     X(LEVEL_NOTED, "change of a level noted, not made")                                            \

@@ -13,6 +13,7 @@
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
 #include "daemon/engine/inject.h"
+#include "daemon/engine/notify_tasks.h"
 
 /*
  * What is done is told once more, and all sleepers look again: the npud before may have ended
@@ -71,7 +72,7 @@ static void restore_stream(struct stream *s)
         s->held_watched = true;
         return;
     }
-    if (inject_restore(s->session->server->inject, s))
+    if (inject_restore(s->session->server->inject, s) || notify_restore_stream(s))
         return;
     if (!has_entry(s) && !stream_has_read(s))
         return;

@@ -19,12 +19,14 @@
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_failures.h"
+#include "daemon/core/notify.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/inject.h"
 #include "daemon/core/survivor.h"
+#include "daemon/engine/notify_tasks.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
@@ -57,6 +59,9 @@ static const struct row rows[] = {
     {KEPT_IPC_EXPORT, ipc_export_restore},
     {KEPT_IPC_LEFT, ipc_left_restore},
     {KEPT_IPC_OPENER, ipc_opener_restore},
+    {KEPT_NOTIFY, notify_restore},
+    {KEPT_NOTIFY_PIDS, notify_pids_restore},
+    {KEPT_NOTIFY_OPEN, notify_open_restore},
     {KEPT_PEER, buffers_restore_peer},
     {KEPT_POOL, pool_restore},
     {KEPT_SEGMENT, segment_restore},
@@ -87,6 +92,8 @@ static void (*const finish[])(struct server *server) = {
     ipc_events_finish_restoring,
     survivors_finish_restoring,
     engines_finish_restoring,
+    notifies_look_again,
+    notifies_finish_restoring,
     sessions_finish_restoring,
 };
 
