@@ -46,7 +46,7 @@
     X(RELAY, 64, 1, "routed queue")                                                                \
     X(ROUTE, 65, 1, "route")                                                                       \
     X(MESSAGE, 66, 1, "message that npud carries")                                                 \
-    X(ROUTE_GAP, 67, 1, "messages that are not for a route")                                                       \
+    X(ROUTE_GAP, 67, 1, "messages that are not for a route")                                       \
     X(ANSWER, 120, 1, "answer on its way")
 
 enum kept_kind {
