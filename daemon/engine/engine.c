@@ -237,14 +237,6 @@ void engine_unpark_all(struct engine *e, int32_t result)
         unpark_streams(e, ref->attach, result);
 }
 
-void engine_each_attach(struct engine *e, void (*fn)(struct attach *a))
-{
-    struct attach_ref *ref;
-
-    slots_foreach (&e->refs, i, ref)
-        fn(ref->attach);
-}
-
 /* --- running --- */
 
 /* A function of its own: time_step() is on the way from a task to the engine's look at it. */

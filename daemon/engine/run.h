@@ -26,8 +26,8 @@ enum run_result run_bad_entry(struct stream *s, const char *what);
 enum run_result run_fail(struct stream *s, int32_t code, int32_t pid);
 
 /**
- * Note what the current task waits for and until when, if it is not noted yet: if it is made to look
- * again, or npud has ended since, its target and its deadline stay. Returns the deadline; 0: none.
+ * Note what the current task waits for and until when, if it is not noted yet: if it is made to
+ * look again, or npud has ended since, both stay. Returns the deadline; 0: none.
  */
 uint64_t run_note_wait(struct stream *s, uint64_t target, uint64_t timeout_ns, uint64_t now);
 

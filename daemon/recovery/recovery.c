@@ -39,7 +39,8 @@ struct row {
     bool (*restore)(struct server *server, struct kept_cell *cell);
 };
 
-/* clang-format off: a row each */
+/* A row each. */
+/* clang-format off */
 static const struct row rows[] = {
     {KEPT_SERVER, server_restore},
     {KEPT_RULE, inject_restore_rule},

@@ -1,9 +1,9 @@
 /*
  * Runs long: 25 s
  *
- * Streams over the end of npud: for each kind of task, npud ends at each place between two stores of
- * its execution, and the next one has to do what an npud that lives would have done. The engines have
- * no thread here; each turn is a call.
+ * Streams over the end of npud: for each kind of task, npud ends at each place between two stores
+ * of its execution, and the next one has to do what an npud that lives would have done. The engines
+ * have no thread here; each turn is a call.
  */
 #include <sys/epoll.h>
 
