@@ -20,6 +20,8 @@
     X(IPC_GONE, "opener gone in the page, its records pending")                                    \
     X(IPC_REMEMBERED, "failure remembered, record pending in the page")                            \
     X(IPC_FAILED, "record failed in the page, waiters not told")                                   \
+    X(RELEASE_PASSED, "fences of a destroyed object passed, the object is there")                  \
+    X(EVENT_FD_TOLD, "client told of an event descriptor, which is there")                         \
     X(NOTIFY_RECORDED, "notify and streams changed, nobody let go")                                \
     X(NOTIFY_TAKEN, "bit of a notify taken, wait not retired")                                     \
     X(NOTIFY_LOOKED, "one wait for a counter over, its engine not told")                           \

@@ -5,6 +5,7 @@
 #include "daemon/admin/commands.h"
 #include "daemon/base/log.h"
 #include "daemon/control/answer.h"
+#include "daemon/control/event_fd.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
@@ -12,6 +13,7 @@
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_failures.h"
 #include "daemon/core/notify.h"
+#include "daemon/core/release.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -52,6 +54,8 @@ static const struct row rows[] = {
     {KEPT_NOTIFY, notify_restore},
     {KEPT_NOTIFY_PIDS, notify_pids_restore},
     {KEPT_NOTIFY_OPEN, notify_open_restore},
+    {KEPT_RELEASE, release_restore},
+    {KEPT_EVENT_FD, event_fd_restore},
     {KEPT_ANSWER, answer_restore},
 };
 /* clang-format on */
@@ -71,6 +75,8 @@ static void (*const finish[])(struct server *server) = {
     engines_finish_restoring,
     notifies_look_again,
     notifies_finish_restoring,
+    releases_finish_restoring,
+    event_fds_finish_restoring,
     sessions_finish_restoring,
 };
 
