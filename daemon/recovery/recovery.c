@@ -4,6 +4,14 @@
 
 #include "daemon/admin/commands.h"
 #include "daemon/base/log.h"
+#include "daemon/buffers/buffers.h"
+#include "daemon/buffers/grant.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_rest.h"
+#include "daemon/buffers/relay.h"
+#include "daemon/buffers/router.h"
+#include "daemon/buffers/segment.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/session_life.h"
@@ -18,6 +26,7 @@
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/stream_abort.h"
+#include "daemon/engine/inject.h"
 #include "daemon/core/survivor.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/kept/fds.h"
@@ -35,6 +44,7 @@ struct row {
 /* clang-format off: a row each */
 static const struct row rows[] = {
     {KEPT_SERVER, server_restore},
+    {KEPT_RULE, inject_restore_rule},
     {KEPT_DEVICE, device_restore},
     {KEPT_COMMANDS, commands_restore},
     {KEPT_SESSION, session_restore},
@@ -56,6 +66,19 @@ static const struct row rows[] = {
     {KEPT_NOTIFY_OPEN, notify_open_restore},
     {KEPT_RELEASE, release_restore},
     {KEPT_EVENT_FD, event_fd_restore},
+    {KEPT_PEER, buffers_restore_peer},
+    {KEPT_POOL, pool_restore},
+    {KEPT_SEGMENT, segment_restore},
+    {KEPT_SEGMENT_MAP, segment_map_restore},
+    {KEPT_QUEUE, queue_restore},
+    {KEPT_QUEUE_ATTACH, queue_attach_restore},
+    {KEPT_GRANT, grant_restore},
+    {KEPT_QUEUE_MAP, queue_map_restore},
+    {KEPT_QUEUE_REST, queue_rest_restore},
+    {KEPT_RELAY, relay_restore},
+    {KEPT_ROUTE, route_restore},
+    {KEPT_MESSAGE, message_restore},
+    {KEPT_ROUTE_GAP, route_gap_restore},
     {KEPT_ANSWER, answer_restore},
 };
 /* clang-format on */
@@ -134,6 +157,10 @@ int recovery_run(struct server *server, bool fault)
     if (r == 0)
         r = restore_all(server);
     kept_scan_end();
+    if (r == 0 && !buffers_finish_restoring(server)) {
+        log_error("no memory to restore the messages of the npud before");
+        r = -ENOMEM;
+    }
     if (r < 0)
         return r;
     kept_each_in_hand(fault, suspect, NULL);
