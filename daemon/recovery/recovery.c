@@ -59,7 +59,6 @@ static const struct row rows[] = {
     {KEPT_IPC_EVENT, ipc_event_restore},
     {KEPT_IPC_OPENER, ipc_opener_restore},
     {KEPT_IPC_FAILURES, ipc_failures_restore},
-    {KEPT_IPC_OPENER, ipc_opener_restore},
     {KEPT_IPC_OPEN, ipc_open_restore},
     {KEPT_IPC_EXPORT, ipc_export_restore},
     {KEPT_IPC_LEFT, ipc_left_restore},

@@ -53,14 +53,13 @@ for side in "$old:$release/tree" "$build:$top"; do
         -o "${side%%:*}/upgrade_client" "${side%%:*}/libaclclient.so.1" || fail "a program is built"
 done
 
-# What does not outlive npud yet.
-read -ra without <<<"${NPUD_UPGRADE_WITHOUT-notify}"
+read -ra without <<<"${NPUD_UPGRADE_WITHOUT-}"
 
 mkdir "$work/bin" "$work/tmp"
 cp "$old"/{npud,npud-supervisor,npud-keeper,npu-run} "$work/bin/"
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY NPUD_SUPERVISOR XDG_RUNTIME_DIR
 TMPDIR=$work/tmp timeout 500 "$work/bin/npu-run" --restartable -- \
-    python3 "$top/tests/run/upgrade.py" "$work" "$old" "$build" "${without[@]}"
+    python3 "$top/tests/run/upgrade.py" "$work" "$old" "$build" ${without+"${without[@]}"}
 status=$?
 [ -z "$(ls -A "$work/tmp")" ] || fail "npud leaves nothing behind"
 echo "ok npud leaves nothing behind"
