@@ -240,7 +240,6 @@ static void reset_engine_part(struct stream *s)
     s->run = RUN_IDLE;
     s->waiting_on = NULL;
     s->in_inbox = false;
-    s->took = false;
     s->waiter = (struct waiter){0};
     s->changing = false;
     s->counted = false;

@@ -59,7 +59,7 @@ static uint64_t drop_records(struct stream *s)
             break;
         if (p == s->kept->position && stream_has_begun(s))
             continue;
-        notify_drop_task(s->session, &task);
+        notify_drop_task(s, p, &task, KEPT_CONTROL);
         if (task.op == TASK_RECORD && (task.flags & TASK_RECORD_WAKE))
             wake_level_of(s, &task);
         if (task.op != TASK_IPC_RECORD)
@@ -89,7 +89,7 @@ void stream_drop_notifies(struct stream *s)
         if (!stream_read_entry(s, p, &task))
             break;
         if (p != s->kept->position || !stream_has_begun(s))
-            notify_drop_task(s->session, &task);
+            notify_drop_task(s, p, &task, KEPT_CONTROL);
     }
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/core/device.h"
+#include "daemon/core/notify.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -181,7 +182,7 @@ void engine_forget(struct engine *e, struct stream *s)
     s->waiting_on = NULL;
     s->callback = 0;
     s->run = RUN_IDLE;
-    if (s->took)
+    if (notify_has_taken(s))
         notify_give_back(s);
 }
 

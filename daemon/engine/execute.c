@@ -423,7 +423,7 @@ static void pass_over_ipc_record(struct stream *s)
 /* The wait that the record would have ended fails, too. */
 static void pass_over_notify_record(struct stream *s)
 {
-    notify_drop_task(s->session, &s->kept->task);
+    notify_drop_task(s, s->kept->position, &s->kept->task, s->attach->device->index);
 }
 
 /* --- failing on purpose --- */
@@ -466,7 +466,7 @@ static void fail_notify_record(struct stream *s)
 /* Let go already, and failed before it went on: the record is for the next one. */
 static void fail_notify_wait(struct stream *s)
 {
-    if (s->took)
+    if (notify_has_taken(s))
         notify_give_back(s);
 }
 

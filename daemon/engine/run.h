@@ -6,7 +6,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/core/stream.h"
@@ -53,12 +52,6 @@ enum run_result run_finish_wait(struct stream *s);
 
 /** Not so long that it would wrap around. */
 bool run_valid_timeout(uint64_t ns);
-
-/** The stream whose waiter this is. */
-static inline struct stream *run_stream_of(const struct waiter *w)
-{
-    return (struct stream *)((char *)w - offsetof(struct stream, waiter));
-}
 
 /** What a parked stream's waiter does when it is fired: its engine goes on with it. */
 void run_fire_stream(struct waiter *w);

@@ -8,8 +8,8 @@
  */
 #pragma once
 
-/** Gives systemd signs of life, if it wants them: otherwise the keeper never wakes by itself. Before
- * keeper_serve(). */
+/** Gives systemd signs of life, if it wants them: otherwise the keeper never wakes by itself.
+ * Before keeper_serve(). */
 void keeper_watch(void);
 
 /** Serves the owner at the other end of this connection until the last copy of that end is closed,

@@ -187,6 +187,17 @@ static void untouch(struct kept *kept)
     kept->prev = kept->next = NULL;
 }
 
+void kept_move(struct kept *to, struct kept *from)
+{
+    bool was_touched = from->prev != NULL;
+
+    untouch(from);
+    *to = *from;
+    *from = (struct kept){0};
+    if (was_touched)
+        kept_touch(to);
+}
+
 static void free_cell(struct kept_cell *cell)
 {
     if (base)

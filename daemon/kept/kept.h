@@ -61,6 +61,9 @@ bool kept_make(struct kept *kept, enum kept_kind kind, size_t bytes, kept_write_
 /** The object has changed: its record is written at the end of the step. Safe without a record. */
 void kept_touch(struct kept *kept);
 
+/** The record is that of another member: `from` has none then. */
+void kept_move(struct kept *to, struct kept *from);
+
 /** The object goes: its record is free at the end of the step. Safe without a record. */
 void kept_drop(struct kept *kept);
 

@@ -24,8 +24,8 @@
     X(MEMORY, 14, 1, "allocation")                                                                 \
     X(SURVIVOR, 15, 1, "process that outlives its session")                                        \
     X(IPC_EVENT, 24, 1, "IPC event")                                                               \
-    X(IPC_FAILURES, 25, 1, "failed records of an IPC event")                                       \
     X(IPC_OPENER, 29, 1, "opener of an IPC event")                                                 \
+    X(IPC_FAILURES, 25, 1, "failed records of an IPC event")                                       \
     X(IPC_OPEN, 26, 1, "open IPC event")                                                           \
     X(IPC_EXPORT, 27, 1, "exported IPC event")                                                     \
     X(IPC_LEFT, 28, 1, "opener that has left")                                                     \

@@ -4,6 +4,14 @@
 
 #include "daemon/admin/commands.h"
 #include "daemon/base/log.h"
+#include "daemon/buffers/buffers.h"
+#include "daemon/buffers/grant.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_rest.h"
+#include "daemon/buffers/relay.h"
+#include "daemon/buffers/router.h"
+#include "daemon/buffers/segment.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/device.h"
@@ -11,12 +19,14 @@
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_failures.h"
+#include "daemon/core/notify.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/inject.h"
 #include "daemon/core/survivor.h"
+#include "daemon/engine/notify_tasks.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
@@ -45,11 +55,27 @@ static const struct row rows[] = {
     {KEPT_MEMORY, allocation_restore},
     {KEPT_SURVIVOR, survivor_restore},
     {KEPT_IPC_EVENT, ipc_event_restore},
+    {KEPT_IPC_OPENER, ipc_opener_restore},
     {KEPT_IPC_FAILURES, ipc_failures_restore},
     {KEPT_IPC_OPEN, ipc_open_restore},
     {KEPT_IPC_EXPORT, ipc_export_restore},
     {KEPT_IPC_LEFT, ipc_left_restore},
-    {KEPT_IPC_OPENER, ipc_opener_restore},
+    {KEPT_NOTIFY, notify_restore},
+    {KEPT_NOTIFY_PIDS, notify_pids_restore},
+    {KEPT_NOTIFY_OPEN, notify_open_restore},
+    {KEPT_PEER, buffers_restore_peer},
+    {KEPT_POOL, pool_restore},
+    {KEPT_SEGMENT, segment_restore},
+    {KEPT_SEGMENT_MAP, segment_map_restore},
+    {KEPT_QUEUE, queue_restore},
+    {KEPT_QUEUE_ATTACH, queue_attach_restore},
+    {KEPT_GRANT, grant_restore},
+    {KEPT_QUEUE_MAP, queue_map_restore},
+    {KEPT_QUEUE_REST, queue_rest_restore},
+    {KEPT_RELAY, relay_restore},
+    {KEPT_ROUTE, route_restore},
+    {KEPT_MESSAGE, message_restore},
+    {KEPT_ROUTE_GAP, route_gap_restore},
     {KEPT_ANSWER, answer_restore},
 };
 /* clang-format on */
@@ -67,6 +93,8 @@ static void (*const finish[])(struct server *server) = {
     ipc_events_finish_restoring,
     survivors_finish_restoring,
     engines_finish_restoring,
+    notifies_look_again,
+    notifies_finish_restoring,
     sessions_finish_restoring,
 };
 
@@ -124,6 +152,10 @@ int recovery_run(struct server *server, bool fault)
     if (r == 0)
         r = restore_all(server);
     kept_scan_end();
+    if (r == 0 && !buffers_finish_restoring(server)) {
+        log_error("no memory to restore the messages of the npud before");
+        r = -ENOMEM;
+    }
     if (r < 0)
         return r;
     kept_each_in_hand(fault, suspect, NULL);

@@ -54,7 +54,7 @@ for side in "$old:$release/tree" "$build:$top"; do
 done
 
 # What does not outlive npud yet.
-read -ra without <<<"${NPUD_UPGRADE_WITHOUT-ipc notify queue}"
+read -ra without <<<"${NPUD_UPGRADE_WITHOUT-notify}"
 
 mkdir "$work/bin" "$work/tmp"
 cp "$old"/{npud,npud-supervisor,npud-keeper,npu-run} "$work/bin/"

@@ -11,6 +11,7 @@
 
 #include "daemon/base/memfd.h"
 #include "tests/common/effort.h"
+#include "tests/common/proc.h"
 #include "unit.h"
 
 #define THREADS 4
@@ -95,7 +96,8 @@ START_TEST(it_belongs_to_its_process)
         _exit(fence_take(copy) >= 0 ? 0 : 1);
     }
     close(fd);
-    ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
+    AWAIT(proc_sleeps(pid));
+    ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0); /* it waits for the lock */
     close(lock);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
