@@ -20,6 +20,8 @@
     X(IPC_GONE, "opener gone in the page, its records pending")                                    \
     X(IPC_REMEMBERED, "failure remembered, record pending in the page")                            \
     X(IPC_FAILED, "record failed in the page, waiters not told")                                   \
+    X(RELEASE_PASSED, "fences of a destroyed object passed, the object is there")                  \
+    X(EVENT_FD_TOLD, "client told of an event descriptor, which is there")                         \
     X(RING_MOVES, "queue has another ring, the old one has not ended")                             \
     X(RING_ENDED, "ring ended, its messages not noted")                                            \
     X(RING_MOVED, "messages of the old ring noted, none moved")                                    \

@@ -13,6 +13,7 @@
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/control/answer.h"
+#include "daemon/control/event_fd.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
@@ -20,6 +21,7 @@
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_failures.h"
 #include "daemon/core/notify.h"
+#include "daemon/core/release.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -57,12 +59,15 @@ static const struct row rows[] = {
     {KEPT_IPC_EVENT, ipc_event_restore},
     {KEPT_IPC_OPENER, ipc_opener_restore},
     {KEPT_IPC_FAILURES, ipc_failures_restore},
+    {KEPT_IPC_OPENER, ipc_opener_restore},
     {KEPT_IPC_OPEN, ipc_open_restore},
     {KEPT_IPC_EXPORT, ipc_export_restore},
     {KEPT_IPC_LEFT, ipc_left_restore},
     {KEPT_NOTIFY, notify_restore},
     {KEPT_NOTIFY_PIDS, notify_pids_restore},
     {KEPT_NOTIFY_OPEN, notify_open_restore},
+    {KEPT_RELEASE, release_restore},
+    {KEPT_EVENT_FD, event_fd_restore},
     {KEPT_PEER, buffers_restore_peer},
     {KEPT_POOL, pool_restore},
     {KEPT_SEGMENT, segment_restore},
@@ -95,6 +100,8 @@ static void (*const finish[])(struct server *server) = {
     engines_finish_restoring,
     notifies_look_again,
     notifies_finish_restoring,
+    releases_finish_restoring,
+    event_fds_finish_restoring,
     sessions_finish_restoring,
 };
 

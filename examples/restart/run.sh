@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the example, and kills npud's server ten times meanwhile. It needs a npud that comes back, and
-# npuctl in PATH: npu-run --restartable --devices 2 -- ./run.sh
+# Runs the example, and kills npud's server ten times meanwhile. It needs a npud that comes back,
+# and npuctl in PATH: npu-run --restartable --devices 2 -- ./run.sh
 # usage: run.sh [DIRECTORY OF THE PROGRAM]
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # started with sh, which has no wait -n
 set -u
