@@ -18,9 +18,9 @@ bool execute_callback_done(const struct stream *stream);
 
 /**
  * Let stream->kept->task fail with code, begun or not, in place of going on with it. It does
- * nothing more, except that no stream or process is left waiting for it: a failed record ends the waits for
- * it, those for a record of an IPC event with an error of their own (507057). The stream is on no
- * list.
+ * nothing more, except that no stream or process is left waiting for it: a failed record ends the
+ * waits for it, those for a record of an IPC event with an error of their own (507057). The stream
+ * is on no list.
  */
 enum run_result execute_fail(struct stream *stream, int32_t code);
 

@@ -147,7 +147,7 @@ static void post_exception(struct attach *a, const struct exception *e, struct k
     publish_exception(a);
 }
 
-/* For an entry, if the client wants it. Without room the client is asked to say when it has some. */
+/* For an entry, if it is wanted. Without room the client is asked to say when there is some. */
 static bool has_room(struct attach *a)
 {
     struct exception_ring *r = ring_of(a);

@@ -23,7 +23,7 @@
 #define CODE_MIN  100000
 #define CODE_MAX  599999
 
-/* What rules have said of a task: the code that it fails with; with this bit, the rule that holds. */
+/* What rules have said of a task: the code that it fails with, or, with this bit, its holder. */
 #define VERDICT_HELD (UINT64_C(1) << 63)
 
 const char *const inject_action_names[] = {

@@ -80,9 +80,9 @@ static inline uint64_t event_level_lowered(uint64_t level)
 
 /**
  * Client: raise the level. Count and level change in one atomic step: a reset between two steps
- * would leave the count moved and the level down, and a stream that waits for this raise alone could
- * not tell whether it had come. The slot is the client's to write: the attempts are bounded, and a client
- * that makes each of them fail loses its own raise.
+ * would leave the count moved and the level down, and a stream that waits for this raise alone
+ * could not tell whether it had come. The slot is the client's to write: the attempts are bounded,
+ * and a client that makes each of them fail loses its own raise.
  */
 static inline void event_slot_raise(struct event_slot *e)
 {
