@@ -180,7 +180,7 @@ static enum put_result put_message(struct route *route, struct message *m, unsig
 
     if (m->n_routes == 1) {
         r = put_chain(route, m->sequence, m->ref);
-        if (r == PUT_DONE)
+        if (r == PUT_DONE && m->ref != 0)
             message_delivered(route->router, m);
         return r;
     }
