@@ -154,7 +154,7 @@ bool peer_restore(struct server *server, struct kept_cell *cell,
         kept_discard(cell);
         return true;
     }
-    survivor = survivor_restored(server, r.survivor);
+    survivor = survivor_by_session(server, r.survivor);
     peer = survivor ? calloc(1, sizeof(*peer)) : NULL;
     if (!peer)
         return false;

@@ -18,24 +18,23 @@ bool survivor_of_session(const struct session *session)
 }
 
 static bool run_exited(struct job *job);
-static void survivor_free(struct survivor *survivor);
 
 static size_t write_record(const struct kept *kept, void *record)
 {
     const struct survivor *survivor =
-        (const struct survivor *)((const char *)kept - offsetof(struct survivor, kept));
+        (const struct survivor *)((const char *)kept - offsetof(struct survivor, record));
 
     *(struct survivor_record *)record =
         (struct survivor_record){.session = survivor->session_id,
                                  .pidfd_key = kept_key(survivor->pidfd),
-                                 .uid = survivor->user->uid,
-                                 .pid = survivor->pid};
+                                 .pid = survivor->pid,
+                                 .uid = survivor->user->uid};
     return sizeof(struct survivor_record);
 }
 
-/* Takes over the reference to the user. NULL: no memory. */
-static struct survivor *survivor_new(struct server *server, struct user *user, uint64_t session_id,
-                                     pid_t pid)
+/* It holds the user. */
+static struct survivor *make_survivor(struct server *server, uint64_t session_id, pid_t pid,
+                                      struct user *user)
 {
     struct survivor *survivor = calloc(1, sizeof(*survivor));
 
@@ -47,7 +46,6 @@ static struct survivor *survivor_new(struct server *server, struct user *user, u
     survivor->pidfd = -1;
     survivor->user = user;
     survivor->job = (struct job){run_exited, "process exit", &user->payer->schedule.left};
-    DL_APPEND(server->survivors, survivor);
     return survivor;
 }
 
@@ -58,14 +56,14 @@ struct survivor *survivor_of(struct session *session)
 
     if (survivor || server->ending || !survivor_of_session(session))
         return survivor;
-    survivor = survivor_new(server, session->user, session->id, session->pid);
-    if (!survivor)
-        return NULL;
-    user_hold(survivor->user);
-    if (!kept_make(&survivor->kept, KEPT_SURVIVOR, sizeof(struct survivor_record), write_record)) {
-        survivor_free(survivor);
+    survivor = make_survivor(server, session->id, session->pid, session->user);
+    if (!survivor || !kept_make(&survivor->record, KEPT_SURVIVOR, sizeof(struct survivor_record),
+                                write_record)) {
+        free(survivor);
         return NULL;
     }
+    user_hold(survivor->user);
+    DL_APPEND(server->survivors, survivor);
     return session->survivor = survivor;
 }
 
@@ -79,7 +77,7 @@ static void survivor_free(struct survivor *survivor)
     if (survivor->on_exit)
         event_free(survivor->on_exit);
     kept_close(survivor->pidfd);
-    kept_drop(&survivor->kept);
+    kept_drop(&survivor->record);
     user_uncharge(&survivor->charge);
     user_uncharge(&survivor->charge_fd);
     user_unref(survivor->user);
@@ -147,11 +145,15 @@ static void on_exit_of_process(evutil_socket_t fd, short what, void *arg)
     job_list(&survivor->job);
 }
 
-static bool await_exit(struct survivor *survivor)
+static void watch_process(struct survivor *survivor)
 {
-    survivor->on_exit = event_new(survivor->server->base, survivor->pidfd, EV_READ,
-                                  on_exit_of_process, survivor);
-    return survivor->on_exit && event_add(survivor->on_exit, NULL) == 0;
+    survivor->on_exit =
+        event_new(survivor->server->base, survivor->pidfd, EV_READ, on_exit_of_process, survivor);
+    if (!survivor->on_exit || event_add(survivor->on_exit, NULL) < 0) {
+        log_line(LOG_WARNING, NULL, "no memory to watch process %d, whose session %llu has ended",
+                 (int)survivor->pid, (unsigned long long)survivor->session_id);
+        survivor_exited(survivor);
+    }
 }
 
 void survivor_watch(struct session *session)
@@ -172,45 +174,56 @@ void survivor_watch(struct session *session)
     user_uncharge(&session->charge_fds);
     if (survivor->charge.user)
         user_charge(&survivor->charge_fd, survivor->user, RESOURCE_FDS, 1);
-    kept_touch(&survivor->kept);
-    if (!await_exit(survivor)) {
-        log_line(LOG_WARNING, NULL, "no memory to watch process %d, whose session %llu has ended",
-                 (int)survivor->pid, (unsigned long long)survivor->session_id);
-        survivor_exited(survivor);
-    }
+    kept_touch(&survivor->record);
+    watch_process(survivor);
+}
+
+/* --- again --- */
+
+/* What session_free() has left it, in survivor_watch(). */
+static bool take_over_again(struct survivor *survivor, uint64_t pidfd_key)
+{
+    survivor->pidfd = kept_fd_take(pidfd_key);
+    user_charge_again(&survivor->charge, survivor->user, RESOURCE_SESSIONS, 1, false);
+    user_charge_again(&survivor->charge_fd, survivor->user, RESOURCE_FDS, 1, false);
+    return survivor->pidfd >= 0;
 }
 
 bool survivor_restore(struct server *server, struct kept_cell *cell)
 {
-    struct survivor_record r;
     struct survivor *survivor;
+    struct survivor_record r;
     struct session *session;
     struct user *user;
 
     kept_read(cell, &r, sizeof(r));
-    user = user_ref(&server->users, r.uid);
-    survivor = user ? survivor_new(server, user, r.session, r.pid) : NULL;
-    if (!survivor || !kept_bind(&survivor->kept, cell, sizeof(r), write_record))
-        return false;
     session = session_by_id(r.session);
-    if (session) {
+    user = user_ref(&server->users, r.uid);
+    survivor = user ? make_survivor(server, r.session, r.pid, user) : NULL;
+    if (!survivor)
+        return false;
+    DL_APPEND(server->survivors, survivor);
+    if (session)
         session->survivor = survivor;
-        return true;
-    }
-    survivor->pidfd = kept_fd_take(r.pidfd_key);
-    user_charge_again(&survivor->charge, user, RESOURCE_SESSIONS, 1, false);
-    user_charge_again(&survivor->charge_fd, user, RESOURCE_FDS, 1, false);
-    return survivor->pidfd >= 0 && await_exit(survivor);
+    return kept_bind(&survivor->record, cell, sizeof(r), write_record) &&
+           (session || take_over_again(survivor, r.pidfd_key));
 }
 
-struct survivor *survivor_restored(struct server *server, uint64_t session)
+struct survivor *survivor_by_session(struct server *server, uint64_t session_id)
 {
     struct survivor *survivor;
 
-    DL_FOREACH (server->survivors, survivor)
-        if (survivor->session_id == session && survivor->pidfd >= 0)
-            return survivor;
-    return NULL;
+    DL_SEARCH_SCALAR(server->survivors, survivor, session_id, session_id);
+    return survivor;
+}
+
+void survivors_finish_restoring(struct server *server)
+{
+    struct survivor *survivor, *next;
+
+    DL_FOREACH_SAFE (server->survivors, survivor, next)
+        if (survivor->pidfd >= 0)
+            watch_process(survivor);
 }
 
 void survivors_deinit(struct server *server)

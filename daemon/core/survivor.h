@@ -47,11 +47,11 @@ struct survivor {
     uint64_t session_id; /* for messages */
     pid_t pid;
     int pidfd; /* -1: not watched yet, the session is still being freed */
+    struct kept record;
     struct event *on_exit;
     struct job job; /* the process has exited: free the parts */
     struct user *user;
     struct charge charge, charge_fd;
-    struct kept kept;
     struct survivor_part *parts;  /* the latest first */
     struct survivor *prev, *next; /* server->survivors */
 };
@@ -86,13 +86,12 @@ void survivor_free_parts(struct survivor *survivor);
  */
 void survivor_watch(struct session *session);
 
-/**
- * The process of a session is there again. If the session is, too, its end is done again from the
- * beginning, and the parts with it. A row of recovery.
- */
+/** A survivor is there again. A row of recovery. */
 bool survivor_restore(struct server *server, struct kept_cell *cell);
-/** The survivor of the session that had this id, which is not there any more; or NULL. */
-struct survivor *survivor_restored(struct server *server, uint64_t session);
+/** The restored one of the session with this id, or NULL. */
+struct survivor *survivor_by_session(struct server *server, uint64_t session_id);
+/** All parts are there: processes are watched again. */
+void survivors_finish_restoring(struct server *server);
 
 /** npud ends: forget them all. */
 void survivors_deinit(struct server *server);

@@ -103,7 +103,7 @@ struct queue_map_record {
 /** A ring that has ended, or is about to: queue_rest.h. */
 struct queue_rest_record {
     /* kept */
-    uint64_t serial; /* of the queue whose messages are moved; 0: they are freed */
+    uint64_t serial;         /* of the queue whose messages are moved; 0: they are freed */
     struct ring_record ring; /* while its messages are not noted: its files */
     uint32_t uid;            /* is charged for `bytes` */
     uint32_t n;              /* messages that were noted */

@@ -4,8 +4,9 @@
 #include <stdint.h>
 
 struct survivor_record {
-    uint64_t session; /* id of the session that was */
-    uint64_t pidfd_key; /* 0: the session is still being freed, and has it */
-    uint32_t uid;
+    /* kept */
+    uint64_t session;   /* id of the one that it has outlived */
+    uint64_t pidfd_key; /* 0: the session has it, and is still being freed */
     int32_t pid;
+    uint32_t uid;
 };

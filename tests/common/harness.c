@@ -17,6 +17,7 @@
 
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
+#include "tests/common/chaos.h"
 #include "tests/common/proc.h"
 
 struct npud npud;
@@ -81,7 +82,7 @@ static void start_in_directory(const char *const *options, const char *const *ar
     char c;
 
     ck_assert_int_eq(pipe(fds), 0);
-    npud.restartable = npud.restartable || getenv("NPUD_RESTARTABLE");
+    npud.restartable = npud.restartable || getenv("NPUD_RESTARTABLE") || chaos_is_on();
     npud.pid = fork();
     ck_assert_int_ge(npud.pid, 0);
     if (npud.pid == 0) {
@@ -91,6 +92,7 @@ static void start_in_directory(const char *const *options, const char *const *ar
     close(fds[1]);
     ck_assert_msg(read(fds[0], &c, 1) == 1, "npud did not start");
     close(fds[0]);
+    chaos_begin(npud.pid);
 }
 
 void npud_start(const char *const *args)
@@ -126,6 +128,7 @@ void npud_teardown(void)
 
     if (npud.pid == 0)
         return;
+    chaos_end();
     kill(npud.pid, SIGTERM);
     ck_assert_int_eq(waitpid(npud.pid, &status, 0), npud.pid);
     npud.pid = 0;

@@ -49,6 +49,18 @@ static inline bool need_own_fds(const char *test, rlim_t n)
     return true;
 }
 
+/** A server that nothing but the test ends (tests/common/chaos.h): why says for what. */
+static inline bool need_one_server(const char *test, const char *why)
+{
+    const char *chaos = getenv("NPUD_CHAOS");
+    char what[160];
+
+    if (!chaos || atof(chaos) <= 0)
+        return true;
+    snprintf(what, sizeof(what), "one and the same server, without NPUD_CHAOS: %s", why);
+    return need_lacks(test, what);
+}
+
 /** Something that an emulator of processors (qemu-user) does not do as the machine does. */
 static inline bool need_no_emulator(const char *test, const char *what)
 {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "proto/wire/npud.pb-c.h"
+#include "tests/common/chaos.h"
 #include "tests/common/harness.h"
 #include "tests/common/proc.h"
 
@@ -84,9 +85,13 @@ static bool has_ended(pid_t pid)
 
 void npud_kill_supervisor(void)
 {
-    pid_t of_it[] = {npud_server_pid(), npud_standby_pid(), npud_keeper_pid()};
+    pid_t of_it[3];
     struct stat st;
 
+    chaos_end();
+    of_it[0] = npud_server_pid();
+    of_it[1] = npud_standby_pid();
+    of_it[2] = npud_keeper_pid();
     ck_assert_int_eq(kill(npud.pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(npud.pid, NULL, 0), npud.pid);
     npud.pid = 0;

@@ -119,7 +119,8 @@ void kill_point(enum kill_point point)
  */
 void kill_here(enum kill_place place)
 {
-    restart_passes(place);
+    if (gettid() == getpid())
+        restart_passes(place);
 }
 #endif
 

@@ -39,7 +39,8 @@ static void expect_dead_4711(struct stream *s)
 static void expect_whole(uint64_t error)
 {
     error = stream_error_make(stream_error_code(error), stream_error_pid(error));
-    ck_assert(stream_error_code(error) == 0 || error == stream_error_make(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, 4711) ||
+    ck_assert(stream_error_code(error) == 0 ||
+              error == stream_error_make(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, 4711) ||
               error == stream_error_make(ACL_ERROR_RT_SYS_DMA, 0));
 }
 
