@@ -124,9 +124,9 @@ static void note_put(struct route *route, uint64_t sequence, uint32_t ref, uint6
     kept_order();
     atomic_store_explicit(&live->next, sequence, memory_order_relaxed);
     kept_order();
-    atomic_store_explicit(
-        &live->put, ref | (uint64_t)mbuf_generation(word) << 32 | (sequence & 15) << 60,
-        memory_order_relaxed);
+    atomic_store_explicit(&live->put,
+                          ref | (uint64_t)mbuf_generation(word) << 32 | (sequence & 15) << 60,
+                          memory_order_relaxed);
     kept_order();
     KILL_HERE(MESSAGE_PUTTING);
 }

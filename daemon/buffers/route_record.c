@@ -110,8 +110,8 @@ bool route_restore(struct server *server, struct kept_cell *cell)
     struct user *user;
 
     kept_read(cell, &r, sizeof(r));
-    name = (struct route_name){
-        .uid = r.uid, .source = r.source_id, .destination = r.destination_id};
+    name =
+        (struct route_name){.uid = r.uid, .source = r.source_id, .destination = r.destination_id};
     user = user_ref(&server->users, r.uid);
     route = user && r.state <= ROUTE_ABNORMAL ? route_make(server->router, user, &name, r.number)
                                               : NULL;
@@ -163,10 +163,8 @@ bool message_restore(struct server *server, struct kept_cell *cell)
     kept_read(cell, &r, sizeof(r));
     if (!m || !note_message(m))
         return false;
-    *m = (struct message){.ref = r.ref,
-                          .generation = r.generation,
-                          .source = r.source,
-                          .sequence = r.sequence};
+    *m = (struct message){
+        .ref = r.ref, .generation = r.generation, .source = r.source, .sequence = r.sequence};
     return message_bind(m, cell);
 }
 
@@ -225,8 +223,7 @@ static bool was_put(struct server *server, uint32_t ref, uint32_t generation)
     struct queue *queue;
     struct mbuf_ref m;
 
-    if (!mbuf_chain_find(segments_table(server), ref, &m) ||
-        mbuf_generation(m.word) != generation)
+    if (!mbuf_chain_find(segments_table(server), ref, &m) || mbuf_generation(m.word) != generation)
         return true;
     if (mbuf_state(m.word) == MBUF_HELD)
         return mbuf_session(m.word) != PEER_NPUD;
@@ -276,10 +273,8 @@ static bool finish_take(struct relay *from)
     m = calloc(1, sizeof(*m));
     if (!m || !note_message(m))
         return false;
-    *m = (struct message){.ref = NOTE_REF(taken),
-                          .generation = generation,
-                          .source = serial,
-                          .sequence = sequence};
+    *m = (struct message){
+        .ref = NOTE_REF(taken), .generation = generation, .source = serial, .sequence = sequence};
     message_keep(server->router, m);
     from->message = m;
     sort_messages();

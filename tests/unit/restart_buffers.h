@@ -29,7 +29,7 @@
 
 static struct client {
     int fd;
-    pid_t pid;    /* 0: it has ended */
+    pid_t pid; /* 0: it has ended */
     pid_t process;
     uint64_t last_id;
     uint32_t peer;
@@ -478,8 +478,8 @@ static inline void dump_slots(struct dump *d, const struct segment *s)
 
         memcpy(&number, m->user, sizeof(number));
         if (mbuf_state(w) == MBUF_SENDING)
-            dump_line(d, "slot of %d: sending, by %u to %d, %llu", who(s->pool->pid), mbuf_session(w),
-                      id_of_ring(mbuf_queue(w)), (unsigned long long)number);
+            dump_line(d, "slot of %d: sending, by %u to %d, %llu", who(s->pool->pid),
+                      mbuf_session(w), id_of_ring(mbuf_queue(w)), (unsigned long long)number);
         else if (mbuf_state(w) == MBUF_HELD)
             dump_line(d, "slot of %d: held by %u, %llu", who(s->pool->pid), mbuf_session(w),
                       (unsigned long long)number);
@@ -547,8 +547,9 @@ static inline void dump_queues(struct dump *d)
                   who(queue->puts.pid), queue->takes.n, queue->takes.gone, who(queue->takes.pid),
                   count_allowed(queue), queue->rest != NULL, queue->ends);
         dump_line(d, "news of queue %u: state %u, puts %u %u %d %u, takes %u %u %d %u", queue->id,
-                  news->state, news->puts.n, news->puts.gone, who(news->puts.pid), news->puts.routed,
-                  news->takes.n, news->takes.gone, who(news->takes.pid), news->takes.routed);
+                  news->state, news->puts.n, news->puts.gone, who(news->puts.pid),
+                  news->puts.routed, news->takes.n, news->takes.gone, who(news->takes.pid),
+                  news->takes.routed);
         dump_line(d, "fill of queue %u: %u, taken %llu", queue->id, queue_fill(&queue->ring.view),
                   (unsigned long long)queue_messages(queue));
         DL_FOREACH2 (queue->attached, attach, qnext)
@@ -615,9 +616,8 @@ static inline void dump_all(struct dump *d)
     for (int i = 0; user && i < RESOURCE_COUNT; i++)
         if (i != RESOURCE_UNREAD_FDS)
             dump_line(d, "%s: %llu", resource_names[i],
-                      (unsigned long long)(user->used[i] - (i == RESOURCE_TABLE_MEMORY
-                                                                ? bytes_of_backlogs()
-                                                                : 0)));
+                      (unsigned long long)(user->used[i] -
+                                           (i == RESOURCE_TABLE_MEMORY ? bytes_of_backlogs() : 0)));
     dump_line(d, "sessions %u, descriptors kept %u", server.n_sessions, restart_fds());
     qsort(d->line, d->n, DUMP_LINE, compare_lines);
 }
@@ -705,8 +705,7 @@ static inline void cut_short(const struct cut_short *cut)
     compare_dumps(&undisturbed, &now, "without a restart");
     memcpy(hits, first_hits, sizeof(hits));
     for (unsigned place = 0; place < RESTART_PLACES; place++)
-        for (unsigned pass = 1; pass <= hits[place] && pass <= PASSES_MAX;
-             pass = next_pass(pass)) {
+        for (unsigned pass = 1; pass <= hits[place] && pass <= PASSES_MAX; pass = next_pass(pass)) {
             run_cut(cut, place, pass, &now);
             snprintf(what, sizeof(what), "place %u, pass %u", place, pass);
             compare_dumps(&undisturbed, &now, what);
