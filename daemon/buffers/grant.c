@@ -183,8 +183,7 @@ static struct grant *make_grant(struct queue *queue, pid_t pid, int pidfd, uint3
 
 static bool watch_process(struct grant *grant)
 {
-    grant->on_death =
-        event_new(grant->queue->server->base, grant->pidfd, EV_READ, on_death, grant);
+    grant->on_death = event_new(grant->queue->server->base, grant->pidfd, EV_READ, on_death, grant);
     return grant->on_death && event_add(grant->on_death, NULL) == 0;
 }
 
@@ -328,8 +327,7 @@ bool grant_restore(struct server *server, struct kept_cell *cell)
     if (!queue || pidfd < 0)
         return false;
     grant = make_grant(queue, r.pid, pidfd, r.rights);
-    if (!grant || !watch_process(grant) ||
-        !kept_bind(&grant->kept, cell, sizeof(r), write_record))
+    if (!grant || !watch_process(grant) || !kept_bind(&grant->kept, cell, sizeof(r), write_record))
         return false;
     user_charge_again(&grant->charge_fd, queue->user, RESOURCE_FDS, 1, false);
     return true;

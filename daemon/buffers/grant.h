@@ -26,8 +26,8 @@ struct grant {
     int pidfd;
     uint32_t rights;
     struct event *on_death;
-    struct job ended;          /* its process has ended */
-    struct charge charge_fd;   /* the queue's user pays */
+    struct job ended;        /* its process has ended */
+    struct charge charge_fd; /* the queue's user pays */
     struct kept kept;
     struct grant *prev, *next; /* queue->grants */
 };

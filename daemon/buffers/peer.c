@@ -129,8 +129,8 @@ static size_t write_record(const struct kept *kept, void *record)
     const struct peer *peer =
         (const struct peer *)((const char *)kept - offsetof(struct peer, kept));
 
-    *(struct peer_record *)record = (struct peer_record){
-        .survivor = peer->left.survivor->session_id, .number = peer->number};
+    *(struct peer_record *)record =
+        (struct peer_record){.survivor = peer->left.survivor->session_id, .number = peer->number};
     return sizeof(struct peer_record);
 }
 

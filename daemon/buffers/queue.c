@@ -362,7 +362,8 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     r = user_charge_files(&queue->charge_fds, user, QUEUE_FILES);
     if (r < 0)
         return cause_of_files(r, CAUSE_USER_DESCRIPTORS);
-    if (user_charge(&queue->charge_memory, user, RESOURCE_TABLE_MEMORY, queue_table_bytes(depth)) < 0)
+    if (user_charge(&queue->charge_memory, user, RESOURCE_TABLE_MEMORY, queue_table_bytes(depth)) <
+        0)
         return CAUSE_USER_TABLE_MEMORY;
     r = queue_make_ring(queue, depth, &queue->ring);
     if (r < 0)

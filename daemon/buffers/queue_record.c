@@ -135,8 +135,7 @@ bool queue_attach_restore(struct server *server, struct kept_cell *cell)
     kept_read(cell, &r, sizeof(r));
     queue = queue_restored(r.serial);
     peer = peer_restored(server, r.peer);
-    attach =
-        queue && peer && peer->session ? queue_attach_make(peer, queue, r.id, r.rights) : NULL;
+    attach = queue && peer && peer->session ? queue_attach_make(peer, queue, r.id, r.rights) : NULL;
     if (!attach || !kept_bind(&attach->kept, cell, sizeof(r), write_attach))
         return false;
     user_charge_again(&attach->charge, peer->session->user, RESOURCE_TABLE_MEMORY, sizeof(*attach),

@@ -158,8 +158,7 @@ struct ring_record queue_ring_record(const struct queue_ring *ring)
 
 static void *map_again(int fd, size_t size)
 {
-    void *map =
-        fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *map = fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     return map == MAP_FAILED ? NULL : map;
 }

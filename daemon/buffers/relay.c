@@ -173,8 +173,7 @@ struct relay *relay_get(struct queue *queue)
     if (relay)
         return relay;
     relay = make_relay(queue);
-    if (relay &&
-        !kept_make(&relay->kept, KEPT_RELAY, sizeof(struct relay_record), write_record)) {
+    if (relay && !kept_make(&relay->kept, KEPT_RELAY, sizeof(struct relay_record), write_record)) {
         relay_free(relay);
         return NULL;
     }
@@ -262,8 +261,8 @@ void relay_answer_bell(struct relay *relay)
 static bool hear_bell(struct relay *relay)
 {
     if (relay->bell >= 0)
-        relay->on_bell = event_new(relay->server->base, relay->bell,
-                                   EV_READ | EV_ET | EV_PERSIST, on_bell, relay);
+        relay->on_bell = event_new(relay->server->base, relay->bell, EV_READ | EV_ET | EV_PERSIST,
+                                   on_bell, relay);
     return relay->on_bell && event_add(relay->on_bell, NULL) == 0;
 }
 

@@ -12,7 +12,7 @@ struct restored {
     struct restored_object {
         uint64_t number;
         void *object;
-    } *row;
+    } * row;
     size_t n, size;
 };
 

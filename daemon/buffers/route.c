@@ -143,10 +143,8 @@ static size_t write_message(const struct kept *kept, void *record)
     const struct message *m =
         (const struct message *)((const char *)kept - offsetof(struct message, kept));
 
-    *(struct message_record *)record = (struct message_record){.source = m->source,
-                                                               .sequence = m->sequence,
-                                                               .ref = m->ref,
-                                                               .generation = m->generation};
+    *(struct message_record *)record = (struct message_record){
+        .source = m->source, .sequence = m->sequence, .ref = m->ref, .generation = m->generation};
     return sizeof(struct message_record);
 }
 

@@ -124,9 +124,9 @@ static void note_put(struct route *route, uint64_t sequence, uint32_t ref, uint6
     kept_order();
     atomic_store_explicit(&live->next, sequence, memory_order_relaxed);
     kept_order();
-    atomic_store_explicit(
-        &live->put, ref | (uint64_t)mbuf_generation(word) << 32 | (sequence & 15) << 60,
-        memory_order_relaxed);
+    atomic_store_explicit(&live->put,
+                          ref | (uint64_t)mbuf_generation(word) << 32 | (sequence & 15) << 60,
+                          memory_order_relaxed);
     kept_order();
     KILL_HERE(MESSAGE_PUTTING);
 }
@@ -180,7 +180,7 @@ static enum put_result put_message(struct route *route, struct message *m, unsig
 
     if (m->n_routes == 1) {
         r = put_chain(route, m->sequence, m->ref);
-        if (r == PUT_DONE)
+        if (r == PUT_DONE && m->ref != 0)
             message_delivered(route->router, m);
         return r;
     }

@@ -110,8 +110,8 @@ bool route_restore(struct server *server, struct kept_cell *cell)
     struct user *user;
 
     kept_read(cell, &r, sizeof(r));
-    name = (struct route_name){
-        .uid = r.uid, .source = r.source_id, .destination = r.destination_id};
+    name =
+        (struct route_name){.uid = r.uid, .source = r.source_id, .destination = r.destination_id};
     user = user_ref(&server->users, r.uid);
     route = user && r.state <= ROUTE_ABNORMAL ? route_make(server->router, user, &name, r.number)
                                               : NULL;
@@ -163,10 +163,8 @@ bool message_restore(struct server *server, struct kept_cell *cell)
     kept_read(cell, &r, sizeof(r));
     if (!m || !note_message(m))
         return false;
-    *m = (struct message){.ref = r.ref,
-                          .generation = r.generation,
-                          .source = r.source,
-                          .sequence = r.sequence};
+    *m = (struct message){
+        .ref = r.ref, .generation = r.generation, .source = r.source, .sequence = r.sequence};
     return message_bind(m, cell);
 }
 
@@ -225,8 +223,7 @@ static bool was_put(struct server *server, uint32_t ref, uint32_t generation)
     struct queue *queue;
     struct mbuf_ref m;
 
-    if (!mbuf_chain_find(segments_table(server), ref, &m) ||
-        mbuf_generation(m.word) != generation)
+    if (!mbuf_chain_find(segments_table(server), ref, &m) || mbuf_generation(m.word) != generation)
         return true;
     if (mbuf_state(m.word) == MBUF_HELD)
         return mbuf_session(m.word) != PEER_NPUD;
@@ -252,7 +249,10 @@ static void finish_put(struct route *route)
     kept_order();
 }
 
-/* The message that the source has in hand becomes one like those in backlogs. */
+/*
+ * The message that the source has in hand, from->message for now, becomes one like those in
+ * backlogs.
+ */
 static bool finish_take(struct relay *from)
 {
     struct server *server = from->server;
@@ -264,18 +264,19 @@ static bool finish_take(struct relay *from)
     struct message *m;
 
     if (at < found.n && found.message[at]->source == serial &&
-        found.message[at]->sequence == sequence)
+        found.message[at]->sequence == sequence) {
+        from->message = found.message[at];
         return true;
+    }
     if (!is_held(server, NOTE_REF(taken), generation))
         return true;
     m = calloc(1, sizeof(*m));
     if (!m || !note_message(m))
         return false;
-    *m = (struct message){.ref = NOTE_REF(taken),
-                          .generation = generation,
-                          .source = serial,
-                          .sequence = sequence};
+    *m = (struct message){
+        .ref = NOTE_REF(taken), .generation = generation, .source = serial, .sequence = sequence};
     message_keep(server->router, m);
+    from->message = m;
     sort_messages();
     return true;
 }
@@ -299,6 +300,25 @@ static bool is_in_gap(const struct route *route, uint64_t sequence)
     return false;
 }
 
+/*
+ * Where the source was giving a message to its routes, the destination may not allow its segments
+ * yet. As give_message() does it: only what the source allows.
+ */
+static bool allow_segments(struct route *route, const struct message *m)
+{
+    static struct chain chain; /* 5 KiB; one control thread */
+    bool ok = queue_allow_map_prepare(route->destination->queue);
+
+    if (!chain_read(route->router->server, m->ref, &chain))
+        return ok;
+    for (uint32_t i = 0; i < chain.n; i++)
+        if (!queue_allows_map(route->source->queue, chain.member[i].segment))
+            return ok;
+    for (uint32_t i = 0; ok && i < chain.n; i++)
+        ok = queue_allow_map(route->destination->queue, chain.member[i].segment);
+    return ok;
+}
+
 static bool fill_backlog(struct route *route)
 {
     uint64_t next = atomic_load_explicit(&route->live->next, memory_order_relaxed);
@@ -313,6 +333,8 @@ static bool fill_backlog(struct route *route)
         if (is_in_gap(route, m->sequence))
             continue;
         if (!backlog_reserve_again(&route->backlog, route->user))
+            return false;
+        if (route->source && route->source->message == m && !allow_segments(route, m))
             return false;
         backlog_push(&route->backlog, m);
         m->n_routes++;
@@ -408,6 +430,9 @@ static bool restore_messages(struct server *server)
     DL_FOREACH (server->router->all, route)
         if (!fill_backlog(route))
             return false;
+    DL_FOREACH (server->queues->all, queue)
+        if (queue->route)
+            queue->route->message = NULL;
     forget_undue(server);
     return sweep(server);
 }

@@ -503,8 +503,7 @@ bool segment_restore(struct server *server, struct kept_cell *cell)
     s->damaged = r.damaged;
     s->spoiled = r.spoiled;
     note_sizes(s);
-    if (!s->pool || !bind_files(s, &r) ||
-        !kept_bind(&s->kept, cell, sizeof(r), write_segment))
+    if (!s->pool || !bind_files(s, &r) || !kept_bind(&s->kept, cell, sizeof(r), write_segment))
         return false;
     use_record(s);
     user_charge_again(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size, false);

@@ -39,8 +39,8 @@ struct segment {
     /* first: what the table points to. Without data: npud never touches it */
     struct segment_view view;
     struct pool *pool;
-    int fd;          /* memfd */
-    int news_fd;     /* of view.news, also for writing: clients have others, read-only */
+    int fd;      /* memfd */
+    int news_fd; /* of view.news, also for writing: clients have others, read-only */
     struct kept kept;
     uint64_t *wanted; /* in the record: what view.news->slot_wanted is, or was last */
     bool wants;
@@ -78,10 +78,10 @@ struct segment_map {
      * owner, which needs no right.
      */
     uint32_t n_rights;
-    bool lost;                       /* the right to see new data */
-    bool passed_on;                  /* its session let readers of some queue map the segment */
-    bool left;                       /* its session has ended, its process lives on */
-    struct charge charge;            /* of the session's user: for this object */
+    bool lost;            /* the right to see new data */
+    bool passed_on;       /* its session let readers of some queue map the segment */
+    bool left;            /* its session has ended, its process lives on */
+    struct charge charge; /* of the session's user: for this object */
     struct kept kept;
     struct segment_map *prev, *next; /* segment->maps */
     UT_hash_handle hh;               /* peer->maps */

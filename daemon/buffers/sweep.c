@@ -20,9 +20,9 @@
 
 struct sweep {
     struct server *server;
-    uint32_t dead; /* peer number */
-    bool *members; /* there are members of chains somewhere */
-    bool waits;    /* for the end of a move, to know what is in the ring */
+    uint32_t dead;                       /* peer number */
+    bool *members;                       /* there are members of chains somewhere */
+    bool waits;                          /* for the end of a move, to know what is in the ring */
     bool (*is_of_message)(uint32_t ref); /* of npud: not this head; NULL: of a session */
 };
 
@@ -227,10 +227,8 @@ static void visit_all(struct sweep *sweep, visit_fn *visit)
 void sweep_npud(struct server *server, bool (*is_of_message)(uint32_t ref))
 {
     bool members = false;
-    struct sweep sweep = {.server = server,
-                          .dead = PEER_NPUD,
-                          .members = &members,
-                          .is_of_message = is_of_message};
+    struct sweep sweep = {
+        .server = server, .dead = PEER_NPUD, .members = &members, .is_of_message = is_of_message};
 
     for (unsigned i = 0; i < VISITS; i++)
         if (visits[i] != drop_member || members)

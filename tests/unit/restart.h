@@ -191,8 +191,7 @@ static inline void restart_stop(void)
  * Do something, and end npud when it passes the place for the n-th time (from 1); then another npud
  * serves. False: it was not passed so often, and npud lives.
  */
-static inline bool restart_kill(unsigned place, unsigned pass, void (*act)(void *arg),
-                                void *arg)
+static inline bool restart_kill(unsigned place, unsigned pass, void (*act)(void *arg), void *arg)
 {
     memset(restart_hits, 0, sizeof(restart_hits));
     restart_place = place;

@@ -1,6 +1,6 @@
 /*
- * Queues over the end of npud: their rights, their messages, rings that end and that move. Each step
- * of npud is cut short at each place that it passes, and the end is as without.
+ * Queues over the end of npud: their rights, their messages, rings that end and that move. Each
+ * step of npud is cut short at each place that it passes, and the end is as without.
  */
 #include "tests/unit/restart_buffers.h"
 
@@ -180,9 +180,6 @@ static void await_survivor(void)
 static void act_leaves(void)
 {
     hang_up(WRITER);
-    npud_turn();
-    /* Its turn now. */
-    event_active(session_of(WRITER)->on_death, EV_TIMEOUT, 0);
 }
 
 static void end_leaves(void)

@@ -1,7 +1,7 @@
 /*
- * Routes over the end of npud: each step in which npud carries messages, and each change of a route,
- * is cut short at each place that it passes. Every message is numbered: none is lost, none comes
- * twice, and every buffer comes back.
+ * Routes over the end of npud: each step in which npud carries messages, and each change of a
+ * route, is cut short at each place that it passes. Every message is numbered: none is lost, none
+ * comes twice, and every buffer comes back.
  */
 #include "tests/unit/restart_buffers.h"
 
