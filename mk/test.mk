@@ -167,7 +167,7 @@ $(BUILD)/tests/abi/ok: $(BUILD)/tests/abi/abi_test.c $(wildcard include/acl/*.h 
 	@touch $@
 
 # What needs the ordinary build: installing it and linking against it.
-RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
+RUN_TESTS ?= $(if $(NPUD_CHAOS),,$(wildcard tests/run/test-*.sh))
 
 # A test program that cannot run under a sanitizer or the emulator of arm64 says so in its head
 # comment, with the reason: " * Skipped under TSan: ..." or " * Skipped under ASan and TSan: ...".
@@ -176,9 +176,13 @@ TEST_SRC := $(wildcard tests/*/test_*.c tests/*/*/test_*.c)
 sources_skipped = $(shell grep -lE '^ \* Skipped under ([A-Za-z]+ and )?$(1)[: ]' $(TEST_SRC))
 programs_skipped = $(foreach t,$(patsubst tests/%.c,%,$(sources_skipped)), \
     $(BUILD)/tests/$(t) $(BUILD)/kill/tests/$(t))
-SKIPPED_BIN := $(if $(SKIPPED_UNDER),$(call programs_skipped,$(SKIPPED_UNDER)))
-TEST_BIN := $(filter-out $(SKIPPED_BIN),$(UNIT_BIN) $(ORDER_BIN) $(E2E_BIN) $(HOSTILE_BIN) \
-    $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) $(FUZZ_BIN))
+SKIPPED_BIN := $(foreach u,$(SKIPPED_UNDER) $(if $(NPUD_CHAOS),chaos),$(call programs_skipped,$(u)))
+# With NPUD_CHAOS those that start the real npud by tests/common/harness.h, which has a killer then.
+CHAOS_BIN := $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) \
+    $(addprefix $(BUILD)/kill/tests/kill/,test_kill share/test_kill_share)
+TEST_BIN := $(filter-out $(SKIPPED_BIN),$(if $(NPUD_CHAOS),$(CHAOS_BIN),$(UNIT_BIN) $(ORDER_BIN) \
+    $(E2E_BIN) $(HOSTILE_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) \
+    $(FUZZ_BIN)))
 
 .PHONY: test-programs check-run check-long check-asan check-tsan check-valgrind
 test-programs: programs $(filter-out $(KILL_BIN),$(TEST_BIN)) \
