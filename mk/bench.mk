@@ -34,6 +34,9 @@ demo: deps-build
 	$(Q)$(RUN_EXAMPLE) $(BUILD)/examples/ipc_cpp/ipc_cpp
 	@echo '== a buffer that two processes share, and the queues that it travels through'
 	$(Q)$(RUN_EXAMPLE) sh examples/shared_buffer/run.sh $(BUILD)/examples/shared_buffer
+	@echo '== the same two processes, while the server of npud is killed ten times'
+	$(Q)PATH="$(abspath $(BUILD)):$$PATH" $(BUILD)/npu-run --restartable --devices 2 -- \
+	    bash examples/restart/run.sh $(BUILD)/examples/restart
 	@echo '== demo: OK'
 
 demo-python: deps-build

@@ -32,6 +32,8 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	$(Q)$(MAKE) --no-print-directory check-links
 	@echo '== threats and their tests'
 	$(Q)$(MAKE) --no-print-directory check-threats
+	@echo '== releases'
+	$(Q)python3 mk/release.py --check
 	@echo '== width'
 	$(Q)$(MAKE) --no-print-directory check-width
 	@echo 'lint: clean'

@@ -47,6 +47,7 @@ $(BUILD)/tests/$(1)/hooks/$(notdir $(2)).o: $(2).c tests/$(1)/hooks/$(notdir $(2
 endef
 OBJCOPY ?= objcopy
 $(eval $(call hooked,unit,daemon/core/ipc_event,open_new left_free))
+$(eval $(call hooked,unit,daemon/core/ipc_failures))
 $(eval $(call hooked,unit,daemon/core/ipc_record,fail_if_opener_gone))
 $(eval $(call hooked,unit,daemon/buffers/chain))
 $(eval $(call hooked,unit,daemon/buffers/segment_use))
@@ -66,7 +67,7 @@ $(BUILD)/tests/unit/test_mbuf_steps: $(MBUF_STEPS:%=$(BUILD)/tests/unit/hooks/%)
 $(BUILD)/tests/unit/test_api_call: $(addprefix $(BUILD)/client/core/,api_call.o thread_mark.o)
 $(BUILD)/tests/unit/test_wait: $(addprefix $(BUILD)/client/core/,wait.o api_call.o thread_mark.o)
 # In place of npud's own.
-IPC_MODEL := ipc_event.o ipc_record.o
+IPC_MODEL := ipc_event.o ipc_failures.o ipc_record.o
 $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
     $(filter-out $(IPC_MODEL:%=$(BUILD)/daemon/core/%),$(DAEMON_TESTABLE)) \
     $(IPC_MODEL:%=$(BUILD)/tests/unit/hooks/%) $(PROTO_OBJ)
@@ -74,7 +75,8 @@ $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
 
 # Engines without threads: a turn is a call.
 ENGINE_STEPS := engine.o idle.o
-STEPS_BIN := $(BUILD)/tests/unit/test_engine_steps $(BUILD)/tests/unit/test_restart_streams
+STEPS_BIN := \
+    $(addprefix $(BUILD)/tests/unit/test_,engine_steps restart_notify restart_release restart_streams)
 $(STEPS_BIN): %: %.o $(TEST_LIB) \
     $(filter-out $(ENGINE_STEPS:%=$(BUILD)/daemon/engine/%),$(DAEMON_TESTABLE)) \
     $(ENGINE_STEPS:%=$(BUILD)/tests/fuzz/hooks/%) $(PROTO_OBJ)

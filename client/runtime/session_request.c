@@ -175,7 +175,7 @@ int session_answer_damaged(struct session *s, const char *function, const Npud__
                      function, reply_request_name(request), fault);
 }
 
-/* What all kinds of requests share. SESSION_UNANSWERED, and no sentence: the connection has ended. */
+/* What all requests share. SESSION_UNANSWERED, and no sentence: the connection has ended. */
 static int ask_npud(struct session *s, const char *function, Npud__Request *request,
                     Npud__Reply **replyp, int *fds, size_t n)
 {

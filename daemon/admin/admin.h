@@ -10,8 +10,8 @@ struct server;
 void admin_accept(struct server *server, int socket);
 
 /**
- * Asks the supervisor for the installed program in place of this one (server_role.h). False: there is
- * none. NULL is the same.
+ * Asks the supervisor for the installed program in place of this one (server_role.h). False: there
+ * is none. NULL is the same.
  */
 extern bool (*admin_request_upgrade)(void);
 /** The supervisor does not do it: the administrators that have asked are told. */

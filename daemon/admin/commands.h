@@ -1,8 +1,8 @@
 /*
  * The commands that npud has carried out lately. npuctl sends one again if npud ends before it has
- * answered: it is remembered together with what it has changed, in one transaction, so the next npud
- * carries it out or knows that it is done. A command that was refused has changed nothing and is not
- * remembered. Control thread.
+ * answered: it is remembered together with what it changes, in one transaction, so the next npud
+ * carries it out or knows that it is done. A command that was refused has changed nothing and is
+ * not remembered. Control thread.
  */
 #pragma once
 

@@ -81,7 +81,7 @@ void report_routes(struct server *server, struct rows *rows)
         r->state = (char *)route_state(route);
         r->backlog = route->backlog.n;
         r->backlog_bytes = route->backlog.kib << 10;
-        r->messages = route->messages;
+        r->messages = atomic_load_explicit(&route->live->messages, memory_order_relaxed);
         r->number = route->number;
     }
 }

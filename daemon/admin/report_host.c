@@ -214,8 +214,8 @@ static void report_rule(struct rows *rows, struct inject_rule *rule)
     r->effect = report_rows_copy_text(rows, text);
     inject_describe_state(rule, text, sizeof(text));
     r->state = report_rows_copy_text(rows, text);
-    r->matched = rule->matched;
-    r->hits = rule->hits;
+    r->matched = rule->live->matched;
+    r->hits = rule->live->hits;
     r->held = atomic_load_explicit(&rule->held.n, memory_order_relaxed);
     r->kind = (char *)(rule->spec.kind ? rule->spec.kind : "");
     r->session = rule->spec.session;

@@ -11,9 +11,35 @@
     X(KEPT_APPLY, "some changes carried out")                                                      \
     X(KEPT_APPLIED, "changes carried out, not forgotten")                                          \
     X(KEPT_FREED, "cells of a commit given back")                                                  \
+    X(KEPT_FILLED, "larger record filled, not in use")                                             \
+    X(KEPT_GROWN, "larger record in use, beside the old one")                                      \
     X(ANSWER_COMMITTED, "changes certain, answer not sent")                                        \
     X(ANSWER_SENT, "answer sent, request not taken")                                               \
     X(ANSWER_TAKEN, "request answered and taken")                                                  \
+    X(IPC_NUMBERED, "number of an opener given out, not committed")                                \
+    X(IPC_GONE, "opener gone in the page, its records pending")                                    \
+    X(IPC_REMEMBERED, "failure remembered, record pending in the page")                            \
+    X(IPC_FAILED, "record failed in the page, waiters not told")                                   \
+    X(RELEASE_PASSED, "fences of a destroyed object passed, the object is there")                  \
+    X(EVENT_FD_TOLD, "client told of an event descriptor, which is there")                         \
+    X(RING_MOVES, "queue has another ring, the old one has not ended")                             \
+    X(RING_ENDED, "ring ended, its messages not noted")                                            \
+    X(RING_MOVED, "messages of the old ring noted, none moved")                                    \
+    X(REST_TAKEN_OUT, "message out of its ring, not in the new one")                               \
+    X(REST_DONE, "message of a ring done, not noted")                                              \
+    X(REST_NOTED, "message of a ring done, and noted")                                             \
+    X(MESSAGE_TAKING, "message noted, not taken from its source")                                  \
+    X(MESSAGE_TAKEN, "message taken from its source, not given to a route")                        \
+    X(MESSAGE_KEPT, "message in a backlog, its record not committed")                              \
+    X(MESSAGE_COPIED, "references to a message made, none put")                                    \
+    X(MESSAGE_PUTTING, "message noted, not put into the ring")                                     \
+    X(MESSAGE_PUT, "message in the ring, route not beyond it")                                     \
+    X(MESSAGE_PASSED, "route beyond the message, npud still has it")                               \
+    X(NOTIFY_RECORDED, "notify and streams changed, nobody let go")                                \
+    X(NOTIFY_TAKEN, "bit of a notify taken, wait not retired")                                     \
+    X(NOTIFY_LOOKED, "one wait for a counter over, its engine not told")                           \
+    X(NOTIFY_DROPPED, "record of a notify dropped, nobody let go")                                 \
+    X(NOTIFY_RESET, "notify reset, not answered")                                                  \
     X(TIME_KEPT, "time of a record kept, not told")                                                \
     X(TIME_TOLD, "time of a record told")                                                          \
     X(LEVEL_NOTED, "change of a level noted, not made")                                            \

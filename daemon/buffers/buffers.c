@@ -8,6 +8,7 @@
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_rest.h"
 #include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
@@ -73,6 +74,7 @@ static bool peer_exited(struct survivor_part *part)
     if (!forget_map(peer))
         return false;
     assert(!peer->attached && !peer->routes);
+    kept_drop(&peer->kept);
     peer->server->peers->by_number[peer->number].left = NULL;
     free(peer);
     return true;
@@ -109,6 +111,7 @@ static bool leave_to_survivor(struct peer *peer)
     if (!slot->left) {
         survivor_add(peer->survivor, &peer->left, peer_exited);
         slot->left = peer;
+        peer_keep(peer);
         queue_sweep_puts_end(peer);
     }
     return segments_left(peer);
@@ -147,5 +150,33 @@ bool buffers_session_end(struct session *session)
     if (session->peer_id != PEER_NPUD)
         session->server->peers->by_number[session->peer_id].session = NULL;
     session->peer_id = PEER_NPUD;
+    kept_touch(&session->record); /* the number may be another's from here on */
+    return true;
+}
+
+/* --- over the end of npud --- */
+
+bool buffers_restore_peer(struct server *server, struct kept_cell *cell)
+{
+    return peer_restore(server, cell, peer_exited);
+}
+
+/*
+ * First what was in the rings that have ended, and in npud's hands; then rights, and what is free of
+ * segments, which depends on that; then clients look.
+ */
+bool buffers_finish_restoring(struct server *server)
+{
+    struct session *session;
+
+    queue_rests_finish_restoring(server->queues);
+    if (!router_finish_restoring(server))
+        return false;
+    pools_finish_restoring(server);
+    queues_finish_restoring(server);
+    grants_finish_restoring(server);
+    for (session = server->sessions; session; session = session->next)
+        if (session->peer)
+            session_tell_retired(session);
     return true;
 }

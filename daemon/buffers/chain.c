@@ -46,7 +46,7 @@ void chain_drop_slot(struct segment *s, struct mbuf *m)
         return;
     mbuf_ref_resolve(&s->view, m);
     if (!mbuf_drop(&s->view, m, &full))
-        s->damaged = true;
+        segment_damage(s);
     if (full || s->n_maps == 0)
         segment_freed(s);
 }

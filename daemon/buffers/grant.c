@@ -12,6 +12,8 @@
 #include "daemon/buffers/peer.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/buffers_record.h"
+#include "daemon/kept/fds.h"
 
 #define TELL_AT_ONCE 32 /* sessions, before others have their turn */
 
@@ -117,7 +119,8 @@ void grant_free(struct grant *grant)
     job_cancel(&grant->ended);
     if (grant->on_death)
         event_free(grant->on_death);
-    close(grant->pidfd);
+    kept_close(grant->pidfd);
+    kept_drop(&grant->kept);
     user_uncharge(&grant->charge_fd);
     free(grant);
 }
@@ -150,24 +153,54 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
     job_list(&grant->ended);
 }
 
-/* Takes over the pidfd. */
-static enum cause grant_new(struct queue *queue, pid_t pid, int pidfd, uint32_t rights)
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct grant *grant =
+        (const struct grant *)((const char *)kept - offsetof(struct grant, kept));
+
+    *(struct grant_record *)record = (struct grant_record){.serial = grant->queue->serial,
+                                                           .pidfd_key = kept_key(grant->pidfd),
+                                                           .pid = grant->pid,
+                                                           .rights = grant->rights};
+    return sizeof(struct grant_record);
+}
+
+/* Takes over the pidfd. NULL: no memory. */
+static struct grant *make_grant(struct queue *queue, pid_t pid, int pidfd, uint32_t rights)
 {
     struct grant *grant = calloc(1, sizeof(*grant));
-    enum cause cause = CAUSE_NONE;
 
     if (!grant) {
         close(pidfd);
-        return CAUSE_MEMORY;
+        return NULL;
     }
     *grant = (struct grant){.queue = queue, .pid = pid, .pidfd = pidfd, .rights = rights};
     grant->ended = (struct job){run_ended, "end of a grant", &queue->user->payer->schedule.left};
     DL_APPEND(queue->grants, grant);
     queue->n_grants++;
-    grant->on_death = event_new(queue->server->base, pidfd, EV_READ, on_death, grant);
+    return grant;
+}
+
+static bool watch_process(struct grant *grant)
+{
+    grant->on_death =
+        event_new(grant->queue->server->base, grant->pidfd, EV_READ, on_death, grant);
+    return grant->on_death && event_add(grant->on_death, NULL) == 0;
+}
+
+/* Takes over the pidfd. */
+static enum cause grant_new(struct queue *queue, pid_t pid, int pidfd, uint32_t rights)
+{
+    struct grant *grant = make_grant(queue, pid, pidfd, rights);
+    enum cause cause = CAUSE_NONE;
+
+    if (!grant)
+        return CAUSE_MEMORY;
+    kept_fd(pidfd);
     if (queue->n_grants > GRANTS_MAX)
         cause = CAUSE_GRANTS_OF_QUEUE;
-    else if (!grant->on_death || event_add(grant->on_death, NULL) < 0)
+    else if (!watch_process(grant) ||
+             !kept_make(&grant->kept, KEPT_GRANT, sizeof(struct grant_record), write_record))
         cause = CAUSE_MEMORY;
     else if (user_charge(&grant->charge_fd, queue->user, RESOURCE_FDS, 1) < 0)
         cause = CAUSE_USER_DESCRIPTORS;
@@ -196,6 +229,7 @@ static void change_rights(struct grant *grant, uint32_t rights)
     pid_t pid = grant->pid;
 
     grant->rights = rights;
+    kept_touch(&grant->kept);
     if (rights == 0)
         grant_free(grant);
     queue_party_came(queue, rights & ~old);
@@ -276,4 +310,37 @@ struct grant *grant_find(struct session *session, struct queue *queue)
     struct grant *grant = queue->ends ? NULL : find_grant(queue, session->pid);
 
     return grant && pidfd_alive(grant->pidfd) && session_alive(session) ? grant : NULL;
+}
+
+/* --- over the end of npud --- */
+
+bool grant_restore(struct server *server, struct kept_cell *cell)
+{
+    struct grant_record r;
+    struct grant *grant;
+    struct queue *queue;
+    int pidfd;
+
+    (void)server;
+    kept_read(cell, &r, sizeof(r));
+    queue = queue_restored(r.serial);
+    pidfd = kept_fd_take(r.pidfd_key);
+    if (!queue || pidfd < 0)
+        return false;
+    grant = make_grant(queue, r.pid, pidfd, r.rights);
+    if (!grant || !watch_process(grant) ||
+        !kept_bind(&grant->kept, cell, sizeof(r), write_record))
+        return false;
+    user_charge_again(&grant->charge_fd, queue->user, RESOURCE_FDS, 1, false);
+    return true;
+}
+
+/* Who has asked is not kept: a thread that looks without need asks again. */
+void grants_finish_restoring(struct server *server)
+{
+    struct session *session;
+
+    DL_FOREACH (server->sessions, session)
+        if (session->page)
+            tell_session(session);
 }

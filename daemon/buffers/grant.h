@@ -10,10 +10,12 @@
 
 #include "daemon/base/user.h"
 #include "daemon/core/cause.h"
+#include "daemon/kept/kept.h"
 
 struct peer;
 struct queue;
 struct queues;
+struct server;
 struct session;
 
 #define GRANTS_MAX 1024u /* of one queue, not attached */
@@ -26,6 +28,7 @@ struct grant {
     struct event *on_death;
     struct job ended;          /* its process has ended */
     struct charge charge_fd;   /* the queue's user pays */
+    struct kept kept;
     struct grant *prev, *next; /* queue->grants */
 };
 
@@ -40,6 +43,11 @@ struct grant *grant_find(struct session *session, struct queue *queue);
 
 /** The grant is used up, or taken back. The caller tells the queue (queue_party_left()). */
 void grant_free(struct grant *grant);
+
+/** A grant is there again. A row of recovery. */
+bool grant_restore(struct server *server, struct kept_cell *cell);
+/** All is there: threads that may wait for a grant look again. */
+void grants_finish_restoring(struct server *server);
 
 /* --- sessions whose threads may wait for a grant --- */
 

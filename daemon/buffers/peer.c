@@ -8,6 +8,7 @@
 
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/buffers_record.h"
 #include "proto/shm/mbuf_shm.h"
 
 static bool run_tell(struct job *job);
@@ -119,4 +120,53 @@ struct peer *peer_get(struct session *session)
                 .server = session->server, .session = session, .number = session->peer_id};
     }
     return session->peer;
+}
+
+/* --- over the end of npud --- */
+
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct peer *peer =
+        (const struct peer *)((const char *)kept - offsetof(struct peer, kept));
+
+    *(struct peer_record *)record = (struct peer_record){
+        .survivor = peer->left.survivor->session_id, .number = peer->number};
+    return sizeof(struct peer_record);
+}
+
+bool peer_keep(struct peer *peer)
+{
+    return kept_make(&peer->kept, KEPT_PEER, sizeof(struct peer_record), write_record);
+}
+
+bool peer_restore(struct server *server, struct kept_cell *cell,
+                  bool (*exited)(struct survivor_part *part))
+{
+    struct survivor *survivor;
+    struct peer_record r;
+    struct peer *peer;
+
+    kept_read(cell, &r, sizeof(r));
+    if (r.number > PEER_MAX)
+        return false;
+    /* The end of its session has not come to its end: all of it is done again. */
+    if (peer_session(server, r.number)) {
+        kept_discard(cell);
+        return true;
+    }
+    survivor = survivor_by_session(server, r.survivor);
+    peer = survivor ? calloc(1, sizeof(*peer)) : NULL;
+    if (!peer)
+        return false;
+    *peer = (struct peer){.server = server, .number = r.number};
+    server->peers->by_number[r.number].left = peer;
+    survivor_add(survivor, &peer->left, exited);
+    return kept_bind(&peer->kept, cell, sizeof(r), write_record);
+}
+
+struct peer *peer_restored(struct server *server, uint32_t number)
+{
+    struct session *session = peer_session(server, number);
+
+    return session ? peer_get(session) : peer_left(server, number);
 }

@@ -11,6 +11,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/schedule.h"
 #include "daemon/core/survivor.h"
+#include "daemon/kept/kept.h"
 
 struct pool;
 struct queue_attach;
@@ -29,12 +30,13 @@ struct sweep_position {
     uint32_t slot;           /* ... this slot on */
 };
 
-/* While its process outlives the session (survivor.h), only the first five are of use. */
+/* While its process outlives the session (survivor.h), only the first six are of use. */
 struct peer {
     struct server *server;
     struct session *session;       /* NULL: it has ended, and its process lives on */
     struct survivor_part left;     /* of the session's process that lives on */
     uint32_t number;               /* session->peer_id */
+    struct kept kept;              /* once its session has ended */
     struct pool *pool;             /* its own; NULL: none so far. pool.h */
     struct segment_map *maps;      /* segments that it maps, its own and others'. segment.h */
     struct queue_attach *attached; /* queue.h */
@@ -100,3 +102,15 @@ void peer_tell_no_more(struct peer *peer);
 
 /** What the session shares, made if need be. NULL: no memory. */
 struct peer *peer_get(struct session *session);
+
+/** Its session ends, and its process lives on: it outlives npud by itself. False: no memory. */
+bool peer_keep(struct peer *peer);
+
+/**
+ * A peer that a survivor has is there again; exited: as for survivor_add(). A row of recovery, by
+ * way of buffers.h.
+ */
+bool peer_restore(struct server *server, struct kept_cell *cell,
+                  bool (*exited)(struct survivor_part *part));
+/** While npud restores: the peer with this number, made if need be, or NULL. */
+struct peer *peer_restored(struct server *server, uint32_t number);

@@ -11,6 +11,8 @@
 #include "daemon/core/session.h"
 #include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/peer.h"
+#include "daemon/buffers/restored.h"
+#include "daemon/kept/buffers_record.h"
 #include "proto/util/clock.h"
 
 #define LOOK_DELAY      NSEC_PER_SEC
@@ -45,6 +47,7 @@ static void pool_free(struct pool *pool)
         DL_DELETE2(server->pools->orphans, pool, orphan_prev, orphan_next);
         server->pools->n_orphans--;
     }
+    kept_drop(&pool->kept);
     user_unref(pool->user);
     free(pool);
 }
@@ -309,6 +312,39 @@ void pools_look_at_orphans(struct pools *pools)
 
 /* --- life --- */
 
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct pool *pool =
+        (const struct pool *)((const char *)kept - offsetof(struct pool, kept));
+
+    *(struct pool_record *)record =
+        (struct pool_record){.number = pool->number,
+                             .session_id = pool->session_id,
+                             .owner = pool->session ? pool->session->peer_id : PEER_NPUD,
+                             .uid = pool->user->uid,
+                             .pid = pool->pid};
+    return sizeof(struct pool_record);
+}
+
+/* Takes over the reference to the user. NULL: no memory. */
+static struct pool *make_pool(struct server *server, struct user *user)
+{
+    struct pool *pool = calloc(1, sizeof(*pool));
+
+    if (!pool)
+        return NULL;
+    pool->on_look = event_new(server->base, -1, 0, on_look, pool);
+    if (!pool->on_look) {
+        free(pool);
+        return NULL;
+    }
+    pool->user = user;
+    pool->job = (struct job){run_look, "look at pool", &user->payer->schedule.left};
+    pool->server = server;
+    DL_APPEND(server->pools->list, pool);
+    return pool;
+}
+
 struct pool *pool_get(struct session *session)
 {
     struct peer *peer = peer_get(session);
@@ -317,22 +353,18 @@ struct pool *pool_get(struct session *session)
 
     if (!peer || peer->pool)
         return peer ? peer->pool : NULL;
-    pool = calloc(1, sizeof(*pool));
+    pool = make_pool(server, session->user);
     if (!pool)
         return NULL;
-    pool->on_look = event_new(server->base, -1, 0, on_look, pool);
-    if (!pool->on_look) {
-        free(pool);
-        return NULL;
-    }
-    pool->user = user_hold(session->user);
-    pool->job = (struct job){run_look, "look at pool", &pool->user->payer->schedule.left};
-    pool->server = server;
+    user_hold(pool->user);
     pool->session = session;
     pool->number = ++server->last->pool;
     pool->session_id = session->id;
     pool->pid = session->pid;
-    DL_APPEND(server->pools->list, pool);
+    if (!kept_make(&pool->kept, KEPT_POOL, sizeof(struct pool_record), write_record)) {
+        pool_free(pool);
+        return NULL;
+    }
     return peer->pool = pool;
 }
 
@@ -433,6 +465,13 @@ struct pool *pool_from(struct pools *pools, uint64_t number)
 
 /* --- the end --- */
 
+static void become_orphan(struct pool *pool)
+{
+    pool->session = NULL;
+    DL_APPEND2(pool->server->pools->orphans, pool, orphan_prev, orphan_next);
+    pool->server->pools->n_orphans++;
+}
+
 void pool_leave(struct peer *peer)
 {
     struct pool *pool = peer->pool;
@@ -440,9 +479,8 @@ void pool_leave(struct peer *peer)
     if (!pool)
         return;
     peer->pool = NULL;
-    pool->session = NULL;
-    DL_APPEND2(pool->server->pools->orphans, pool, orphan_prev, orphan_next);
-    pool->server->pools->n_orphans++;
+    become_orphan(pool);
+    kept_touch(&pool->kept);
     /*
      * From here on, a client that frees its last buffer of a segment tells npud. A client that did
      * so before is seen by the look below.
@@ -452,4 +490,55 @@ void pool_leave(struct peer *peer)
     pool->round = 0;
     pool->look = POOL_LOOK_NONE;
     job_list(&pool->job);
+}
+
+/* --- over the end of npud --- */
+
+static struct restored restored;
+
+bool pool_restore(struct server *server, struct kept_cell *cell)
+{
+    struct pool_record r;
+    struct session *session;
+    struct peer *peer;
+    struct user *user;
+    struct pool *pool;
+
+    kept_read(cell, &r, sizeof(r));
+    user = user_ref(&server->users, r.uid);
+    pool = user ? make_pool(server, user) : NULL;
+    if (!pool || !restored_add(&restored, r.number, pool) ||
+        !kept_bind(&pool->kept, cell, sizeof(r), write_record))
+        return false;
+    pool->number = r.number;
+    pool->session_id = r.session_id;
+    pool->pid = r.pid;
+    if (r.owner == PEER_NPUD) {
+        become_orphan(pool);
+        return true;
+    }
+    session = peer_session(server, r.owner);
+    peer = session ? peer_get(session) : NULL;
+    if (!peer)
+        return false;
+    pool->session = session;
+    peer->pool = pool;
+    return true;
+}
+
+struct pool *pool_restored(uint64_t number)
+{
+    return restored_find(&restored, number);
+}
+
+void pools_finish_restoring(struct server *server)
+{
+    struct pool *pool, *next;
+
+    restored_forget(&restored);
+    DL_FOREACH_SAFE (server->pools->list, pool, next) {
+        segments_finish_restoring(pool);
+        pool_look_soon(pool);
+        job_list(&pool->job);
+    }
 }

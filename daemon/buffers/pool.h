@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/schedule.h"
+#include "daemon/kept/kept.h"
 #include "proto/shm/mbuf_shm.h"
 
 struct event;
@@ -46,6 +47,7 @@ struct pool {
     uint64_t number;         /* of all that ever were */
     uint64_t session_id;     /* also of an orphan, for npuctl and messages */
     pid_t pid;
+    struct kept kept;
     struct segment *segments;
     uint32_t n_segments;
     uint64_t bytes; /* in all segments */
@@ -93,6 +95,13 @@ void pools_deinit(struct pools *pools);
 
 /** The session's pool, made if need be. NULL: no memory. */
 struct pool *pool_get(struct session *session);
+
+/** A pool, or an orphan, is there again. A row of recovery. */
+bool pool_restore(struct server *server, struct kept_cell *cell);
+/** While npud restores: the pool with this number, or NULL. */
+struct pool *pool_restored(uint64_t number);
+/** All is there: each segment is looked at, because the npud before may have been told of it. */
+void pools_finish_restoring(struct server *server);
 
 /**
  * There may be a segment in which everything is free: look after LOOK_DELAY, and give back the

@@ -112,14 +112,20 @@ static void count_parties(struct queue *queue)
     }
 }
 
+void queue_tell_parties(struct queue *queue)
+{
+    count_parties(queue);
+    publish_parties(queue);
+}
+
 void queue_party_came(struct queue *queue, uint32_t rights)
 {
     if (rights & QUEUE_PUT)
         queue->puts.gone = 0;
     if (rights & QUEUE_TAKE)
         queue->takes.gone = 0;
-    count_parties(queue);
-    publish_parties(queue);
+    kept_touch(&queue->kept);
+    queue_tell_parties(queue);
 }
 
 static void note_left(struct queue_party *party, int32_t pid)
@@ -134,16 +140,15 @@ void queue_party_left(struct queue *queue, uint32_t rights, int32_t pid)
         note_left(&queue->puts, pid);
     if (rights & QUEUE_TAKE)
         note_left(&queue->takes, pid);
-    count_parties(queue);
-    publish_parties(queue);
+    kept_touch(&queue->kept);
+    queue_tell_parties(queue);
     if (rights & (QUEUE_PUT | QUEUE_TAKE))
         wake_sleepers_of(queue);
 }
 
 void queue_routed(struct queue *queue)
 {
-    count_parties(queue);
-    publish_parties(queue);
+    queue_tell_parties(queue);
     wake_sleepers_of(queue);
 }
 
@@ -178,24 +183,37 @@ static bool list_attach(struct peer *peer, struct queue_attach *attach)
     return node != NULL;
 }
 
-struct queue_attach *queue_attach_new(struct session *session, struct queue *queue, uint32_t id,
-                                      uint32_t rights)
+struct queue_attach *queue_attach_make(struct peer *peer, struct queue *queue, uint32_t id,
+                                       uint32_t rights)
 {
-    struct peer *peer = peer_get(session);
-    struct queue_attach *attach = peer ? calloc(1, sizeof(*attach)) : NULL;
+    struct queue_attach *attach = calloc(1, sizeof(*attach));
 
     if (!attach)
         return NULL;
     *attach = (struct queue_attach){
         .id = id, .serial = queue->serial, .peer = peer, .queue = queue, .rights = rights};
-    if (user_charge(&attach->charge, session->user, RESOURCE_TABLE_MEMORY, sizeof(*attach)) < 0 ||
-        !list_attach(peer, attach)) {
-        user_uncharge(&attach->charge);
+    if (!list_attach(peer, attach)) {
         free(attach);
         return NULL;
     }
     DL_APPEND(peer->attached, attach);
     DL_APPEND2(queue->attached, attach, qprev, qnext);
+    return attach;
+}
+
+struct queue_attach *queue_attach_new(struct session *session, struct queue *queue, uint32_t id,
+                                      uint32_t rights)
+{
+    struct peer *peer = peer_get(session);
+    struct queue_attach *attach = peer ? queue_attach_make(peer, queue, id, rights) : NULL;
+
+    if (!attach)
+        return NULL;
+    if (user_charge(&attach->charge, session->user, RESOURCE_TABLE_MEMORY, sizeof(*attach)) < 0 ||
+        !queue_attach_keep(attach)) {
+        queue_attach_free(attach);
+        return NULL;
+    }
     queue_party_came(queue, rights);
     if (rights & QUEUE_TAKE)
         queue_take_came(attach);
@@ -204,8 +222,11 @@ struct queue_attach *queue_attach_new(struct session *session, struct queue *que
 
 void queue_attach_free(struct queue_attach *attach)
 {
-    if (attach->queue->creator == attach->peer->session)
+    if (attach->queue->creator == attach->peer->session) {
         attach->queue->creator = NULL;
+        kept_touch(&attach->queue->kept);
+    }
+    kept_drop(&attach->kept);
     job_cancel(&attach->count);
     tdelete(attach, &attach->peer->by_id, compare_ids);
     tdelete(attach, &attach->peer->by_queue, compare_serials);
@@ -253,6 +274,8 @@ static void queue_free(struct queue *queue)
     if (queue->ring.view.number != 0)
         queues->by_number[queue->ring.view.number] = NULL;
     queue_ring_free(&queue->ring, queue->user);
+    kept_drop(&queue->kept);
+    kept_drop(&queue->kept_map);
     job_cancel(&queue->end);
     DL_DELETE(queues->all, queue);
     queues->n--;
@@ -261,7 +284,6 @@ static void queue_free(struct queue *queue)
     user_uncharge(&queue->charge_fds);
     user_uncharge(&queue->charge_memory);
     user_unref(queue->user);
-    free(queue->map_allowed);
     free(queue->swept);
     free(queue);
 }
@@ -286,13 +308,34 @@ static uint32_t find_id(struct user *user)
 }
 
 /* Of its ring, and of what npud may note of it: segments that are allowed, what is in the ring. */
-static uint64_t bytes_of(uint32_t depth)
+uint64_t queue_table_bytes(uint32_t depth)
 {
     return queue_put_size(depth) + queue_take_size() + QUEUE_NEWS_SIZE + sizeof(struct queue) +
            SEGMENT_IDS / 64 * sizeof(struct map_word) + queue_slots(depth) * sizeof(uint64_t);
 }
 
 static bool run_end(struct job *job);
+
+struct queue *queue_make(struct server *server, struct user *user, uint32_t id, uint64_t serial)
+{
+    struct queue *queue;
+
+    if (!user->queues)
+        user->queues = calloc(QUEUE_IDS, sizeof(struct queue *));
+    queue = user->queues ? calloc(1, sizeof(*queue)) : NULL;
+    if (!queue)
+        return NULL;
+    queue->server = server;
+    queue->serial = serial;
+    queue->id = id;
+    queue->user = user;
+    queue->ring = QUEUE_RING_NONE;
+    queue->end = (struct job){run_end, "end of a queue", &user->payer->schedule.left};
+    DL_APPEND(server->queues->all, queue);
+    server->queues->n++;
+    user->queues[id] = queue;
+    return queue;
+}
 
 static enum cause make_queue(struct session *session, const char *name, uint32_t depth,
                              struct queue **queuep)
@@ -305,37 +348,27 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
 
     if (id == QUEUE_IDS)
         return CAUSE_QUEUE_IDS;
-    if (!user->queues)
-        user->queues = calloc(QUEUE_IDS, sizeof(struct queue *));
-    queue = user->queues ? calloc(1, sizeof(*queue)) : NULL;
+    queue = queue_make(session->server, user, id, ++session->server->last->queue);
     if (!queue)
         return CAUSE_MEMORY;
-    queue->server = session->server;
-    queue->serial = ++session->server->last->queue;
-    queue->id = id;
-    queue->user = user_hold(user);
-    queue->ring = QUEUE_RING_NONE;
-    queue->end = (struct job){run_end, "end of a queue", &user->payer->schedule.left};
+    user_hold(user);
     if (name[0])
         snprintf(queue->name, sizeof(queue->name), "%s", name);
     else
         snprintf(queue->name, sizeof(queue->name), "queue-%u", id);
-    DL_APPEND(queues->all, queue);
-    queues->n++;
-    user->queues[id] = queue;
     *queuep = queue;
     if (user_charge(&queue->charge, user, RESOURCE_QUEUES, 1) < 0)
         return CAUSE_USER_QUEUES;
     r = user_charge_files(&queue->charge_fds, user, QUEUE_FILES);
     if (r < 0)
         return cause_of_files(r, CAUSE_USER_DESCRIPTORS);
-    if (user_charge(&queue->charge_memory, user, RESOURCE_TABLE_MEMORY, bytes_of(depth)) < 0)
+    if (user_charge(&queue->charge_memory, user, RESOURCE_TABLE_MEMORY, queue_table_bytes(depth)) < 0)
         return CAUSE_USER_TABLE_MEMORY;
     r = queue_make_ring(queue, depth, &queue->ring);
     if (r < 0)
         return cause_of_ring(r);
     queues->by_number[queue->ring.view.number] = queue;
-    return CAUSE_NONE;
+    return queue_keep(queue) ? CAUSE_NONE : CAUSE_MEMORY;
 }
 
 enum cause queue_new(struct session *session, const char *name, uint32_t depth,
@@ -413,7 +446,12 @@ static bool finish_one(struct queue *queue, const struct queue_attach *last)
 
 bool queue_finish_some(struct queue *queue, struct queue_attach *last)
 {
-    queue->ends = true;
+    /* Certain before anything of it is done: each part of it may be done again. */
+    if (!queue->ends) {
+        queue->ends = true;
+        kept_touch(&queue->kept);
+        kept_commit();
+    }
     if (queues_of(queue)->on_ending && !queues_of(queue)->on_ending(queue))
         return false;
     while (finish_one(queue, last))
@@ -437,8 +475,10 @@ void queue_finish(struct queue *queue)
 {
     if (queue->server->ending || queue_finish_some(queue, NULL))
         queue_destroy(queue);
-    else
+    else {
         job_list(&queue->end);
+        kept_touch(&queue->kept);
+    }
 }
 
 void queue_check_used(struct queue *queue)
@@ -469,12 +509,14 @@ enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
             return cause_of_ring(r);
     }
     attach->rights &= ~(lost & QUEUE_TAKE);
+    kept_touch(&attach->kept);
     if (!(rights & QUEUE_TAKE) && !queue_take_gone(attach, true)) {
         if (lost & QUEUE_TAKE)
             queue_party_left(queue, QUEUE_TAKE, session->pid);
         return CAUSE_QUEUE_REVOKING;
     }
     attach->rights = rights;
+    kept_touch(&attach->kept);
     if (rights & ~old & QUEUE_TAKE)
         queue_take_came(attach);
     if (rights == 0) {

@@ -25,6 +25,8 @@
 #include "daemon/base/user.h"
 #include "daemon/buffers/queue_ring.h"
 #include "daemon/core/cause.h"
+#include "daemon/kept/buffers_record.h"
+#include "daemon/kept/kept.h"
 
 struct grant;
 struct queue;
@@ -48,7 +50,9 @@ struct queue_attach {
     struct queue *queue;
     uint32_t rights;
     struct charge charge; /* of the session's user: for this object */
-    bool leaving;         /* its session ends: it counts no more */
+    struct kept kept;
+    bool told;    /* leaving, and the others know */
+    bool leaving; /* its session ends: it counts no more */
     /*
      * queue_maps.c: its right to take is counted for the segments that map_allowed has before this
      * word; from there on that is still to be done. And what is done when it is lost.
@@ -67,13 +71,6 @@ struct queue_party {
     int32_t pid;   /* of the last of these */
 };
 
-/* Of 64 ids of segments: which of these segments the readers of a queue may map. */
-struct map_word {
-    uint64_t bits;
-    /* Segments with a later number have got their ids since: a bit is not about them. */
-    uint64_t newest;
-};
-
 struct queue {
     struct server *server;
     uint64_t serial; /* in all of npud */
@@ -84,13 +81,15 @@ struct queue {
     struct queue_ring ring;
     struct queue_rest *rest; /* messages that are still coming from another ring; or NULL */
     struct charge charge, charge_fds, charge_memory;
+    struct kept kept;
     struct queue_attach *attached;
     struct grant *grants; /* not attached yet */
     uint32_t n_grants;
     bool ends;      /* queue_finish_some() has begun: nobody gets it any more */
     struct job end; /* of one without attachments */
     struct queue_party puts, takes;
-    struct map_word *map_allowed; /* segments that readers may map, by id / 64; NULL: none */
+    struct kept kept_map;
+    struct map_word *map_allowed; /* in it: segments that readers may map, by id / 64; or NULL */
     uint64_t before;              /* messages that were taken from earlier rings */
 
     /* router: routes that have it as source, as destination. queue_routed() after a change. */
@@ -261,11 +260,44 @@ void queue_segment_mapped(struct segment_map *map);
 /** npud has put messages there: what queue_sweep.c remembers of the ring does not say which. */
 void queue_carried(struct queue *queue);
 
+/** queue_allow_map() as the npud before has done it. A row of recovery. */
+bool queue_map_restore(struct server *server, struct kept_cell *cell);
+
+/** Counting its rights goes on. */
+void queue_count_again(struct queue_attach *attach);
+
 /** Messages that were ever taken from it. */
 uint64_t queue_messages(const struct queue *queue);
 
 /** npud ends: so do queues that are in the middle of it, and that no session has. */
 void queues_finish(struct queues *queues);
+
+/* --- over the end of npud: queue_record.c --- */
+
+/** Make the record of a new queue, or attachment. False: no memory. */
+bool queue_keep(struct queue *queue);
+bool queue_attach_keep(struct queue_attach *attach);
+
+/** A queue, and an attachment, are there again. Rows of recovery. */
+bool queue_restore(struct server *server, struct kept_cell *cell);
+bool queue_attach_restore(struct server *server, struct kept_cell *cell);
+/** While npud restores: the queue with this serial, or NULL. */
+struct queue *queue_restored(uint64_t serial);
+/**
+ * All is there: clients are told what npud says of the queues, and those that sleep look again. A
+ * queue that ends by itself goes on with that.
+ */
+void queues_finish_restoring(struct server *server);
+
+/** For these: a queue without a ring, charged for nothing, of this user, whose reference it has. */
+struct queue *queue_make(struct server *server, struct user *user, uint32_t id, uint64_t serial);
+/** What it is charged for beside its files. */
+uint64_t queue_table_bytes(uint32_t depth);
+/** An attachment, charged for nothing. NULL: no memory. */
+struct queue_attach *queue_attach_make(struct peer *peer, struct queue *queue, uint32_t id,
+                                       uint32_t rights);
+/** Sessions and grants of the queue were restored: count them, and tell both sides. */
+void queue_tell_parties(struct queue *queue);
 
 /**
  * Does the session have rings that others would have to leave if it ended and its process went on?

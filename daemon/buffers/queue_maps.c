@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <utlist.h>
 
 #include "daemon/buffers/peer.h"
@@ -15,12 +14,29 @@
 
 #define MAP_WORDS (SEGMENT_IDS / 64)
 
+#define MAP_BYTES (offsetof(struct queue_map_record, word) + MAP_WORDS * sizeof(struct map_word))
+
 /* --- what a queue allows --- */
+
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct queue *queue =
+        (const struct queue *)((const char *)kept - offsetof(struct queue, kept_map));
+
+    ((struct queue_map_record *)record)->serial = queue->serial;
+    return offsetof(struct queue_map_record, word);
+}
+
+static void use_record(struct queue *queue)
+{
+    queue->map_allowed = ((struct queue_map_record *)kept_record(&queue->kept_map))->word;
+}
 
 bool queue_allow_map_prepare(struct queue *queue)
 {
-    if (__builtin_expect(!queue->map_allowed, 0))
-        queue->map_allowed = calloc(MAP_WORDS, sizeof(*queue->map_allowed));
+    if (__builtin_expect(!queue->map_allowed, 0) &&
+        kept_make(&queue->kept_map, KEPT_QUEUE_MAP, MAP_BYTES, write_record))
+        use_record(queue);
     return queue->map_allowed != NULL;
 }
 
@@ -134,6 +150,14 @@ static void add_right_of_readers(struct queue *queue, struct segment *segment)
     }
 }
 
+static void note_allowed(const struct queue *queue, struct segment *segment)
+{
+    if (segment->n_allowed_by < SEGMENT_ALLOWED_BY)
+        segment->allowed_by[segment->n_allowed_by] = queue->serial;
+    if (segment->n_allowed_by <= SEGMENT_ALLOWED_BY)
+        segment->n_allowed_by++;
+}
+
 bool queue_allow_map(struct queue *queue, struct segment *segment)
 {
     uint32_t id = segment->view.id;
@@ -145,12 +169,12 @@ bool queue_allow_map(struct queue *queue, struct segment *segment)
         return true;
     word = &queue->map_allowed[id / 64];
     clear_gone(queue, id / 64);
-    word->bits |= UINT64_C(1) << id % 64;
+    /* Each of these stores leaves what is right. */
+    kept_order();
     word->newest = queue->server->last->segment;
-    if (segment->n_allowed_by < SEGMENT_ALLOWED_BY)
-        segment->allowed_by[segment->n_allowed_by] = queue->serial;
-    if (segment->n_allowed_by <= SEGMENT_ALLOWED_BY)
-        segment->n_allowed_by++;
+    kept_order();
+    word->bits |= UINT64_C(1) << id % 64;
+    note_allowed(queue, segment);
     add_right_of_readers(queue, segment);
     return true;
 }
@@ -223,20 +247,27 @@ static bool run_count(struct job *job)
     struct queue_attach *attach =
         (struct queue_attach *)((char *)job - offsetof(struct queue_attach, count));
 
+    kept_touch(&attach->kept);
     return !count_some(attach);
+}
+
+static void list_count(struct queue_attach *attach)
+{
+    attach->count.run = run_count;
+    attach->count.what = "rights to segments";
+    attach->count.owner = &attach->queue->user->payer->schedule.left;
+    job_list(&attach->count);
 }
 
 /* Now, and the rest in steps of the queue's user. */
 static bool begin_to_count(struct queue_attach *attach)
 {
+    kept_touch(&attach->kept);
     if (count_some(attach)) {
         job_cancel(&attach->count);
         return true;
     }
-    attach->count.run = run_count;
-    attach->count.what = "rights to segments";
-    attach->count.owner = &attach->queue->user->payer->schedule.left;
-    job_list(&attach->count);
+    list_count(attach);
     return false;
 }
 
@@ -277,6 +308,37 @@ bool queue_pass_on(struct session *session, struct segment *segment)
         return true;
     if (!map || map->lost)
         return false;
+    if (!map->passed_on)
+        kept_touch(&map->kept);
     map->passed_on = true;
     return true;
+}
+
+/* --- over the end of npud --- */
+
+bool queue_map_restore(struct server *server, struct kept_cell *cell)
+{
+    struct queue_map_record r;
+    struct queue *queue;
+
+    (void)server;
+    kept_read(cell, &r, sizeof(r));
+    queue = queue_restored(r.serial);
+    if (!queue || queue->map_allowed || !kept_bind(&queue->kept_map, cell, MAP_BYTES, write_record))
+        return false;
+    use_record(queue);
+    for (uint32_t word = 0; word < MAP_WORDS; word++)
+        for (uint64_t left = queue->map_allowed[word].bits; left != 0; left &= left - 1) {
+            struct segment *segment = segment_of_bit(queue, word, (unsigned)__builtin_ctzll(left));
+
+            if (segment)
+                note_allowed(queue, segment);
+        }
+    return true;
+}
+
+void queue_count_again(struct queue_attach *attach)
+{
+    if (!all_counted(attach))
+        list_count(attach);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/base/schedule.h"
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/pool.h"
@@ -21,11 +22,15 @@ struct queue_rest {
     struct queue *queue; /* whose messages are moved; NULL: they are freed */
     struct charge charge;
     struct job job;
+    struct kept kept;
+    struct queue_rest_record *live; /* its position, and what was noted */
     uint32_t number;                /* of the ring that has ended */
     uint32_t n, at;                 /* messages that were noted; the next one */
     uint64_t to;                    /* its position in the new ring */
+    bool again;                     /* the npud before may have begun with the next one */
+    bool noted;                     /* else the ring is still there, and to be ended */
+    struct queue_ring ring;
     struct queue_rest *prev, *next; /* queues->rests */
-    uint32_t ref[];
 };
 
 /*
@@ -52,6 +57,15 @@ static void free_message(struct server *server, uint32_t ring, uint32_t ref)
         chain_free(server, ref);
 }
 
+/* The npud before has taken it out already, and may have put it. */
+static bool was_taken_out(struct queue_rest *rest, uint32_t ref, uint32_t number)
+{
+    struct mbuf *m = rest->again ? mbuf_at(segments_table(rest->server), ref) : NULL;
+    uint64_t w = m ? atomic_load(&m->word) : 0;
+
+    return mbuf_state(w) == MBUF_SENDING && mbuf_queue(w) == number && mbuf_session(w) == PEER_NPUD;
+}
+
 /* More messages than the depth were put by a hostile peer. */
 static void move_message(struct queue_rest *rest, uint32_t ref)
 {
@@ -59,10 +73,29 @@ static void move_message(struct queue_rest *rest, uint32_t ref)
 
     if (rest->to == new->depth) {
         free_message(rest->server, rest->number, ref);
-    } else if (take_out(rest->server, rest->number, ref, MBUF_SENDING, new->number)) {
+    } else if (take_out(rest->server, rest->number, ref, MBUF_SENDING, new->number) ||
+               was_taken_out(rest, ref, new->number)) {
+        KILL_HERE(REST_TAKEN_OUT);
         atomic_store(&new->put->slot[rest->to & new->mask].word, queue_slot_word(rest->to, ref));
         rest->to++;
     }
+}
+
+static void do_message(struct queue_rest *rest)
+{
+    uint32_t ref = rest->live->ref[rest->at++];
+
+    if (rest->queue)
+        move_message(rest, ref);
+    else
+        free_message(rest->server, rest->number, ref);
+    rest->again = false;
+    KILL_HERE(REST_DONE);
+    kept_order();
+    atomic_store_explicit(&rest->live->position, (uint64_t)rest->at << 32 | rest->to,
+                          memory_order_relaxed);
+    kept_order();
+    KILL_HERE(REST_NOTED);
 }
 
 /* False: there are more. */
@@ -71,14 +104,8 @@ static bool do_some(struct queue_rest *rest)
     unsigned n =
         rest->queue && rest->to < rest->queue->ring.view.depth ? MOVED_AT_ONCE : FREED_AT_ONCE;
 
-    for (; n > 0 && rest->at < rest->n; n--) {
-        uint32_t ref = rest->ref[rest->at++];
-
-        if (rest->queue)
-            move_message(rest, ref);
-        else
-            free_message(rest->server, rest->number, ref);
-    }
+    for (; n > 0 && rest->at < rest->n; n--)
+        do_message(rest);
     if (rest->queue)
         queue_carried(rest->queue);
     return rest->at == rest->n;
@@ -103,6 +130,7 @@ static void rest_free(struct queue_rest *rest)
     server->queues->by_number[rest->number] = NULL;
     if (rest->queue)
         end_move(rest->queue, rest->to);
+    kept_drop(&rest->kept);
     user_uncharge(&rest->charge);
     user_unref(rest->user);
     free(rest);
@@ -121,17 +149,57 @@ static bool run_rest(struct job *job)
     return false;
 }
 
-static struct queue_rest *rest_new(struct queue *queue)
+static size_t bytes_of(uint32_t depth)
 {
-    const struct queue_view *ring = &queue->ring.view;
-    struct queue_rest *rest = malloc(sizeof(*rest) + (ring->mask + 1) * sizeof(rest->ref[0]));
+    return sizeof(struct queue_rest_record) + queue_slots(depth) * sizeof(uint32_t);
+}
+
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct queue_rest *rest =
+        (const struct queue_rest *)((const char *)kept - offsetof(struct queue_rest, kept));
+    struct queue_rest_record *r = record;
+
+    *r = (struct queue_rest_record){.serial = rest->queue ? rest->queue->serial : 0,
+                                    .uid = rest->user->uid,
+                                    .n = rest->n,
+                                    .bytes = rest->charge.amount,
+                                    .noted = rest->noted};
+    if (!rest->noted)
+        r->ring = queue_ring_record(&rest->ring);
+    r->ring.number = rest->number;
+    return offsetof(struct queue_rest_record, position);
+}
+
+/* Takes over the reference to the user. NULL: no memory. */
+static struct queue_rest *rest_make(struct server *server, struct user *user, uint32_t number)
+{
+    struct queue_rest *rest = calloc(1, sizeof(*rest));
 
     if (!rest)
         return NULL;
     *rest = (struct queue_rest){
-        .server = queue->server, .user = user_hold(queue->user), .number = ring->number};
-    rest->job = (struct job){run_rest, "end of a ring", &queue->user->payer->schedule.left};
-    DL_APPEND(queue->server->queues->rests, rest);
+        .server = server, .user = user, .number = number, .ring = QUEUE_RING_NONE};
+    rest->job = (struct job){run_rest, "end of a ring", &user->payer->schedule.left};
+    DL_APPEND(server->queues->rests, rest);
+    return rest;
+}
+
+/* Of the ring that the queue has. */
+static struct queue_rest *rest_new(struct queue *queue)
+{
+    struct queue_rest *rest = rest_make(queue->server, queue->user, queue->ring.view.number);
+
+    if (!rest)
+        return NULL;
+    if (!kept_make(&rest->kept, KEPT_QUEUE_REST, bytes_of(queue->ring.view.depth), write_record)) {
+        DL_DELETE(queue->server->queues->rests, rest);
+        free(rest);
+        return NULL;
+    }
+    rest->live = kept_record(&rest->kept);
+    user_hold(rest->user);
+    rest->ring = queue->ring;
     return rest;
 }
 
@@ -139,17 +207,20 @@ static struct queue_rest *rest_new(struct queue *queue)
  * All of them in one go: a session that has lost its right to put still writes to the ring, and
  * what it puts there from now on is no message. Returns the position of the first one.
  */
-static uint64_t end_ring(struct queue_rest *rest, const struct queue_ring *ring,
-                         enum queue_state why)
+static uint64_t end_ring(struct queue_rest *rest, enum queue_state why)
 {
-    const struct queue_view *v = &ring->view;
+    const struct queue_view *v = &rest->ring.view;
     uint64_t first = queue_end(v, why, segments_table(rest->server)), position = first;
     uint32_t ref;
 
+    KILL_HERE(RING_ENDED);
     for (uint32_t i = 0; i <= v->mask && (ref = queue_next(v, &position)) != 0; i++)
-        rest->ref[rest->n++] = ref;
+        rest->live->ref[rest->n++] = ref;
     rest->server->queues->by_number[rest->number] = QUEUE_NUMBER_KEPT;
     queue_ring_wake(v);
+    queue_ring_free(&rest->ring, rest->user);
+    rest->noted = true;
+    kept_touch(&rest->kept);
     return first;
 }
 
@@ -179,16 +250,18 @@ void queue_rest_begin(struct queue *queue)
 {
     struct queue_rest *rest;
 
-    if (queue->rest)
+    if (queue->rest) {
         queue->rest->queue = NULL; /* what is still to be moved is freed, too */
+        kept_touch(&queue->rest->kept);
+    }
     queue->rest = NULL;
     rest = rest_new(queue);
     if (!rest) {
         free_at_once(queue);
         return;
     }
-    end_ring(rest, &queue->ring, QUEUE_DEAD);
-    queue_ring_free(&queue->ring, queue->user);
+    queue->ring = QUEUE_RING_NONE;
+    end_ring(rest, QUEUE_DEAD);
     rest->charge = queue->charge_memory;
     queue->charge_memory = (struct charge){0};
     begin_steps(rest);
@@ -196,15 +269,31 @@ void queue_rest_begin(struct queue *queue)
 
 /* --- a queue moves --- */
 
+/*
+ * In this order: that the queue has another ring is certain before the old one ends, and what was in
+ * that one before it is moved.
+ */
+static void begin_move(struct queue_rest *rest)
+{
+    struct queue *queue = rest->queue;
+
+    kept_commit();
+    KILL_HERE(RING_MOVES);
+    queue->before += end_ring(rest, QUEUE_MOVED);
+    kept_touch(&queue->kept);
+    kept_commit();
+    KILL_HERE(RING_MOVED);
+}
+
 int queue_move(struct queue *queue)
 {
-    struct queue_ring old = queue->ring, ring;
+    struct queue_ring ring;
     struct queue_rest *rest;
     int r;
 
     if (queue->rest)
         return 0;
-    r = queue_make_ring(queue, old.view.depth, &ring);
+    r = queue_make_ring(queue, queue->ring.view.depth, &ring);
     if (r < 0)
         return r;
     rest = rest_new(queue);
@@ -217,9 +306,10 @@ int queue_move(struct queue *queue)
     queue->ring = ring;
     queue->swept_at = 0;
     queue->server->queues->by_number[ring.view.number] = queue;
+    queue->server->queues->by_number[rest->number] = QUEUE_NUMBER_KEPT;
+    queue_ring_keep(&ring);
     queue_party_came(queue, 0); /* the new ring knows of none */
-    queue->before += end_ring(rest, &old, QUEUE_MOVED);
-    queue_ring_free(&old, queue->user);
+    begin_move(rest);
     begin_steps(rest);
     return 0;
 }
@@ -265,5 +355,49 @@ void queue_rests_finish(struct queues *queues)
         while (!do_some(rest))
             ;
         rest_free(rest);
+    }
+}
+
+/* --- over the end of npud --- */
+
+bool queue_rest_restore(struct server *server, struct kept_cell *cell)
+{
+    struct queue_rest_record r;
+    struct queue_rest *rest;
+    struct user *user;
+    uint64_t position;
+
+    kept_read(cell, &r, sizeof(r));
+    user = user_ref(&server->users, r.uid);
+    rest = user && r.ring.number < QUEUE_NUMBERS ? rest_make(server, user, r.ring.number) : NULL;
+    if (!rest || !kept_bind(&rest->kept, cell, sizeof(r), write_record))
+        return false;
+    rest->live = kept_record(&rest->kept);
+    rest->noted = r.noted;
+    rest->n = r.n;
+    rest->again = true;
+    position = atomic_load_explicit(&rest->live->position, memory_order_relaxed);
+    rest->at = (uint32_t)(position >> 32);
+    rest->to = (uint32_t)position;
+    if (r.bytes > 0)
+        user_charge_again(&rest->charge, user, RESOURCE_TABLE_MEMORY, r.bytes, false);
+    server->queues->by_number[rest->number] = QUEUE_NUMBER_KEPT;
+    rest->queue = queue_restored(r.serial);
+    if (rest->queue)
+        rest->queue->rest = rest;
+    return rest->at <= rest->n && (rest->noted || queue_ring_restore(&rest->ring, &r.ring));
+}
+
+void queue_rests_finish_restoring(struct queues *queues)
+{
+    struct queue_rest *rest;
+
+    DL_FOREACH (queues->rests, rest) {
+        if (!rest->noted)
+            begin_move(rest);
+        /* Now: the buffer of no other message is npud's without being in a ring. */
+        if (rest->at < rest->n)
+            do_message(rest);
+        job_list(&rest->job);
     }
 }

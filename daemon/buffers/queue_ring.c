@@ -11,6 +11,8 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/waker.h"
+#include "daemon/kept/buffers_record.h"
+#include "daemon/kept/fds.h"
 
 static_assert(offsetof(struct queue_put, slot) <= WAKER_PAGE, "the first page has the words");
 
@@ -24,6 +26,7 @@ static void free_puts(struct queue_ring *ring, const struct user *user)
     size_t size = queue_put_size(ring->view.depth);
     bool has_more = put && size > WAKER_PAGE;
 
+    kept_fd_leave(ring->put_fd);
     if (ring->put_fd >= 0)
         deferred_close_free_memory(user, ring->put_fd, has_more ? (char *)put + WAKER_PAGE : NULL,
                                    has_more ? size - WAKER_PAGE : 0, size);
@@ -41,13 +44,11 @@ void queue_ring_free(struct queue_ring *ring, const struct user *user)
         free_puts(ring, user);
     if (v->take)
         waker_wake_and_unmap(&v->take->wake, v->take);
-    if (ring->take_fd >= 0)
-        close(ring->take_fd);
+    kept_close(ring->take_fd);
     /* What it says of the end of the ring stays as long as a client has it mapped. */
     if (v->news)
         munmap(v->news, QUEUE_NEWS_SIZE);
-    if (ring->news_fd >= 0)
-        close(ring->news_fd);
+    kept_close(ring->news_fd);
     *ring = QUEUE_RING_NONE;
 }
 
@@ -56,8 +57,7 @@ void queue_ring_close(struct queue_ring *ring)
     int *fds[QUEUE_FILES] = {&ring->put_fd, &ring->take_fd, &ring->news_fd};
 
     for (int i = 0; i < QUEUE_FILES; i++) {
-        if (*fds[i] >= 0)
-            close(*fds[i]);
+        kept_close(*fds[i]);
         *fds[i] = -1;
     }
 }
@@ -136,4 +136,49 @@ int queue_ring_open(const struct queue_ring *ring, uint32_t rights, int fds[QUEU
         return fds[i];
     }
     return 0;
+}
+
+/* --- over the end of npud --- */
+
+void queue_ring_keep(const struct queue_ring *ring)
+{
+    kept_fd(ring->put_fd);
+    kept_fd(ring->take_fd);
+    kept_fd(ring->news_fd);
+}
+
+struct ring_record queue_ring_record(const struct queue_ring *ring)
+{
+    return (struct ring_record){.put_key = kept_key(ring->put_fd),
+                                .take_key = kept_key(ring->take_fd),
+                                .news_key = kept_key(ring->news_fd),
+                                .number = ring->view.number,
+                                .depth = ring->view.depth};
+}
+
+static void *map_again(int fd, size_t size)
+{
+    void *map =
+        fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    return map == MAP_FAILED ? NULL : map;
+}
+
+bool queue_ring_restore(struct queue_ring *ring, const struct ring_record *r)
+{
+    struct queue_view *v = &ring->view;
+
+    *ring = QUEUE_RING_NONE;
+    if (r->depth < QUEUE_DEPTH_MIN || r->depth > QUEUE_DEPTH_MAX || r->number >= QUEUE_NUMBERS)
+        return false;
+    v->depth = r->depth;
+    v->mask = queue_slots(r->depth) - 1;
+    v->number = r->number;
+    ring->put_fd = kept_fd_take(r->put_key);
+    ring->take_fd = kept_fd_take(r->take_key);
+    ring->news_fd = kept_fd_take(r->news_key);
+    v->put = map_again(ring->put_fd, queue_put_size(r->depth));
+    v->take = map_again(ring->take_fd, queue_take_size());
+    v->news = map_again(ring->news_fd, QUEUE_NEWS_SIZE);
+    return v->put && v->take && v->news;
 }

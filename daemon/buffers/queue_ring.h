@@ -9,6 +9,7 @@
 
 #include "proto/shm/queue_shm.h"
 
+struct ring_record;
 struct user;
 
 struct queue_ring {
@@ -34,6 +35,12 @@ void queue_ring_close(struct queue_ring *ring);
  * they look again and count themselves anew.
  */
 void queue_ring_wake(const struct queue_view *ring);
+
+/** The files outlive npud; what is kept of the ring. */
+void queue_ring_keep(const struct queue_ring *ring);
+struct ring_record queue_ring_record(const struct queue_ring *ring);
+/** The ring is there again. False: a file is not. */
+bool queue_ring_restore(struct queue_ring *ring, const struct ring_record *record);
 
 /** What a ring without files is; queue_ring_free() leaves this. */
 #define QUEUE_RING_NONE ((struct queue_ring){.put_fd = -1, .take_fd = -1, .news_fd = -1})

@@ -197,6 +197,8 @@ static void sweep_attachment(struct queue_attach *attach)
     v = &queue->ring.view;
     queue_commit(v, atomic_load(&v->take->head), segments_table(queue->server));
     queue_party_left(queue, attach->rights, session->pid);
+    attach->told = true;
+    kept_touch(&attach->kept);
 }
 
 bool queue_sweep_attachment(struct peer *peer)

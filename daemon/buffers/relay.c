@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/route.h"
 #include "daemon/core/server.h"
+#include "daemon/kept/fds.h"
 #include "proto/util/futex.h"
 
 #define UNSTARVE_AT_ONCE 32 /* relays, before others have their turn */
@@ -133,13 +133,28 @@ void relay_wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t
 
 /* --- life, and the descriptor by which clients wake npud --- */
 
-struct relay *relay_get(struct queue *queue)
+static size_t write_record(const struct kept *kept, void *record)
 {
-    struct relay *relay = queue->route;
+    const struct relay *relay =
+        (const struct relay *)((const char *)kept - offsetof(struct relay, kept));
 
-    if (relay)
-        return relay;
-    relay = calloc(1, sizeof(*relay));
+    *(struct relay_record *)record = (struct relay_record){.serial = relay->queue->serial,
+                                                           .bell_key = kept_key(relay->bell),
+                                                           .gone = relay->gone,
+                                                           .parting = relay->parting};
+    return offsetof(struct relay_record, live);
+}
+
+static void use_record(struct relay *relay)
+{
+    relay->live = &((struct relay_record *)kept_record(&relay->kept))->live;
+}
+
+/* Without a record. */
+static struct relay *make_relay(struct queue *queue)
+{
+    struct relay *relay = calloc(1, sizeof(*relay));
+
     if (!relay)
         return NULL;
     relay->server = queue->server;
@@ -151,12 +166,29 @@ struct relay *relay_get(struct queue *queue)
     return relay;
 }
 
+struct relay *relay_get(struct queue *queue)
+{
+    struct relay *relay = queue->route;
+
+    if (relay)
+        return relay;
+    relay = make_relay(queue);
+    if (relay &&
+        !kept_make(&relay->kept, KEPT_RELAY, sizeof(struct relay_record), write_record)) {
+        relay_free(relay);
+        return NULL;
+    }
+    if (relay)
+        use_record(relay);
+    return relay;
+}
+
 void relay_close_bell(struct relay *relay)
 {
     if (relay->on_bell)
         event_free(relay->on_bell);
-    if (relay->bell >= 0)
-        close(relay->bell);
+    kept_close(relay->bell);
+    kept_touch(&relay->kept);
     user_uncharge(&relay->charge_bell);
     relay->on_bell = NULL;
     /*
@@ -174,6 +206,7 @@ void relay_free(struct relay *relay)
     job_cancel(&relay->turn);
     stop_starving(relay);
     relay_close_bell(relay);
+    kept_drop(&relay->kept);
     relay->queue->route = NULL;
     free(relay);
 }
@@ -226,6 +259,14 @@ void relay_answer_bell(struct relay *relay)
             route_try_again(route);
 }
 
+static bool hear_bell(struct relay *relay)
+{
+    if (relay->bell >= 0)
+        relay->on_bell = event_new(relay->server->base, relay->bell,
+                                   EV_READ | EV_ET | EV_PERSIST, on_bell, relay);
+    return relay->on_bell && event_add(relay->on_bell, NULL) == 0;
+}
+
 enum cause relay_bell(struct queue *queue, int *fd)
 {
     struct relay *relay = queue->route;
@@ -239,13 +280,12 @@ enum cause relay_bell(struct queue *queue, int *fd)
     if (user_charge(&relay->charge_bell, queue->user, RESOURCE_FDS, 1) < 0)
         return CAUSE_USER_DESCRIPTORS;
     relay->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (relay->bell >= 0)
-        relay->on_bell = event_new(queue->server->base, relay->bell, EV_READ | EV_ET | EV_PERSIST,
-                                   on_bell, relay);
-    if (!relay->on_bell || event_add(relay->on_bell, NULL) < 0) {
+    if (!hear_bell(relay)) {
         relay_close_bell(relay);
         return CAUSE_DESCRIPTORS;
     }
+    kept_fd(relay->bell);
+    kept_touch(&relay->kept);
     *fd = relay->bell;
     return CAUSE_NONE;
 }
@@ -285,4 +325,48 @@ void relay_check_puts(struct relay *relay)
     relay->queue->routes_to = 0;
     queue_party_left(relay->queue, QUEUE_PUT, relay->gone);
     relay->gone = 0;
+    kept_touch(&relay->kept);
+}
+
+/* --- over the end of npud --- */
+
+bool relay_restore(struct server *server, struct kept_cell *cell)
+{
+    struct relay_record r;
+    struct queue *queue;
+    struct relay *relay;
+
+    (void)server;
+    kept_read(cell, &r, sizeof(r));
+    queue = queue_restored(r.serial);
+    relay = queue && !queue->route ? make_relay(queue) : NULL;
+    if (!relay || !kept_bind(&relay->kept, cell, sizeof(r), write_record))
+        return false;
+    use_record(relay);
+    relay->gone = r.gone;
+    relay->parting = r.parting;
+    relay->armed = true; /* maybe: then its first turn takes the bits away */
+    relay->rung = true;
+    if (r.bell_key == 0)
+        return true;
+    relay->bell = kept_fd_take(r.bell_key);
+    user_charge_again(&relay->charge_bell, queue->user, RESOURCE_FDS, 1, false);
+    return hear_bell(relay);
+}
+
+void relay_begin_again(struct relay *relay)
+{
+    const struct queue_view *v = relay_view(relay);
+    uint64_t head = queue_head_position(atomic_load(&v->take->head));
+
+    /* Which of them are npud's is not known any more. */
+    relay->n_copies = queue_fill(v);
+    relay->copies_end = head + relay->n_copies;
+    relay->at = relay->out;
+    relay_tell_queue(relay);
+    /* The npud before may have put the last message, and told nobody. */
+    if (relay->gone != 0 && relay->queue->routes_to == 0)
+        relay->queue->routes_to = 1;
+    relay_check_puts(relay);
+    relay_make_ready(relay);
 }

@@ -10,6 +10,8 @@
 #include "daemon/base/schedule.h"
 #include "daemon/base/user.h"
 #include "daemon/core/cause.h"
+#include "daemon/kept/buffers_record.h"
+#include "daemon/kept/kept.h"
 #include "proto/shm/queue_shm.h"
 
 struct event;
@@ -55,10 +57,18 @@ struct relay {
     int bell;  /* eventfd, shared with the clients that may ring; -1: none has asked for it */
     bool rung; /* since its last turn */
     struct charge charge_bell;
+
+    struct kept kept;
+    struct relay_live *live; /* in the record */
 };
 
 /** The relay of the queue, made if need be. NULL: no memory. */
 struct relay *relay_get(struct queue *queue);
+
+/** A relay is there again. A row of recovery. */
+bool relay_restore(struct server *server, struct kept_cell *cell);
+/** Its routes are there, with what they have to deliver. */
+void relay_begin_again(struct relay *relay);
 
 /** Its queue goes: so does the relay. */
 void relay_free(struct relay *relay);

@@ -1,11 +1,14 @@
 #include "daemon/buffers/route.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/peer.h"
+#include "daemon/buffers/queue.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route_index.h"
 #include "daemon/buffers/segment.h"
@@ -117,15 +120,52 @@ bool message_prepare(struct router *router)
     return router->spare != NULL;
 }
 
-struct message *message_new(struct router *router, uint32_t ref, const struct chain *chain)
+struct message *message_new(struct relay *from, uint32_t ref, const struct chain *chain)
 {
+    struct router *router = from->server->router;
     struct message *m = router->spare;
     uint64_t kib = (chain->bytes + 1023) >> 10;
+    const struct mbuf *head = chain->member[0].mbuf;
 
     router->spare = NULL;
-    *m = (struct message){.ref = ref, .kib = kib > UINT32_MAX ? UINT32_MAX : (uint32_t)kib};
+    *m = (struct message){
+        .ref = ref,
+        .kib = kib > UINT32_MAX ? UINT32_MAX : (uint32_t)kib,
+        .generation = mbuf_generation(atomic_load_explicit(&head->word, memory_order_relaxed)),
+        .source = from->queue->serial,
+        .sequence = atomic_load_explicit(&from->live->sequence, memory_order_relaxed)};
     router->held[ref >> 16]++;
     return m;
+}
+
+static size_t write_message(const struct kept *kept, void *record)
+{
+    const struct message *m =
+        (const struct message *)((const char *)kept - offsetof(struct message, kept));
+
+    *(struct message_record *)record = (struct message_record){.source = m->source,
+                                                               .sequence = m->sequence,
+                                                               .ref = m->ref,
+                                                               .generation = m->generation};
+    return sizeof(struct message_record);
+}
+
+bool message_bind(struct message *m, struct kept_cell *cell)
+{
+    return kept_bind(&m->kept, cell, sizeof(struct message_record), write_message);
+}
+
+void message_unkeep(struct message *m)
+{
+    kept_drop(&m->kept);
+}
+
+void message_keep(struct router *router, struct message *m)
+{
+    if (!m->kept.cell)
+        kept_make(&m->kept, KEPT_MESSAGE, sizeof(struct message_record), write_message);
+    router->unkept = true;
+    KILL_HERE(MESSAGE_KEPT);
 }
 
 void message_delivered(struct router *router, struct message *m)
@@ -144,6 +184,7 @@ void message_done(struct router *router, struct message *m)
         chain_free(router->server, m->ref);
         message_delivered(router, m);
     }
+    kept_drop(&m->kept);
     if (router->spare)
         free(m);
     else
@@ -206,6 +247,92 @@ static void visit_bound(struct route *route)
         from->at = route;
 }
 
+/* --- which messages of the source are for it --- */
+
+static uint64_t next_sequence(const struct route *route)
+{
+    return atomic_load_explicit(&route->source->live->sequence, memory_order_relaxed) + 1;
+}
+
+/* Are there messages that it had before it was unbound? */
+static bool has_messages(const struct route *route)
+{
+    return route->backlog.n > 0 || (route->backlog.reserved && route->source->message);
+}
+
+static void set_next(struct route *route, uint64_t sequence)
+{
+    atomic_store_explicit(&route->live->put, 0, memory_order_relaxed);
+    kept_order();
+    atomic_store_explicit(&route->live->next, sequence, memory_order_relaxed);
+    kept_order();
+}
+
+/* All that its source takes from here on, or nothing of it. */
+static void note_bound(struct route *route)
+{
+    if (route->state != ROUTE_BOUND) {
+        route->end = next_sequence(route);
+        return;
+    }
+    route->end = 0;
+    if (!has_messages(route))
+        set_next(route, next_sequence(route));
+}
+
+static size_t write_gap(const struct kept *kept, void *record)
+{
+    const struct route_gap *gap = (const struct route_gap *)kept;
+
+    *(struct route_gap_record *)record =
+        (struct route_gap_record){.route = gap->route->number, .from = gap->from, .to = gap->to};
+    return sizeof(struct route_gap_record);
+}
+
+bool route_add_gap(struct route *route, uint64_t from, uint64_t to, struct kept_cell *cell)
+{
+    const size_t bytes = sizeof(struct route_gap_record);
+    struct route_gap *gap = route ? calloc(1, sizeof(*gap)) : NULL;
+    bool kept;
+
+    if (!gap)
+        return false;
+    *gap = (struct route_gap){.route = route, .from = from, .to = to};
+    kept = cell ? kept_bind(&gap->kept, cell, bytes, write_gap)
+                : kept_make(&gap->kept, KEPT_ROUTE_GAP, bytes, write_gap);
+    if (!kept) {
+        free(gap);
+        return false;
+    }
+    LL_APPEND(route->gaps, gap);
+    return true;
+}
+
+bool route_prepare_gap(struct route *route)
+{
+    return !has_messages(route) || route->end == next_sequence(route) ||
+           route_add_gap(route, route->end, next_sequence(route), NULL);
+}
+
+static void drop_gap(struct route *route)
+{
+    struct route_gap *gap = route->gaps;
+
+    LL_DELETE(route->gaps, gap);
+    kept_drop(&gap->kept);
+    free(gap);
+}
+
+void route_passed(struct route *route, uint64_t sequence)
+{
+    kept_order();
+    atomic_store_explicit(&route->live->next, sequence + 1, memory_order_relaxed);
+    kept_order();
+    KILL_HERE(MESSAGE_PASSED);
+    while (route->gaps && sequence >= route->gaps->to)
+        drop_gap(route);
+}
+
 /* --- life --- */
 
 void route_set_state(struct route *route, enum route_state state)
@@ -215,57 +342,88 @@ void route_set_state(struct route *route, enum route_state state)
     if ((route->state == ROUTE_ABNORMAL) != (state == ROUTE_ABNORMAL))
         route_index_set_abnormal(route->router, route, state == ROUTE_ABNORMAL);
     route->state = state;
+    kept_touch(&route->kept);
     if (was == is)
         return;
     assert(route->source && route->destination);
     route->source->n_out += is - was;
     route->destination->n_in += is - was;
+    note_bound(route);
     if (is)
         visit_bound(route);
     else if (!route->source->message)
         route_forgo(route);
 }
 
+/* Takes over the reference to the user. */
+struct route *route_make(struct router *router, struct user *user, const struct route_name *name,
+                         uint64_t number)
+{
+    struct route *route = calloc(1, sizeof(*route));
+
+    if (!route)
+        return NULL;
+    route->router = router;
+    route->number = number;
+    if (!add_name(router, route, name)) {
+        free(route);
+        return NULL;
+    }
+    if (!route_index_add(router, route)) {
+        remove_name(router, route);
+        free(route);
+        return NULL;
+    }
+    route->user = user;
+    DL_APPEND(router->all, route);
+    return route;
+}
+
+void route_join(struct route *route, struct relay *source, struct relay *destination)
+{
+    route->source = source;
+    route->destination = destination;
+    if (source)
+        DL_APPEND2(source->out, route, out_prev, out_next);
+    if (destination)
+        DL_APPEND2(destination->in, route, in_prev, in_next);
+}
+
+static void route_free(struct router *router, struct route *route);
+
 enum cause route_new(struct session *session, struct relay *source, struct relay *destination,
                      const struct route_name *name, struct route **routep)
 {
     struct server *server = session->server;
-    struct router *router = server->router;
-    struct route *route = calloc(1, sizeof(*route));
+    struct charge charge = {0};
+    struct route *route;
 
-    if (!route)
-        return CAUSE_MEMORY;
-    if (user_charge(&route->charge, session->user, RESOURCE_ROUTES, 1) < 0) {
-        free(route);
+    if (user_charge(&charge, session->user, RESOURCE_ROUTES, 1) < 0)
         return CAUSE_USER_ROUTES;
-    }
-    route->router = router;
-    route->number = ++server->last->route;
-    if (!add_name(router, route, name)) {
-        user_uncharge(&route->charge);
-        free(route);
+    route = route_make(server->router, session->user, name, server->last->route + 1);
+    if (!route) {
+        user_uncharge(&charge);
         return CAUSE_MEMORY;
     }
-    if (!route_index_add(router, route)) {
-        remove_name(router, route);
-        user_uncharge(&route->charge);
-        free(route);
+    server->last->route++;
+    user_hold(route->user);
+    route->charge = charge;
+    route->from = source->queue->serial;
+    if (!route_keep(route)) {
+        route_free(server->router, route);
         return CAUSE_MEMORY;
     }
-    route->user = user_hold(session->user);
-    route->source = source;
-    route->destination = destination;
-    DL_APPEND(router->all, route);
-    DL_APPEND2(source->out, route, out_prev, out_next);
-    DL_APPEND2(destination->in, route, in_prev, in_next);
+    route_join(route, source, destination);
     *routep = route;
     return CAUSE_NONE;
 }
 
 void route_leave_binder(struct route *route)
 {
-    if (route->binder)
+    if (route->binder) {
         DL_DELETE2(route->binder->routes, route, bound_prev, bound_next);
+        kept_touch(&route->kept);
+    }
     route->binder = NULL;
 }
 
@@ -280,6 +438,7 @@ void route_leave_source(struct route *route)
         source->n_wait_in--;
     DL_DELETE2(source->out, route, out_prev, out_next);
     route->source = NULL;
+    kept_touch(&route->kept);
 }
 
 void route_leave_destination(struct route *route)
@@ -287,6 +446,7 @@ void route_leave_destination(struct route *route)
     assert(route->backlog.n == 0 && !route->backlog.reserved);
     DL_DELETE2(route->destination->in, route, in_prev, in_next);
     route->destination = NULL;
+    kept_touch(&route->kept);
 }
 
 static bool is_over(const struct route *route)
@@ -322,6 +482,9 @@ static void route_free(struct router *router, struct route *route)
     route_index_remove(router, route);
     remove_name(router, route);
     DL_DELETE(router->all, route);
+    while (route->gaps)
+        drop_gap(route);
+    kept_drop(&route->kept);
     user_uncharge(&route->charge);
     user_unref(route->user);
     free(route);

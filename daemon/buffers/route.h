@@ -11,6 +11,8 @@
 #include "daemon/base/user.h"
 #include "daemon/core/backlog.h"
 #include "daemon/core/cause.h"
+#include "daemon/kept/buffers_record.h"
+#include "daemon/kept/kept.h"
 
 struct chain;
 struct peer;
@@ -53,13 +55,17 @@ struct route {
     struct peer *binder; /* NULL: it has ended */
     struct user *user;   /* whose it is; a reference */
     struct charge charge;
+    struct kept kept;
+    struct route_live *live; /* in the record */
+    uint64_t from;           /* serial of the source, also when it has gone */
+    uint64_t end;            /* of an unbound one: what has this number is not for it; 0: bound */
+    struct route_gap *gaps;  /* oldest first */
 
     bool over; /* in router->over */
     /* NULL, or its slot_waiters have the route, and destination->waiting does not */
     struct segment *waits_in;
     uint32_t slot_segment; /* id of a segment that had no slot */
     struct backlog backlog;
-    uint64_t messages; /* delivered */
 
     struct route *prev, *next;           /* router->all, by number */
     struct route *same_prev, *same_next; /* named->routes */
@@ -69,6 +75,14 @@ struct route {
     struct route *waiting_prev, *waiting_next;
     struct route *bound_prev, *bound_next; /* binder->routes */
     struct route *over_next;               /* router->over */
+};
+
+/** Messages that a route did not get while it was unbound, and had some to deliver. */
+struct route_gap {
+    struct kept kept;
+    struct route *route;
+    uint64_t from, to; /* by their numbers */
+    struct route_gap *next;
 };
 
 struct router {
@@ -84,6 +98,7 @@ struct router {
     uint32_t *held;                /* heads of messages that npud has, by the id of their segment */
     struct route_rest *rests;      /* route_rest.h */
     struct message *spare;         /* for the next message that is taken, or NULL */
+    bool unkept;                   /* a message in a backlog may not be certain */
     struct route *over;            /* to be freed by route_reap() */
     bool (*turn)(struct job *job); /* of a relay: route_pump.h */
 };
@@ -93,8 +108,15 @@ struct router {
 /** Make memory for the next message. False: none. */
 bool message_prepare(struct router *router);
 
-/** The chain with this head, in the memory that was prepared. */
-struct message *message_new(struct router *router, uint32_t ref, const struct chain *chain);
+/** The chain with this head, in the memory that was prepared: what the source has taken. */
+struct message *message_new(struct relay *from, uint32_t ref, const struct chain *chain);
+
+/** It has this record again; it has none any more. While npud restores. */
+bool message_bind(struct message *m, struct kept_cell *cell);
+void message_unkeep(struct message *m);
+
+/** It is in a backlog: it outlives npud by itself, and not because its source has it in hand. */
+void message_keep(struct router *router, struct message *m);
 
 /** Its buffers are npud's no more: a ring has them. */
 void message_delivered(struct router *router, struct message *m);
@@ -123,6 +145,14 @@ void route_reserve(struct route *route);
 void route_unreserve(struct route *route);
 /** Never. */
 void route_forgo(struct route *route);
+
+/**
+ * It is bound once more while it still has messages to deliver: those that it has missed are noted.
+ * False: no memory.
+ */
+bool route_prepare_gap(struct route *route);
+/** The message with this number is delivered, or is none: the next one has its turn. */
+void route_passed(struct route *route, uint64_t sequence);
 
 /** Sets the state; counts it in its relays if it is bound. */
 void route_set_state(struct route *route, enum route_state state);
@@ -155,3 +185,12 @@ void route_try_again(struct route *route);
 
 /** A slot without data has become free in this segment: the routes that wait for one try again. */
 void route_slot_freed(struct segment *segment);
+
+/** For route_record.c: listed and counted, with a name, but not charged. NULL: no memory. */
+struct route *route_make(struct router *router, struct user *user, const struct route_name *name,
+                         uint64_t number);
+/** From its source to its destination, either of which may be NULL. */
+void route_join(struct route *route, struct relay *source, struct relay *destination);
+bool route_keep(struct route *route);
+/** cell: of the record that it has; NULL: it gets one. False: no memory, or route is NULL. */
+bool route_add_gap(struct route *route, uint64_t from, uint64_t to, struct kept_cell *cell);

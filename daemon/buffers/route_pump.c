@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/queue_sweep.h"
@@ -110,8 +111,43 @@ static enum put_result make_reference(struct route *route, const struct message 
     return r == CHAIN_NO_SLOT ? PUT_NO_SLOT : PUT_DONE;
 }
 
+/*
+ * What an npud that comes later must know, in an order in which it is right after each store: which
+ * message the route is at, and with which buffer. Is that buffer in the ring, or a consumer's, then
+ * the message is delivered.
+ */
+static void note_put(struct route *route, uint64_t sequence, uint32_t ref, uint64_t word)
+{
+    struct route_live *live = route->live;
+
+    atomic_store_explicit(&live->put, 0, memory_order_relaxed);
+    kept_order();
+    atomic_store_explicit(&live->next, sequence, memory_order_relaxed);
+    kept_order();
+    atomic_store_explicit(
+        &live->put, ref | (uint64_t)mbuf_generation(word) << 32 | (sequence & 15) << 60,
+        memory_order_relaxed);
+    kept_order();
+    KILL_HERE(MESSAGE_PUTTING);
+}
+
+/* It is npud's as before. */
+static void forget_put(struct route *route)
+{
+    kept_order();
+    atomic_store_explicit(&route->live->put, 0, memory_order_relaxed);
+    kept_order();
+}
+
+static void count_message(struct route *route)
+{
+    uint64_t n = atomic_load_explicit(&route->live->messages, memory_order_relaxed);
+
+    atomic_store_explicit(&route->live->messages, n + 1, memory_order_relaxed);
+}
+
 /* PUT_DONE: the ring has the buffers of this chain, or they are npud's no more. */
-static enum put_result put_chain(struct route *route, uint32_t ref)
+static enum put_result put_chain(struct route *route, uint64_t sequence, uint32_t ref)
 {
     struct relay *to = route->destination;
     struct mbuf_ref m;
@@ -120,15 +156,18 @@ static enum put_result put_chain(struct route *route, uint32_t ref)
         return PUT_DONE;
     if (to->queue->rest)
         return PUT_FULL; /* what is in front of it is still coming */
+    note_put(route, sequence, ref, m.word);
     switch (queue_enqueue(relay_view(to), m.mbuf, ref, m.word, PEER_NPUD)) {
     case QUEUE_OK:
+        KILL_HERE(MESSAGE_PUT);
         queue_carried(to->queue);
-        route->messages++;
+        count_message(route);
         relay_wake(to, &relay_view(to)->take->waiting, &relay_view(to)->put->wake);
         return PUT_DONE;
     case QUEUE_STALE:
         return PUT_DONE;
     default:
+        forget_put(route);
         return PUT_FULL;
     }
 }
@@ -140,7 +179,7 @@ static enum put_result put_message(struct route *route, struct message *m, unsig
     uint32_t ref;
 
     if (m->n_routes == 1) {
-        r = put_chain(route, m->ref);
+        r = put_chain(route, m->sequence, m->ref);
         if (r == PUT_DONE)
             message_delivered(route->router, m);
         return r;
@@ -148,7 +187,8 @@ static enum put_result put_message(struct route *route, struct message *m, unsig
     r = make_reference(route, m, &ref, budget);
     if (ref == 0)
         return r;
-    r = put_chain(route, ref);
+    KILL_HERE(MESSAGE_COPIED);
+    r = put_chain(route, m->sequence, ref);
     if (r == PUT_FULL)
         chain_free(route->router->server, ref);
     else
@@ -165,6 +205,7 @@ static void advance_backlog(struct route *route)
 
     route_stop_waiting(route);
     backlog_pop(&route->backlog);
+    route_passed(route, m->sequence);
     message_done(route->router, m);
     if (route->backlog.n == 0)
         relay_unstarve_all(route->router); /* the backlog has given its memory back */
@@ -210,11 +251,13 @@ static void deliver_message(struct route *route, struct message *m, unsigned *bu
     if (route->backlog.n == 0 && !route->destination->waiting)
         r = put_message(route, m, budget);
     if (r == PUT_DONE) {
+        route_passed(route, m->sequence);
         message_done(route->router, m);
         route_check_over(route);
         return;
     }
     backlog_push(&route->backlog, m);
+    message_keep(route->router, m);
     if (route->backlog.n > 1)
         return;
     if (r == PUT_NO_SLOT)
@@ -291,7 +334,7 @@ static void distribute_message(struct relay *from, uint32_t ref, struct walk *wa
         chain_free(from->server, ref);
         return;
     }
-    from->message = message_new(from->server->router, ref, &chain);
+    from->message = message_new(from, ref, &chain);
     from->message->n_routes = from->n_reserved;
     from->at = from->out;
     give_message(from, walk, budget);
@@ -347,6 +390,29 @@ static enum may_take may_take(struct relay *from, struct walk *walk, unsigned *b
 }
 
 /*
+ * As note_put(): the message that is about to be taken. What was taken before has been delivered, or
+ * is certain to be in backlogs.
+ */
+static void note_taking(struct relay *from, const struct mbuf_ref *m)
+{
+    struct router *router = from->server->router;
+    struct relay_live *live = from->live;
+    uint64_t sequence = atomic_load_explicit(&live->sequence, memory_order_relaxed) + 1;
+
+    if (router->unkept)
+        kept_commit();
+    router->unkept = false;
+    atomic_store_explicit(&live->taken, 0, memory_order_relaxed);
+    kept_order();
+    atomic_store_explicit(&live->sequence, sequence, memory_order_relaxed);
+    kept_order();
+    atomic_store_explicit(&live->taken, m->ref | (uint64_t)mbuf_generation(m->word) << 32,
+                          memory_order_relaxed);
+    kept_order();
+    KILL_HERE(MESSAGE_TAKING);
+}
+
+/*
  * Take the next message, if it is one, for all routes that are bound. QUEUE_EMPTY: there is none.
  */
 static enum queue_result take_message(struct relay *from, struct walk *walk, unsigned *budget)
@@ -360,11 +426,13 @@ static enum queue_result take_message(struct relay *from, struct walk *walk, uns
     if (r != QUEUE_OK)
         return r;
     queue_commit(relay_view(from), front.head, table);
-    mbuf_chain_find(table, front.ref, &m);
+    if (mbuf_chain_find(table, front.ref, &m))
+        note_taking(from, &m);
     r = queue_dequeue(relay_view(from), &front, m.mbuf, PEER_NPUD, table, &held);
     if (r == QUEUE_EMPTY)
         return QUEUE_NOTHING; /* a hostile peer was faster: look again */
     relay_wake(from, &relay_view(from)->put->waiting, &relay_view(from)->take->wake);
+    KILL_HERE(MESSAGE_TAKEN);
     if (r == QUEUE_OK)
         distribute_message(from, front.ref, walk, budget);
     return r;

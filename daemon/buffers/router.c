@@ -91,6 +91,7 @@ static void bind_route(struct session *session, struct route *route)
     route->binder = session->peer;
     DL_APPEND2(route->binder->routes, route, bound_prev, bound_next);
     route->destination->gone = 0;
+    kept_touch(&route->destination->kept);
     relay_tell_queue(route->source);
     relay_tell_queue(route->destination);
     relay_make_ready(route->source);
@@ -103,8 +104,10 @@ static enum cause bind_new(struct session *session, struct queue *from, struct q
     struct route *route = find_ended(source, destination);
     enum cause cause = source && destination ? CAUSE_NONE : CAUSE_MEMORY;
 
-    if (!route && cause == CAUSE_NONE)
+    if (cause == CAUSE_NONE && !route)
         cause = route_new(session, source, destination, name, &route);
+    else if (cause == CAUSE_NONE && !route_prepare_gap(route))
+        cause = CAUSE_MEMORY;
     if (cause == CAUSE_NONE) {
         bind_route(session, route);
     } else {
@@ -208,8 +211,10 @@ static void lose_source(struct route *route)
     if (bound)
         route_set_state(route, ROUTE_ABNORMAL);
     route_leave_source(route);
-    if (bound)
+    if (bound) {
         destination->gone = source->queue->puts.pid;
+        kept_touch(&destination->kept);
+    }
     route_check_over(route);
 }
 
@@ -265,6 +270,7 @@ static bool on_ending(struct queue *queue)
     if (!relay->parting && (queue->rest || !route_pump_ending(relay)))
         return false;
     relay->parting = true;
+    kept_touch(&relay->kept);
     return part_routes(queue);
 }
 

@@ -1,6 +1,7 @@
 #include "daemon/buffers/segment.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <utlist.h>
@@ -13,6 +14,8 @@
 #include "daemon/buffers/segment_use.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/buffers_record.h"
+#include "daemon/kept/fds.h"
 
 #define DATA_ALIGN  UINT64_C(128)
 #define PAGES_ABOVE (UINT64_C(1) << 20) /* strides from here on are whole pages */
@@ -112,9 +115,19 @@ static enum cause charge_user(struct segment *s)
                           CAUSE_USER_DESCRIPTORS);
 }
 
+static bool map_slots(struct segment *s)
+{
+    void *map = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+
+    if (map == MAP_FAILED)
+        return false;
+    segment_view_place(&s->view, map, false);
+    return true;
+}
+
 static enum cause map_memory(struct segment *s)
 {
-    void *map, *news;
+    void *news;
     int r = memfd_read_only_new("npud-pool-news", SEGMENT_PAGE, &s->news_fd, &news);
 
     if (r < 0)
@@ -123,10 +136,8 @@ static enum cause map_memory(struct segment *s)
     s->fd = memfd_new("npud-buffers", s->size);
     if (s->fd < 0)
         return cause_of_errno(s->fd);
-    map = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
-    if (map == MAP_FAILED)
+    if (!map_slots(s))
         return CAUSE_SEGMENT_MEMORY;
-    segment_view_place(&s->view, map, false);
     /*
      * Of the last word all bits, also those of no slot: so it is full when all its slots are free.
      */
@@ -140,6 +151,9 @@ static void discard_segment(struct segment *s)
 {
     const struct user *user = s->pool->user;
 
+    kept_drop(&s->kept);
+    kept_fd_leave(s->news_fd);
+    kept_fd_leave(s->fd);
     if (s->news_fd >= 0)
         deferred_close_free_memory(user, s->news_fd, s->view.news, SEGMENT_PAGE, SEGMENT_PAGE);
     if (s->fd >= 0)
@@ -147,6 +161,55 @@ static void discard_segment(struct segment *s)
     user_uncharge(&s->charge);
     user_uncharge(&s->charge_fd);
     free(s);
+}
+
+static size_t write_segment(const struct kept *kept, void *record)
+{
+    const struct segment *s =
+        (const struct segment *)((const char *)kept - offsetof(struct segment, kept));
+
+    *(struct segment_record *)record = (struct segment_record){.pool = s->pool->number,
+                                                               .number = s->view.number,
+                                                               .stride = s->view.stride,
+                                                               .key = kept_key(s->fd),
+                                                               .news_key = kept_key(s->news_fd),
+                                                               .id = s->view.id,
+                                                               .n_data = s->view.n_data,
+                                                               .n_refs = s->view.n_refs,
+                                                               .damaged = s->damaged,
+                                                               .spoiled = s->spoiled};
+    return offsetof(struct segment_record, wanted);
+}
+
+static void use_record(struct segment *s)
+{
+    s->wanted = &((struct segment_record *)kept_record(&s->kept))->wanted;
+}
+
+static bool keep_segment(struct segment *s)
+{
+    kept_fd(s->fd);
+    kept_fd(s->news_fd);
+    if (!kept_make(&s->kept, KEPT_SEGMENT, sizeof(struct segment_record), write_segment))
+        return false;
+    use_record(s);
+    return true;
+}
+
+static void note_sizes(struct segment *s)
+{
+    s->mapped = segment_data_offset(segment_slots(&s->view));
+    s->size = segment_size(s->view.n_data, s->view.n_refs, s->view.stride);
+}
+
+/* Processes find it from here on. */
+static void add_segment(struct pool *pool, struct segment *s)
+{
+    DL_APPEND(pool->segments, s);
+    pool->n_segments++;
+    pool->bytes += s->size;
+    atomic_store_explicit(&pool->server->pools->table->view[s->view.id], &s->view,
+                          memory_order_relaxed);
 }
 
 enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
@@ -163,11 +226,12 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
         free(s);
         return CAUSE_SEGMENT_SIZE;
     }
-    s->mapped = segment_data_offset(segment_slots(&s->view));
-    s->size = segment_size(s->view.n_data, s->view.n_refs, s->view.stride);
+    note_sizes(s);
     cause = charge_user(s);
     if (cause == CAUSE_NONE)
         cause = map_memory(s);
+    if (cause == CAUSE_NONE && !keep_segment(s))
+        cause = CAUSE_SEGMENT_MEMORY;
     if (cause == CAUSE_NONE && !segment_map(pool->session->peer, s))
         cause = session_cause_of_object(pool->session);
     if (cause != CAUSE_NONE) {
@@ -176,11 +240,7 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
     }
     atomic_store_explicit(&s->view.news->look_due, pool->look != POOL_LOOK_NONE,
                           memory_order_relaxed);
-    DL_APPEND(pool->segments, s);
-    pool->n_segments++;
-    pool->bytes += s->size;
-    atomic_store_explicit(&pool->server->pools->table->view[s->view.id], &s->view,
-                          memory_order_relaxed);
+    add_segment(pool, s);
     pool_grown(pool);
     *segmentp = s;
     return CAUSE_NONE;
@@ -231,30 +291,65 @@ bool segment_touched(const struct segment *segment, uint32_t *from, uint32_t *to
 
 /* --- mappings --- */
 
+static size_t write_map(const struct kept *kept, void *record)
+{
+    const struct segment_map *map =
+        (const struct segment_map *)((const char *)kept - offsetof(struct segment_map, kept));
+
+    *(struct segment_map_record *)record =
+        (struct segment_map_record){.segment = map->segment->view.number,
+                                    .id = map->id,
+                                    .peer = map->peer->number,
+                                    .passed_on = map->passed_on,
+                                    .left = map->left,
+                                    .lost = map->lost};
+    return sizeof(struct segment_map_record);
+}
+
+/* Listed at both ends. NULL: no memory. */
+static struct segment_map *make_map(struct peer *peer, struct segment *s)
+{
+    struct segment_map *map = calloc(1, sizeof(*map));
+
+    if (!map)
+        return NULL;
+    map->peer = peer;
+    map->segment = s;
+    map->id = s->view.id;
+    HASH_ADD(hh, peer->maps, id, sizeof(map->id), map);
+    if (!map->hh.tbl) {
+        free(map);
+        return NULL;
+    }
+    DL_APPEND(s->maps, map);
+    s->n_maps++;
+    return map;
+}
+
+static void unlist_map(struct segment_map *map)
+{
+    kept_drop(&map->kept);
+    HASH_DEL(map->peer->maps, map);
+    DL_DELETE(map->segment->maps, map);
+    map->segment->n_maps--;
+    user_uncharge(&map->charge);
+    free(map);
+}
+
 bool segment_map(struct peer *peer, struct segment *s)
 {
     struct segment_map *map = find_map(peer->session, s->view.id);
 
     if (map)
         return true;
-    map = calloc(1, sizeof(*map));
+    map = make_map(peer, s);
     if (!map)
         return false;
-    if (user_charge(&map->charge, peer->session->user, RESOURCE_TABLE_MEMORY, sizeof(*map)) < 0) {
-        free(map);
+    if (user_charge(&map->charge, peer->session->user, RESOURCE_TABLE_MEMORY, sizeof(*map)) < 0 ||
+        !kept_make(&map->kept, KEPT_SEGMENT_MAP, sizeof(struct segment_map_record), write_map)) {
+        unlist_map(map);
         return false;
     }
-    map->peer = peer;
-    map->segment = s;
-    map->id = s->view.id;
-    HASH_ADD(hh, peer->maps, id, sizeof(map->id), map);
-    if (!map->hh.tbl) {
-        user_uncharge(&map->charge);
-        free(map);
-        return false;
-    }
-    DL_APPEND(s->maps, map);
-    s->n_maps++;
     /* What was seen unused because nobody could have it may be in use from here on. */
     segment_look_ends(s);
     s->pool->server->pools->above->mapped(map);
@@ -268,8 +363,16 @@ static void tell_draining(struct segment *s)
 
 void segment_spoil(struct segment *s)
 {
+    if (!s->spoiled)
+        kept_touch(&s->kept);
     s->spoiled = true;
     tell_draining(s);
+}
+
+void segment_damage(struct segment *s)
+{
+    s->damaged = true;
+    kept_touch(&s->kept);
 }
 
 void segment_map_set_lost(struct segment_map *map, bool lost)
@@ -279,6 +382,7 @@ void segment_map_set_lost(struct segment_map *map, bool lost)
     if (map->lost == lost)
         return;
     map->lost = lost;
+    kept_touch(&map->kept);
     s->n_lost += lost ? 1 : -1u;
     assert(s->n_lost <= s->n_maps);
     tell_draining(s);
@@ -295,12 +399,8 @@ void segment_unmap(struct segment_map *map)
         map->peer->sweep.map = map->hh.next;
         map->peer->sweep.slot = 0;
     }
-    HASH_DEL(map->peer->maps, map);
-    DL_DELETE(s->maps, map);
-    s->n_maps--;
     s->n_left -= map->left;
-    user_uncharge(&map->charge);
-    free(map);
+    unlist_map(map);
     /*
      * Buffers of an orphan that only this session could hold are not in use any more; and what it
      * held in a segment that drained is free now.
@@ -330,6 +430,7 @@ bool segments_left(struct peer *peer)
     }
     at->map = map->hh.next; /* giving the segment back unmaps it */
     map->left = true;
+    kept_touch(&map->kept);
     map->segment->n_left++;
     if (map->segment->pool != peer->pool) {
         segment_map_set_lost(map, true);
@@ -340,10 +441,13 @@ bool segments_left(struct peer *peer)
 
 void segment_want_slot(struct segment *s)
 {
+    uint32_t wanted = (uint32_t)*s->wanted + 1;
+
     s->wants = true;
-    if (++s->wanted == 0)
-        s->wanted++;
-    atomic_store(&s->view.news->slot_wanted, s->wanted);
+    if (wanted == 0)
+        wanted++;
+    *s->wanted = wanted;
+    atomic_store(&s->view.news->slot_wanted, wanted);
 }
 
 bool segment_slot_came(struct segment *s)
@@ -363,4 +467,105 @@ void segment_freed(struct segment *s)
     if (segment_slot_came(s))
         pools->above->freed(s);
     pool_look_soon(s->pool);
+}
+
+/* --- over the end of npud --- */
+
+static bool bind_files(struct segment *s, const struct segment_record *r)
+{
+    void *news;
+
+    s->fd = kept_fd_take(r->key);
+    s->news_fd = kept_fd_take(r->news_key);
+    if (s->fd < 0 || s->news_fd < 0 || !map_slots(s))
+        return false;
+    news = mmap(NULL, SEGMENT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, s->news_fd, 0);
+    if (news == MAP_FAILED)
+        return false;
+    s->view.news = news;
+    return true;
+}
+
+bool segment_restore(struct server *server, struct kept_cell *cell)
+{
+    struct segment *s = calloc(1, sizeof(*s));
+    struct segment_record r;
+
+    kept_read(cell, &r, sizeof(r));
+    if (!s || r.id >= SEGMENT_IDS || segment_find(server, r.id))
+        return false;
+    s->pool = pool_restored(r.pool);
+    s->view.stride = r.stride;
+    s->view.number = r.number;
+    s->view.n_data = r.n_data;
+    s->view.n_refs = r.n_refs;
+    s->view.id = r.id;
+    s->damaged = r.damaged;
+    s->spoiled = r.spoiled;
+    note_sizes(s);
+    if (!s->pool || !bind_files(s, &r) ||
+        !kept_bind(&s->kept, cell, sizeof(r), write_segment))
+        return false;
+    use_record(s);
+    user_charge_again(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size, false);
+    user_charge_again(&s->charge_fd, s->pool->user, RESOURCE_FDS, 2, true);
+    add_segment(s->pool, s);
+    return true;
+}
+
+bool segment_map_restore(struct server *server, struct kept_cell *cell)
+{
+    struct segment_map_record r;
+    struct segment_map *map;
+    struct segment *s;
+    struct peer *peer;
+
+    kept_read(cell, &r, sizeof(r));
+    s = segment_find(server, r.id);
+    peer = peer_restored(server, r.peer);
+    map = s && s->view.number == r.segment && peer ? make_map(peer, s) : NULL;
+    if (!map || !kept_bind(&map->kept, cell, sizeof(r), write_map))
+        return false;
+    if (peer->session)
+        user_charge_again(&map->charge, peer->session->user, RESOURCE_TABLE_MEMORY, sizeof(*map),
+                          false);
+    else
+        user_charge_again(&map->charge, peer->left.survivor->user, RESOURCE_TABLE_MEMORY,
+                          sizeof(*map), false);
+    map->passed_on = r.passed_on;
+    map->lost = r.lost;
+    s->n_lost += map->lost;
+    /* Of a session whose end is done again from the beginning, this is done again. */
+    map->left = r.left && !peer->session;
+    s->n_left += map->left;
+    return true;
+}
+
+/* Bits of queues are stored before the step that they belong to is committed. */
+static void count_again(struct segment_map *map)
+{
+    const struct session *owner = map->segment->pool->session;
+
+    map->segment->pool->server->pools->above->mapped(map);
+    if (map->peer->session && map->peer->session != owner)
+        segment_map_set_lost(map, map->n_rights == 0);
+}
+
+void segments_finish_restoring(struct pool *pool)
+{
+    struct segment *s, *next;
+    struct segment_map *map;
+
+    DL_FOREACH_SAFE (pool->segments, s, next) {
+        struct segment_news *news = s->view.news;
+
+        DL_FOREACH (s->maps, map)
+            count_again(map);
+        tell_draining(s);
+        atomic_store(&news->closing, 0);
+        atomic_store(&news->slot_wanted, 0);
+        /* Its clients know that it has gone. */
+        if (atomic_load(&news->dead) != 0)
+            segment_free(s);
+    }
 }

@@ -10,6 +10,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/base/user.h"
 #include "daemon/core/cause.h"
+#include "daemon/kept/kept.h"
 #include "proto/shm/mbuf_shm.h"
 
 struct pool;
@@ -40,7 +41,8 @@ struct segment {
     struct pool *pool;
     int fd;          /* memfd */
     int news_fd;     /* of view.news, also for writing: clients have others, read-only */
-    uint32_t wanted; /* what view.news->slot_wanted is, or was last */
+    struct kept kept;
+    uint64_t *wanted; /* in the record: what view.news->slot_wanted is, or was last */
     bool wants;
     size_t mapped; /* bytes of npud's mapping: up to the data */
     uint64_t size; /* of the memfd */
@@ -80,6 +82,7 @@ struct segment_map {
     bool passed_on;                  /* its session let readers of some queue map the segment */
     bool left;                       /* its session has ended, its process lives on */
     struct charge charge;            /* of the session's user: for this object */
+    struct kept kept;
     struct segment_map *prev, *next; /* segment->maps */
     UT_hash_handle hh;               /* peer->maps */
 };
@@ -164,3 +167,15 @@ void segment_look_ends(struct segment *segment);
 
 /** Something in it has become free: the modules of npud that wait for that are told. */
 void segment_freed(struct segment *segment);
+
+/** A hostile peer has changed its counts: nothing is freed there any more. */
+void segment_damage(struct segment *segment);
+
+/** A segment, and a peer's mapping of one, are there again. Rows of recovery. */
+bool segment_restore(struct server *server, struct kept_cell *cell);
+bool segment_map_restore(struct server *server, struct kept_cell *cell);
+/**
+ * All is there: rights are counted, clients are told what npud says of the segments, and those that
+ * the npud before has begun to give back are.
+ */
+void segments_finish_restoring(struct pool *pool);

@@ -1,6 +1,7 @@
 #include "daemon/buffers/sweep.h"
 
 #include <stdbool.h>
+#include <utlist.h>
 
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/peer.h"
@@ -22,6 +23,7 @@ struct sweep {
     uint32_t dead; /* peer number */
     bool *members; /* there are members of chains somewhere */
     bool waits;    /* for the end of a move, to know what is in the ring */
+    bool (*is_of_message)(uint32_t ref); /* of npud: not this head; NULL: of a session */
 };
 
 typedef void visit_fn(struct sweep *sweep, struct segment *s, struct mbuf *m, uint64_t word);
@@ -60,8 +62,11 @@ static void take_back(struct sweep *sweep, struct segment *s, struct mbuf *m, ui
     struct queue *queue = queue_by_number(sweep->server, mbuf_queue(word));
 
     sweep->waits = queue_moves_from(sweep->server->queues, mbuf_queue(word));
-    if (sweep->waits)
+    if (sweep->waits) {
+        /* What npud has put is among what is moved. */
+        sweep->waits = !sweep->is_of_message;
         return;
+    }
     if (!queue || !queue_sweep_has(queue, mbuf_ref(&s->view, m), sweep->dead))
         atomic_compare_exchange_strong(&m->word, &word,
                                        mbuf_word_held(mbuf_generation(word) + 1, sweep->dead));
@@ -89,6 +94,12 @@ static void look_at_slot(struct sweep *sweep, struct segment *s, struct mbuf *m,
         segment_freed(s);
 }
 
+/* Of a head that is the dead one's: is it to be dropped? */
+static bool is_left(const struct sweep *sweep, uint32_t head)
+{
+    return !sweep->is_of_message || !sweep->is_of_message(head);
+}
+
 /* Also those that no link leads to. */
 static void drop_member(struct sweep *sweep, struct segment *s, struct mbuf *m, uint64_t word)
 {
@@ -97,7 +108,8 @@ static void drop_member(struct sweep *sweep, struct segment *s, struct mbuf *m, 
     if (mbuf_state(word) != MBUF_MEMBER)
         return;
     if (mbuf_chain_find(segments_table(sweep->server), mbuf_head(word), &head) &&
-        mbuf_state(head.word) == MBUF_HELD && mbuf_session(head.word) == sweep->dead)
+        mbuf_state(head.word) == MBUF_HELD && mbuf_session(head.word) == sweep->dead &&
+        is_left(sweep, head.ref))
         chain_drop_slot(s, m);
 }
 
@@ -105,7 +117,7 @@ static void drop_own(struct sweep *sweep, struct segment *s, struct mbuf *m, uin
 {
     if (mbuf_session(word) != sweep->dead)
         return;
-    if (mbuf_state(word) == MBUF_HELD)
+    if (mbuf_state(word) == MBUF_HELD && is_left(sweep, mbuf_ref(&s->view, m)))
         chain_drop(sweep->server, s, m);
     else if (mbuf_state(word) == MBUF_CACHED)
         chain_drop_slot(s, m);
@@ -195,4 +207,32 @@ void sweep_peer(struct peer *peer)
     while (!sweep_peer_piece(peer))
         ;
     peer->sweep = (struct sweep_position){0};
+}
+
+/* In all segments, in one go: no client is heard meanwhile. */
+static void visit_all(struct sweep *sweep, visit_fn *visit)
+{
+    struct segment *s;
+    struct pool *pool;
+
+    DL_FOREACH (sweep->server->pools->list, pool)
+        DL_FOREACH (pool->segments, s) {
+            uint32_t slot = 0;
+
+            while (visit ? !visit_slots(sweep, s, &slot, visit) : !restore_hints(s, &slot))
+                ;
+        }
+}
+
+void sweep_npud(struct server *server, bool (*is_of_message)(uint32_t ref))
+{
+    bool members = false;
+    struct sweep sweep = {.server = server,
+                          .dead = PEER_NPUD,
+                          .members = &members,
+                          .is_of_message = is_of_message};
+
+    for (unsigned i = 0; i < VISITS; i++)
+        if (visits[i] != drop_member || members)
+            visit_all(&sweep, visits[i]);
 }

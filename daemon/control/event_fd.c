@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
+#include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/kept/release_record.h"
 #include "proto/util/futex.h"
 
 struct event_fd {
@@ -16,12 +19,31 @@ struct event_fd {
     struct session *session;
     struct ipc_open *open; /* keeps it from being freed; NULL: a stream's position */
     uint32_t number;
+    uint32_t stream; /* slot in the session */
+    uint64_t target; /* number of a record, or position */
+    struct kept record;
     struct charge charge;
     struct event_fd *prev, *next; /* session->event_fds */
 };
 
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct event_fd *e =
+        (const struct event_fd *)((const char *)kept - offsetof(struct event_fd, record));
+
+    *(struct event_fd_record *)record =
+        (struct event_fd_record){.session = e->session->id,
+                                 .target = e->target,
+                                 .number = e->number,
+                                 .ipc = e->open != NULL,
+                                 .slot = e->open ? e->open->slot.number : e->stream,
+                                 .generation = e->open ? slot_generation(e->open) : 0};
+    return sizeof(struct event_fd_record);
+}
+
 static void fd_free(struct event_fd *e)
 {
+    kept_drop(&e->record);
     DL_DELETE(e->session->event_fds, e);
     e->session->n_event_fds--;
     user_uncharge(&e->charge);
@@ -39,6 +61,7 @@ static void tell_client(struct event_fd *e)
                              memory_order_release);
     atomic_fetch_add_explicit(&page->told, 1, memory_order_release);
     futex_wake_one(&page->told);
+    KILL_HERE(EVENT_FD_TOLD);
     fd_free(e);
 }
 
@@ -61,22 +84,22 @@ static void on_fire(struct waiter *w)
     job_send(&e->job);
 }
 
-static bool record_over(const struct event_fd *e, uint64_t number)
+static bool record_over(const struct event_fd *e)
 {
     int32_t error, pid;
 
-    return ipc_record_outcome(e->open->event, number, &error, &pid);
+    return ipc_record_outcome(e->open->event, e->target, &error, &pid);
 }
 
 /* True: what it waits for has come. Else it is on the list, or already fired from there. */
-static bool await_record(struct event_fd *e, uint64_t number)
+static bool await_record(struct event_fd *e)
 {
     struct waitlist *list = &e->open->event->completed;
 
-    if (record_over(e, number))
+    if (record_over(e))
         return true;
-    waitlist_add(list, &e->waiter, number);
-    return record_over(e, number) && waitlist_remove(list, &e->waiter);
+    waitlist_add(list, &e->waiter, e->target);
+    return record_over(e) && waitlist_remove(list, &e->waiter);
 }
 
 /* A stopped stream passes nothing more: what it has not passed has failed. */
@@ -85,33 +108,54 @@ static bool position_over(struct stream *s, uint64_t position)
     return atomic_load(&s->kept->done) >= position || atomic_load(&s->stopped) != 0;
 }
 
-static bool await_position(struct event_fd *e, uint32_t slot, uint64_t position)
+static bool await_position(struct event_fd *e)
 {
-    struct stream *s = slots_get(&e->session->streams, slot);
+    struct stream *s = slots_get(&e->session->streams, e->stream);
 
-    if (!s)
+    if (!s || position_over(s, e->target))
         return true;
-    /*
-     * What the client says cannot be later than what it has submitted; beyond that it would never
-     * come.
-     */
-    if (position > stream_end(s))
-        position = stream_end(s);
-    if (position_over(s, position))
-        return true;
-    waitlist_add(&s->passed, &e->waiter, position);
-    return position_over(s, position) && waitlist_remove(&s->passed, &e->waiter);
+    waitlist_add(&s->passed, &e->waiter, e->target);
+    return position_over(s, e->target) && waitlist_remove(&s->passed, &e->waiter);
+}
+
+/*
+ * What the client says cannot be later than what it has submitted; beyond that it would never come.
+ */
+static uint64_t bounded_position(const struct session *session, const struct captured *captured)
+{
+    const struct stream *s = slots_get(&session->streams, captured->stream);
+
+    return s && captured->target > stream_end(s) ? stream_end(s) : captured->target;
+}
+
+/* At once, if what it waits for has come. */
+static void begin_wait(struct event_fd *e)
+{
+    if (e->open ? await_record(e) : await_position(e))
+        tell_client(e);
 }
 
 static struct event_fd *fd_new(struct session *session, enum cause *cause)
 {
     struct event_fd *e = calloc(1, sizeof(*e));
 
-    if (e && user_charge(&e->charge, session->user, RESOURCE_TABLE_MEMORY, sizeof(*e)) == 0)
+    if (e && user_charge(&e->charge, session->user, RESOURCE_TABLE_MEMORY, sizeof(*e)) == 0 &&
+        kept_make(&e->record, KEPT_EVENT_FD, sizeof(struct event_fd_record), write_record))
         return e;
+    if (e)
+        user_uncharge(&e->charge);
     free(e);
     *cause = session_cause_of_object(session);
     return NULL;
+}
+
+static void fd_list(struct event_fd *e, struct session *session)
+{
+    e->waiter.fire = on_fire;
+    e->job = (struct job){run_tell, "event descriptor", &session->owner};
+    e->session = session;
+    DL_APPEND(session->event_fds, e);
+    session->n_event_fds++;
 }
 
 enum cause event_fd_watch(struct session *session, uint32_t number, const struct captured *captured)
@@ -124,19 +168,53 @@ enum cause event_fd_watch(struct session *session, uint32_t number, const struct
     e = fd_new(session, &cause);
     if (!e)
         return cause;
-    e->waiter.fire = on_fire;
-    e->job = (struct job){run_tell, "event descriptor", &session->owner};
-    e->session = session;
     e->open = captured->open;
     e->number = number;
+    e->stream = captured->stream;
+    e->target = e->open ? captured->target : bounded_position(session, captured);
     if (e->open)
         ipc_open_pin(e->open);
-    DL_APPEND(session->event_fds, e);
-    session->n_event_fds++;
-    if (e->open ? await_record(e, captured->target)
-                : await_position(e, captured->stream, captured->target))
-        tell_client(e);
+    fd_list(e, session);
+    begin_wait(e);
     return CAUSE_NONE;
+}
+
+bool event_fd_restore(struct server *server, struct kept_cell *cell)
+{
+    struct event_fd *e = calloc(1, sizeof(*e));
+    struct event_fd_record r;
+    struct session *session;
+
+    (void)server;
+    kept_read(cell, &r, sizeof(r));
+    session = session_by_id(r.session);
+    if (!e || !session || r.number >= EVENT_FDS_MAX ||
+        !kept_bind(&e->record, cell, sizeof(r), write_record))
+        return false;
+    e->open = r.ipc ? slots_get_generation(&session->ipc, r.slot, r.generation) : NULL;
+    if (r.ipc && !e->open)
+        return false;
+    e->number = r.number;
+    e->stream = r.slot;
+    e->target = r.target;
+    /* In any state of it, and so not ipc_open_pin(). */
+    if (e->open)
+        e->open->pins++;
+    user_charge_again(&e->charge, session->user, RESOURCE_TABLE_MEMORY, sizeof(*e), false);
+    fd_list(e, session);
+    return true;
+}
+
+void event_fds_finish_restoring(struct server *server)
+{
+    struct event_fd *e, *next;
+    struct session *session;
+
+    /* For one that ends, nothing has come. */
+    DL_FOREACH (server->sessions, session)
+        if (session->state < SESSION_DYING)
+            DL_FOREACH_SAFE (session->event_fds, e, next)
+                begin_wait(e);
 }
 
 bool event_fd_drop(struct session *session)

@@ -43,7 +43,8 @@ int32_t on_destroy_notify(struct call *call)
 
 int32_t on_reset_notify(struct call *call)
 {
-    return refuse(call, notify_reset(call->of.notify), "the notify is not reset");
+    return refuse(call, notify_reset(call->of.notify, call->request->id),
+                  "the notify is not reset");
 }
 
 int32_t on_export_notify(struct call *call)

@@ -396,7 +396,6 @@ void sessions_finish_restoring(struct server *server)
 {
     struct session *s, *next;
 
-    sessions_restored();
     DL_FOREACH_SAFE (server->sessions, s, next) {
         if (s->state < SESSION_DYING && is_served(s))
             continue;

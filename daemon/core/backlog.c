@@ -10,17 +10,23 @@ bool backlog_full(const struct backlog *b)
     return b->n >= BACKLOG_MESSAGES || b->kib >= BACKLOG_BYTES >> 10;
 }
 
-bool backlog_reserve(struct backlog *b, struct user *user)
+static uint32_t next_size(const struct backlog *b)
 {
-    uint32_t size = b->size ? 2 * b->size : SIZE_FIRST;
-    uint64_t bytes = (size - b->size) * (sizeof(*b->item) + sizeof(struct message));
-    struct backlog_item *item;
+    return b->size ? 2 * b->size : SIZE_FIRST;
+}
 
-    if (b->n < b->size)
-        return true;
-    if (user_charge_more(&b->charge, user, RESOURCE_TABLE_MEMORY, bytes) < 0)
-        return false;
-    item = reallocarray(b->item, size, sizeof(*item));
+static uint64_t bytes_more(const struct backlog *b)
+{
+    return (next_size(b) - b->size) * (sizeof(*b->item) + sizeof(struct message));
+}
+
+/* It is charged for. */
+static bool grow(struct backlog *b)
+{
+    uint32_t size = next_size(b);
+    uint64_t bytes = bytes_more(b);
+    struct backlog_item *item = reallocarray(b->item, size, sizeof(*item));
+
     if (!item) {
         user_uncharge_part(&b->charge, bytes);
         return false;
@@ -31,6 +37,21 @@ bool backlog_reserve(struct backlog *b, struct user *user)
     b->item = item;
     b->size = size;
     return true;
+}
+
+bool backlog_reserve(struct backlog *b, struct user *user)
+{
+    if (b->n < b->size)
+        return true;
+    return user_charge_more(&b->charge, user, RESOURCE_TABLE_MEMORY, bytes_more(b)) == 0 && grow(b);
+}
+
+bool backlog_reserve_again(struct backlog *b, struct user *user)
+{
+    if (b->n < b->size)
+        return true;
+    user_charge_again(&b->charge, user, RESOURCE_TABLE_MEMORY, bytes_more(b), false);
+    return grow(b);
 }
 
 void backlog_push(struct backlog *b, struct message *message)

@@ -9,15 +9,20 @@
 #include <stdint.h>
 
 #include "daemon/base/user.h"
+#include "daemon/kept/kept.h"
 
 #define BACKLOG_MESSAGES 32768u                /* at most */
 #define BACKLOG_BYTES    (UINT64_C(256) << 20) /* of data: then no further message */
 
 /** A chain that npud has taken from a source, and holds until the last route has delivered it. */
 struct message {
-    uint32_t ref;      /* of the head */
-    uint32_t n_routes; /* that have not delivered it yet */
-    uint32_t kib;      /* of data, rounded up */
+    uint32_t ref;        /* of the head; 0: its buffers are npud's no more */
+    uint32_t n_routes;   /* that have not delivered it yet */
+    uint32_t kib;        /* of data, rounded up */
+    uint32_t generation; /* of the head */
+    uint64_t source;     /* serial of the queue that it is from */
+    uint64_t sequence;   /* its number, of all from there */
+    struct kept kept;    /* once it is in a backlog */
 };
 
 struct backlog_item {
@@ -42,6 +47,9 @@ bool backlog_full(const struct backlog *b);
  * is charged for it (RESOURCE_TABLE_MEMORY), with what a message takes.
  */
 bool backlog_reserve(struct backlog *b, struct user *user);
+
+/** The same for what the npud before had there: also more than the user may have. */
+bool backlog_reserve_again(struct backlog *b, struct user *user);
 
 /** Append a message; backlog_reserve() has said yes. */
 void backlog_push(struct backlog *b, struct message *message);

@@ -65,11 +65,11 @@ void event_obj_free(struct session *session, struct event_obj *ev)
     session_put_slot(session, &session->events, ev);
 }
 
-void event_obj_close(struct event_obj *ev)
+void event_obj_set_closing(struct event_obj *ev, bool closing)
 {
-    ev->closing = true;
-    kept_set(&ev->kept->is,
-             event_is(slot_generation(ev), ev->device, ev->flags) | EVENT_IS_CLOSING);
+    ev->closing = closing;
+    kept_set(&ev->kept->is, event_is(slot_generation(ev), ev->device, ev->flags) |
+                                (closing ? EVENT_IS_CLOSING : 0));
 }
 
 static bool restore_event(struct session *session, void *segment, uint32_t number,

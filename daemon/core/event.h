@@ -48,8 +48,8 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
 /** Give the slot back. Streams that still wait for the level go on. */
 void event_obj_free(struct session *session, struct event_obj *event);
 
-/** Streams of the client are to pass it, then it goes: its creator has destroyed it. */
-void event_obj_close(struct event_obj *event);
+/** Streams of the client are to pass it, then it goes: its creator has destroyed it. Or not. */
+void event_obj_set_closing(struct event_obj *event, bool closing);
 
 /** The events of an arena segment are there again. A row of recovery. */
 bool events_restore(struct server *server, struct kept_cell *cell);

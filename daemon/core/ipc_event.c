@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/capability.h"
@@ -16,6 +16,7 @@
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/survivor.h"
+#include "daemon/kept/fds.h"
 #include "proto/shm/arena.h"
 #include "proto/util/random.h"
 
@@ -28,11 +29,13 @@ static void left_free(struct ipc_left *left)
     DL_DELETE(ev->left, left);
     survivor_remove(&left->part);
     ev->n_left--;
+    left->opener->set_aside = false;
     slots_put(&ev->openers, left->opener);
+    kept_drop(&left->record);
     free(left);
 }
 
-static bool left_exited(struct survivor_part *part)
+bool ipc_left_exited(struct survivor_part *part)
 {
     struct ipc_left *left = (struct ipc_left *)((char *)part - offsetof(struct ipc_left, part));
 
@@ -53,9 +56,15 @@ static bool left_new(struct ipc_event *ev, struct ipc_opener *opener, struct ses
     }
     left->opener = opener;
     left->event = ev;
+    survivor_add(survivor, &left->part, ipc_left_exited);
+    if (!ipc_left_keep(left)) {
+        survivor_remove(&left->part);
+        free(left);
+        return false;
+    }
     DL_APPEND(ev->left, left);
-    survivor_add(survivor, &left->part, left_exited);
     ev->n_left++;
+    opener->set_aside = true;
     return true;
 }
 
@@ -70,11 +79,23 @@ static void opener_leave(struct ipc_event *ev, struct ipc_opener *opener, struct
 
 /* --- life of the event --- */
 
+/* Also those that no process has now. */
+static void drop_opener_records(struct ipc_event *ev)
+{
+    for (uint32_t i = 0; i < ev->openers.end; i++) {
+        struct ipc_opener *opener = slots_at(&ev->openers, i);
+
+        if (opener)
+            kept_drop(&opener->record);
+    }
+}
+
 static void ipc_event_free(struct ipc_event *ev)
 {
     assert(!ev->opens && !ev->exports && !ev->lingers);
     while (ev->left)
         left_free(ev->left);
+    drop_opener_records(ev);
     if (ev->hh.tbl)
         HASH_DEL(ev->all->by_id, ev);
     job_cancel(&ev->settle); /* no engine finds the event any more */
@@ -84,9 +105,9 @@ static void ipc_event_free(struct ipc_event *ev)
     slots_deinit(&ev->openers);
     if (ev->page)
         munmap(ev->page, sizeof(*ev->page));
-    if (ev->fd >= 0)
-        close(ev->fd);
-    free(ev->failures);
+    kept_close(ev->fd);
+    kept_drop(&ev->failures_record);
+    kept_drop(&ev->record);
     user_unref(ev->user);
     free(ev);
 }
@@ -99,6 +120,7 @@ static void linger_stop(struct ipc_event *ev)
     ev->user->n_linger--;
     ev->all->lingering--;
     ev->lingers = false;
+    kept_touch(&ev->record);
     user_uncharge(&ev->linger_charge);
     user_uncharge(&ev->linger_charge_fd);
 }
@@ -106,6 +128,8 @@ static void linger_stop(struct ipc_event *ev)
 static void export_free(struct ipc_export *export)
 {
     export->event->last_exporter = export->session->pid;
+    kept_touch(&export->event->record);
+    kept_drop(&export->record);
     DL_DELETE(export->event->exports, export);
     HASH_DEL(export->session->exports, export);
     free(export);
@@ -139,6 +163,8 @@ static void let_linger(struct ipc_event *ev, uint32_t max)
     ev->user->n_linger++;
     ev->all->lingering++;
     ev->lingers = true;
+    ev->linger_order = ++ev->all->lingered;
+    kept_touch(&ev->record);
 }
 
 /* Give it its secret, and have handles find it. */
@@ -149,6 +175,16 @@ static enum cause ipc_event_name(struct ipc_event *ev)
     ev->handle.check = ipc_handle_check(&ev->handle);
     HASH_ADD(hh, ev->all->by_id, id, sizeof(ev->id), ev);
     return ev->hh.tbl ? CAUSE_NONE : CAUSE_MEMORY;
+}
+
+void ipc_event_begin(struct ipc_event *ev, struct ipc_events *all, uint64_t id)
+{
+    ev->all = all;
+    ev->id = id;
+    waitlist_init(&ev->completed);
+    ev->settle = (struct job){ipc_records_settle, "streams that wait for IPC records",
+                              &ev->user->payer->schedule.left};
+    slots_init(&ev->openers, sizeof(struct ipc_opener), IPC_OPENERS_MAX, 0);
 }
 
 static enum cause ipc_event_make(struct session *session, uint32_t device, struct ipc_event **evp)
@@ -167,14 +203,10 @@ static enum cause ipc_event_make(struct session *session, uint32_t device, struc
         return cause_of_errno(r);
     }
     ev->page = map;
-    ev->all = all;
+    kept_fd(ev->fd);
     ev->user = user_hold(session->user);
     ev->device = device;
-    ev->id = ++session->server->last->ipc_event;
-    waitlist_init(&ev->completed);
-    ev->settle = (struct job){ipc_records_settle, "streams that wait for IPC records",
-                              &ev->user->payer->schedule.left};
-    slots_init(&ev->openers, sizeof(struct ipc_opener), IPC_OPENERS_MAX, 0);
+    ipc_event_begin(ev, all, ++session->server->last->ipc_event);
     ev->handle = (struct ipc_handle){
         .magic = IPC_HANDLE_MAGIC,
         .version = IPC_HANDLE_VERSION,
@@ -183,7 +215,7 @@ static enum cause ipc_event_make(struct session *session, uint32_t device, struc
         .object = ev->id,
         .instance = session->server->instance,
     };
-    cause = ipc_event_name(ev);
+    cause = ipc_event_keep(ev) ? ipc_event_name(ev) : CAUSE_MEMORY;
     if (cause != CAUSE_NONE)
         ipc_event_free(ev);
     *evp = ev;
@@ -213,19 +245,34 @@ static enum cause charge_open(struct session *session, struct ipc_open *open)
                           CAUSE_USER_IPC_EVENT_DESCRIPTORS);
 }
 
+/* The records of an open handle. False: no memory. */
+static bool keep_open(struct ipc_open *open)
+{
+    struct ipc_opener *opener = open->opener;
+
+    opener->open = open;
+    opener->event = open->event;
+    return (opener->record.cell || ipc_opener_keep(opener)) && ipc_open_keep(open);
+}
+
 static enum cause open_new(struct session *session, struct ipc_event *ev, struct ipc_open *open)
 {
     open->opener = slots_take(&ev->openers);
     if (!open->opener)
         return slots_full(&ev->openers) ? CAUSE_IPC_EVENT_OPENERS : CAUSE_MEMORY;
-    open->opener->open = open;
+    open->session = session;
+    open->event = ev;
+    if (!keep_open(open)) {
+        slots_put(&ev->openers, open->opener);
+        return CAUSE_MEMORY;
+    }
     /* Records that the last opener with this number has made after its end fail. */
     if (atomic_load_explicit(&open->opener->pid, memory_order_relaxed) != 0)
         ipc_records_sweep(ev, open->opener);
     ipc_clear_gone(ev->page, open->opener->slot.number);
     atomic_store_explicit(&open->opener->pid, session->pid, memory_order_relaxed);
-    open->session = session;
-    open->event = ev;
+    kept_touch(&open->opener->record);
+    KILL_HERE(IPC_NUMBERED);
     open->state = IPC_OPEN_USED;
     open->pins = 0;
     DL_APPEND(ev->opens, open);
@@ -245,6 +292,7 @@ static void open_give_back(struct ipc_open *open, struct session *session)
 {
     user_uncharge(&open->charge);
     user_uncharge(&open->charge_fd);
+    kept_drop(&open->record);
     session_put_slot(session, &session->ipc, open);
 }
 
@@ -346,7 +394,9 @@ enum cause ipc_event_export(struct ipc_open *open)
     export->event = open->event;
     export->id = open->event->id;
     HASH_ADD(hh, session->exports, id, sizeof(export->id), export);
-    if (!export->hh.tbl) {
+    if (!export->hh.tbl || !ipc_export_keep(export)) {
+        if (export->hh.tbl)
+            HASH_DEL(session->exports, export);
         free(export);
         return CAUSE_MEMORY;
     }
@@ -415,6 +465,7 @@ void ipc_open_free(struct ipc_open *open)
     /* In this order: a record that the sweep does not find is seen with its opener gone. */
     slots_unpublish(open->opener);
     ipc_set_gone(ev->page, open->opener->slot.number);
+    KILL_HERE(IPC_GONE);
     failed = ipc_records_fail_pending(ev, open->opener->slot.number, session->pid);
     if (failed)
         log_line(LOG_INFO, &session->log, "IPC event %llu: %u pending record(s) failed",
@@ -429,6 +480,7 @@ void ipc_open_free(struct ipc_open *open)
 void ipc_open_release(struct ipc_open *open)
 {
     open->state = IPC_OPEN_PASSED;
+    kept_touch(&open->record);
     if (open->pins == 0)
         ipc_open_free(open);
 }

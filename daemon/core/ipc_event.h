@@ -22,20 +22,16 @@
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
 #include "daemon/core/survivor.h"
+#include "daemon/kept/ipc_event_record.h"
+#include "daemon/kept/kept.h"
 #include "proto/wire/ipc_handle.h"
 #include "proto/shm/ipc_page.h"
 #include "proto/util/slots.h"
 
 struct fence;
 struct ipc_search;
+struct server;
 struct session;
-
-/** A record that has failed, and the process to blame. */
-struct ipc_failure {
-    uint64_t number; /* 0: the place is free */
-    int32_t pid;
-    bool unsubmitted; /* it was in no stream: ipc_search.h */
-};
 
 struct ipc_event {
     uint64_t id;
@@ -67,15 +63,16 @@ struct ipc_event {
     uint64_t settle_from;   /* the next record */
     bool damaged;           /* the streams that wait fail, whatever the page says */
     int32_t damaged_by;     /* pid */
-    /* failures_size of them, by number; made when needed; under completed.lock */
-    struct ipc_failure *failures;
-    uint32_t failures_size;
+    /* ipc_failures.h: NULL until a record fails; under completed.lock */
+    struct ipc_failures_record *failures;
+    struct kept failures_record;
+    uint64_t newest_failed; /* what page->failed says, unless a hostile opener has overwritten it */
     bool lingers;
     bool to_wake;
-    uint64_t newest_failed; /* what page->failed says, unless a hostile opener has overwritten it */
-    /* newest failure that is not in `failures` any more; under completed.lock */
-    uint64_t forgotten;
-    struct ipc_search *search; /* for records that were never submitted; NULL: none */
+    uint64_t linger_order; /* of those of its user; a later one is larger */
+    struct kept record;
+    struct ipc_event_live *live; /* there */
+    struct ipc_search *search;   /* for records that were never submitted; NULL: none */
     void (*search_free)(struct ipc_event *event);
     UT_hash_handle hh;
 };
@@ -85,18 +82,23 @@ struct ipc_events {
     struct ipc_event *by_id;
     struct ipc_event *to_wake; /* empty between requests */
     uint32_t lingering;
+    uint64_t lingered; /* so far */
 };
 
 struct ipc_opener {
     struct slot slot; /* in event->openers: its number is the opener number in the page */
     struct ipc_open *open;
-    _Atomic int32_t pid; /* of the last process that had the number; 0: none so far */
+    struct ipc_event *event; /* NULL: no process ever had the number */
+    _Atomic int32_t pid;     /* of the last process that had the number; 0: none so far */
+    bool set_aside;          /* in event->left */
+    struct kept record;      /* from the first process that has the number to the event's end */
 };
 
 /** A number that is set aside, because its session's process lives on. Apart from the opener: each
  * event has places for many of those. */
 struct ipc_left {
     struct survivor_part part;
+    struct kept record;
     struct ipc_opener *opener;
     struct ipc_event *event;
     struct ipc_left *prev, *next; /* event->left */
@@ -117,6 +119,7 @@ struct ipc_open {
     struct session *session;
     struct ipc_event *event;
     struct ipc_opener *opener;
+    struct kept record;
     struct charge charge;
     struct charge charge_fd;
     struct ipc_open *prev, *next; /* event->opens */
@@ -126,7 +129,8 @@ struct ipc_open {
 struct ipc_export {
     struct session *session;
     struct ipc_event *event;
-    uint64_t id;                    /* of the event */
+    uint64_t id; /* of the event */
+    struct kept record;
     struct ipc_export *prev, *next; /* event->exports */
     UT_hash_handle hh;              /* session->exports, by id */
 };
@@ -159,3 +163,30 @@ void ipc_open_unpin(struct ipc_open *open);
 
 /** The session is gone: one of its exports ends. True: there was none. */
 bool ipc_export_drop(struct session *session);
+
+/* --- for ipc_event_record.c, which has the records, and makes objects from them --- */
+
+/** The event is as nothing has come of it: its user is set. */
+void ipc_event_begin(struct ipc_event *event, struct ipc_events *all, uint64_t id);
+/** The session's process has exited: its number is free again. */
+bool ipc_left_exited(struct survivor_part *part);
+
+/* Make the record. False: no memory. */
+bool ipc_event_keep(struct ipc_event *event);
+bool ipc_opener_keep(struct ipc_opener *opener);
+bool ipc_open_keep(struct ipc_open *open);
+bool ipc_export_keep(struct ipc_export *export);
+bool ipc_left_keep(struct ipc_left *left);
+
+/* --- restoring: rows of recovery --- */
+
+bool ipc_event_restore(struct server *server, struct kept_cell *cell);
+bool ipc_opener_restore(struct server *server, struct kept_cell *cell);
+bool ipc_open_restore(struct server *server, struct kept_cell *cell);
+bool ipc_export_restore(struct server *server, struct kept_cell *cell);
+bool ipc_left_restore(struct server *server, struct kept_cell *cell);
+/**
+ * All are there: openers have their numbers, and the pages say what they must, whatever a process
+ * has written there meanwhile. Threads that sleep on records look again.
+ */
+void ipc_events_finish_restoring(struct server *server);

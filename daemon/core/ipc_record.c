@@ -1,6 +1,5 @@
 #include "daemon/core/ipc_record.h"
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +8,11 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
 #include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_failures.h"
 #include "daemon/core/session.h"
-
-#define FAILURES_FIRST 16
-#define FAILURES_MAX   (4 * IPC_SLOTS)
 
 /*
  * Streams that are let go in one step: at once, when a record is over, and by the job, of so many
@@ -56,94 +54,8 @@ void ipc_record_complete(struct ipc_open *open, uint64_t number)
 
 bool ipc_record_failed(struct ipc_event *ev, uint64_t number, int32_t *pid)
 {
-    bool found = false;
-
     *pid = 0;
-    pthread_mutex_lock(&ev->completed.lock);
-    if (ev->failures && number != 0) {
-        const struct ipc_failure *f = &ev->failures[number % ev->failures_size];
-
-        found = f->number == number;
-        if (found)
-            *pid = f->pid;
-    }
-    /* What is forgotten may have failed, and a failed record never reads as done. */
-    found |= number != 0 && number <= ev->forgotten;
-    pthread_mutex_unlock(&ev->completed.lock);
-    return found;
-}
-
-/*
- * Most events fail a few records or none: the table begins small. False: it is as big as it gets.
- */
-static bool grow_failures(struct ipc_event *ev)
-{
-    uint32_t size = ev->failures_size ? 4 * ev->failures_size : FAILURES_FIRST;
-    struct ipc_failure *table = size <= FAILURES_MAX ? calloc(size, sizeof(*table)) : NULL;
-
-    if (!table)
-        return false;
-    /* A failure with a place of its own has one in a table that is a multiple of the old one. */
-    for (uint32_t i = 0; ev->failures && i < ev->failures_size; i++)
-        if (ev->failures[i].number != 0)
-            table[ev->failures[i].number % size] = ev->failures[i];
-    free(ev->failures);
-    ev->failures = table;
-    ev->failures_size = size;
-    return true;
-}
-
-static void forget_failure(struct ipc_event *ev, uint64_t number)
-{
-    if (number > ev->forgotten)
-        ev->forgotten = number;
-}
-
-/*
- * By number, so that finding one is no work. Of two that fall on the same place in the biggest
- * table, the older is forgotten. False: it was remembered before.
- */
-static bool remember_failure(struct ipc_event *ev, uint64_t number, int32_t pid, bool unsubmitted)
-{
-    struct ipc_failure *f = NULL;
-    bool is_new = false;
-
-    pthread_mutex_lock(&ev->completed.lock);
-    while (!ev->failures ||
-           ((f = &ev->failures[number % ev->failures_size])->number != 0 && f->number != number))
-        if (!grow_failures(ev))
-            break;
-    if (!ev->failures) {
-        forget_failure(ev, number);
-    } else if ((f = &ev->failures[number % ev->failures_size])->number != number) {
-        /*
-         * The first to remember it knew the process; since then the opener's number may be that of
-         * another.
-         */
-        if (f->number != 0)
-            forget_failure(ev, f->number);
-        *f = (struct ipc_failure){.number = number, .pid = pid, .unsubmitted = unsubmitted};
-        is_new = true;
-    }
-    /* Under the lock: records may fail in several engines at once. */
-    if (number > ev->newest_failed) {
-        ev->newest_failed = number;
-        atomic_store_explicit(&ev->page->failed, number, memory_order_release);
-    }
-    pthread_mutex_unlock(&ev->completed.lock);
-    return is_new;
-}
-
-/* An engine has completed the record after all. */
-static void unremember_failure(struct ipc_event *ev, uint64_t number)
-{
-    struct ipc_failure *f;
-
-    pthread_mutex_lock(&ev->completed.lock);
-    f = &ev->failures[number % ev->failures_size];
-    if (f->number == number)
-        *f = (struct ipc_failure){0};
-    pthread_mutex_unlock(&ev->completed.lock);
+    return ipc_failure_find(ev, number, false, pid);
 }
 
 /* False: it is not pending, or a hostile opener has overwritten the slot. */
@@ -151,9 +63,11 @@ static bool fail_record(struct ipc_event *ev, uint64_t number, uint32_t opener, 
                         bool *waiters)
 {
     /* Remembered before it can be seen, so that a waiter that sees IPC_FAILED finds the reason. */
-    remember_failure(ev, number, pid, false);
+    ipc_failure_remember(ev, number, pid, false);
+    KILL_HERE(IPC_REMEMBERED);
     if (!ipc_complete(ev->page, number, opener, IPC_FAILED, waiters))
         return false;
+    KILL_HERE(IPC_FAILED);
     fire_waiters(ev, number, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
     return true;
 }
@@ -243,12 +157,13 @@ static void fail_if_opener_gone(struct ipc_event *ev, uint64_t number)
 bool ipc_record_abandon(struct ipc_event *ev, uint64_t number, uint32_t opener)
 {
     /* Before it can be seen, as in fail_record(). */
-    bool is_new = remember_failure(ev, number, opener_pid(ev, opener), true), waiters;
+    bool is_new = ipc_failure_remember(ev, number, opener_pid(ev, opener), true), waiters;
 
+    KILL_HERE(IPC_REMEMBERED);
     if (ipc_complete(ev->page, number, opener, IPC_FAILED, &waiters))
         return true;
     if (is_new)
-        unremember_failure(ev, number);
+        ipc_failure_unremember(ev, number);
     return false;
 }
 
@@ -260,18 +175,7 @@ void ipc_records_abandoned(struct ipc_event *ev)
 
 bool ipc_record_unsubmitted(struct ipc_event *ev, uint64_t number, int32_t *pid)
 {
-    const struct ipc_failure *f;
-    bool found = false;
-
-    pthread_mutex_lock(&ev->completed.lock);
-    if (ev->failures && number != 0) {
-        f = &ev->failures[number % ev->failures_size];
-        found = f->number == number && f->unsubmitted;
-        if (found)
-            *pid = f->pid;
-    }
-    pthread_mutex_unlock(&ev->completed.lock);
-    return found;
+    return ipc_failure_find(ev, number, true, pid);
 }
 
 bool ipc_record_outcome(struct ipc_event *ev, uint64_t number, int32_t *error, int32_t *pid)
@@ -405,7 +309,7 @@ static bool fail_slot(struct ipc_event *ev, uint32_t i, uint64_t newest, int32_t
     } else {
         if (slot_tells(slot, number, newest))
             return false;
-        remember_failure(ev, number, pid, false);
+        ipc_failure_remember(ev, number, pid, false);
     }
     return atomic_compare_exchange_strong(&ev->page->slot[i], &slot, failed);
 }

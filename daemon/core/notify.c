@@ -9,8 +9,9 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/capability.h"
 #include "daemon/core/device.h"
-#include "daemon/base/pidfd.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
+#include "daemon/base/pidfd.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -22,14 +23,17 @@
 
 /* --- a counter whose record was dropped --- */
 
-/* Under waiting.lock. True: there are none left. No other session has a counter. */
+/*
+ * Under waiting.lock. True: there are none left. No other session has a counter. Each wait keeps
+ * that it has failed: if npud ends meanwhile, the others are still to fail.
+ */
 static bool fail_some(struct notify *n)
 {
     for (unsigned i = 0; i < FAILS_AT_ONCE; i++) {
         struct waiter *w = waitlist_first_locked(&n->waiting, 0);
 
-        if (!w || w->target >= n->fail_before) {
-            n->failing = false;
+        if (!w || w->target >= notify_word(&n->live->fail_before)) {
+            notify_set_word(&n->live->failing, 0);
             return true;
         }
         waitlist_fire_locked(&n->waiting, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
@@ -55,16 +59,25 @@ static bool run_fail(struct job *job)
  * Which of the waits the record would have ended cannot be said: all that are there fail. They are
  * of the same process, which drops the stream. An engine may be the caller.
  */
-static void fail_waits(struct notify *n)
+static void fail_waits(struct notify *n, struct kept_words *words)
 {
     bool send;
 
     pthread_mutex_lock(&n->waiting.lock);
-    n->fail_before = n->arrivals;
-    send = !n->failing && !fail_some(n);
-    n->failing |= send;
+    send = !notify_word(&n->live->failing);
+    kept_words_set(words, &n->live->fail_before, notify_word(&n->live->arrivals));
+    kept_words_set(words, &n->live->failing, 1);
+    kept_words_commit(words);
+    KILL_HERE(NOTIFY_DROPPED);
+    send = send && !fail_some(n);
     pthread_mutex_unlock(&n->waiting.lock);
     if (send)
+        job_send(&n->fail);
+}
+
+void notify_go_on(struct notify *n)
+{
+    if (notify_word(&n->live->failing))
         job_send(&n->fail);
 }
 
@@ -80,8 +93,18 @@ static void notify_free(struct notify *n)
     if (n->id)
         slots_put(&n->device->notify_ids, n->id);
     waitlist_deinit(&n->waiting);
+    kept_drop(&n->record);
+    kept_drop(&n->pids_record);
     free(n->pids);
     free(n);
+}
+
+void notify_begin(struct notify *n, struct notifies *all, struct device *device, bool counts)
+{
+    n->all = all;
+    n->device = device;
+    n->counts = counts;
+    waitlist_init(&n->waiting);
 }
 
 static enum cause notify_make(struct session *session, struct device *device, bool counts,
@@ -91,19 +114,17 @@ static enum cause notify_make(struct session *session, struct device *device, bo
 
     if (!n)
         return CAUSE_MEMORY;
-    n->all = session->server->notifies;
+    notify_begin(n, session->server->notifies, device, counts);
     n->number = ++session->server->last->notify;
-    n->device = device;
-    n->counts = counts;
     n->uid = session->uid;
-    /* Only a counter ends with the session that has made it. */
-    if (counts)
-        n->fail = (struct job){run_fail, "dropped count record", &session->owner};
-    waitlist_init(&n->waiting);
     n->id = slots_take(&device->notify_ids);
     if (!n->id) {
         notify_free(n);
         return slots_full(&device->notify_ids) ? CAUSE_NOTIFY_IDS : CAUSE_MEMORY;
+    }
+    if (!notify_keep(n)) {
+        notify_free(n);
+        return CAUSE_MEMORY;
     }
     *np = n;
     return CAUSE_NONE;
@@ -113,6 +134,7 @@ static enum cause notify_make(struct session *session, struct device *device, bo
 static void open_give_back(struct notify_open *open, struct session *session)
 {
     user_uncharge(&open->charge);
+    kept_drop(&open->record);
     session_put_slot(session, &session->notifies, open);
 }
 
@@ -131,14 +153,26 @@ static enum cause open_prepare(struct session *session, struct notify_open **ope
     return CAUSE_USER_NOTIFIES;
 }
 
-static void open_publish(struct notify_open *open, struct session *session, struct notify *n)
+void notify_join(struct notify *n, struct notify_open *open, struct session *session)
 {
     open->session = session;
     open->notify = n;
     DL_APPEND(n->opens, open);
     n->n_opens++;
     n->openings++;
+    /* Only a counter ends with the session that has made it. */
+    if (n->counts)
+        n->fail = (struct job){run_fail, "dropped count record", &session->owner};
+}
+
+/* False: no memory. */
+static bool open_publish(struct notify_open *open, struct session *session, struct notify *n)
+{
+    if (!notify_open_keep(open))
+        return false;
+    notify_join(n, open, session);
     slots_publish(open);
+    return true;
 }
 
 enum cause notify_new(struct session *session, struct device *device, bool counts,
@@ -154,7 +188,11 @@ enum cause notify_new(struct session *session, struct device *device, bool count
         open_give_back(*openp, session);
         return cause;
     }
-    open_publish(*openp, session, n);
+    if (!open_publish(*openp, session, n)) {
+        open_give_back(*openp, session);
+        notify_free(n);
+        return CAUSE_MEMORY;
+    }
     n->creator = *openp;
     return CAUSE_NONE;
 }
@@ -229,6 +267,7 @@ enum cause notify_export(struct notify_open *open, bool any_pid)
         return CAUSE_MEMORY;
     n->exported = true;
     n->any_pid = any_pid;
+    kept_touch(&n->record);
     return CAUSE_NONE;
 }
 
@@ -247,6 +286,8 @@ static enum cause allow_pid(struct notify *n, int32_t pid)
     if (!entry) {
         if (n->n_pids == NOTIFY_PIDS_MAX)
             return CAUSE_NOTIFY_PIDS;
+        if (!notify_keep_pids(n, n->n_pids + 1))
+            return CAUSE_MEMORY;
         entry = reallocarray(n->pids, n->n_pids + 1, sizeof(*entry));
         if (!entry)
             return CAUSE_MEMORY;
@@ -254,6 +295,7 @@ static enum cause allow_pid(struct notify *n, int32_t pid)
         entry += n->n_pids++;
     }
     *entry = (struct notify_pid){.pid = pid, .process = pidfd_now(pid)};
+    kept_touch(&n->pids_record);
     return CAUSE_NONE;
 }
 
@@ -290,8 +332,10 @@ static enum cause may_import(struct notify *n, const struct session *session)
     if (!entry)
         return CAUSE_NOTIFY_NOT_LISTED;
     process = pidfd_of(session->pid, session->pidfd);
-    if (entry->process == 0)
+    if (entry->process == 0) {
         entry->process = process;
+        kept_touch(&n->pids_record);
+    }
     return entry->process == process ? CAUSE_NONE : CAUSE_NOTIFY_NOT_LISTED;
 }
 
@@ -327,34 +371,38 @@ enum cause notify_import(struct session *session, const char *text, size_t lengt
 
     if (cause == CAUSE_NONE)
         cause = open_prepare(session, openp);
-    if (cause == CAUSE_NONE)
-        open_publish(*openp, session, n);
+    if (cause == CAUSE_NONE && !open_publish(*openp, session, n)) {
+        open_give_back(*openp, session);
+        cause = CAUSE_MEMORY;
+    }
     return cause;
 }
 
 /* --- state --- */
 
-enum cause notify_reset(struct notify_open *open)
+enum cause notify_reset(struct notify_open *open, uint64_t request)
 {
     struct notify *n = open->notify;
+    struct kept_words words;
 
     if (n->exported)
         return CAUSE_NOTIFY_EXPORTED;
     pthread_mutex_lock(&n->waiting.lock);
-    n->value = 0;
-    n->failed_pid = 0;
+    if (notify_word(&n->live->reset_by) != request + 1) {
+        kept_words_begin(&words, KEPT_CONTROL);
+        kept_words_set(&words, &n->live->value, 0);
+        kept_words_set(&words, &n->live->failed_pid, 0);
+        kept_words_set(&words, &n->live->reset_by, request + 1);
+        kept_words_commit(&words);
+    }
     pthread_mutex_unlock(&n->waiting.lock);
+    KILL_HERE(NOTIFY_RESET);
     return CAUSE_NONE;
 }
 
 uint32_t notify_value(struct notify *n)
 {
-    uint32_t value;
-
-    pthread_mutex_lock(&n->waiting.lock);
-    value = n->value;
-    pthread_mutex_unlock(&n->waiting.lock);
-    return value;
+    return (uint32_t)notify_word(&n->live->value);
 }
 
 struct notify *notify_of_task(struct session *session, const struct task *t, bool counts)
@@ -364,25 +412,94 @@ struct notify *notify_of_task(struct session *session, const struct task *t, boo
     return open && open->notify->counts == counts ? open->notify : NULL;
 }
 
-void notify_drop_task(struct session *session, const struct task *t)
+/* --- words of a stream: kept->notify[] --- */
+
+enum {
+    WORD_TOOK,    /* 1 + position of the wait on which a bit was spent */
+    WORD_DROPPED, /* 1 + position of the latest task that was dropped */
+};
+
+static void set_stream_word(struct kept_words *words, uint64_t *word, uint64_t value)
 {
-    struct notify *n;
+    kept_words_set(words, (_Atomic uint64_t *)word, value);
+}
+
+bool notify_has_taken(const struct stream *s)
+{
+    return s->kept->notify[WORD_TOOK] == s->kept->position + 1;
+}
+
+void notify_note_over(struct kept_words *words, struct stream *s, bool took, int32_t code,
+                      int32_t pid)
+{
+    struct stream_kept *k = s->kept;
+    const struct failure outcome = {code, pid};
+    uint64_t word;
+
+    static_assert(sizeof(outcome) == sizeof(word), "it is one word");
+    memcpy(&word, &outcome, sizeof(word));
+    set_stream_word(words, (uint64_t *)(void *)&k->outcome, word);
+    set_stream_word(words, &k->outcome_at, k->position + 1);
+    if (took)
+        set_stream_word(words, &k->notify[WORD_TOOK], k->position + 1);
+}
+
+void notify_note_given_back(struct kept_words *words, struct stream *s)
+{
+    set_stream_word(words, &s->kept->notify[WORD_TOOK], 0);
+}
+
+void notify_note_effect(struct kept_words *words, struct stream *s, uint64_t effect)
+{
+    set_stream_word(words, &s->kept->effect, effect);
+    set_stream_word(words, &s->kept->effect_at, s->kept->position + 1);
+}
+
+bool notify_has_effect(const struct stream *s)
+{
+    return s->kept->effect_at == s->kept->position + 1;
+}
+
+/* --- records that are dropped --- */
+
+/* It was dropped, or executed, and then npud has ended. */
+static bool is_dropped(const struct stream *s, uint64_t position)
+{
+    return s->kept->notify[WORD_DROPPED] > position ||
+           (position == s->kept->position && notify_has_effect(s));
+}
+
+static void fail_next_wait(struct notify *n, int32_t pid, struct kept_words *words)
+{
     struct waiter *w;
 
-    if (t->op != TASK_NOTIFY_RECORD && t->op != TASK_COUNT_RECORD)
-        return;
-    n = notify_of_task(session, t, t->op == TASK_COUNT_RECORD);
-    if (!n)
-        return;
-    if (n->counts) {
-        fail_waits(n);
-        return;
-    }
     pthread_mutex_lock(&n->waiting.lock);
     w = waitlist_first_locked(&n->waiting, 0);
     if (w)
-        waitlist_fire_locked(&n->waiting, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, session->pid);
-    else if (n->value == 0)
-        n->failed_pid = session->pid;
+        notify_note_over(words, stream_of_waiter(w), false, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    else if (notify_word(&n->live->value) == 0)
+        kept_words_set(words, &n->live->failed_pid, (uint32_t)pid);
+    kept_words_commit(words);
+    KILL_HERE(NOTIFY_DROPPED);
+    if (w)
+        waitlist_fire_locked(&n->waiting, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
     pthread_mutex_unlock(&n->waiting.lock);
+}
+
+void notify_drop_task(struct stream *s, uint64_t position, const struct task *t, unsigned who)
+{
+    struct kept_words words;
+    struct notify *n;
+
+    if ((t->op != TASK_NOTIFY_RECORD && t->op != TASK_COUNT_RECORD) || is_dropped(s, position))
+        return;
+    n = notify_of_task(s->session, t, t->op == TASK_COUNT_RECORD);
+    if (!n)
+        return;
+    kept_words_begin(&words, who);
+    set_stream_word(&words, &s->kept->notify[WORD_DROPPED], position + 1);
+    if (n->counts)
+        fail_waits(n, &words);
+    else
+        fail_next_wait(n, s->session->pid, &words);
 }

@@ -28,6 +28,8 @@
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
+#include "daemon/kept/kept.h"
+#include "daemon/kept/notify_record.h"
 #include "proto/util/slots.h"
 #include "proto/shm/task.h"
 
@@ -35,6 +37,7 @@
 
 struct device;
 struct device_id;
+struct server;
 struct session;
 struct stream;
 
@@ -67,24 +70,22 @@ struct notify {
     uint64_t openings; /* and closings: how often `opens` has changed */
 
     struct waitlist waiting; /* streams; target: `arrivals` when they came */
-    uint64_t arrivals;       /* this and the following: under waiting.lock */
-    uint32_t value;          /* the bit, or the counter */
-    int32_t failed_pid;      /* of a record that was dropped while no stream waited; 0: none */
     /*
-     * Of a counter. A change is not over before all waits have been looked at, in slices; the next
+     * In the record, under waiting.lock: `value`, the bit or the counter; `failed_pid`, of a record
+     * that was dropped while no stream waited.
+     *
+     * Of a counter: a change is not over before all waits have been looked at, in slices; the next
      * change waits for that, and so does a wait that comes meanwhile: on the list, as the last one.
+     * `looking`; `look_from`, target of the next wait to look at; `changes`, so far.
+     *
+     * A record of a counter was dropped: the waits that came before the arrival `fail_before` fail,
+     * in slices. `failing`: the job is sent, or runs.
      */
-    bool looking;
-    uint64_t look_from; /* while looking: `target` of the next one */
-    uint64_t changes;   /* so far */
-    struct job look;    /* control thread: the stream that was looking has gone */
-    /*
-     * A record of a counter was dropped: the waits that came before this arrival fail, in slices.
-     * `failing`: the job is sent, or runs.
-     */
-    uint64_t fail_before;
-    bool failing;
+    struct notify_live *live;
+    struct job look; /* control thread: the stream that was looking has gone */
     struct job fail;
+    struct kept record, pids_record;
+    uint32_t pids_room; /* of that one */
     UT_hash_handle hh;
 };
 
@@ -98,6 +99,7 @@ struct notify_open {
     struct slot slot; /* in session->notifies */
     struct session *session;
     struct notify *notify;
+    struct kept record;
     struct charge charge;
     struct notify_open *prev, *next; /* notify->opens */
 };
@@ -125,14 +127,19 @@ enum cause notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
 enum cause notify_import(struct session *session, const char *text, size_t length,
                          struct notify_open **openp);
 
-/** Clear the bit, or the counter, now. Refused for a notify that has been exported. */
-enum cause notify_reset(struct notify_open *open);
+/**
+ * Clear the bit, or the counter, now. Refused for a notify that has been exported. request: the id
+ * of the client's request, which clears it once, whichever npud handles it.
+ */
+enum cause notify_reset(struct notify_open *open, uint64_t request);
 
 /**
- * The session drops this task, an entry of its ring, without executing it. Nothing to do but for
- * records of notifies.
+ * The stream drops this task, the entry of its ring at position, without executing it. Nothing to
+ * do but for records of notifies, or if it was dropped before. who: as in kept.h; the engine of the
+ * stream may be locked out, and its number taken.
  */
-void notify_drop_task(struct session *session, const struct task *task);
+void notify_drop_task(struct stream *stream, uint64_t position, const struct task *task,
+                      unsigned who);
 
 /** The bit or the counter, at this moment. */
 uint32_t notify_value(struct notify *notify);
@@ -142,3 +149,55 @@ uint32_t notify_value(struct notify *notify);
  * the lock of an engine of the session.
  */
 struct notify *notify_of_task(struct session *session, const struct task *task, bool counts);
+
+/** A live word, at this moment. */
+static inline uint64_t notify_word(const _Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+/** One that changes by itself, in the order of the program. */
+static inline void notify_set_word(_Atomic uint64_t *word, uint64_t value)
+{
+    kept_order();
+    atomic_store_explicit(word, value, memory_order_relaxed);
+    kept_order();
+}
+
+/* --- words of a stream, in its record --- */
+
+/** A bit was spent on the wait at its head, which has not been retired. */
+bool notify_has_taken(const struct stream *stream);
+/**
+ * The wait at the head of the stream is over, when the words are committed. took: a bit was spent
+ * on it.
+ */
+void notify_note_over(struct kept_words *words, struct stream *stream, bool took, int32_t code,
+                      int32_t pid);
+/** The bit is given back, when the words are committed. */
+void notify_note_given_back(struct kept_words *words, struct stream *stream);
+/** What the task at its head was to change is changed, when the words are committed. */
+void notify_note_effect(struct kept_words *words, struct stream *stream, uint64_t effect);
+bool notify_has_effect(const struct stream *stream);
+
+/* --- for notify_record.c, which has the records, and makes objects from them --- */
+
+/** It is as nothing has come of it. */
+void notify_begin(struct notify *notify, struct notifies *all, struct device *device, bool counts);
+/** The session has it open. */
+void notify_join(struct notify *notify, struct notify_open *open, struct session *session);
+/** What was under way is asked for again. */
+void notify_go_on(struct notify *notify);
+
+/* Make the record. False: no memory. */
+bool notify_keep(struct notify *notify);
+bool notify_open_keep(struct notify_open *open);
+/** The list of processes has changed, or there is to be room for so many in its record. */
+bool notify_keep_pids(struct notify *notify, uint32_t wanted);
+
+/* --- restoring: rows of recovery --- */
+
+bool notify_restore(struct server *server, struct kept_cell *cell);
+bool notify_pids_restore(struct server *server, struct kept_cell *cell);
+bool notify_open_restore(struct server *server, struct kept_cell *cell);
+void notifies_finish_restoring(struct server *server);

@@ -5,16 +5,20 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
+#include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/kept/release_record.h"
 
 enum release_kind { RELEASE_EVENT, RELEASE_IPC_EVENT };
 
 /* Waits for one fence after the other: one waiter, however many fences. */
 struct release {
     struct waiter waiter; /* on the stream of fences[next] */
+    struct kept record;
     struct session *session;
     enum release_kind kind;
     uint32_t slot;               /* of the object, in the session's table of this kind */
@@ -49,6 +53,8 @@ static void free_object(struct session *session, enum release_kind kind, uint32_
 static void finish_release(struct release *r)
 {
     DL_DELETE(r->session->releases, r);
+    kept_drop(&r->record);
+    KILL_HERE(RELEASE_PASSED);
     assert(r->session->n_fences >= r->n);
     r->session->n_fences -= r->n;
     free_object(r->session, r->kind, r->slot);
@@ -113,6 +119,53 @@ static size_t fill_fences(struct session *session, struct fence *out, const stru
     return used;
 }
 
+static size_t bytes_of_record(size_t n)
+{
+    const struct release_record *r = NULL;
+
+    return sizeof(*r) + n * sizeof(r->fence[0]);
+}
+
+/* It does not change: what was passed is seen again. */
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct release *release =
+        (const struct release *)((const char *)kept - offsetof(struct release, record));
+    struct release_record *r = record;
+
+    r->session = release->session->id;
+    r->kind = release->kind;
+    r->slot = release->slot;
+    r->n = release->n;
+    for (size_t i = 0; i < release->n; i++) {
+        r->fence[i].position = release->fences[i].position;
+        r->fence[i].stream = release->fences[i].stream;
+    }
+    return bytes_of_record(release->n);
+}
+
+/* With room for so many fences. NULL: no memory. */
+static struct release *make_release(struct session *session, enum release_kind kind, uint32_t slot,
+                                    size_t n)
+{
+    struct release *r = calloc(1, sizeof(*r) + n * sizeof(r->fences[0]));
+
+    if (!r)
+        return NULL;
+    r->waiter.fire = fence_fired;
+    r->job = (struct job){run_passed, "release object", &session->owner};
+    r->session = session;
+    r->kind = kind;
+    r->slot = slot;
+    return r;
+}
+
+static void list_release(struct release *r)
+{
+    r->session->n_fences += r->n;
+    DL_APPEND(r->session->releases, r);
+}
+
 static enum cause release_when_passed(struct session *session, const struct fence *fences, size_t n,
                                       bool all, enum release_kind kind, uint32_t slot)
 {
@@ -125,20 +178,46 @@ static enum cause release_when_passed(struct session *session, const struct fenc
     }
     if (max > SESSION_FENCES_MAX - session->n_fences)
         return CAUSE_FENCES;
-    r = calloc(1, sizeof(*r) + max * sizeof(r->fences[0]));
-    if (!r)
+    r = make_release(session, kind, slot, max);
+    if (!r || !kept_make(&r->record, KEPT_RELEASE, bytes_of_record(max), write_record)) {
+        free(r);
         return CAUSE_MEMORY;
-    r->waiter.fire = fence_fired;
-    r->job = (struct job){run_passed, "release object", &session->owner};
-    r->session = session;
-    r->kind = kind;
-    r->slot = slot;
+    }
     r->n =
         all ? fill_all_fences(session, r->fences, max) : fill_fences(session, r->fences, fences, n);
-    session->n_fences += r->n;
-    DL_APPEND(session->releases, r);
+    list_release(r);
     await_next_fence(r);
     return CAUSE_NONE;
+}
+
+bool release_restore(struct server *server, struct kept_cell *cell)
+{
+    const struct release_record *r = (const struct release_record *)cell->record;
+    struct session *session = session_by_id(r->session);
+    struct release *release;
+
+    (void)server;
+    if (!session || r->n > SESSION_FENCES_MAX || cell_bytes(cell) < bytes_of_record(r->n))
+        return false;
+    release = make_release(session, (enum release_kind)r->kind, r->slot, r->n);
+    if (!release || !kept_bind(&release->record, cell, cell_bytes(cell), write_record))
+        return false;
+    release->n = r->n;
+    for (size_t i = 0; i < r->n; i++)
+        release->fences[i] = (struct fence){.stream = (uint32_t)r->fence[i].stream,
+                                            .position = r->fence[i].position};
+    list_release(release);
+    return true;
+}
+
+void releases_finish_restoring(struct server *server)
+{
+    struct release *r, *next;
+    struct session *session;
+
+    DL_FOREACH (server->sessions, session)
+        DL_FOREACH_SAFE (session->releases, r, next)
+            await_next_fence(r);
 }
 
 enum cause release_event(struct session *session, struct event_obj *event,
@@ -146,9 +225,11 @@ enum cause release_event(struct session *session, struct event_obj *event,
 {
     enum cause cause;
 
+    /* Before it is freed, which may be at once. */
+    event_obj_set_closing(event, true);
     cause = release_when_passed(session, fences, n, all, RELEASE_EVENT, event->slot.number);
-    if (cause == CAUSE_NONE)
-        event_obj_close(event);
+    if (cause != CAUSE_NONE)
+        event_obj_set_closing(event, false);
     return cause;
 }
 
@@ -157,6 +238,7 @@ enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, 
     enum cause cause;
 
     open->state = IPC_OPEN_CLOSING;
+    kept_touch(&open->record);
     cause =
         release_when_passed(open->session, fences, n, all, RELEASE_IPC_EVENT, open->slot.number);
     if (cause != CAUSE_NONE)

@@ -243,14 +243,15 @@ static enum cause make_segment(struct session *session, struct segments *segs, u
 struct arena_file *session_segment_restore(struct server *server, struct kept_cell *cell,
                                            enum kept_kind kind)
 {
-    struct arena_file *file = calloc(1, sizeof(*file));
+    struct arena_file *file;
     struct segments *segs;
     struct session *session;
     struct arena_record r;
 
     kept_read(cell, &r, sizeof(r));
     session = session_by_id(r.session);
-    if (!file || !session)
+    file = session ? calloc(1, sizeof(*file)) : NULL;
+    if (!file)
         return NULL;
     segs = kind == KEPT_STREAMS ? &session->stream_segments : &session->event_segments;
     *file = (struct arena_file){.session = session,
@@ -262,8 +263,10 @@ struct arena_file *session_segment_restore(struct server *server, struct kept_ce
                     ? MAP_FAILED
                     : mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
     if (file->map == MAP_FAILED || (r.index >= segs->n && !grow_segments(segs, r.index + 1)) ||
-        !kept_bind(&file->kept, cell, segment_record_size(session, segs), write_segment))
+        !kept_bind(&file->kept, cell, segment_record_size(session, segs), write_segment)) {
+        free(file);
         return NULL;
+    }
     segs->size = r.size;
     segs->file[r.index] = file;
     session_charge_file_again(session, r.size);

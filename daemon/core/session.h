@@ -230,8 +230,8 @@ enum cause session_segment(struct session *session, struct segments *segments, u
                            size_t size, void **mapping, int *fd);
 
 /**
- * A segment is there again, of the kind that the record is of: KEPT_STREAMS or KEPT_EVENTS. NULL: it
- * cannot be restored.
+ * A segment is there again, of the kind that the record is of: KEPT_STREAMS or KEPT_EVENTS. NULL:
+ * it cannot be restored.
  */
 struct arena_file *session_segment_restore(struct server *server, struct kept_cell *cell,
                                            enum kept_kind kind);

@@ -130,11 +130,24 @@ struct session *session_by_id(uint64_t id)
     return i < n_restored && restored[i]->id == id ? restored[i] : NULL;
 }
 
+static void finish_table(struct session *session, struct slots *table)
+{
+    unsigned maps;
+    size_t bytes = slots_memory(table, &maps);
+
+    slots_restored(table);
+    if (bytes > 0)
+        user_charge_again(&session->charge_tables, session->user, RESOURCE_TABLE_MEMORY, bytes,
+                          false);
+    if (maps > 0)
+        user_charge_again(&session->charge_maps, session->user, RESOURCE_MAPPINGS, maps, false);
+}
+
 void sessions_restored(void)
 {
     for (size_t i = 0; i < n_restored; i++)
         for (unsigned t = 0; t < SESSION_TABLES; t++)
-            slots_restored(table_of(restored[i], t));
+            finish_table(restored[i], table_of(restored[i], t));
     free(restored);
     restored = NULL;
     n_restored = size_restored = 0;

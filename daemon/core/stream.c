@@ -138,16 +138,20 @@ static struct context *get_context(struct attach *a, uint32_t number)
 
 bool context_restore(struct server *server, struct kept_cell *cell)
 {
-    struct context *c = calloc(1, sizeof(*c));
     struct context_record r;
     struct session *session;
+    struct context *c;
 
     (void)server;
     kept_read(cell, &r, sizeof(r));
     session = session_by_id(r.session);
-    if (!c || !session || !session_attach(session, r.device) ||
-        !kept_bind(&c->kept, cell, sizeof(r), write_context))
+    c = session && session_attach(session, r.device) ? calloc(1, sizeof(*c)) : NULL;
+    if (!c)
         return false;
+    if (!kept_bind(&c->kept, cell, sizeof(r), write_context)) {
+        free(c);
+        return false;
+    }
     c->attach = session_attach(session, r.device);
     c->number = r.number;
     c->stop = r.stop;
@@ -236,7 +240,6 @@ static void reset_engine_part(struct stream *s)
     s->run = RUN_IDLE;
     s->waiting_on = NULL;
     s->in_inbox = false;
-    s->took = false;
     s->waiter = (struct waiter){0};
     s->changing = false;
     s->counted = false;

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -100,8 +101,7 @@ struct stream {
      * Or COUNT_TURN (notify_tasks.h).
      */
     uint64_t count_change;
-    bool took; /* a notify's bit was spent on this wait, which has not been retired (notify.c) */
-    union {    /* no task both waits and works */
+    union {                   /* no task both waits and works */
         struct waiter waiter; /* on another stream, an event flag or an IPC event, on ... */
         struct work work;
     };
@@ -133,6 +133,12 @@ struct stream {
 static inline int32_t stream_id(const struct stream *stream)
 {
     return (int32_t)stream->id->slot.number;
+}
+
+/** The stream whose waiter this is. */
+static inline struct stream *stream_of_waiter(const struct waiter *w)
+{
+    return (struct stream *)((char *)w - offsetof(struct stream, waiter));
 }
 
 /** Not to be run, whatever its doorbell says. */

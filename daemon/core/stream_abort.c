@@ -59,7 +59,7 @@ static uint64_t drop_records(struct stream *s)
             break;
         if (p == s->kept->position && stream_has_begun(s))
             continue;
-        notify_drop_task(s->session, &task);
+        notify_drop_task(s, p, &task, KEPT_CONTROL);
         if (task.op == TASK_RECORD && (task.flags & TASK_RECORD_WAKE))
             wake_level_of(s, &task);
         if (task.op != TASK_IPC_RECORD)
@@ -89,7 +89,7 @@ void stream_drop_notifies(struct stream *s)
         if (!stream_read_entry(s, p, &task))
             break;
         if (p != s->kept->position || !stream_has_begun(s))
-            notify_drop_task(s->session, &task);
+            notify_drop_task(s, p, &task, KEPT_CONTROL);
     }
 }
 
@@ -214,19 +214,24 @@ static struct discards *make_discards(struct session *session, uint32_t slot)
 
 bool discards_restore(struct server *server, struct kept_cell *cell)
 {
-    struct discards *d = calloc(1, sizeof(*d));
     struct discards_record r;
+    struct session *session;
+    struct discards *d;
     struct stream *s;
 
     (void)server;
     kept_read(cell, &r, sizeof(r));
+    session = session_by_id(r.session);
+    s = session ? slots_restore_memory(&session->streams, (uint32_t)r.slot) : NULL;
+    d = s ? calloc(1, sizeof(*d)) : NULL;
     if (!d)
         return false;
-    d->session = session_by_id(r.session);
+    d->session = session;
     d->slot = (uint32_t)r.slot;
-    s = d->session ? slots_restore_memory(&d->session->streams, d->slot) : NULL;
-    if (!s || !kept_bind(&d->kept, cell, sizeof(r), write_discards))
+    if (!kept_bind(&d->kept, cell, sizeof(r), write_discards)) {
+        free(d);
         return false;
+    }
     use_record(d);
     s->discards = d;
     return true;

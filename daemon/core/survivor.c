@@ -3,13 +3,14 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "daemon/base/pidfd.h"
 #include "daemon/base/log.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/fds.h"
+#include "daemon/kept/survivor_record.h"
 
 bool survivor_of_session(const struct session *session)
 {
@@ -18,6 +19,36 @@ bool survivor_of_session(const struct session *session)
 
 static bool run_exited(struct job *job);
 
+static size_t write_record(const struct kept *kept, void *record)
+{
+    const struct survivor *survivor =
+        (const struct survivor *)((const char *)kept - offsetof(struct survivor, record));
+
+    *(struct survivor_record *)record =
+        (struct survivor_record){.session = survivor->session_id,
+                                 .pidfd_key = kept_key(survivor->pidfd),
+                                 .pid = survivor->pid,
+                                 .uid = survivor->user->uid};
+    return sizeof(struct survivor_record);
+}
+
+/* It holds the user. */
+static struct survivor *make_survivor(struct server *server, uint64_t session_id, pid_t pid,
+                                      struct user *user)
+{
+    struct survivor *survivor = calloc(1, sizeof(*survivor));
+
+    if (!survivor)
+        return NULL;
+    survivor->server = server;
+    survivor->session_id = session_id;
+    survivor->pid = pid;
+    survivor->pidfd = -1;
+    survivor->user = user;
+    survivor->job = (struct job){run_exited, "process exit", &user->payer->schedule.left};
+    return survivor;
+}
+
 struct survivor *survivor_of(struct session *session)
 {
     struct server *server = session->server;
@@ -25,15 +56,13 @@ struct survivor *survivor_of(struct session *session)
 
     if (survivor || server->ending || !survivor_of_session(session))
         return survivor;
-    survivor = calloc(1, sizeof(*survivor));
-    if (!survivor)
+    survivor = make_survivor(server, session->id, session->pid, session->user);
+    if (!survivor || !kept_make(&survivor->record, KEPT_SURVIVOR, sizeof(struct survivor_record),
+                                write_record)) {
+        free(survivor);
         return NULL;
-    survivor->server = server;
-    survivor->session_id = session->id;
-    survivor->pid = session->pid;
-    survivor->pidfd = -1;
-    survivor->user = user_hold(session->user);
-    survivor->job = (struct job){run_exited, "process exit", &survivor->user->payer->schedule.left};
+    }
+    user_hold(survivor->user);
     DL_APPEND(server->survivors, survivor);
     return session->survivor = survivor;
 }
@@ -47,8 +76,8 @@ static void survivor_free(struct survivor *survivor)
     job_cancel(&survivor->job);
     if (survivor->on_exit)
         event_free(survivor->on_exit);
-    if (survivor->pidfd >= 0)
-        close(survivor->pidfd);
+    kept_close(survivor->pidfd);
+    kept_drop(&survivor->record);
     user_uncharge(&survivor->charge);
     user_uncharge(&survivor->charge_fd);
     user_unref(survivor->user);
@@ -116,10 +145,20 @@ static void on_exit_of_process(evutil_socket_t fd, short what, void *arg)
     job_list(&survivor->job);
 }
 
+static void watch_process(struct survivor *survivor)
+{
+    survivor->on_exit =
+        event_new(survivor->server->base, survivor->pidfd, EV_READ, on_exit_of_process, survivor);
+    if (!survivor->on_exit || event_add(survivor->on_exit, NULL) < 0) {
+        log_line(LOG_WARNING, NULL, "no memory to watch process %d, whose session %llu has ended",
+                 (int)survivor->pid, (unsigned long long)survivor->session_id);
+        survivor_exited(survivor);
+    }
+}
+
 void survivor_watch(struct session *session)
 {
     struct survivor *survivor = session->survivor;
-    struct server *server = session->server;
 
     if (!survivor)
         return;
@@ -135,13 +174,56 @@ void survivor_watch(struct session *session)
     user_uncharge(&session->charge_fds);
     if (survivor->charge.user)
         user_charge(&survivor->charge_fd, survivor->user, RESOURCE_FDS, 1);
-    survivor->on_exit =
-        event_new(server->base, survivor->pidfd, EV_READ, on_exit_of_process, survivor);
-    if (!survivor->on_exit || event_add(survivor->on_exit, NULL) < 0) {
-        log_line(LOG_WARNING, NULL, "no memory to watch process %d, whose session %llu has ended",
-                 (int)survivor->pid, (unsigned long long)survivor->session_id);
-        survivor_exited(survivor);
-    }
+    kept_touch(&survivor->record);
+    watch_process(survivor);
+}
+
+/* --- again --- */
+
+/* What session_free() has left it, in survivor_watch(). */
+static bool take_over_again(struct survivor *survivor, uint64_t pidfd_key)
+{
+    survivor->pidfd = kept_fd_take(pidfd_key);
+    user_charge_again(&survivor->charge, survivor->user, RESOURCE_SESSIONS, 1, false);
+    user_charge_again(&survivor->charge_fd, survivor->user, RESOURCE_FDS, 1, false);
+    return survivor->pidfd >= 0;
+}
+
+bool survivor_restore(struct server *server, struct kept_cell *cell)
+{
+    struct survivor *survivor;
+    struct survivor_record r;
+    struct session *session;
+    struct user *user;
+
+    kept_read(cell, &r, sizeof(r));
+    session = session_by_id(r.session);
+    user = user_ref(&server->users, r.uid);
+    survivor = user ? make_survivor(server, r.session, r.pid, user) : NULL;
+    if (!survivor)
+        return false;
+    DL_APPEND(server->survivors, survivor);
+    if (session)
+        session->survivor = survivor;
+    return kept_bind(&survivor->record, cell, sizeof(r), write_record) &&
+           (session || take_over_again(survivor, r.pidfd_key));
+}
+
+struct survivor *survivor_by_session(struct server *server, uint64_t session_id)
+{
+    struct survivor *survivor;
+
+    DL_SEARCH_SCALAR(server->survivors, survivor, session_id, session_id);
+    return survivor;
+}
+
+void survivors_finish_restoring(struct server *server)
+{
+    struct survivor *survivor, *next;
+
+    DL_FOREACH_SAFE (server->survivors, survivor, next)
+        if (survivor->pidfd >= 0)
+            watch_process(survivor);
 }
 
 void survivors_deinit(struct server *server)

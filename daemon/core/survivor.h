@@ -29,6 +29,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/user.h"
+#include "daemon/kept/kept.h"
 
 struct server;
 struct session;
@@ -46,6 +47,7 @@ struct survivor {
     uint64_t session_id; /* for messages */
     pid_t pid;
     int pidfd; /* -1: not watched yet, the session is still being freed */
+    struct kept record;
     struct event *on_exit;
     struct job job; /* the process has exited: free the parts */
     struct user *user;
@@ -83,6 +85,13 @@ void survivor_free_parts(struct survivor *survivor);
  * is watched from here on.
  */
 void survivor_watch(struct session *session);
+
+/** A survivor is there again. A row of recovery. */
+bool survivor_restore(struct server *server, struct kept_cell *cell);
+/** The restored one of the session with this id, or NULL. */
+struct survivor *survivor_by_session(struct server *server, uint64_t session_id);
+/** All parts are there: processes are watched again. */
+void survivors_finish_restoring(struct server *server);
 
 /** npud ends: forget them all. */
 void survivors_deinit(struct server *server);

@@ -15,6 +15,7 @@
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/core/device.h"
+#include "daemon/core/notify.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -181,7 +182,7 @@ void engine_forget(struct engine *e, struct stream *s)
     s->waiting_on = NULL;
     s->callback = 0;
     s->run = RUN_IDLE;
-    if (s->took)
+    if (notify_has_taken(s))
         notify_give_back(s);
 }
 
@@ -234,14 +235,6 @@ void engine_unpark_all(struct engine *e, int32_t result)
 
     slots_foreach (&e->refs, i, ref)
         unpark_streams(e, ref->attach, result);
-}
-
-void engine_each_attach(struct engine *e, void (*fn)(struct attach *a))
-{
-    struct attach_ref *ref;
-
-    slots_foreach (&e->refs, i, ref)
-        fn(ref->attach);
 }
 
 /* --- running --- */

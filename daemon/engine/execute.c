@@ -207,7 +207,7 @@ static void keep_progress(struct stream *s)
 
 /*
  * A reduction must not be done twice: the result of a slice is put in kept memory, then it is noted
- * where it goes, and then it goes there; if npud ends, execute_restore() lets it go there again.
+ * where it goes, and then it goes there; if npud ends, restore.c lets it go there again.
  */
 static void put_slice(struct stream *s, uint64_t at)
 {
@@ -423,7 +423,7 @@ static void pass_over_ipc_record(struct stream *s)
 /* The wait that the record would have ended fails, too. */
 static void pass_over_notify_record(struct stream *s)
 {
-    notify_drop_task(s->session, &s->kept->task);
+    notify_drop_task(s, s->kept->position, &s->kept->task, s->attach->device->index);
 }
 
 /* --- failing on purpose --- */
@@ -466,7 +466,7 @@ static void fail_notify_record(struct stream *s)
 /* Let go already, and failed before it went on: the record is for the next one. */
 static void fail_notify_wait(struct stream *s)
 {
-    if (s->took)
+    if (notify_has_taken(s))
         notify_give_back(s);
 }
 
@@ -574,48 +574,4 @@ enum run_result execute_hold(struct stream *s, struct waitlist *list)
     kept_order();
     run_join(s, list, 0);
     return RUN_WAITS;
-}
-
-/* --- again --- */
-
-/* The slice of a reduction that was noted, and maybe not put in its destination. */
-static void put_slice_again(struct stream *s)
-{
-    const struct device_kept *d = s->attach->device->kept;
-    struct stream_kept *k = s->kept;
-    uint64_t at = stream_has_begun(s) ? k->progress : 0;
-    struct mem *m = task_memory(s);
-    void *dst;
-
-    if (k->effect_at != k->position + 1 || k->effect != at || d->slice_bytes > sizeof(d->slice))
-        return;
-    dst = allocation_range(m, k->task.reduce.dst_offset + at, d->slice_bytes);
-    if (!dst || !allocation_filled(m))
-        return;
-    memcpy(dst, d->slice, d->slice_bytes);
-    allocation_filled(m);
-    k->progress = at + d->slice_bytes;
-    kept_order();
-    stream_begin_task(s);
-}
-
-void execute_restore(struct stream *s)
-{
-    struct stream_kept *k = s->kept;
-    const struct task_row *row = task_row(k->task.op);
-
-    if (!stream_has_read(s))
-        return;
-    stream_count_implicit(k);
-    if (k->task.op == TASK_REDUCE)
-        put_slice_again(s);
-    if (row->waits_for == WAITS_FOR_NOTHING || stream_has_failed(s))
-        return;
-    if (stream_has_waited(s) && stream_is_let_go(s)) {
-        stream_begin_task(s);
-        s->waiter.result = k->outcome.code;
-        s->waiter.pid = k->outcome.pid;
-    } else {
-        k->begun_at = 0; /* it waits again */
-    }
 }

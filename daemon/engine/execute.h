@@ -17,8 +17,8 @@ enum run_result execute_task(struct stream *stream, uint64_t now);
 bool execute_callback_done(const struct stream *stream);
 
 /**
- * Let stream->kept->task fail with code, begun or not, in place of going on with it. It does nothing
- * more, except that no stream or process is left waiting for it: a failed record ends the waits for
+ * Let stream->kept->task fail with code, begun or not, in place of going on with it. It does
+ * nothing more, except that no stream or process is left waiting for it: a failed record ends the waits for
  * it, those for a record of an IPC event with an error of their own (507057). The stream is on no
  * list.
  */
@@ -35,9 +35,3 @@ void execute_abandon(struct stream *stream);
  * Park the stream on list before it begins with its task, until the list is fired; then it begins.
  */
 enum run_result execute_hold(struct stream *stream, struct waitlist *list);
-
-/**
- * Recovery: the task at the head is as the npud before has left it. What it had noted is done; when
- * it is executed, it goes on, or waits once more.
- */
-void execute_restore(struct stream *stream);

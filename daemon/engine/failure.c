@@ -127,8 +127,8 @@ static void publish_exception(struct attach *a)
 }
 
 /*
- * Put the entry in the ring, if the client wants it; has_room(). What it is of changes together with
- * the head: words, which this commits.
+ * Put the entry in the ring, if the client wants it; has_room(). What it is of changes together
+ * with the head: words, which this commits.
  */
 static void post_exception(struct attach *a, const struct exception *e, struct kept_words *words)
 {
@@ -147,7 +147,7 @@ static void post_exception(struct attach *a, const struct exception *e, struct k
     publish_exception(a);
 }
 
-/* For an entry, if the client wants it; without room the client is asked to say when there is some. */
+/* For an entry, if the client wants it. Without room the client is asked to say when it has some. */
 static bool has_room(struct attach *a)
 {
     struct exception_ring *r = ring_of(a);

@@ -1,6 +1,7 @@
 #include "daemon/engine/inject.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,9 @@
 #define CODE_MIN  100000
 #define CODE_MAX  599999
 
+/* What rules have said of a task: the code that it fails with; with this bit, the rule that holds. */
+#define VERDICT_HELD (UINT64_C(1) << 63)
+
 const char *const inject_action_names[] = {
     [INJECT_FAIL] = "fail",
     [INJECT_STALL] = "stall",
@@ -33,7 +37,7 @@ const char *const inject_action_names[] = {
 /* Has it hit as often as it may? Under inject->lock. */
 static bool is_used_up(const struct inject_rule *r)
 {
-    return r->spec.count != 0 && r->hits >= r->spec.count;
+    return r->spec.count != 0 && r->live->hits >= r->spec.count;
 }
 
 static uint64_t mix_bits(uint64_t x)
@@ -62,24 +66,50 @@ static bool is_for(const struct inject_rule *r, const struct stream *s)
            (r->spec.stream < 0 || r->spec.stream == stream_id(s));
 }
 
-/* All rules count the task; the first that would hit it does. */
-static struct inject_rule *match_rules(struct inject *in, const struct stream *s)
+static void add_one(struct kept_words *words, _Atomic uint64_t *count)
+{
+    kept_words_set(words, count, atomic_load_explicit(count, memory_order_relaxed) + 1);
+}
+
+static void set_verdict(struct kept_words *words, struct stream *s, const struct inject_rule *r)
+{
+    struct stream_kept *k = s->kept;
+    uint64_t verdict = 0;
+
+    if (r)
+        verdict = r->spec.action == INJECT_STALL ? VERDICT_HELD | r->id : (uint32_t)r->spec.code;
+    kept_words_set(words, &k->verdict, verdict);
+    kept_words_set(words, &k->rules_at, k->position + 1);
+}
+
+/*
+ * All rules count the task; the first that would hit it does. That is noted at once: no task is
+ * counted twice, and none hit twice.
+ */
+static struct inject_rule *match_rules(struct inject *in, struct stream *s)
 {
     struct inject_rule *hit = NULL;
+    struct kept_words words;
 
+    kept_words_begin(&words, s->attach->device->index);
     pthread_mutex_lock(&in->lock);
     for (uint32_t i = 0; i < in->n; i++) {
         struct inject_rule *r = in->order[i];
+        uint64_t matched;
 
         if (is_used_up(r) || !is_for(r, s))
             continue;
-        if (++r->matched < r->spec.nth || hit || !is_drawn(r, s))
+        matched = r->live->matched + 1;
+        add_one(&words, &r->live->matched);
+        if (matched < r->spec.nth || hit || !is_drawn(r, s))
             continue;
         hit = r;
-        r->hits++;
+        add_one(&words, &r->live->hits);
         if (r->spec.action == INJECT_LOSE_DEVICE)
-            r->lost = (int32_t)s->attach->device->index;
+            kept_words_set(&words, &r->live->lost, s->attach->device->index + 1);
     }
+    set_verdict(&words, s, hit);
+    kept_words_commit(&words);
     pthread_mutex_unlock(&in->lock);
     return hit;
 }
@@ -105,22 +135,6 @@ static enum run_result fail_lost(struct stream *s)
     return execute_fail(s, LOST_CODE);
 }
 
-/* What rules have said of the current task: the code that it fails with, or the rule that holds it. */
-#define VERDICT_HELD (UINT64_C(1) << 63)
-
-static void note_verdict(struct stream *s, const struct inject_rule *r)
-{
-    struct stream_kept *k = s->kept;
-
-    k->verdict = !r                               ? 0
-                 : r->spec.action == INJECT_STALL ? VERDICT_HELD | r->id
-                                                  : (uint32_t)r->spec.code;
-    kept_order();
-    k->rules_at = k->position + 1;
-    kept_order();
-    KILL_HERE(RULE_ASKED);
-}
-
 static bool has_verdict(const struct stream *s)
 {
     return s->kept->rules_at == s->kept->position + 1;
@@ -137,8 +151,14 @@ bool inject_restore(struct inject *in, struct stream *s)
 {
     uint64_t verdict = s->kept->verdict;
 
-    if (!has_verdict(s) || !(verdict & VERDICT_HELD) || stream_has_begun(s) ||
-        stream_is_let_go(s) || stream_has_waited(s))
+    if (!has_verdict(s) || verdict == 0 || stream_has_begun(s) || stream_has_waited(s))
+        return false;
+    if (!(verdict & VERDICT_HELD)) {
+        /* For inject_execute() to carry it out, also if the rule is used up by now. */
+        s->attach->device->inject = in;
+        return false;
+    }
+    if (stream_is_let_go(s))
         return false;
     for (uint32_t i = 0; i < in->n; i++)
         if (in->order[i]->id == (verdict & ~VERDICT_HELD)) {
@@ -158,7 +178,7 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
         return fail_lost(s);
     if (!stream_has_begun(s) && !has_verdict(s) && s->kept->task.op < TASK_OPS) {
         r = match_rules(d->inject, s);
-        note_verdict(s, r);
+        KILL_HERE(RULE_ASKED);
     } else if (!stream_has_begun(s) && s->kept->verdict != 0) {
         /* The npud before has asked, and then ended. */
         return carry_out_verdict(s, now);
@@ -184,7 +204,7 @@ static bool may_be_for_device(struct inject *in, uint32_t device)
     for (uint32_t i = 0; i < in->n; i++) {
         const struct inject_rule *r = in->order[i];
 
-        if (r->lost == (int32_t)device)
+        if (inject_lost(r) == (int32_t)device)
             return true;
         if (!is_used_up(r) && (r->spec.device < 0 || r->spec.device == (int32_t)device))
             return true;
@@ -204,17 +224,100 @@ static void tell_engines(struct server *server)
     }
 }
 
+/* --- what is kept --- */
+
+static size_t write_rule(const struct kept *kept, void *record)
+{
+    const struct inject_rule *r =
+        (const struct inject_rule *)((const char *)kept - offsetof(struct inject_rule, kept));
+
+    *(struct rule_record *)record = (struct rule_record){.id = r->id,
+                                                         .ops = r->spec.ops,
+                                                         .session = r->spec.session,
+                                                         .nth = r->spec.nth,
+                                                         .count = r->spec.count,
+                                                         .seed = r->spec.seed,
+                                                         .probability = r->spec.probability,
+                                                         .device = r->spec.device,
+                                                         .stream = r->spec.stream,
+                                                         .code = r->spec.code,
+                                                         .action = (uint8_t)r->spec.action,
+                                                         .has_kind = r->spec.kind != NULL,
+                                                         .at_once = r->spec.at_once};
+    return offsetof(struct rule_record, live);
+}
+
+static void use_record(struct inject_rule *r)
+{
+    r->live = &((struct rule_record *)kept_record(&r->kept))->live;
+}
+
+static enum cause keep_rule(struct inject_rule *r)
+{
+    if (!kept_make(&r->kept, KEPT_RULE, sizeof(struct rule_record), write_rule))
+        return CAUSE_MEMORY;
+    use_record(r);
+    return CAUSE_NONE;
+}
+
+static void forget_rule(struct inject_rule *r)
+{
+    kept_drop(&r->kept);
+    r->live = NULL;
+    r->id = 0;
+}
+
+bool inject_restore_rule(struct server *server, struct kept_cell *cell)
+{
+    struct inject *in = server->inject;
+    struct inject_rule *r = &in->rule[in->n];
+    struct rule_record record;
+
+    kept_read(cell, &record, sizeof(record));
+    if (in->n == INJECT_RULES_MAX || record.live.lost > server->devices->n ||
+        !kept_bind(&r->kept, cell, sizeof(record), write_rule))
+        return false;
+    use_record(r);
+    r->id = record.id;
+    r->spec = (struct inject_spec){.action = (enum inject_action)record.action,
+                                   .ops = record.ops,
+                                   .session = record.session,
+                                   .device = record.device,
+                                   .stream = record.stream,
+                                   .nth = record.nth,
+                                   .count = record.count,
+                                   .code = record.code,
+                                   .probability = record.probability,
+                                   .seed = record.seed,
+                                   .at_once = record.at_once};
+    if (record.has_kind && record.ops != 0)
+        r->spec.kind = task_row((unsigned)__builtin_ctzll(record.ops))->name;
+    in->order[in->n++] = r;
+    engines_lock(server);
+    if (inject_lost(r) >= 0) {
+        struct device *d = &server->devices->device[inject_lost(r)];
+
+        atomic_store(&d->lost, LOST_CODE);
+        engine_set_mode(d->engine, LOST_CODE);
+    }
+    tell_engines(server);
+    engines_unlock(server);
+    return true;
+}
+
+/* --- setting and clearing --- */
+
 static void rule_remove(struct server *server, uint32_t index)
 {
     struct inject *in = server->inject;
     struct inject_rule *r = in->order[index];
 
-    if (r->lost >= 0)
-        atomic_store(&server->devices->device[r->lost].lost, 0);
+    if (inject_lost(r) >= 0)
+        atomic_store(&server->devices->device[inject_lost(r)].lost, 0);
     for (in->n--; index < in->n; index++)
         in->order[index] = in->order[index + 1];
     waitlist_fire(&r->held, 0, UINT64_MAX, 0, 0);
-    r->id = 0;
+    forget_rule(r);
 }
 
 /* Before it goes, and before engines are kept waiting. */
@@ -223,7 +326,7 @@ static void log_cleared(struct inject *in, const struct inject_rule *r)
     uint64_t hits;
 
     pthread_mutex_lock(&in->lock);
-    hits = r->hits;
+    hits = r->live->hits;
     pthread_mutex_unlock(&in->lock);
     log_line(LOG_NOTICE, NULL, "fault injection: rule %llu cleared, after %llu hit(s)",
              (unsigned long long)r->id, (unsigned long long)hits);
@@ -341,7 +444,7 @@ static enum cause read_rule(struct server *server, const Npud__Inject *in, struc
 
 static bool holds_nothing(struct inject_rule *r)
 {
-    return is_used_up(r) && r->lost < 0 && atomic_load(&r->held.n) == 0;
+    return is_used_up(r) && inject_lost(r) < 0 && atomic_load(&r->held.n) == 0;
 }
 
 /* A place for a rule, or NULL. The engines' locks are held. */
@@ -380,26 +483,23 @@ enum cause inject_set(struct server *server, const struct Npud__Inject *request,
         return cause;
     engines_lock(server);
     r = make_room(server);
-    if (r) {
-        r->id = ++server->last->rule;
+    cause = r ? keep_rule(r) : CAUSE_RULES;
+    if (cause == CAUSE_NONE) {
+        r->id = *id = ++server->last->rule;
         r->spec = spec;
-        r->matched = r->hits = 0;
-        r->lost = -1;
         in->order[in->n++] = r;
-        *id = r->id;
         if (r->spec.at_once) {
-            r->hits = 1;
-            r->lost = r->spec.device;
+            r->live->hits = 1;
+            r->live->lost = (uint64_t)r->spec.device + 1;
         }
         tell_engines(server);
-        if (r->lost >= 0)
-            lose_device(&server->devices->device[r->lost]);
+        if (inject_lost(r) >= 0)
+            lose_device(&server->devices->device[inject_lost(r)]);
     }
     engines_unlock(server);
-    if (!r)
-        return CAUSE_RULES;
-    log_rule(r);
-    return CAUSE_NONE;
+    if (cause == CAUSE_NONE)
+        log_rule(r);
+    return cause;
 }
 
 void inject_init(struct inject *in)
@@ -412,8 +512,10 @@ void inject_init(struct inject *in)
 
 void inject_deinit(struct inject *in)
 {
-    for (uint32_t i = 0; i < INJECT_RULES_MAX; i++)
+    for (uint32_t i = 0; i < INJECT_RULES_MAX; i++) {
+        kept_drop(&in->rule[i].kept);
         waitlist_deinit(&in->rule[i].held);
+    }
     pthread_mutex_destroy(&in->lock);
 }
 
@@ -478,8 +580,8 @@ void inject_describe_effect(const struct inject_rule *r, char *buf, size_t size)
 
 void inject_describe_state(const struct inject_rule *r, char *buf, size_t size)
 {
-    if (r->lost >= 0)
-        snprintf(buf, size, "device %d lost", r->lost);
+    if (inject_lost(r) >= 0)
+        snprintf(buf, size, "device %d lost", inject_lost(r));
     else
         snprintf(buf, size, "%s", is_used_up(r) ? "used up" : "active");
 }

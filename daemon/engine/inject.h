@@ -16,6 +16,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +24,8 @@
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
 #include "daemon/engine/run.h"
+#include "daemon/kept/kept.h"
+#include "daemon/kept/rule_record.h"
 
 struct server;
 struct stream;
@@ -56,11 +59,15 @@ struct inject_rule {
     uint64_t id;             /* 0: the place is free */
     struct inject_spec spec; /* constant */
     struct waitlist held;    /* streams that it holds */
-    /* under inject->lock */
-    uint64_t matched; /* tasks it was for, while it was not used up */
-    uint64_t hits;
-    int32_t lost; /* the device that it has lost; -1: none */
+    struct kept kept;
+    struct rule_live *live; /* kept/rule_record.h */
 };
+
+/** The device that it has lost; -1: none. */
+static inline int32_t inject_lost(const struct inject_rule *rule)
+{
+    return (int32_t)atomic_load_explicit(&rule->live->lost, memory_order_relaxed) - 1;
+}
 
 struct inject {
     pthread_mutex_t lock;
@@ -91,6 +98,8 @@ void inject_append_kinds(char *text, size_t size);
 /** Engine, in place of execute_task() while device->inject is set. */
 enum run_result inject_execute(struct stream *stream, uint64_t now);
 
+/** A rule is there again, and the device that it has lost is lost. A row of recovery. */
+bool inject_restore_rule(struct server *server, struct kept_cell *cell);
 /** Recovery: if a rule holds the current task of stream, it does so again. Rules are there. */
 bool inject_restore(struct inject *inject, struct stream *stream);
 

@@ -1,30 +1,52 @@
 #include "daemon/engine/notify_tasks.h"
 
-#include <stddef.h>
+#include <utlist.h>
 
 #include "acl/acl_rt.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/notify.h"
+#include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/engine/engine.h"
 #include "daemon/engine/run.h"
 
 #define LOOKS_PER_STEP 32 /* at waits for a counter: others have their turn then */
 
+/* Whose words change: the stream's engine is the caller, or is locked out. */
+static unsigned engine_of(const struct stream *s)
+{
+    return s->attach->device->index;
+}
+
+static uint32_t value_of(const struct notify *n)
+{
+    return (uint32_t)notify_word(&n->live->value);
+}
+
+static bool is_looking(const struct notify *n)
+{
+    return notify_word(&n->live->looking) != 0;
+}
+
 /* --- state; under waiting.lock --- */
 
-static void set_bit(struct notify *n)
+/* With the other words that are to change. */
+static void set_bit(struct notify *n, struct kept_words *words)
 {
     struct waiter *w = waitlist_first_locked(&n->waiting, 0);
 
-    n->failed_pid = 0;
-    if (w) {
-        run_stream_of(w)->took = true;
+    kept_words_set(words, &n->live->failed_pid, 0);
+    if (w)
+        notify_note_over(words, stream_of_waiter(w), true, 0, 0);
+    else
+        kept_words_set(words, &n->live->value, 1);
+    kept_words_commit(words);
+    KILL_HERE(NOTIFY_RECORDED);
+    if (w)
         waitlist_fire_locked(&n->waiting, w, 0, 0);
-    } else {
-        n->value = 1;
-    }
 }
 
 /* The condition of a count wait. */
@@ -59,43 +81,76 @@ static uint32_t changed_count(const struct task *t, uint32_t count)
 }
 
 /*
- * At some waits, in the order in which they came, each with the counter that those before it have
- * left. After a clear, those that were passed over have another counter to look at: once, since it
- * stays 0.
+ * The wait sees the counter. Returns where the look goes on. After a clear, those that were passed
+ * over have another counter to look at: once, since it stays 0.
  */
-static void look_at_waits(struct notify *n)
+static void look_at(struct notify *n, struct waiter *w, unsigned who)
+{
+    const struct task *t = &stream_of_waiter(w)->kept->task;
+    struct kept_words words;
+    bool clears;
+
+    if (!is_met(t, value_of(n))) {
+        notify_set_word(&n->live->look_from, w->target + 1);
+        return;
+    }
+    clears = t->notify.clear && value_of(n) != 0;
+    kept_words_begin(&words, who);
+    notify_note_over(&words, stream_of_waiter(w), false, 0, 0);
+    kept_words_set(&words, &n->live->look_from, clears ? 0 : w->target + 1);
+    if (clears)
+        kept_words_set(&words, &n->live->value, 0);
+    kept_words_commit(&words);
+    KILL_HERE(NOTIFY_LOOKED);
+    waitlist_fire_locked(&n->waiting, w, 0, 0);
+}
+
+/*
+ * At some waits, in the order in which they came, each with the counter that those before it have
+ * left.
+ */
+static void look_at_waits(struct notify *n, unsigned who)
 {
     struct waiter *w;
 
     for (unsigned i = 0; i < LOOKS_PER_STEP; i++) {
-        const struct task *t;
-
-        w = waitlist_first_locked(&n->waiting, n->look_from);
+        w = waitlist_first_locked(&n->waiting, notify_word(&n->live->look_from));
         if (!w) {
-            n->looking = false;
+            notify_set_word(&n->live->looking, 0);
             return;
         }
-        t = &run_stream_of(w)->kept->task;
-        n->look_from = w->target + 1;
-        if (!is_met(t, n->value))
-            continue;
-        if (t->notify.clear && n->value != 0) {
-            n->value = 0;
-            n->look_from = 0;
-        }
-        waitlist_fire_locked(&n->waiting, w, 0, 0);
+        look_at(n, w, who);
     }
 }
 
-/* The stream is to go on until all waits have been looked at. */
-static void set_count(struct stream *s, struct notify *n, uint32_t value)
+/* The stream is to go on until all waits have been looked at. With other words that change. */
+static void set_count(struct stream *s, struct notify *n, uint32_t value, struct kept_words *words)
 {
-    n->value = value;
-    n->changes++;
-    n->looking = true;
-    n->look_from = 0;
-    look_at_waits(n);
-    s->count_change = n->looking ? n->changes : 0;
+    uint64_t change = notify_word(&n->live->changes) + 1;
+
+    kept_words_set(words, &n->live->value, value);
+    kept_words_set(words, &n->live->changes, change);
+    kept_words_set(words, &n->live->look_from, 0);
+    kept_words_set(words, &n->live->looking, 1);
+    notify_note_effect(words, s, change);
+    kept_words_commit(words);
+    KILL_HERE(NOTIFY_RECORDED);
+    look_at_waits(n, engine_of(s));
+    s->count_change = is_looking(n) ? change : 0;
+}
+
+/* True: the wait is over at once. */
+static bool take_count(struct notify *n, struct stream *s, struct kept_words *words)
+{
+    const struct task *t = &s->kept->task;
+
+    /* Those that wait already come first. */
+    if (is_looking(n) || !is_met(t, value_of(n)))
+        return false;
+    notify_note_over(words, s, false, 0, 0);
+    if (t->notify.clear && value_of(n) != 0)
+        set_count(s, n, 0, words);
+    return true;
 }
 
 /*
@@ -104,24 +159,28 @@ static void set_count(struct stream *s, struct notify *n, uint32_t value)
  */
 static bool take_now(struct notify *n, struct stream *s, int32_t *pid)
 {
-    const struct task *t = &s->kept->task;
+    struct kept_words words;
+    bool over;
 
     *pid = 0;
+    kept_words_begin(&words, engine_of(s));
     if (n->counts) {
-        /* Those that wait already come first. */
-        if (n->looking || !is_met(t, n->value))
-            return false;
-        if (t->notify.clear && n->value != 0)
-            set_count(s, n, 0);
-        return true;
+        over = take_count(n, s, &words);
+    } else {
+        bool bit = value_of(n) != 0;
+
+        over = bit || notify_word(&n->live->failed_pid) != 0;
+        if (over && !bit)
+            *pid = (int32_t)notify_word(&n->live->failed_pid);
+        if (over) {
+            notify_note_over(&words, s, bit, *pid ? ACL_ERROR_RT_SUSPECT_REMOTE_ERROR : 0, *pid);
+            kept_words_set(&words, &n->live->failed_pid, 0);
+            kept_words_set(&words, &n->live->value, 0);
+        }
     }
-    if (n->value == 0 && n->failed_pid == 0)
-        return false;
-    if (n->value == 0)
-        *pid = n->failed_pid;
-    n->failed_pid = 0;
-    n->value = 0;
-    return true;
+    kept_words_commit(&words);
+    KILL_HERE(NOTIFY_TAKEN);
+    return over;
 }
 
 /* --- tasks --- */
@@ -129,12 +188,16 @@ static bool take_now(struct notify *n, struct stream *s, int32_t *pid)
 void notify_give_back(struct stream *s)
 {
     struct notify *n = notify_of_task(s->session, &s->kept->task, false);
+    struct kept_words words;
 
-    s->took = false;
-    if (!n)
+    kept_words_begin(&words, engine_of(s));
+    notify_note_given_back(&words, s);
+    if (!n) {
+        kept_words_commit(&words);
         return;
+    }
     pthread_mutex_lock(&n->waiting.lock);
-    set_bit(n);
+    set_bit(n, &words);
     pthread_mutex_unlock(&n->waiting.lock);
 }
 
@@ -145,13 +208,16 @@ void notify_give_back(struct stream *s)
 enum run_result notify_run_record(struct stream *s, uint64_t now)
 {
     struct notify *n = notify_of_task(s->session, &s->kept->task, false);
+    struct kept_words words;
 
     (void)now;
-    if (!n)
+    if (!n || notify_has_effect(s)) /* the npud before has made it, and not retired the task */
         return RUN_RETIRED;
     stream_publish_before(s);
+    kept_words_begin(&words, engine_of(s));
+    notify_note_effect(&words, s, 0);
     pthread_mutex_lock(&n->waiting.lock);
-    set_bit(n);
+    set_bit(n, &words);
     pthread_mutex_unlock(&n->waiting.lock);
     return RUN_RETIRED;
 }
@@ -169,12 +235,13 @@ bool notify_count_check(struct stream *s)
         return true;
     }
     pthread_mutex_lock(&n->waiting.lock);
-    if (n->looking && (s->count_change == COUNT_TURN || s->count_change == n->changes))
-        look_at_waits(n);
+    if (is_looking(n) &&
+        (s->count_change == COUNT_TURN || s->count_change == notify_word(&n->live->changes)))
+        look_at_waits(n, engine_of(s));
     if (s->count_change == COUNT_TURN) {
-        over = !n->looking;
+        over = !is_looking(n);
     } else {
-        over = !n->looking || s->count_change != n->changes;
+        over = !is_looking(n) || s->count_change != notify_word(&n->live->changes);
         s->count_change = over ? 0 : s->count_change;
     }
     pthread_mutex_unlock(&n->waiting.lock);
@@ -185,7 +252,7 @@ bool notify_count_pass_over(struct stream *s)
 {
     if (s->count_change == COUNT_TURN) {
         s->count_change = 0;
-        notify_drop_task(s->session, &s->kept->task);
+        notify_drop_task(s, s->kept->position, &s->kept->task, engine_of(s));
     }
     return notify_count_check(s);
 }
@@ -197,34 +264,38 @@ static bool run_look(struct job *job)
     bool more;
 
     pthread_mutex_lock(&n->waiting.lock);
-    if (n->looking)
-        look_at_waits(n);
-    more = n->looking;
+    if (is_looking(n))
+        look_at_waits(n, KEPT_CONTROL);
+    more = is_looking(n);
     pthread_mutex_unlock(&n->waiting.lock);
     return more;
 }
 
 /* No other session has a counter: so the job is this session's. */
+static void list_look(struct notify *n, struct session *session)
+{
+    if (n->look.listed)
+        return;
+    n->look = (struct job){run_look, "count notify record", &session->owner};
+    job_list(&n->look);
+}
+
 void notify_count_drop(struct stream *s)
 {
-    struct notify *n;
-
     if (notify_count_pass_over(s))
         return;
     s->count_change = 0;
-    n = notify_of_task(s->session, &s->kept->task, true);
-    if (n->look.listed)
-        return;
-    n->look = (struct job){run_look, "count notify record", &s->session->owner};
-    job_list(&n->look);
+    list_look(notify_of_task(s->session, &s->kept->task, true), s->session);
 }
 
 enum run_result notify_run_count_record(struct stream *s, uint64_t now)
 {
     struct notify *n = notify_of_task(s->session, &s->kept->task, true);
 
+    struct kept_words words;
+
     (void)now;
-    if (stream_has_begun(s) && s->count_change != COUNT_TURN)
+    if (notify_has_effect(s))
         return RUN_RETIRED;
     s->count_change = 0;
     if (s->kept->task.notify.mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE ||
@@ -233,41 +304,56 @@ enum run_result notify_run_count_record(struct stream *s, uint64_t now)
     if (!n)
         return RUN_RETIRED;
     stream_publish_before(s);
+    kept_words_begin(&words, engine_of(s));
     pthread_mutex_lock(&n->waiting.lock);
-    if (n->looking)
+    if (is_looking(n))
         s->count_change = COUNT_TURN;
     else
-        set_count(s, n, changed_count(&s->kept->task, n->value));
+        set_count(s, n, changed_count(&s->kept->task, value_of(n)), &words);
     pthread_mutex_unlock(&n->waiting.lock);
     return s->count_change == 0 ? RUN_RETIRED : RUN_AGAIN;
 }
 
-static enum run_result end_wait(struct stream *s)
+/* Its place among those that wait, which it has also in the npud after this one. */
+static uint64_t arrival_of(const struct stream *s, struct notify *n)
 {
-    s->took = false;
-    return run_finish_wait(s);
+    uint64_t arrival = notify_word(&n->live->arrivals);
+
+    if (stream_has_waited(s))
+        return s->kept->target;
+    notify_set_word(&n->live->arrivals, arrival + 1);
+    return arrival;
 }
 
-/* As run_park() in execute.c does, but that test and change are one step. */
-static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now)
+static void join_waits(struct stream *s, struct notify *n, uint64_t arrival)
 {
-    uint64_t timeout = s->kept->task.notify.timeout_ns;
-    int32_t pid;
-    bool over;
-
-    if (timeout != 0 && engine_set_timer(s, now + timeout) < 0)
-        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     s->waiter = (struct waiter){.fire = run_fire_stream};
     s->waiting_on = &n->waiting;
+    waitlist_add_locked(&n->waiting, &s->waiter, arrival);
+}
+
+/* As run_park() does, but that test and change are one step. */
+static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now)
+{
+    uint64_t arrival, deadline;
+    bool over, fails = false;
+    int32_t pid;
+
     pthread_mutex_lock(&n->waiting.lock);
+    arrival = arrival_of(s, n);
+    deadline = run_note_wait(s, arrival, s->kept->task.notify.timeout_ns, now);
     over = take_now(n, s, &pid);
-    if (!over)
-        waitlist_add_locked(&n->waiting, &s->waiter, n->arrivals++);
+    if (!over) {
+        fails = deadline != 0 && engine_set_timer(s, deadline) < 0;
+        if (!fails)
+            join_waits(s, n, arrival);
+    }
     pthread_mutex_unlock(&n->waiting.lock);
+    KILL_HERE(WAIT_PARKED);
+    if (fails)
+        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     if (!over)
         return RUN_WAITS;
-    engine_clear_timer(s);
-    s->waiting_on = NULL;
     if (pid != 0)
         return run_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
     return s->count_change == 0 ? RUN_RETIRED : RUN_AGAIN;
@@ -278,7 +364,7 @@ static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)
     struct notify *n;
 
     if (stream_has_begun(s))
-        return end_wait(s);
+        return run_finish_wait(s);
     if (!run_valid_timeout(s->kept->task.notify.timeout_ns))
         return run_bad_entry(s, "impossible time limit");
     n = notify_of_task(s->session, &s->kept->task, counts);
@@ -297,4 +383,80 @@ enum run_result notify_run_count_wait(struct stream *s, uint64_t now)
     if (s->kept->task.notify.mode > ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE)
         return run_bad_entry(s, "no such mode");
     return run_wait(s, now, true);
+}
+
+/* --- again --- */
+
+static bool is_wait(const struct task *t)
+{
+    return t->op == TASK_NOTIFY_WAIT || t->op == TASK_COUNT_WAIT;
+}
+
+static struct notify *notify_of_head(struct stream *s)
+{
+    const struct task *t = &s->kept->task;
+    bool counts = t->op == TASK_COUNT_WAIT || t->op == TASK_COUNT_RECORD;
+
+    return is_wait(t) || counts || t->op == TASK_NOTIFY_RECORD
+               ? notify_of_task(s->session, t, counts)
+               : NULL;
+}
+
+/* The look that its change has begun, or the turn that its change waits for. */
+static void restore_count_change(struct stream *s, const struct notify *n)
+{
+    if (notify_has_effect(s)) {
+        if (is_looking(n) && s->kept->effect == notify_word(&n->live->changes))
+            s->count_change = s->kept->effect;
+    } else if (s->kept->task.op == TASK_COUNT_RECORD && stream_has_begun(s)) {
+        s->count_change = COUNT_TURN;
+    }
+}
+
+/* npud has ended when the wait had come, and before it was over or on the list. */
+static bool is_over(const struct stream *s, const struct notify *n)
+{
+    if (n->counts)
+        return !is_looking(n) && is_met(&s->kept->task, value_of(n));
+    return value_of(n) != 0 || notify_word(&n->live->failed_pid) != 0;
+}
+
+/*
+ * On the list before any engine runs: the next record is for the wait that came first, and not for
+ * the one whose engine is the first to come to it.
+ */
+static bool wait_again(struct stream *s, struct notify *n)
+{
+    uint64_t deadline = s->kept->deadline;
+
+    if (deadline != 0 && timers_set(&s->attach->device->engine->timers, &s->timer, deadline) < 0)
+        return false;
+    join_waits(s, n, s->kept->target);
+    s->run = RUN_PARKED;
+    stream_begin_task(s);
+    return true;
+}
+
+bool notify_restore_stream(struct stream *s)
+{
+    struct notify *n = stream_has_read(s) && !stream_has_failed(s) ? notify_of_head(s) : NULL;
+
+    if (!n)
+        return false;
+    if (n->counts)
+        restore_count_change(s, n);
+    return is_wait(&s->kept->task) && stream_has_waited(s) && !stream_is_let_go(s) &&
+           atomic_load(&s->stopped) == 0 && s->attach->device->lost == 0 && !is_over(s, n) &&
+           wait_again(s, n);
+}
+
+void notifies_look_again(struct server *server)
+{
+    struct notify_open *open;
+    struct session *session;
+
+    DL_FOREACH (server->sessions, session)
+        slots_foreach (&session->notifies, i, open)
+            if (open->notify->counts && is_looking(open->notify))
+                list_look(open->notify, session);
 }

@@ -9,6 +9,7 @@
 
 #include "daemon/engine/run.h"
 
+struct server;
 struct stream;
 
 enum run_result notify_run_record(struct stream *s, uint64_t now);
@@ -39,3 +40,11 @@ void notify_count_drop(struct stream *stream);
  * goes to the next one.
  */
 void notify_give_back(struct stream *stream);
+
+/**
+ * Recovery, before an engine runs: the stream's part in what a notify was at. True: it is parked in
+ * its wait again, in the order in which waits came.
+ */
+bool notify_restore_stream(struct stream *stream);
+/** Recovery: looks that were under way go on, also those of streams that are gone. */
+void notifies_look_again(struct server *server);

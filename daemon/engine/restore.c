@@ -1,6 +1,5 @@
-/*
- * Recovery: streams are there again, and go on where the npud before was killed. No engine runs yet.
- */
+/* Recovery: streams are there again, and go on where the npud before ended. No engine runs yet. */
+#include <string.h>
 #include <utlist.h>
 
 #include "daemon/base/waker.h"
@@ -13,6 +12,9 @@
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
 #include "daemon/engine/inject.h"
+#include "daemon/engine/notify_tasks.h"
+#include "daemon/engine/task_row.h"
+#include "daemon/memory/allocation.h"
 
 /*
  * What is done is told once more, and all sleepers look again: the npud before may have ended
@@ -61,17 +63,63 @@ static bool has_entry(struct stream *s)
     return atomic_load(&s->ring[k->position & (s->depth - 1)].sequence) == k->position + 1;
 }
 
+/* --- the task at the head --- */
+
+/* The slice of a reduction that was noted, and maybe not put in its destination. */
+static void put_slice_again(struct stream *s)
+{
+    const struct device_kept *d = s->attach->device->kept;
+    struct stream_kept *k = s->kept;
+    uint64_t at = stream_has_begun(s) ? k->progress : 0;
+    struct mem *m = allocation_get(s->session, k->task.object, k->task.generation);
+    void *dst;
+
+    if (k->effect_at != k->position + 1 || k->effect != at || d->slice_bytes > sizeof(d->slice))
+        return;
+    dst = allocation_range(m, k->task.reduce.dst_offset + at, d->slice_bytes);
+    if (!dst || !allocation_filled(m))
+        return;
+    memcpy(dst, d->slice, d->slice_bytes);
+    allocation_filled(m);
+    k->progress = at + d->slice_bytes;
+    kept_order();
+    stream_begin_task(s);
+}
+
+static void restore_task(struct stream *s)
+{
+    struct stream_kept *k = s->kept;
+    const struct task_row *row = task_row(k->task.op);
+
+    if (!stream_has_read(s))
+        return;
+    stream_count_implicit(k);
+    if (k->task.op == TASK_REDUCE)
+        put_slice_again(s);
+    if (row->waits_for == WAITS_FOR_NOTHING || stream_has_failed(s))
+        return;
+    if (stream_has_waited(s) && stream_is_let_go(s)) {
+        stream_begin_task(s);
+        s->waiter.result = k->outcome.code;
+        s->waiter.pid = k->outcome.pid;
+    } else {
+        k->begun_at = 0; /* it waits again */
+    }
+}
+
+/* --- streams --- */
+
 static void restore_stream(struct stream *s)
 {
     publish_again(s);
-    execute_restore(s);
+    restore_task(s);
     post_callback_again(s);
     if (s->kept->held != STREAM_FREE) {
         s->run = RUN_HELD;
         s->held_watched = true;
         return;
     }
-    if (inject_restore(s->session->server->inject, s))
+    if (inject_restore(s->session->server->inject, s) || notify_restore_stream(s))
         return;
     if (!has_entry(s) && !stream_has_read(s))
         return;

@@ -27,7 +27,7 @@ enum run_result run_bad_entry(struct stream *s, const char *what)
 
 void run_fire_stream(struct waiter *w)
 {
-    struct stream *s = run_stream_of(w);
+    struct stream *s = stream_of_waiter(w);
 
     stream_let_go(s, w->result, w->pid);
     engine_unpark(s);

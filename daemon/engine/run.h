@@ -6,7 +6,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/core/stream.h"
@@ -27,8 +26,8 @@ enum run_result run_bad_entry(struct stream *s, const char *what);
 enum run_result run_fail(struct stream *s, int32_t code, int32_t pid);
 
 /**
- * Note what the current task waits for and until when, if it is not noted yet: if it is made to look
- * again, or npud has ended since, its target and its deadline stay. Returns the deadline; 0: none.
+ * Note what the current task waits for and until when, if it is not noted yet: if it is made to
+ * look again, or npud has ended since, both stay. Returns the deadline; 0: none.
  */
 uint64_t run_note_wait(struct stream *s, uint64_t target, uint64_t timeout_ns, uint64_t now);
 
@@ -53,12 +52,6 @@ enum run_result run_finish_wait(struct stream *s);
 
 /** Not so long that it would wrap around. */
 bool run_valid_timeout(uint64_t ns);
-
-/** The stream whose waiter this is. */
-static inline struct stream *run_stream_of(const struct waiter *w)
-{
-    return (struct stream *)((char *)w - offsetof(struct stream, waiter));
-}
 
 /** What a parked stream's waiter does when it is fired: its engine goes on with it. */
 void run_fire_stream(struct waiter *w);

@@ -67,7 +67,7 @@ static struct value_range range_of(uint64_t offset, uint64_t size)
 
 static bool waiter_test(const struct waiter *w)
 {
-    return has_come(run_stream_of(w));
+    return has_come(stream_of_waiter(w));
 }
 
 /* --- changes of memory --- */

@@ -194,6 +194,14 @@ void engine_detach(struct engine *e, struct attach *a)
     leave_user(e, a->user);
 }
 
+void engine_each_attach(struct engine *e, void (*fn)(struct attach *a))
+{
+    struct attach_ref *ref;
+
+    slots_foreach (&e->refs, i, ref)
+        fn(ref->attach);
+}
+
 void engine_set_mode(struct engine *e, uint32_t mode)
 {
     struct attach_ref *ref;

@@ -4,11 +4,15 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "daemon/base/keeper_message.h"
 #include "daemon/base/log.h"
 #include "daemon/keeper/store.h"
+#include "proto/util/clock.h"
 
 struct received {
     union {
@@ -146,6 +150,38 @@ static int on_message(struct received *in, size_t size)
     return r;
 }
 
+/* --- signs of life --- */
+
+static uint64_t watch_ns, next_watch_ns; /* 0: none are wanted */
+
+void keeper_watch(void)
+{
+    uint64_t usec;
+
+    if (sd_watchdog_enabled(0, &usec) > 0)
+        watch_ns = usec / 2 * NSEC_PER_USEC;
+}
+
+/* No message for half a period wakes the keeper. */
+static void watch_lease(int lease)
+{
+    const struct timeval half = {.tv_sec = (time_t)(watch_ns / NSEC_PER_SEC),
+                                 .tv_usec = (suseconds_t)(watch_ns % NSEC_PER_SEC / 1000)};
+
+    if (watch_ns != 0)
+        setsockopt(lease, SOL_SOCKET, SO_RCVTIMEO, &half, sizeof(half));
+}
+
+static void give_sign(void)
+{
+    if (watch_ns == 0 || clock_ns() < next_watch_ns)
+        return;
+    sd_notify(0, "WATCHDOG=1");
+    next_watch_ns = clock_ns() + watch_ns / 2;
+}
+
+/* --- the owner --- */
+
 /* An empty message looks like it. */
 static bool owner_has_ended(int lease)
 {
@@ -159,9 +195,13 @@ int keeper_serve(int lease)
     static struct received in;
     int r = 0;
 
+    watch_lease(lease);
     while (r == 0) {
         ssize_t size = fd_message_receive(lease, in.room, sizeof(in.room), in.fds, &in.n_fds, 0);
 
+        give_sign();
+        if (size == -EAGAIN)
+            continue; /* watch_lease() */
         if (size == 0 && in.n_fds == 0 && owner_has_ended(lease))
             break;
         if (size == -ECONNRESET)

@@ -8,6 +8,10 @@
  */
 #pragma once
 
+/** Gives systemd signs of life, if it wants them: otherwise the keeper never wakes by itself.
+ * Before keeper_serve(). */
+void keeper_watch(void);
+
 /** Serves the owner at the other end of this connection until the last copy of that end is closed,
  * and lets go of all. lease is the keeper's. 0, or -errno after a line in the log: the keeper is
  * not to go on. */

@@ -38,6 +38,7 @@ static int serve_listener(int listener)
 {
     int r = 0;
 
+    keeper_watch();
     sd_notify(0, "READY=1");
     do {
         int lease = accept4(listener, NULL, NULL, SOCK_CLOEXEC);

@@ -44,7 +44,8 @@ struct segment_map_record {
     uint32_t peer;
     uint8_t passed_on;
     uint8_t left;
-    uint8_t unused[6];
+    uint8_t lost;
+    uint8_t unused[5];
 };
 
 /** The files of a ring. */
@@ -63,7 +64,9 @@ struct queue_record {
     uint32_t creator; /* peer id; 0: not attached any more */
     uint32_t puts_gone, takes_gone;
     int32_t puts_pid, takes_pid;
-    uint32_t unused;
+    uint8_t ends;         /* queue_finish_some() has begun */
+    uint8_t ends_in_turn; /* and goes on by itself */
+    uint8_t unused[2];
     char name[128];
 };
 
@@ -72,8 +75,10 @@ struct queue_attach_record {
     uint32_t peer;
     uint32_t id; /* as the session names the queue */
     uint32_t rights;
+    uint32_t counted; /* words of the map below, of segments to which its rights are counted */
+    uint8_t spoils;
     uint8_t leaving;
-    uint8_t unused[3];
+    uint8_t unused[6];
 };
 
 struct grant_record {
@@ -98,7 +103,7 @@ struct queue_map_record {
 /** A ring that has ended, or is about to: queue_rest.h. */
 struct queue_rest_record {
     /* kept */
-    uint64_t serial; /* of the queue whose messages are moved; 0: they are freed */
+    uint64_t serial;         /* of the queue whose messages are moved; 0: they are freed */
     struct ring_record ring; /* while its messages are not noted: its files */
     uint32_t uid;            /* is charged for `bytes` */
     uint32_t n;              /* messages that were noted */
@@ -115,7 +120,8 @@ struct relay_record {
     uint64_t serial; /* of the queue */
     uint64_t bell_key;
     int32_t gone;
-    uint32_t unused;
+    uint8_t parting;
+    uint8_t unused[3];
     /* live */
     struct relay_live {
         /*

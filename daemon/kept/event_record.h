@@ -1,8 +1,8 @@
 /*
  * What is kept of a plain event, in the record of its arena segment (arena_record.h): a live part.
  *
- * Writers: the control thread writes `is`; the engines write the rest, under the lock of the event's
- * list `raised`.
+ * Writers: the control thread writes `is`; the engines write the rest, under the lock of the
+ * event's list `raised`.
  */
 #pragma once
 

@@ -144,12 +144,58 @@ void kept_set(_Atomic uint64_t *word, uint64_t value)
     memcpy(entry->data, &value, sizeof(value));
 }
 
+/* Not in use as a record any more, for any npud. */
+static void retire_cell(struct kept_cell *cell)
+{
+    if (!base) {
+        free(cell);
+        return;
+    }
+    atomic_store_explicit(&cell->is, 0, memory_order_relaxed);
+    kept_order();
+    cells_put(cell);
+}
+
+bool kept_grow(struct kept *kept, enum kept_kind kind, size_t bytes,
+               void (*fill)(void *arg, void *record), void *arg)
+{
+    struct kept_cell *old = kept->cell, *cell;
+
+    bytes = (bytes + 7) & ~(size_t)7;
+    cell = take_cell(bytes);
+    if (!cell)
+        return false;
+    cell->order = 0; /* only the control thread gives numbers */
+    fill(arg, cell->record);
+    KILL_HERE(KEPT_FILLED);
+    kept_order();
+    if (base)
+        atomic_store_explicit(&cell->is, is_of_new(kind, bytes), memory_order_relaxed);
+    kept_order();
+    KILL_HERE(KEPT_GROWN);
+    *kept = (struct kept){.cell = cell};
+    if (old)
+        retire_cell(old);
+    return true;
+}
+
 static void untouch(struct kept *kept)
 {
     if (!kept->prev)
         return;
     DL_DELETE(touched, kept);
     kept->prev = kept->next = NULL;
+}
+
+void kept_move(struct kept *to, struct kept *from)
+{
+    bool was_touched = from->prev != NULL;
+
+    untouch(from);
+    *to = *from;
+    *from = (struct kept){0};
+    if (was_touched)
+        kept_touch(to);
 }
 
 static void free_cell(struct kept_cell *cell)

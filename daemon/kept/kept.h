@@ -61,6 +61,9 @@ bool kept_make(struct kept *kept, enum kept_kind kind, size_t bytes, kept_write_
 /** The object has changed: its record is written at the end of the step. Safe without a record. */
 void kept_touch(struct kept *kept);
 
+/** The record is that of another member: `from` has none then. */
+void kept_move(struct kept *to, struct kept *from);
+
 /** The object goes: its record is free at the end of the step. Safe without a record. */
 void kept_drop(struct kept *kept);
 
@@ -75,6 +78,15 @@ static inline void *kept_record(const struct kept *kept)
 {
     return kept->cell->record;
 }
+
+/**
+ * For a record that is all live, and grows where it is used: a larger one takes its place, or it is
+ * made, by any thread under the object's lock, and not in a transaction. fill() stores all that it
+ * is to have, into zeros. If npud ends meanwhile there is the old one, or the new one, or both: then
+ * the smaller one is kept_discard()ed. False: no memory, and nothing has changed.
+ */
+bool kept_grow(struct kept *kept, enum kept_kind kind, size_t bytes,
+               void (*fill)(void *arg, void *record), void *arg);
 
 /**
  * Order stores of this thread into live parts, and into what they go with: a SIGKILL is a cut in

@@ -24,6 +24,7 @@
     X(MEMORY, 14, 1, "allocation")                                                                 \
     X(SURVIVOR, 15, 1, "process that outlives its session")                                        \
     X(IPC_EVENT, 24, 1, "IPC event")                                                               \
+    X(IPC_OPENER, 29, 1, "opener of an IPC event")                                                 \
     X(IPC_FAILURES, 25, 1, "failed records of an IPC event")                                       \
     X(IPC_OPEN, 26, 1, "open IPC event")                                                           \
     X(IPC_EXPORT, 27, 1, "exported IPC event")                                                     \
@@ -45,7 +46,7 @@
     X(RELAY, 64, 1, "routed queue")                                                                \
     X(ROUTE, 65, 1, "route")                                                                       \
     X(MESSAGE, 66, 1, "message that npud carries")                                                 \
-    X(ROUTE_GAP, 67, 1, "messages that are not for a route")                                                       \
+    X(ROUTE_GAP, 67, 1, "messages that are not for a route")                                       \
     X(ANSWER, 120, 1, "answer on its way")
 
 enum kept_kind {

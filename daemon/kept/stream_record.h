@@ -63,8 +63,8 @@ struct stream_kept {
     _Atomic uint64_t failures;
     _Atomic uint64_t failed_task; /* the last failure: its id, and its thread in the upper half */
     _Atomic uint64_t failed_code;
-    uint64_t rules_at; /* rules have been asked about the task */
-    uint64_t verdict;  /* what they have said: engine/inject.c */
+    _Atomic uint64_t rules_at; /* rules have been asked about the task */
+    _Atomic uint64_t verdict;  /* what they have said: engine/inject.c */
     /* --- the stream --- */
     _Atomic uint64_t is; /* stream_is(): changes with the commit of a step; 0: the slot is free */
     uint32_t flags;

@@ -4,15 +4,31 @@
 
 #include "daemon/admin/commands.h"
 #include "daemon/base/log.h"
+#include "daemon/buffers/buffers.h"
+#include "daemon/buffers/grant.h"
+#include "daemon/buffers/pool.h"
+#include "daemon/buffers/queue.h"
+#include "daemon/buffers/queue_rest.h"
+#include "daemon/buffers/relay.h"
+#include "daemon/buffers/router.h"
+#include "daemon/buffers/segment.h"
 #include "daemon/control/answer.h"
+#include "daemon/control/event_fd.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
+#include "daemon/core/ipc_event.h"
+#include "daemon/core/ipc_failures.h"
+#include "daemon/core/notify.h"
+#include "daemon/core/release.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/stream_abort.h"
+#include "daemon/engine/inject.h"
+#include "daemon/core/survivor.h"
+#include "daemon/engine/notify_tasks.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
@@ -25,9 +41,11 @@ struct row {
     bool (*restore)(struct server *server, struct kept_cell *cell);
 };
 
-/* clang-format off: a row each */
+/* A row each. */
+/* clang-format off */
 static const struct row rows[] = {
     {KEPT_SERVER, server_restore},
+    {KEPT_RULE, inject_restore_rule},
     {KEPT_DEVICE, device_restore},
     {KEPT_COMMANDS, commands_restore},
     {KEPT_SESSION, session_restore},
@@ -37,13 +55,52 @@ static const struct row rows[] = {
     {KEPT_EVENTS, events_restore},
     {KEPT_DISCARDS, discards_restore},
     {KEPT_MEMORY, allocation_restore},
+    {KEPT_SURVIVOR, survivor_restore},
+    {KEPT_IPC_EVENT, ipc_event_restore},
+    {KEPT_IPC_OPENER, ipc_opener_restore},
+    {KEPT_IPC_FAILURES, ipc_failures_restore},
+    {KEPT_IPC_OPEN, ipc_open_restore},
+    {KEPT_IPC_EXPORT, ipc_export_restore},
+    {KEPT_IPC_LEFT, ipc_left_restore},
+    {KEPT_NOTIFY, notify_restore},
+    {KEPT_NOTIFY_PIDS, notify_pids_restore},
+    {KEPT_NOTIFY_OPEN, notify_open_restore},
+    {KEPT_RELEASE, release_restore},
+    {KEPT_EVENT_FD, event_fd_restore},
+    {KEPT_PEER, buffers_restore_peer},
+    {KEPT_POOL, pool_restore},
+    {KEPT_SEGMENT, segment_restore},
+    {KEPT_SEGMENT_MAP, segment_map_restore},
+    {KEPT_QUEUE, queue_restore},
+    {KEPT_QUEUE_ATTACH, queue_attach_restore},
+    {KEPT_GRANT, grant_restore},
+    {KEPT_QUEUE_MAP, queue_map_restore},
+    {KEPT_QUEUE_REST, queue_rest_restore},
+    {KEPT_RELAY, relay_restore},
+    {KEPT_ROUTE, route_restore},
+    {KEPT_MESSAGE, message_restore},
+    {KEPT_ROUTE_GAP, route_gap_restore},
     {KEPT_ANSWER, answer_restore},
 };
 /* clang-format on */
 
-/* When all objects are there, in this order. */
+/* Before anything is freed: slots of sessions that no object has are free. */
+static void finish_tables(struct server *server)
+{
+    (void)server;
+    sessions_restored();
+}
+
+/* When all objects are there, in this order. Sessions come last: some of them end. */
 static void (*const finish[])(struct server *server) = {
+    finish_tables,
+    ipc_events_finish_restoring,
+    survivors_finish_restoring,
     engines_finish_restoring,
+    notifies_look_again,
+    notifies_finish_restoring,
+    releases_finish_restoring,
+    event_fds_finish_restoring,
     sessions_finish_restoring,
 };
 
@@ -101,6 +158,10 @@ int recovery_run(struct server *server, bool fault)
     if (r == 0)
         r = restore_all(server);
     kept_scan_end();
+    if (r == 0 && !buffers_finish_restoring(server)) {
+        log_error("no memory to restore the messages of the npud before");
+        r = -ENOMEM;
+    }
     if (r < 0)
         return r;
     kept_each_in_hand(fault, suspect, NULL);

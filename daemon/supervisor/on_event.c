@@ -115,10 +115,25 @@ void on_signal(struct supervisor *s, int number)
 
 /* --- messages of servers --- */
 
+/*
+ * Of an earlier supervisor. What is installed or configured now cannot serve: the start of the
+ * service is over all the same, and it can be mended while clients are served.
+ */
+static void keep_old_server(struct supervisor *s)
+{
+    if (!s->replace || s->upgrading)
+        return;
+    log_error("no server can take the place of the one that serves: it goes on. Mend what the log "
+              "says, and reload or restart npud");
+    service_manager_tell("READY=1\nSTATUS=the server of before goes on: see the log");
+}
+
 static void on_prepared(struct supervisor *s, struct child *child, bool can)
 {
     child->deadline_ns = 0;
     child->state = can ? CHILD_PREPARED : CHILD_CANNOT;
+    if (child == &s->standby && !can)
+        keep_old_server(s);
     if (child == &s->candidate && can && child->can_read)
         candidate_is_prepared(s);
     else if (child == &s->candidate)
@@ -290,6 +305,8 @@ static void on_standby_end(struct supervisor *s)
         return; /* another is started */
     if (s->server.state != CHILD_NONE) {
         s->no_standby = attempts_failed(&s->standbys, clock_ns());
+        if (s->no_standby)
+            keep_old_server(s);
         return;
     }
     s->over = !s->served || attempts_failed(&s->standbys, clock_ns());

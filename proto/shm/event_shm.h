@@ -25,9 +25,9 @@ struct event_slot {
     /*
      * Bit 0: the level. Above it, 32 bits: how often it was raised. Above them, 31 bits: a tag,
      * which the client leaves as it is: which change of an engine was the last one, so that an npud
-     * that comes back makes none twice (daemon/core/event.c). A stream that parks remembers the count;
-     * it goes on when the level is up or the count has moved, so that a raise followed by a reset
-     * at once is not lost on it.
+     * that comes back makes none twice (daemon/core/event.c). A stream that parks remembers the
+     * count; it goes on when the level is up or the count has moved, so that a raise followed by a
+     * reset at once is not lost on it.
      *
      * Raising at the call: raise, then load level_waiters; when not zero, have the engine look
      * (TASK_RECORD_WAKE). Parking: store level_waiters, then load level. Sequentially consistent
@@ -79,9 +79,9 @@ static inline uint64_t event_level_lowered(uint64_t level)
 #define EVENT_RAISE_TRIES 1000 /* more than any honest race takes */
 
 /**
- * Client: raise the level: count and level change in one atomic step. A reset between two steps would leave
- * the count moved and the level down, and a stream that waits for this raise alone could not tell
- * whether it had come. The slot is the client's to write: the attempts are bounded, and a client
+ * Client: raise the level. Count and level change in one atomic step: a reset between two steps
+ * would leave the count moved and the level down, and a stream that waits for this raise alone could
+ * not tell whether it had come. The slot is the client's to write: the attempts are bounded, and a client
  * that makes each of them fail loses its own raise.
  */
 static inline void event_slot_raise(struct event_slot *e)

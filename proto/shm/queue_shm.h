@@ -526,19 +526,32 @@ static inline void queue_change(_Atomic uint32_t *wake)
 
 /* --- the end of a ring --- */
 
+/*
+ * An npud that ends may have moved head already: then head is no message, or one, behind what is
+ * committed, but for the distance.
+ */
+static inline bool queue_is_out_of_reach(const struct queue_view *q, uint64_t head)
+{
+    return (head & 0xffff) == PEER_NPUD &&
+           queue_head_position(head) - QUEUE_END - atomic_load(&q->take->committed) <= 1;
+}
+
 /**
  * npud: end the ring. The message that was taken last is committed then, no session takes another
  * one, and a session that puts one from here on sees the state. Returns the position of the first
- * message that is left. Sleepers are not woken yet.
+ * message that is left. Sleepers are not woken yet. Safe to repeat: the npud before may have begun.
  */
 static inline uint64_t queue_end(const struct queue_view *q, enum queue_state why,
                                  struct segment_table *t)
 {
+    bool again = atomic_load(&q->news->state) != QUEUE_LIVE;
     uint64_t head = 0;
 
     atomic_store(&q->news->state, why);
     for (unsigned tries = 0; tries < SEGMENT_TRIES; tries++) {
         head = atomic_load(&q->take->head);
+        if (again && queue_is_out_of_reach(q, head))
+            return queue_head_position(head) - QUEUE_END;
         queue_commit(q, head, t);
         if (atomic_compare_exchange_strong(
                 &q->take->head, &head, (queue_head_position(head) + QUEUE_END) << 16 | PEER_NPUD))

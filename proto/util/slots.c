@@ -192,6 +192,20 @@ size_t slots_growth(struct slots *t, bool *mapped)
     return size;
 }
 
+size_t slots_memory(const struct slots *t, unsigned *mapped)
+{
+    size_t size = 0;
+
+    *mapped = 0;
+    for (size_t k = 0; k < SLOTS_CHUNKS; k++) {
+        if (!atomic_load_explicit(&t->chunk[k], memory_order_relaxed))
+            continue;
+        size += chunk_size(t, k);
+        *mapped += chunk_size(t, k) >= CHUNK_MAP;
+    }
+    return size;
+}
+
 /* Generations have 31 bits and wrap; those of one block are never far from each other. */
 static bool is_later(uint32_t generation, uint32_t than)
 {

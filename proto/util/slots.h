@@ -93,6 +93,9 @@ void *slots_restore_memory(struct slots *t, uint32_t number);
  */
 size_t slots_growth(struct slots *t, bool *mapped);
 
+/** Bytes that the table has got so, and in how many mappings. */
+size_t slots_memory(const struct slots *t, unsigned *mapped);
+
 /** Give the slot back: it is not live any more, and its next owner has another generation. */
 void slots_put(struct slots *t, void *object);
 

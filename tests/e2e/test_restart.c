@@ -289,6 +289,75 @@ START_TEST(the_next_server_has_the_configuration_of_the_last_reload)
 }
 END_TEST
 
+/* --- upgrades --- */
+
+static char installed[64]; /* a folder of programs, as a package has installed them */
+
+static void run_shell(const char *command)
+{
+    ck_assert_msg(system(command) == 0, "%s", command);
+}
+
+static const char *build_dir(void)
+{
+    const char *dir = getenv("NPUD_BINDIR");
+
+    return dir ? dir : "build";
+}
+
+/* New files of these programs, renamed over the old ones. */
+static void install_again(void)
+{
+    run_shell("for f in npud npud-supervisor npud-keeper npuctl; do"
+              " cp \"$BUILT/$f\" \"$INSTALLED/new\" && mv \"$INSTALLED/new\" \"$INSTALLED/$f\" ||"
+              " exit 1; done");
+}
+
+static bool runs_installed(pid_t pid, const char *name)
+{
+    char path[64], exe[128] = "", wanted[128];
+
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    snprintf(wanted, sizeof(wanted), "%s/%s", installed, name);
+    return readlink(path, exe, sizeof(exe) - 1) > 0 && strcmp(exe, wanted) == 0;
+}
+
+START_TEST(npuctl_upgrade_follows_a_rename)
+{
+    char *built = realpath(build_dir(), NULL);
+    pid_t server;
+
+    ck_assert_ptr_nonnull(built);
+    snprintf(installed, sizeof(installed), "/tmp/npud-test-installed-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(installed));
+    setenv("INSTALLED", installed, 1);
+    setenv("BUILT", built, 1);
+    free(built);
+    install_again();
+    setenv("NPUD_BINDIR", installed, 1);
+    npud_start_restartable(NULL);
+    server = npud_server_pid();
+    for (int i = 0; i < 3; i++) {
+        install_again();
+        ck_assert(!runs_installed(server, "npud"));
+        npuctl_says("upgrade", 0, "serves");
+        EVENTUALLY(runs_installed(npud.pid, "npud-supervisor"), "the supervisor is an old one");
+        EVENTUALLY(runs_installed(npud_server_pid(), "npud"), "the server is an old one");
+        ck_assert_int_ne(npud_server_pid(), server);
+        server = npud_server_pid();
+        npud_kill_server();
+        server = npud_server_pid();
+    }
+    run_shell("cp /bin/false \"$INSTALLED/new\" && mv \"$INSTALLED/new\" \"$INSTALLED/npud\"");
+    npuctl_says("upgrade", 1, "ends at its start");
+    ck_assert_int_eq(npud_server_pid(), server);
+    npud_kill_server(); /* the program that has served last */
+    expect_service();
+    npud_teardown();
+    run_shell("rm -r \"$INSTALLED\"");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restart");
@@ -307,5 +376,7 @@ int main(void)
     t = suite_case(suite, "options", 60, start, npud_teardown);
     tcase_add_test(t, what_cannot_start_says_so_by_its_status);
     tcase_add_test(t, the_next_server_has_the_configuration_of_the_last_reload);
+    t = suite_case(suite, "upgrade", 120, NULL, npud_teardown);
+    tcase_add_test(t, npuctl_upgrade_follows_a_rename);
     return run_suite(suite);
 }

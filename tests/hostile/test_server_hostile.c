@@ -7,8 +7,8 @@
  * one in STRIDE of the others; NPUD_TEST_LONG, or NPUD_LIAR_STRIDE=1, all. NPUD_LIAR_ANSWER and
  * NPUD_LIAR_LIE repeat one run. NPUD_LIAR_SECONDS: of runs with random bits, from NPUD_LIAR_SEED.
  *
- * Beside that: an npud that comes back after it was killed tells no lie when it answers once more, or
- * when it has lost a connection that was not answered yet. The program notices nothing.
+ * Beside that: an npud that comes back after it was killed tells no lie when it answers once more,
+ * or when it has lost a connection that was not answered yet. The program notices nothing.
  *
  * Skipped under TSan: the program that is lied to ends in the middle of its calls.
  * Runs long: 15 s.

@@ -34,4 +34,8 @@ for e in event_loop ipc_cpp pipeline; do
     example "$e" "${run[@]}"
     example "$e on one CPU" taskset -c 0 "${run[@]}"
 done
+run=(env PATH="$(cd "$build" && pwd):$PATH" "$build/npu-run" --restartable --devices 2 -- \
+    bash "$top/examples/restart/run.sh" "$build/examples/restart")
+example "restart" "${run[@]}"
+example "restart on one CPU" taskset -c 0 "${run[@]}"
 exit $failed

@@ -24,6 +24,7 @@
 #include "daemon/core/stream.h"
 #include "proto/shm/arena.h"
 #include "proto/util/futex.h"
+#include "proto/wire/packet.h"
 #include "tests/unit/server.h"
 #include "tests/unit/unit.h"
 
@@ -74,6 +75,7 @@ static inline struct session *npud_session_of(uid_t uid, pid_t pid)
     int fd;
 
     ck_assert_ptr_nonnull(s);
+    s->protocol = PROTOCOL;
     ck_assert_int_eq(session_hello(s, "unit test"), 0);
     for (uint32_t i = 0; i < server.devices->n; i++)
         ck_assert_int_eq(session_open_device(s, i, &fd), 0);

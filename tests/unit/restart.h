@@ -15,6 +15,7 @@
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/recovery/recovery.h"
+#include "proto/util/kill_point.h"
 #include "tests/unit/npud.h"
 
 /* --- the keeper: a table, and the link that npud is linked with has none --- */
@@ -101,16 +102,23 @@ int __wrap_keeper_fetch(keeper_take *take, void *arg)
 
 static jmp_buf restart_out;
 static bool restart_armed;
-static enum kill_place restart_place;
-static unsigned restart_pass;                   /* from 1 */
-static unsigned restart_hits[KILL_PLACE_COUNT]; /* so far */
+/* Behind the places of npud those of proto/, which npud passes as clients do. */
+#define RESTART_PLACES (KILL_PLACE_COUNT + KILL_POINT_COUNT)
+static unsigned restart_place;
+static unsigned restart_pass;                 /* from 1 */
+static unsigned restart_hits[RESTART_PLACES]; /* so far */
 
 #ifdef NPUD_KILL_POINTS
-#include "proto/util/kill_point.h"
+static inline void restart_passes(unsigned place)
+{
+    restart_hits[place]++;
+    if (restart_armed && place == restart_place && restart_hits[place] == restart_pass)
+        longjmp(restart_out, 1);
+}
 
 void kill_point(enum kill_point point)
 {
-    (void)point;
+    restart_passes(KILL_PLACE_COUNT + point);
 }
 
 /*
@@ -118,9 +126,8 @@ void kill_point(enum kill_point point)
  */
 void kill_here(enum kill_place place)
 {
-    restart_hits[place]++;
-    if (restart_armed && place == restart_place && restart_hits[place] == restart_pass)
-        longjmp(restart_out, 1);
+    if (gettid() == getpid())
+        restart_passes(place);
 }
 #endif
 
@@ -191,7 +198,7 @@ static inline void restart_stop(void)
  * Do something, and end npud when it passes the place for the n-th time (from 1); then another npud
  * serves. False: it was not passed so often, and npud lives.
  */
-static inline bool restart_kill(enum kill_place place, unsigned pass, void (*act)(void *arg),
+static inline bool restart_kill(unsigned place, unsigned pass, void (*act)(void *arg),
                                 void *arg)
 {
     memset(restart_hits, 0, sizeof(restart_hits));

@@ -385,7 +385,7 @@ START_TEST(a_dropped_count_fails_waits_in_slices)
 
     make_counter(1, 2);
     record = count_task(TASK_COUNT_RECORD, ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, 1, false);
-    notify_drop_task(session, &record);
+    notify_drop_task(recording, 0, &record, KEPT_CONTROL);
     ck_assert_uint_ge(atomic_load(&counter->notify->waiting.n) + PER_TURN, CROWD);
     late = npud_stream(session, 0);
     submit_wait(late, 3, false);
@@ -407,7 +407,7 @@ START_TEST(a_dropped_count_fails_waits_in_slices)
     ck_assert_uint_eq(count_parked(), 0);
     ck_assert_int_eq(late->run, RUN_PARKED);
     /* The next one is for the late wait, too. */
-    notify_drop_task(session, &record);
+    notify_drop_task(recording, 1, &record, KEPT_CONTROL);
     ck_assert_uint_eq(atomic_load(&counter->notify->waiting.n), 0);
 }
 END_TEST
@@ -415,7 +415,7 @@ END_TEST
 /* Until the engine is in the middle of looking at waits. */
 static void await_look(void)
 {
-    for (int turns = 0; !counter->notify->looking; turns++) {
+    for (int turns = 0; !counter->notify->live->looking; turns++) {
         engine_turn(engine);
         ck_assert_int_lt(turns, CROWD);
     }
@@ -456,10 +456,10 @@ START_TEST(a_stream_that_goes_leaves_no_wait_behind)
     await_look();
     ck_assert_uint_ne(recording->count_change, 0);
     stream_free(recording);
-    ck_assert(counter->notify->looking);
+    ck_assert(counter->notify->live->looking);
     ck_assert(counter->notify->look.listed);
     npud_turn();
-    ck_assert(!counter->notify->looking);
+    ck_assert(!counter->notify->live->looking);
     for (int i = CROWD / 2; i < CROWD; i++)
         await_passed(crowd[i], 0);
     ck_assert_uint_eq(count_parked(), CROWD / 2);

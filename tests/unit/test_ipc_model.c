@@ -69,6 +69,7 @@ struct record {
 static struct client client[ACTORS_MAX], keeper;
 static struct record record_of[RECORDS];
 static struct ipc_event event;
+static struct ipc_event_live live;
 static struct ipc_events events;
 static alignas(4096) struct ipc_page page;
 static const struct scenario *scenario;
@@ -618,6 +619,8 @@ static void interleave_prepare(void)
 {
     memset(record_of, 0, sizeof(record_of));
     memset(&event, 0, sizeof(event));
+    live = (struct ipc_event_live){0};
+    event.live = &live;
     events = (struct ipc_events){0};
     control_busy = engine_busy = false;
     engine_next = failures = 0;
@@ -657,6 +660,14 @@ static void judge_records(void)
     }
 }
 
+/* Its handles that are open. */
+static void forget_session(struct session *session)
+{
+    for (uint32_t i = 0; i < session->ipc.end; i++)
+        kept_drop(&((struct ipc_open *)slots_at(&session->ipc, i))->record);
+    slots_deinit(&session->ipc);
+}
+
 static void interleave_judge(void)
 {
     for (unsigned i = 0; i < cast.n; i++)
@@ -666,11 +677,13 @@ static void interleave_judge(void)
     while (event.left)
         left_free(event.left);
     waitlist_deinit(&event.completed);
+    for (uint32_t i = 0; i < event.openers.end; i++)
+        kept_drop(&((struct ipc_opener *)slots_at(&event.openers, i))->record);
     slots_deinit(&event.openers);
-    free(event.failures);
-    slots_deinit(&keeper.session.ipc);
+    kept_drop(&event.failures_record);
+    forget_session(&keeper.session);
     for (unsigned i = 0; i < cast.n; i++)
-        slots_deinit(&client[i].session.ipc);
+        forget_session(&client[i].session);
 }
 
 #define NPUD                                                                                       \

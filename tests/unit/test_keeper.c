@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@
 #include "tests/common/need.h"
 #include "unit.h"
 
-#define MANY 10000
+#define MANY     10000
+#define LINGER_S 30
 
 /* A keeper in a child process, and this process's end of its lease. */
 struct kept_by {
@@ -376,6 +378,62 @@ START_TEST(a_drop_shuts_nothing_down)
 }
 END_TEST
 
+/* --- what takes long to close --- */
+
+/* A socket of a client in which a descriptor was left, whose last close lasts for LINGER_S. */
+static int put_lingering(uint64_t key, int *other)
+{
+    static char data[65536];
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int sent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), pair[2];
+    socklen_t size = sizeof(addr);
+
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&addr, size), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    getsockname(listener, (struct sockaddr *)&addr, &size);
+    ck_assert_int_eq(connect(sent, (struct sockaddr *)&addr, size), 0);
+    *other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    close(listener);
+    while (send(sent, data, sizeof(data), MSG_DONTWAIT) > 0)
+        ;
+    setsockopt(sent, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    ck_assert_int_eq(fd_message_send(pair[0], "x", 1, &sent, 1, 0), 0);
+    close(sent);
+    keeper_put(key, pair[1]);
+    close(pair[1]);
+    return pair[0];
+}
+
+START_TEST(a_close_that_lasts_holds_nothing_up)
+{
+    uint64_t start = clock_ns();
+    pid_t pid = link_start();
+    int others[4], ends[4], pipe_end;
+
+    if (!need_no_emulator(__func__, "the kernel's own recvmsg(2)"))
+        return;
+    for (int i = 0; i < 4; i++)
+        ends[i] = put_lingering(40 + (uint64_t)i, &others[i]);
+    pipe_end = put_pipe(50);
+    keeper_drop((uint64_t[]){40}, 1);
+    shutdown(ends[1], SHUT_RDWR);
+    keeper_drop((uint64_t[]){41}, 1);
+    keeper_drop((uint64_t[]){50}, 1);
+    expect_hang_up(pipe_end);
+    ck_assert_int_eq(fetch_again(), 2);
+    ck_assert_uint_lt(clock_ns() - start, LINGER_S * NSEC_PER_SEC / 2);
+    for (int i = 0; i < 4; i++) {
+        close(ends[i]);
+        close(others[i]); /* a reset: the close is over */
+    }
+    keeper_link_close();
+    keeper_expect_end(pid);
+}
+END_TEST
+
 /* --- garbage, and other versions --- */
 
 static void send_raw(uint16_t operation, uint16_t n, size_t size, const int *fds, size_t n_fds)
@@ -552,6 +610,7 @@ int main(void)
     tcase_add_test(t, the_last_copy_of_the_lease_lets_go);
     tcase_add_test(t, the_end_shuts_connections_down);
     tcase_add_test(t, a_drop_shuts_nothing_down);
+    tcase_add_test(t, a_close_that_lasts_holds_nothing_up);
     t = suite_case(suite, "messages", 60, NULL, NULL);
     tcase_add_test(t, garbage_is_ignored);
     tcase_add_test(t, an_operation_of_a_later_npud_is_ended);

@@ -60,7 +60,7 @@ END_TEST
 
 /* --- what is being freed --- */
 
-#define FREED 3
+#define FREED 5
 
 /* A client whose request sleeps. helps: it gets what is being closed. */
 static int begin_to_lack(bool helps)

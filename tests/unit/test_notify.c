@@ -77,7 +77,7 @@ START_TEST(spent_on_a_dead_waiter)
 
     engine_lock(engine);
     record_beside();
-    ck_assert(doomed->in_inbox && doomed->took);
+    ck_assert(doomed->in_inbox && notify_has_taken(doomed));
     engine_forget(engine, doomed);
     ck_assert_uint_eq(notify_value(ours->notify), 1);
     engine_unlock(engine);
@@ -96,9 +96,9 @@ START_TEST(handed_on_to_the_next_waiter)
 
     engine_lock(engine);
     record_beside();
-    ck_assert(doomed->took && !next->took);
+    ck_assert(notify_has_taken(doomed) && !notify_has_taken(next));
     engine_forget(engine, doomed);
-    ck_assert(next->took);
+    ck_assert(notify_has_taken(next));
     engine_unlock(engine);
     session_free(leaver);
     expect_passed(next, second);

@@ -1,7 +1,9 @@
 /*
- * Streams over the end of npud: for each kind of task, npud ends at each place between two stores of
- * its execution, and the next one has to do what an npud that lives would have done. The engines have
- * no thread here; each turn is a call.
+ * Runs long: 25 s
+ *
+ * Streams over the end of npud: for each kind of task, npud ends at each place between two stores
+ * of its execution, and the next one has to do what an npud that lives would have done. The engines
+ * have no thread here; each turn is a call.
  */
 #include <sys/epoll.h>
 
@@ -10,6 +12,9 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/failure.h"
+#include "daemon/engine/inject.h"
+#include "proto/wire/npud.pb-c.h"
+#include "proto/wire/packet.h"
 #include "tests/unit/restart.h"
 
 #define STREAMS 4 /* 0 and 2 on device 0, 1 and 3 on device 1 */
@@ -193,7 +198,7 @@ static void begin(void)
 
     restart_start(
         (const char *const[]){"sim.devices=2", "engine.spin_us=0", "stream.depth=64", NULL});
-    npud_session(getpid());
+    npud_session(getpid())->protocol = PROTOCOL;
     for (uint32_t i = 0; i < STREAMS; i++)
         npud_stream(the_session(), i % 2);
     ck_assert_int_eq(event_obj_new(the_session(), 0, 0, &ev, &fd), 0);
@@ -920,6 +925,144 @@ START_TEST(an_outcome_is_kept)
 }
 END_TEST
 
+/* Neither the limit of a wait begins anew, nor what it waits for. */
+START_TEST(a_wait_is_the_same_wait)
+{
+    uint64_t deadline;
+
+    begin();
+    submit_to(1, wait_position(0, 9, 3600 * NSEC_PER_SEC));
+    submit_to(0, wait_level(0));
+    act_turns(NULL);
+    deadline = stream_at(1)->timer.deadline;
+    for (unsigned i = 0; i < 3; i++) {
+        restart_npud();
+        act_turns(NULL);
+        ck_assert_int_eq(stream_at(1)->run, RUN_PARKED);
+        ck_assert_uint_eq(stream_at(1)->timer.deadline, deadline);
+        ck_assert_int_eq(stream_at(0)->run, RUN_PARKED);
+    }
+    restart_npud();
+    /* Up and down again before the stream has parked. */
+    event_slot_raise(event_at(0)->shm);
+    event_slot_lower(event_at(0)->shm);
+    act_turns(NULL);
+    ck_assert_uint_eq(done(0), 1);
+    end();
+}
+END_TEST
+
+/* --- rules of fault injection --- */
+
+static void set_rule(Npud__Inject rule)
+{
+    uint64_t id;
+
+    ck_assert_int_eq(inject_set(&server, &rule, &id), CAUSE_NONE);
+    kept_commit();
+}
+
+static Npud__Inject make_rule(enum inject_action action)
+{
+    Npud__Inject rule = NPUD__INJECT__INIT;
+
+    rule.action = (Npud__Inject__Action)action;
+    rule.kind = (char *)"nop";
+    rule.device = rule.stream = -1;
+    return rule;
+}
+
+static void clear_rules(void)
+{
+    ck_assert_int_eq(inject_clear(&server, 0), CAUSE_NONE);
+    kept_commit();
+}
+
+START_TEST(a_held_task_stays_held)
+{
+    begin();
+    set_rule(make_rule(INJECT_STALL));
+    for (unsigned i = 0; i < 3; i++) {
+        submit_to(0, (struct task){.op = TASK_NOP});
+        act_turns(NULL);
+        restart_npud();
+        act_turns(NULL);
+        ck_assert_uint_eq(done(0), 0);
+        ck_assert_int_eq(stream_at(0)->run, RUN_PARKED);
+        ck_assert_uint_eq(server.inject->order[0]->live->hits, 1);
+        ck_assert_uint_eq(atomic_load(&server.inject->order[0]->held.n), 1);
+        ck_assert_uint_eq(atomic_load(&stream_at(0)->attach->bell->mode), DOORBELL_STRICT);
+    }
+    clear_rules();
+    restart_npud();
+    act_turns(NULL);
+    ck_assert(all_done());
+    ck_assert_uint_eq(server.inject->n, 0);
+    ck_assert_uint_eq(atomic_load(&stream_at(0)->attach->bell->mode), DOORBELL_FREE);
+    end();
+}
+END_TEST
+
+START_TEST(a_rule_hits_once)
+{
+    enum kill_place place = (enum kill_place)_i;
+    bool killed = true;
+
+    for (unsigned pass = 1; killed; pass++) {
+        Npud__Inject rule = make_rule(INJECT_FAIL);
+
+        begin();
+        rule.code = FAILED;
+        rule.nth = 2;
+        set_rule(rule);
+        for (unsigned i = 0; i < 3; i++)
+            submit_to(0, (struct task){.op = TASK_NOP});
+        killed = restart_kill(place, pass, act_turns, NULL);
+        take_news();
+        act_turns(NULL);
+        take_news();
+        ck_assert(all_done());
+        ck_assert_uint_eq(errors_taken, 1);
+        ck_assert_uint_eq(exceptions_taken, 1);
+        ck_assert_int_eq(last_error, FAILED);
+        ck_assert_uint_eq(server.inject->order[0]->live->hits, 1);
+        ck_assert_uint_eq(server.inject->order[0]->live->matched, 2);
+        clear_rules();
+        end();
+    }
+}
+END_TEST
+
+START_TEST(a_lost_device_stays_lost)
+{
+    Npud__Inject rule = make_rule(INJECT_LOSE_DEVICE);
+
+    begin();
+    submit_to(0, wait_position(1, 9, 0));
+    act_turns(NULL);
+    rule.device = 0;
+    rule.kind = (char *)"";
+    set_rule(rule);
+    restart_npud();
+    act_turns(NULL);
+    ck_assert(all_done());
+    take_news();
+    ck_assert_uint_eq(errors_taken, 1);
+    ck_assert_int_eq(last_error, ACL_ERROR_RT_LOST_HEARTBEAT);
+    ck_assert_uint_eq(exceptions_taken, 2); /* the device, and the task */
+    ck_assert_int_eq(atomic_load(&server.devices->device[0].lost), ACL_ERROR_RT_LOST_HEARTBEAT);
+    ck_assert_uint_eq(atomic_load(&stream_at(0)->attach->bell->mode), ACL_ERROR_RT_LOST_HEARTBEAT);
+    clear_rules();
+    restart_npud();
+    submit_to(0, (struct task){.op = TASK_NOP});
+    act_turns(NULL);
+    ck_assert(all_done());
+    take_news();
+    ck_assert_uint_eq(errors_taken, 1);
+    end();
+}
+END_TEST
+
 /* What a client submits, and rings, while there is no npud. */
 START_TEST(what_comes_meanwhile_is_found)
 {
@@ -951,6 +1094,10 @@ static Suite *make_suite(void)
     tcase_add_test(t, a_stuck_stream_stays);
     tcase_add_test(t, discards_are_remembered);
     tcase_add_test(t, an_outcome_is_kept);
+    tcase_add_test(t, a_wait_is_the_same_wait);
+    tcase_add_test(t, a_held_task_stays_held);
+    tcase_add_test(t, a_lost_device_stays_lost);
+    tcase_add_loop_test(t, a_rule_hits_once, 0, KILL_PLACE_COUNT);
     tcase_add_test(t, what_comes_meanwhile_is_found);
     tcase_add_loop_test(t, an_abort_is_carried_out_once, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, a_task_is_ended_once, 0, KILL_PLACE_COUNT);

@@ -1,6 +1,6 @@
 /*
- * Sessions that an npud of another release has begun: they go on where their protocol is served, and
- * end where it is not.
+ * Sessions that an npud of another release has begun: they go on where their protocol is served,
+ * and end where it is not.
  */
 #include "restart.h"
 

@@ -1727,7 +1727,7 @@ START_TEST(a_backlog_is_a_queue)
 {
     static struct message m[100001];
     struct message big = {.kib = 64};
-    static const uint64_t limit[RESOURCE_COUNT] = {[RESOURCE_TABLE_MEMORY] = UINT64_C(1) << 20};
+    static const uint64_t limit[RESOURCE_COUNT] = {[RESOURCE_TABLE_MEMORY] = UINT64_C(4) << 20};
     struct users users = {.limit = limit};
     struct user *user = user_ref(&users, 1);
     struct backlog b = {0};

@@ -4,11 +4,14 @@
  */
 #include "daemon/supervisor/supervisor.h"
 
+#include "daemon/supervisor/again.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -107,11 +110,10 @@ static void set_word(const char *word)
     server_argv[4] = (char *)word;
 }
 
-static void begin(const char *word)
+static void set_up(const char *word)
 {
-    ssize_t n = readlink("/proc/self/exe", itself, sizeof(itself) - 1);
-
-    ck_assert_int_gt(n, 0);
+    if (readlink("/proc/self/exe", itself, sizeof(itself) - 1) < 0)
+        abort();
     memcpy(server_argv,
            (char *[]){"npud", "--server", "--server", "--supervisor-fd=3", NULL, NULL, NULL},
            7 * sizeof(char *));
@@ -128,9 +130,15 @@ static void begin(const char *word)
                             .server = CHILD_NULL,
                             .standby = CHILD_NULL,
                             .candidate = CHILD_NULL,
-                            .program = child_open_program(itself),
+                            .program = -1,
                             .good_program = -1,
                             .lease = -1};
+}
+
+static void begin(const char *word)
+{
+    set_up(word);
+    s.program = child_open_program(itself);
     ck_assert_int_ge(s.program, 0);
     supervisor_open_lease(&s);
     supervisor_advance(&s);
@@ -319,6 +327,24 @@ START_TEST(a_server_of_an_earlier_supervisor_is_replaced)
 }
 END_TEST
 
+/* Until something that can serve is there. */
+START_TEST(a_server_of_an_earlier_supervisor_goes_on)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    child_discard(&s.standby);
+    s.replace = true;
+    set_word("cannot-serve");
+    supervisor_advance(&s);
+    STEP_UNTIL(s.standby.state == CHILD_CANNOT);
+    ck_assert_int_eq(s.server.pid, server);
+    ck_assert(!s.server.killed);
+    set_word(NULL);
+    on_signal(&s, SIGHUP);
+    STEP_UNTIL(s.server.pid != server && IS_WHOLE);
+}
+END_TEST
+
 START_TEST(a_reload_renews_the_standby)
 {
     pid_t server = begin_and_serve(NULL), standby = s.standby.pid;
@@ -449,12 +475,80 @@ START_TEST(an_upgrade_is_refused)
 }
 END_TEST
 
+/* What a supervisor does that was executed again: its server and its keeper are there. */
+static int be_supervisor_again(void)
+{
+    pid_t server, keeper;
+
+    alarm(60);
+    signal(SIGPIPE, SIG_IGN);
+    set_up(NULL);
+    if (!supervisor_is_again(&s) || getenv("NPUD_SUPERVISOR_STATE"))
+        return 2;
+    s.program = s.good_program = s.server.program;
+    server = s.server.pid;
+    keeper = s.keeper.pid;
+    supervisor_advance(&s);
+    while (s.standby.state != CHILD_PREPARED)
+        supervisor_step(&s);
+    if (s.server.pid != server)
+        return 3;
+    kill(keeper, SIGKILL);
+    while (s.server.leases == 0)
+        supervisor_step(&s);
+    kill(server, SIGKILL);
+    while (s.server.pid == server || !IS_WHOLE)
+        supervisor_step(&s);
+    on_signal(&s, SIGTERM);
+    while (!s.over)
+        supervisor_step(&s);
+    end_all();
+    return s.status;
+}
+
+START_TEST(the_supervisor_follows_the_upgrade)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        char *argv[] = {"npud-supervisor", "--again", NULL};
+
+        begin_and_serve(NULL);
+        ask_for_upgrade();
+        STEP_UNTIL(s.again);
+        STEP_UNTIL(s.server.state == CHILD_SERVING);
+        s.argv = argv;
+        supervisor_execute_again(&s);
+        _exit(1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(a_supervisor_that_is_not_there_stays)
+{
+    pid_t server = begin_and_serve(NULL);
+    char *argv[] = {"npud-supervisor", NULL};
+
+    s.self = "/no/such/program";
+    s.argv = argv;
+    supervisor_execute_again(&s);
+    ck_assert_ptr_null(getenv("NPUD_SUPERVISOR_STATE"));
+    ck_assert_int_eq(fcntl(s.server.socket, F_GETFD), FD_CLOEXEC);
+    supervisor_advance(&s);
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_int_eq(s.server.pid, server);
+}
+END_TEST
+
 /* The program that cannot recover is a file of its own. */
 START_TEST(what_does_not_recover_is_rolled_back)
 {
     char command[1024], bad[] = "/tmp/npud-test-bad-XXXXXX";
     pid_t server = begin_and_serve(NULL);
-    int fd = mkstemp(bad);
+    int fd = mkstemp(bad), good = s.good_program;
 
     ck_assert_int_ge(fd, 0);
     close(fd);
@@ -466,8 +560,8 @@ START_TEST(what_does_not_recover_is_rolled_back)
     ck_assert_int_ne(s.program, s.good_program);
     unlink(bad); /* as if it was replaced once more */
     STEP_UNTIL(IS_WHOLE);
-    ck_assert_int_eq(s.program, s.good_program);
-    ck_assert_uint_eq(s.cause & SUPERVISOR_CLEAN, 0);
+    ck_assert_int_eq(s.program, good);
+    ck_assert_int_eq(s.good_program, good);
     ck_assert(!s.again && !s.upgrading);
 }
 END_TEST
@@ -495,11 +589,15 @@ int main(int argc, char **argv)
     Suite *suite = suite_create("supervisor");
     TCase *t;
 
+    if (argc > 1)
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing */
     if (argc > 1 && strcmp(argv[1], "--server") == 0)
         return be_server(argv);
     if (argc > 1 && strcmp(argv[1], "--lease-fd=3") == 0)
         return be_keeper();
     log_setup(LOG_ALERT);
+    if (argc > 1 && strcmp(argv[1], "--again") == 0)
+        return be_supervisor_again();
     signal(SIGPIPE, SIG_IGN);
     t = suite_case(suite, "servers", 60, NULL, end_all);
     tcase_add_test(t, a_standby_waits_beside_the_server);
@@ -513,6 +611,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, a_signal_ends_the_server_in_order);
     tcase_add_test(t, with_a_store_the_server_is_left_alone);
     tcase_add_test(t, a_server_of_an_earlier_supervisor_is_replaced);
+    tcase_add_test(t, a_server_of_an_earlier_supervisor_goes_on);
     tcase_add_test(t, a_reload_renews_the_standby);
     t = suite_case(suite, "keeper, watchdog", 60, NULL, end_all);
     tcase_add_test(t, a_new_keeper_follows);
@@ -522,6 +621,8 @@ int main(int argc, char **argv)
     t = suite_case(suite, "upgrade", 60, NULL, end_all);
     tcase_add_test(t, an_upgrade_replaces_the_server);
     tcase_add_test(t, an_upgrade_is_refused);
+    tcase_add_test(t, the_supervisor_follows_the_upgrade);
+    tcase_add_test(t, a_supervisor_that_is_not_there_stays);
     tcase_add_test(t, what_does_not_recover_is_rolled_back);
     t = suite_case(suite, "attempts", 0, NULL, NULL);
     tcase_add_test(t, the_third_within_a_minute_counts);

@@ -15,8 +15,8 @@
 
 /*
  * So often npud may end under one npuctl. Each time connect() waits in the queue of the listening
- * socket, which outlives npud, for the next one: so each costs the life of an npud. The bound is for
- * a server that ends all connections.
+ * socket, which outlives npud, for the next one: so each costs the life of an npud. The bound is
+ * for a server that ends all connections.
  */
 #define BROKEN_MAX 32
 

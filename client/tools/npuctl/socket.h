@@ -25,8 +25,8 @@ int connection_open(struct connection *c);
 void connection_close(struct connection *c);
 
 /**
- * What npud answers: a message of this type, which the caller frees, and what came with it. Asks the
- * same again if npud ends under it. NULL, with a sentence on stderr, if there is no answer:
+ * What npud answers: a message of this type, which the caller frees, and what came with it. Asks
+ * the same again if npud ends under it. NULL, with a sentence on stderr, if there is no answer:
  * STATUS_UNREACHABLE.
  */
 void *connection_ask(struct connection *c, const ProtobufCMessage *request,

@@ -30,6 +30,7 @@ void mbuf_step(void);
 /* npud's, once more, in steps. */
 #define sweep_peer        stepped_sweep_peer
 #define sweep_peer_piece  stepped_sweep_peer_piece
+#define sweep_npud        stepped_sweep_npud
 #define chain_find_held   stepped_chain_find_held
 #define chain_read        stepped_chain_read
 #define chain_drop_slot   stepped_chain_drop_slot

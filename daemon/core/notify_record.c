@@ -1,0 +1,224 @@
+/* What is kept of notifies, and how they come back. */
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "daemon/base/array.h"
+#include "daemon/core/device.h"
+#include "daemon/core/notify.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+
+/* While npud restores: its notifies, by number. */
+static struct notify **restored;
+static size_t n_restored, size_restored;
+
+/* --- records --- */
+
+static size_t write_notify(const struct kept *kept, void *record)
+{
+    const struct notify *n =
+        (const struct notify *)((const char *)kept - offsetof(struct notify, record));
+    struct notify_record *r = record;
+
+    static_assert(sizeof(r->key) == sizeof(n->key), "as it was given out");
+    *r = (struct notify_record){.number = n->number,
+                                .uid = n->uid,
+                                .device = n->device->index,
+                                .id = n->id->slot.number,
+                                .counts = n->counts,
+                                .exported = n->exported,
+                                .any_pid = n->any_pid};
+    memcpy(r->key, &n->key, sizeof(r->key));
+    return offsetof(struct notify_record, live);
+}
+
+static size_t bytes_of_pids(size_t n)
+{
+    const struct notify_pids_record *r = NULL;
+
+    return sizeof(*r) + n * sizeof(r->pid[0]);
+}
+
+static size_t write_pids(const struct kept *kept, void *record)
+{
+    const struct notify *n =
+        (const struct notify *)((const char *)kept - offsetof(struct notify, pids_record));
+    struct notify_pids_record *r = record;
+
+    r->notify = n->number;
+    r->n = n->n_pids;
+    for (uint32_t i = 0; i < n->n_pids; i++) {
+        r->pid[i].process = n->pids[i].process;
+        r->pid[i].pid = n->pids[i].pid;
+        r->pid[i].unused = 0;
+    }
+    return bytes_of_pids(n->n_pids);
+}
+
+static size_t write_open(const struct kept *kept, void *record)
+{
+    const struct notify_open *open =
+        (const struct notify_open *)((const char *)kept - offsetof(struct notify_open, record));
+
+    *(struct notify_open_record *)record =
+        (struct notify_open_record){.session = open->session->id,
+                                    .notify = open->notify->number,
+                                    .slot = open->slot.number,
+                                    .generation = slot_generation(open),
+                                    .creator = open->notify->creator == open};
+    return sizeof(struct notify_open_record);
+}
+
+static void use_record(struct notify *n)
+{
+    n->live = &((struct notify_record *)kept_record(&n->record))->live;
+}
+
+bool notify_keep(struct notify *n)
+{
+    if (!kept_make(&n->record, KEPT_NOTIFY, sizeof(struct notify_record), write_notify))
+        return false;
+    use_record(n);
+    return true;
+}
+
+/* In a few sizes: a record has no more room than it was made with. */
+static uint32_t room_for(uint32_t n)
+{
+    return n <= 16 ? 16 : n <= 64 ? 64 : NOTIFY_PIDS_MAX;
+}
+
+bool notify_keep_pids(struct notify *n, uint32_t wanted)
+{
+    struct kept larger;
+
+    if (n->pids_record.cell && wanted <= n->pids_room) {
+        kept_touch(&n->pids_record);
+        return true;
+    }
+    if (!kept_make(&larger, KEPT_NOTIFY_PIDS, bytes_of_pids(room_for(wanted)), write_pids))
+        return false;
+    kept_drop(&n->pids_record);
+    kept_move(&n->pids_record, &larger);
+    n->pids_room = room_for(wanted);
+    return true;
+}
+
+bool notify_open_keep(struct notify_open *open)
+{
+    return kept_make(&open->record, KEPT_NOTIFY_OPEN, sizeof(struct notify_open_record),
+                     write_open);
+}
+
+/* --- restoring --- */
+
+static bool note_restored(struct notify *n)
+{
+    struct notify **grown =
+        array_grow(restored, &size_restored, n_restored + 1, sizeof(struct notify *));
+
+    if (!grown)
+        return false;
+    restored = grown;
+    restored[n_restored++] = n;
+    return true;
+}
+
+static int compare_number(const void *item, const void *key)
+{
+    uint64_t number = (*(struct notify *const *)item)->number, wanted = *(const uint64_t *)key;
+
+    return number < wanted ? -1 : number > wanted;
+}
+
+/* They were made in the order of their numbers. */
+static struct notify *find_restored(uint64_t number)
+{
+    size_t i =
+        array_lower_bound(restored, n_restored, sizeof(struct notify *), &number, compare_number);
+
+    return i < n_restored && restored[i]->number == number ? restored[i] : NULL;
+}
+
+static bool restore_key(struct notify *n, const struct notify_record *r)
+{
+    if (!r->exported)
+        return true;
+    memcpy(&n->key, r->key, sizeof(n->key));
+    n->exported = true;
+    n->any_pid = r->any_pid;
+    HASH_ADD(hh, n->all->by_number, number, sizeof(n->number), n);
+    return n->hh.tbl != NULL;
+}
+
+bool notify_restore(struct server *server, struct kept_cell *cell)
+{
+    struct notify *n = calloc(1, sizeof(*n));
+    struct notify_record r;
+
+    kept_read(cell, &r, sizeof(r));
+    if (!n || !devices_get(server->devices, r.device))
+        return false;
+    notify_begin(n, server->notifies, devices_get(server->devices, r.device), r.counts);
+    n->number = r.number;
+    n->uid = r.uid;
+    n->id = slots_restore(&n->device->notify_ids, r.id, 1);
+    if (!n->id || !note_restored(n) || !kept_bind(&n->record, cell, sizeof(r), write_notify))
+        return false;
+    use_record(n);
+    return restore_key(n, &r);
+}
+
+bool notify_pids_restore(struct server *server, struct kept_cell *cell)
+{
+    const struct notify_pids_record *r = (const struct notify_pids_record *)cell->record;
+    struct notify *n = find_restored(r->notify);
+
+    (void)server;
+    if (!n || n->pids || r->n > NOTIFY_PIDS_MAX || cell_bytes(cell) < bytes_of_pids(r->n))
+        return false;
+    n->pids = calloc(r->n, sizeof(*n->pids));
+    if (r->n > 0 && !n->pids)
+        return false;
+    n->n_pids = (uint32_t)r->n;
+    for (uint32_t i = 0; i < n->n_pids; i++)
+        n->pids[i] = (struct notify_pid){.pid = r->pid[i].pid, .process = r->pid[i].process};
+    n->pids_room =
+        (uint32_t)((cell_bytes(cell) - bytes_of_pids(0)) / (bytes_of_pids(1) - bytes_of_pids(0)));
+    return kept_bind(&n->pids_record, cell, cell_bytes(cell), write_pids);
+}
+
+bool notify_open_restore(struct server *server, struct kept_cell *cell)
+{
+    struct notify_open_record r;
+    struct notify_open *open;
+    struct session *session;
+    struct notify *n;
+
+    (void)server;
+    kept_read(cell, &r, sizeof(r));
+    session = session_by_id(r.session);
+    n = find_restored(r.notify);
+    open = session && n ? slots_restore(&session->notifies, r.slot, r.generation) : NULL;
+    if (!open || !kept_bind(&open->record, cell, sizeof(r), write_open))
+        return false;
+    notify_join(n, open, session);
+    if (r.creator)
+        n->creator = open;
+    user_charge_again(&open->charge, session->user, RESOURCE_NOTIFIES, 1, false);
+    return true;
+}
+
+void notifies_finish_restoring(struct server *server)
+{
+    for (uint32_t i = 0; i < server->devices->n; i++)
+        slots_restored(&server->devices->device[i].notify_ids);
+    for (size_t i = 0; i < n_restored; i++)
+        notify_go_on(restored[i]);
+    free(restored);
+    restored = NULL;
+    n_restored = size_restored = 0;
+}

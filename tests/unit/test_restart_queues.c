@@ -1,0 +1,300 @@
+/*
+ * Queues over the end of npud: their rights, their messages, rings that end and that move. Each step
+ * of npud is cut short at each place that it passes, and the end is as without.
+ */
+#include "tests/unit/restart_buffers.h"
+
+#define OWNER  (&client[0])
+#define READER (&client[1])
+#define WRITER (&client[2])
+#define OTHER  (&client[3])
+
+static uint32_t segment, second; /* of the owner */
+static uint32_t of_writer;
+static uint32_t queue;
+
+/* A queue of all three, with messages of two of them; the other is granted it. */
+static void begin_shared(void)
+{
+    segment = make_segment_of(OWNER, 64);
+    second = make_segment_of(OWNER, 64);
+    of_writer = make_segment_of(WRITER, 64);
+    queue = make_queue_of(OWNER, 16);
+    share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
+    share_queue(OWNER, queue, WRITER, QUEUE_PUT | QUEUE_TAKE);
+    allow_map(OWNER, queue, segment);
+    allow_map(WRITER, queue, of_writer);
+    map_segment(READER, segment);
+    map_segment(READER, of_writer);
+    map_segment(OWNER, of_writer);
+    put_grant_queue(OWNER, queue, OTHER->pid, QUEUE_TAKE);
+    expect_done(OWNER);
+    for (uint64_t n = 1; n <= 6; n++)
+        put_number(n % 2 ? OWNER : WRITER, queue, n % 2 ? segment : of_writer, n);
+}
+
+static void expect_owner(void)
+{
+    read_answer(OWNER);
+    ck_assert_uint_ge(answer.copies, 1);
+    ck_assert_msg(answer.error == 0, "error %d", answer.error);
+}
+
+static void expect_other(void)
+{
+    read_answer(OTHER);
+    ck_assert_uint_ge(answer.copies, 1);
+    ck_assert_msg(answer.error == 0, "error %d", answer.error);
+}
+
+static void expect_reader(void)
+{
+    read_answer(READER);
+    ck_assert_uint_ge(answer.copies, 1);
+    ck_assert_msg(answer.error == 0, "error %d", answer.error);
+}
+
+static void nothing(void)
+{
+}
+
+static void take_all(void)
+{
+    take_numbers(OWNER, queue, 1, 6);
+    expect_no_buffer();
+}
+
+/* --- the cuts --- */
+
+static void act_create(void)
+{
+    put_create_queue(OTHER, 8);
+}
+
+static void act_segment(void)
+{
+    put_create_segment(OTHER, 4096, 100);
+}
+
+static void act_grant(void)
+{
+    put_grant_queue(OWNER, queue, OTHER->pid, QUEUE_PUT);
+}
+
+static void act_attach(void)
+{
+    put_attach_queue(OTHER, queue);
+}
+
+static void act_allow(void)
+{
+    put_allow_map(OWNER, ring_of(queue)->number, second);
+}
+
+static void begin_allowed(void)
+{
+    begin_shared();
+    allow_map(OWNER, queue, second);
+}
+
+static void act_map(void)
+{
+    put_map_segment(READER, second);
+}
+
+static void act_trim(void)
+{
+    put_trim_segment(OWNER, second);
+}
+
+static void act_revoke(void)
+{
+    put_grant_queue(OWNER, queue, READER->pid, 0);
+}
+
+static void act_destroy(void)
+{
+    put_destroy_queue(OWNER, queue);
+}
+
+static void end_destroyed(void)
+{
+    expect_no_buffer();
+}
+
+/* A reader dies with a message that it has taken and not committed, and with one that it holds. */
+static void begin_reader(void)
+{
+    const struct queue_view *v;
+    uint64_t head;
+
+    begin_shared();
+    ck_assert_uint_ne(take_message(ring_of(queue), session_of(READER)), 0);
+    v = ring_of(queue);
+    head = atomic_load(&v->take->head);
+    atomic_store(&v->take->head, (queue_head_position(head) + 1) << 16 | READER->peer);
+}
+
+static void act_reader_dies(void)
+{
+    kill_process(READER);
+    hang_up(READER);
+}
+
+static void end_reader(void)
+{
+    take_numbers(OWNER, queue, 3, 6);
+    expect_no_buffer();
+}
+
+/* A writer dies with a buffer on its way, which is in no slot, and others that it holds. */
+static void begin_writer(void)
+{
+    uint32_t ref;
+
+    begin_shared();
+    make_message(WRITER, of_writer, 100);
+    ref = make_message(WRITER, of_writer, 101);
+    find_buffer(ref)->word = mbuf_word(mbuf_generation(find_buffer(ref)->word), MBUF_SENDING,
+                                       WRITER->peer, ring_of(queue)->number);
+}
+
+static void act_writer_dies(void)
+{
+    kill_process(WRITER);
+    hang_up(WRITER);
+}
+
+/*
+ * The socket goes, and the process lives: it becomes a survivor, and the queue moves. npud gives it
+ * some milliseconds to die.
+ */
+static void await_survivor(void)
+{
+    for (unsigned i = 0; i < 1000 && session_of(WRITER); i++)
+        schedule_round(&server.schedule, server.base, true);
+    ck_assert_ptr_null(session_of(WRITER));
+    ck_assert_ptr_nonnull(server.survivors);
+}
+
+static void act_leaves(void)
+{
+    hang_up(WRITER);
+    npud_turn();
+    /* Its turn now. */
+    event_active(session_of(WRITER)->on_death, EV_TIMEOUT, 0);
+}
+
+static void end_leaves(void)
+{
+    take_numbers(OWNER, queue, 1, 6);
+    kill_process(WRITER);
+    npud_turn();
+    ck_assert_ptr_null(server.survivors);
+    expect_no_buffer();
+}
+
+static void act_survivor(void)
+{
+    kill_process(WRITER);
+}
+
+static void begin_survivor(void)
+{
+    begin_writer();
+    hang_up(WRITER);
+    await_survivor();
+}
+
+static void act_owner_dies(void)
+{
+    kill_process(OWNER);
+    hang_up(OWNER);
+}
+
+static void end_owner(void)
+{
+    take_numbers(READER, queue, 1, 6);
+    expect_no_buffer();
+}
+
+static void act_all_die(void)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        kill_process(&client[i]);
+        hang_up(&client[i]);
+    }
+}
+
+static const struct cut_short cuts[] = {
+    {begin_shared, act_create, expect_other, take_all},
+    {begin_shared, act_segment, expect_other, take_all},
+    {begin_shared, act_grant, expect_owner, take_all},
+    {begin_shared, act_attach, expect_other, take_all},
+    {begin_shared, act_allow, expect_owner, take_all},
+    {begin_allowed, act_map, expect_reader, take_all},
+    {begin_allowed, act_trim, expect_owner, take_all},
+    {begin_shared, act_revoke, expect_owner, take_all},
+    {begin_shared, act_destroy, expect_owner, end_destroyed},
+    {begin_reader, act_reader_dies, nothing, end_reader},
+    {begin_writer, act_writer_dies, nothing, take_all},
+    {begin_writer, act_leaves, await_survivor, end_leaves},
+    {begin_survivor, act_survivor, nothing, take_all},
+    {begin_shared, act_owner_dies, nothing, end_owner},
+    {begin_shared, act_all_die, nothing, nothing},
+};
+#define CUTS (sizeof(cuts) / sizeof(cuts[0]))
+
+START_TEST(a_step_is_cut_short)
+{
+    cut_short(&cuts[_i]);
+}
+END_TEST
+
+/* --- as it was --- */
+
+START_TEST(all_is_as_it_was)
+{
+    static struct dump before, after;
+
+    restart_start(NULL);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        begin_client(i);
+    begin_shared();
+    for (unsigned i = 0; i < 100; i++) {
+        uint32_t q = make_queue_of(WRITER, 2 + i);
+
+        share_queue(WRITER, q, OTHER, QUEUE_TAKE);
+        allow_map(WRITER, q, of_writer);
+        if (i % 10 == 0)
+            put_number(WRITER, q, of_writer, 1000 + i);
+    }
+    /* An orphan, and a session that is not there any more. */
+    act_owner_dies();
+    npud_turn();
+    dump_all(&before);
+    for (unsigned i = 0; i < 5; i++) {
+        restart_npud();
+        npud_turn();
+        dump_all(&after);
+        compare_dumps(&before, &after, "restarted");
+    }
+    take_numbers(READER, queue, 1, 6);
+    end_all();
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("restart: queues");
+    TCase *t = suite_case(s, "queues", 300, NULL, NULL);
+
+    tcase_add_test(t, all_is_as_it_was);
+    tcase_add_loop_test(t, a_step_is_cut_short, 0, CUTS);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(make_suite());
+}
