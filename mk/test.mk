@@ -11,7 +11,7 @@ $(TEST_LIB): $(TEST_LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 # Unit tests reach into the daemon: everything but its main().
-UNIT_BIN := $(filter-out %/test_restart_% %/test_kept,\
+UNIT_BIN := $(filter-out %/test_restart_% %/test_kept %/test_kept_prefix,\
     $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c)))
 UNIT_LDFLAGS := $(NPUD_LIBS) $(CHECK_LIBS)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ) $(TEST_LIB)
@@ -25,9 +25,13 @@ $(BUILD)/tests/unit/test_supervisor: \
 
 # Tests of restarts are their own keeper, and have kill places: tests/unit/restart.h. They are built
 # with the programs of tests/kill.
-RESTART_SRC := $(wildcard tests/unit/test_restart_*.c) tests/unit/test_kept.c
+RESTART_SRC := $(wildcard tests/unit/test_restart_*.c) \
+    $(addprefix tests/unit/,test_kept.c test_kept_prefix.c)
 RESTART_BIN := $(RESTART_SRC:%.c=$(BUILD)/%)
 $(RESTART_BIN): UNIT_LDFLAGS += $(foreach f,put drop fetch,-Wl,--wrap=keeper_$(f))
+# It records what is stored into kept memory, and given back.
+$(BUILD)/tests/unit/test_kept_prefix: UNIT_LDFLAGS += \
+    $(foreach f,mmap madvise memset memcpy,-Wl,--wrap=$(f))
 
 # A product file that a test compiles for itself, because each of its atomic operations is to be a
 # step: $(call hooked,ROOM,FILE,STATIC) compiles FILE.c with tests/ROOM/hooks/NAME.h included before
@@ -165,7 +169,7 @@ $(BUILD)/tests/abi/ok: $(BUILD)/tests/abi/abi_test.c $(wildcard include/acl/*.h 
 	@touch $@
 
 # What needs the ordinary build: installing it and linking against it.
-RUN_TESTS ?= $(wildcard tests/run/test-*.sh)
+RUN_TESTS ?= $(if $(NPUD_CHAOS),,$(wildcard tests/run/test-*.sh))
 
 # A test program that cannot run under a sanitizer or the emulator of arm64 says so in its head
 # comment, with the reason: " * Skipped under TSan: ..." or " * Skipped under ASan and TSan: ...".
@@ -174,9 +178,13 @@ TEST_SRC := $(wildcard tests/*/test_*.c tests/*/*/test_*.c)
 sources_skipped = $(shell grep -lE '^ \* Skipped under ([A-Za-z]+ and )?$(1)[: ]' $(TEST_SRC))
 programs_skipped = $(foreach t,$(patsubst tests/%.c,%,$(sources_skipped)), \
     $(BUILD)/tests/$(t) $(BUILD)/kill/tests/$(t))
-SKIPPED_BIN := $(if $(SKIPPED_UNDER),$(call programs_skipped,$(SKIPPED_UNDER)))
-TEST_BIN := $(filter-out $(SKIPPED_BIN),$(UNIT_BIN) $(ORDER_BIN) $(E2E_BIN) $(HOSTILE_BIN) \
-    $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) $(FUZZ_BIN))
+SKIPPED_BIN := $(foreach u,$(SKIPPED_UNDER) $(if $(NPUD_CHAOS),chaos),$(call programs_skipped,$(u)))
+# With NPUD_CHAOS those that start the real npud by tests/common/harness.h, which has a killer then.
+CHAOS_BIN := $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) \
+    $(addprefix $(BUILD)/kill/tests/kill/,test_kill share/test_kill_share)
+TEST_BIN := $(filter-out $(SKIPPED_BIN),$(if $(NPUD_CHAOS),$(CHAOS_BIN),$(UNIT_BIN) $(ORDER_BIN) \
+    $(E2E_BIN) $(HOSTILE_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) \
+    $(FUZZ_BIN)))
 
 .PHONY: test-programs check-run check-long check-asan check-tsan check-valgrind
 test-programs: programs $(filter-out $(KILL_BIN),$(TEST_BIN)) \

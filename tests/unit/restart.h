@@ -36,6 +36,9 @@ static inline int restart_find(uint64_t key)
     return -1;
 }
 
+/** Called for each key that the keeper gets, and for each that it lets go of. */
+static void (*restart_on_key)(uint64_t key, bool put);
+
 /** How many descriptors the keeper has, beside the tables. */
 static inline unsigned restart_fds(void)
 {
@@ -62,6 +65,8 @@ void __wrap_keeper_put(uint64_t key, int fd)
     ck_assert_int_ge(i, 0);
     if (restart_kept[i].key != 0)
         close(restart_kept[i].fd);
+    if (restart_on_key)
+        restart_on_key(key, true);
     restart_kept[i].key = key;
     restart_kept[i].fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     ck_assert_int_ge(restart_kept[i].fd, 0);
@@ -74,6 +79,8 @@ void __wrap_keeper_drop(const uint64_t *keys, size_t n)
 
         if (i < 0)
             continue;
+        if (restart_on_key)
+            restart_on_key(*keys, false);
         close(restart_kept[i].fd);
         restart_kept[i].key = 0;
     }
