@@ -153,8 +153,9 @@ static void note_fetched(void *arg, uint64_t key, int fd)
     struct fetched *grown = array_grow(fetched, &size_fetched, n_fetched + 1, sizeof(*fetched));
 
     (void)arg;
-    if (!grown) {
-        short_of_memory = true;
+    short_of_memory |= !grown;
+    /* Sockets and locks are the entrance's, which asks the keeper itself. */
+    if (!grown || (key < KEEPER_KEY_FIRST && key != KEEPER_KEY_TABLES)) {
         close(fd);
         return;
     }
@@ -209,8 +210,7 @@ unsigned kept_fds_forget_rest(void)
     for (size_t i = 0; i < n_fetched; i++)
         if (fetched[i].fd >= 0) {
             close(fetched[i].fd);
-            /* Sockets and locks are the entrance's, which asks the keeper itself. */
-            if (fetched[i].key < KEEPER_KEY_FIRST)
+            if (fetched[i].key == KEEPER_KEY_TABLES)
                 continue;
             kept_fds_drop(fetched[i].key);
             n++;
