@@ -66,8 +66,10 @@ void engine_drop_task(struct stream *stream);
  * the list it waited on. */
 void engine_unpark(struct stream *stream);
 
-/** Engine thread: wake the stream, which is about to park, at `deadline` unless it is unparked
- * before. 0 or -ENOMEM. */
+/**
+ * Engine thread, or while npud restores: wake the stream, which is about to park, at `deadline`
+ * unless it is unparked before. 0 or -ENOMEM.
+ */
 int engine_set_timer(struct stream *stream, uint64_t deadline);
 void engine_clear_timer(struct stream *stream);
 

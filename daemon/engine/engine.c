@@ -194,7 +194,7 @@ void engine_drop_task(struct stream *s)
 
 int engine_set_timer(struct stream *s, uint64_t deadline)
 {
-    return timers_set(&self->timers, &s->timer, deadline);
+    return timers_set(&s->attach->device->engine->timers, &s->timer, deadline);
 }
 
 void engine_clear_timer(struct stream *s)

@@ -10,7 +10,6 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
-#include "daemon/engine/engine.h"
 #include "daemon/engine/run.h"
 
 #define LOOKS_PER_STEP 32 /* at waits for a counter: others have their turn then */
@@ -429,7 +428,7 @@ static bool wait_again(struct stream *s, struct notify *n)
 {
     uint64_t deadline = s->kept->deadline;
 
-    if (deadline != 0 && timers_set(&s->attach->device->engine->timers, &s->timer, deadline) < 0)
+    if (deadline != 0 && engine_set_timer(s, deadline) < 0)
         return false;
     join_waits(s, n, s->kept->target);
     s->run = RUN_PARKED;

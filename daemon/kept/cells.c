@@ -200,7 +200,9 @@ struct kept_cell *cells_take(size_t bytes)
     cell =
         bytes + CELL_HEAD <= SLAB_BYTES ? take_small(class_of(bytes)) : take_large(slabs_of(bytes));
     pthread_mutex_unlock(&lock);
-    /* A slab that has no cells is zero, and a large record is not to get pages before it is used. */
+    /*
+     * A slab that has no cells is zero, and a large record is not to get pages before it is used.
+     */
     if (cell && bytes + CELL_HEAD <= SLAB_BYTES)
         memset(cell->record, 0, bytes);
     return cell;

@@ -1,4 +1,6 @@
-/* What is kept of an IPC event, of its openers and exporters, and of the records that have failed. */
+/*
+ * What is kept of an IPC event, of its openers and exporters, and of the records that have failed.
+ */
 #pragma once
 
 #include <stdint.h>

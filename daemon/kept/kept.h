@@ -82,8 +82,8 @@ static inline void *kept_record(const struct kept *kept)
 /**
  * For a record that is all live, and grows where it is used: a larger one takes its place, or it is
  * made, by any thread under the object's lock, and not in a transaction. fill() stores all that it
- * is to have, into zeros. If npud ends meanwhile there is the old one, or the new one, or both: then
- * the smaller one is kept_discard()ed. False: no memory, and nothing has changed.
+ * is to have, into zeros. If npud ends meanwhile there is the old one, or the new one, or both:
+ * then the smaller one is kept_discard()ed. False: no memory, and nothing has changed.
  */
 bool kept_grow(struct kept *kept, enum kept_kind kind, size_t bytes,
                void (*fill)(void *arg, void *record), void *arg);

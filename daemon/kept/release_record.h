@@ -1,6 +1,6 @@
 /*
- * What is kept of an object that the client has destroyed and its streams may still touch, and of an
- * event descriptor that is to be written.
+ * What is kept of an object that the client has destroyed and its streams may still touch, and of
+ * an event descriptor that is to be written.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * Programs that come and go, and npuctl, while the server of npud is killed again and again: none of
- * them notices, and a command happens once.
+ * Programs that come and go, and npuctl, while the server of npud is killed again and again: none
+ * of them notices, and a command happens once.
  */
 #include <stdatomic.h>
 #include <stdio.h>
