@@ -93,10 +93,11 @@ CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.
 NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(NPUCTL_SRC) client/core/access.c)
 NPU_RUN_OBJ := $(NPU_RUN_SRC:%.c=$(BUILD)/%.o)
 
-# The library for tests/kill, with numbered kill points.
+# The library and npud for tests/kill, with numbered kill points and places.
 ifdef KILL_POINTS
 STD        += -DNPUD_KILL_POINTS
 CLIENT_OBJ += $(BUILD)/tests/kill/kill_point.pic.o
+KILL_HERE  := $(BUILD)/tests/kill/server/kill_here.o
 endif
 
 LIB     := $(BUILD)/libaclclient.so.1
@@ -167,7 +168,7 @@ $(PB).pic.o: $(PB).c $(FLAGS)
 
 # The sanitizers have allocators of their own.
 NPUD_MALLOC := $(if $(SAN),,-ljemalloc)
-$(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ)
+$(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ) $(KILL_HERE)
 	$(call link,-pie $(NPUD_MALLOC) $(NPUD_LIBS))
 
 $(BUILD)/npud-keeper: $(KEEPER_OBJ)

@@ -140,11 +140,17 @@ KILL_SHARE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill/share/*.c))
 $(BUILD)/tests/kill/share/test_kill_share: $(KILL_SHARE_OBJ) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
-KILL_BIN := $(addprefix $(BUILD)/kill/tests/kill/,test_kill share/test_kill_share) \
-    $(RESTART_SRC:%.c=$(BUILD)/kill/%)
+# The deaths of npud itself, which is built with kill places (daemon/base/kill_here.h).
+KILL_SERVER_OBJ := $(addprefix $(BUILD)/tests/kill/server/,test_kill_server.o workload.o)
+$(BUILD)/tests/kill/server/test_kill_server: $(KILL_SERVER_OBJ) $(TEST_LIB) $(LIB)
+	$(call link,$(E2E_LDFLAGS))
+
+KILL_BIN := $(addprefix $(BUILD)/kill/tests/kill/,\
+    test_kill share/test_kill_share server/test_kill_server) $(RESTART_SRC:%.c=$(BUILD)/kill/%)
 .PHONY: test-kill
 test-kill:
-	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN)
+	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN) \
+	    $(addprefix $(BUILD)/kill/,npud npud-keeper npud-supervisor)
 
 # The C++ headers, as users compile them.
 CXX_WARN := -std=c++17 -Wall -Wextra -Werror

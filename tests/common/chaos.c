@@ -172,12 +172,12 @@ void chaos_begin(pid_t supervisor)
         run_killer(test, supervisor);
 }
 
-void chaos_end(void)
+bool chaos_end(void)
 {
     pid_t ended;
 
     if (chaos.killer == 0)
-        return;
+        return false;
     kill(chaos.killer, SIGKILL);
     waitpid(chaos.killer, NULL, 0);
     chaos.killer = 0;
@@ -185,4 +185,5 @@ void chaos_end(void)
     printf("chaos: %u kills\n", atomic_load(&chaos.shared->kills));
     fflush(stdout);
     ck_assert_msg(ended == 0, "the server (pid %d) has ended by itself", (int)ended);
+    return true;
 }

@@ -19,5 +19,8 @@
 bool chaos_is_on(void);
 /** The killer begins with the server of this supervisor. At most one at a time in a process. */
 void chaos_begin(pid_t supervisor);
-/** The killer is gone when this returns. Asserts that no server has ended by itself. */
-void chaos_end(void);
+/**
+ * The killer is gone when this returns: true, if there was one. Asserts that no server has ended by
+ * itself.
+ */
+bool chaos_end(void);

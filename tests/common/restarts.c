@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "proto/wire/npud.pb-c.h"
-#include "tests/common/chaos.h"
 #include "tests/common/harness.h"
 #include "tests/common/proc.h"
 
@@ -88,7 +87,7 @@ void npud_kill_supervisor(void)
     pid_t of_it[3];
     struct stat st;
 
-    chaos_end();
+    npud_end_chaos();
     of_it[0] = npud_server_pid();
     of_it[1] = npud_standby_pid();
     of_it[2] = npud_keeper_pid();
