@@ -98,7 +98,7 @@ target_of() {
 
 program_of() {
     case $1 in
-    kill/* | unit/test_restart_* | unit/test_kept | unit/test_kept_prefix) echo "build/kill/tests/$1" ;;
+    kill/* | unit/test_restart_* | unit/test_kept | unit/test_kept_p*) echo "build/kill/tests/$1" ;;
     run/*) echo "tests/$1.sh" ;;
     *) echo "build/tests/$1" ;;
     esac

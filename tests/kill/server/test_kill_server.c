@@ -31,7 +31,7 @@
 
 #define TRIES     3 /* how often an engine finds work, and so passes a place, is up to the machine */
 #define OFTEN     3 /* passes that another run has as well */
-#define KILL_STEP 3 /* before it the server is killed: both processes have all that they share */
+#define KILL_STEP 3 /* before it the server is killed: both processes have what they share */
 
 static const struct {
     const char *name, *what;
