@@ -162,8 +162,8 @@ bool buffers_restore_peer(struct server *server, struct kept_cell *cell)
 }
 
 /*
- * First what was in the rings that have ended, and in npud's hands; then rights, and what is free of
- * segments, which depends on that; then clients look.
+ * First what was in the rings that have ended, and in npud's hands; then rights, and what is free
+ * of segments, which depends on that; then clients look.
  */
 bool buffers_finish_restoring(struct server *server)
 {

@@ -270,8 +270,8 @@ void queue_rest_begin(struct queue *queue)
 /* --- a queue moves --- */
 
 /*
- * In this order: that the queue has another ring is certain before the old one ends, and what was in
- * that one before it is moved.
+ * In this order: that the queue has another ring is certain before the old one ends, and what was
+ * in that one before it is moved.
  */
 static void begin_move(struct queue_rest *rest)
 {

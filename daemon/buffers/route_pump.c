@@ -390,8 +390,8 @@ static enum may_take may_take(struct relay *from, struct walk *walk, unsigned *b
 }
 
 /*
- * As note_put(): the message that is about to be taken. What was taken before has been delivered, or
- * is certain to be in backlogs.
+ * As note_put(): the message that is about to be taken. What was taken before has been delivered,
+ * or is certain to be in backlogs.
  */
 static void note_taking(struct relay *from, const struct mbuf_ref *m)
 {
