@@ -5,8 +5,8 @@
  * Messages of a source have numbers. A route is to deliver those from route->live->next on, but for
  * gaps, and none from route->end on. So a backlog needs no record: it is the messages of the source
  * that there still are. A message that all of its routes deliver at once has none either: the
- * source has it in hand (relay->live->taken), and each route says which buffer it puts for which
- * message (route->live->put).
+ * source has it in hand (relay->live->taken), and each route says which buffer it puts for which message
+ * (route->live->put).
  */
 #include "daemon/buffers/route.h"
 
@@ -142,26 +142,28 @@ bool route_gap_restore(struct server *server, struct kept_cell *cell)
 
 /* --- messages --- */
 
-static bool note_message(struct message *m)
+/* NULL: no memory. */
+static struct message *make_message(void)
 {
     struct message **grown =
         array_grow(found.message, &found.size, found.n + 1, sizeof(struct message *));
+    struct message *m = grown ? calloc(1, sizeof(*m)) : NULL;
 
-    if (!grown)
-        return false;
-    found.message = grown;
-    found.message[found.n++] = m;
-    return true;
+    if (grown)
+        found.message = grown;
+    if (m)
+        found.message[found.n++] = m;
+    return m;
 }
 
 bool message_restore(struct server *server, struct kept_cell *cell)
 {
-    struct message *m = calloc(1, sizeof(*m));
+    struct message *m = make_message();
     struct message_record r;
 
     (void)server;
     kept_read(cell, &r, sizeof(r));
-    if (!m || !note_message(m))
+    if (!m)
         return false;
     *m = (struct message){
         .ref = r.ref, .generation = r.generation, .source = r.source, .sequence = r.sequence};
@@ -270,8 +272,8 @@ static bool finish_take(struct relay *from)
     }
     if (!is_held(server, NOTE_REF(taken), generation))
         return true;
-    m = calloc(1, sizeof(*m));
-    if (!m || !note_message(m))
+    m = make_message();
+    if (!m)
         return false;
     *m = (struct message){
         .ref = NOTE_REF(taken), .generation = generation, .source = serial, .sequence = sequence};

@@ -488,11 +488,12 @@ static bool bind_files(struct segment *s, const struct segment_record *r)
 
 bool segment_restore(struct server *server, struct kept_cell *cell)
 {
-    struct segment *s = calloc(1, sizeof(*s));
     struct segment_record r;
+    struct segment *s;
 
     kept_read(cell, &r, sizeof(r));
-    if (!s || r.id >= SEGMENT_IDS || segment_find(server, r.id))
+    s = r.id < SEGMENT_IDS && !segment_find(server, r.id) ? calloc(1, sizeof(*s)) : NULL;
+    if (!s)
         return false;
     s->pool = pool_restored(r.pool);
     s->view.stride = r.stride;
@@ -503,8 +504,10 @@ bool segment_restore(struct server *server, struct kept_cell *cell)
     s->damaged = r.damaged;
     s->spoiled = r.spoiled;
     note_sizes(s);
-    if (!s->pool || !bind_files(s, &r) || !kept_bind(&s->kept, cell, sizeof(r), write_segment))
+    if (!s->pool || !bind_files(s, &r) || !kept_bind(&s->kept, cell, sizeof(r), write_segment)) {
+        free(s);
         return false;
+    }
     use_record(s);
     user_charge_again(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size, false);
     user_charge_again(&s->charge_fd, s->pool->user, RESOURCE_FDS, 2, true);

@@ -248,6 +248,26 @@ START_TEST(a_step_is_cut_short)
 }
 END_TEST
 
+/* The one that takes a right away dies with npud: nobody asks again, and the queue is as sound. */
+START_TEST(the_asker_dies_meanwhile)
+{
+    for (unsigned place = KILL_HERE_RING_MOVES; place <= KILL_HERE_REST_NOTED; place++) {
+        restart_start(NULL);
+        for (unsigned i = 0; i < CLIENTS; i++)
+            begin_client(i);
+        begin_shared();
+        act_revoke();
+        ck_assert(restart_kill(place, 1, turns, NULL));
+        act_owner_dies();
+        npud_turn();
+        ck_assert_uint_eq(ring_of(queue)->news->state, QUEUE_LIVE);
+        take_numbers(WRITER, queue, 1, 6);
+        expect_no_buffer();
+        end_all();
+    }
+}
+END_TEST
+
 /* --- as it was --- */
 
 START_TEST(all_is_as_it_was)
@@ -287,6 +307,7 @@ static Suite *make_suite(void)
     TCase *t = suite_case(s, "queues", 300, NULL, NULL);
 
     tcase_add_test(t, all_is_as_it_was);
+    tcase_add_test(t, the_asker_dies_meanwhile);
     tcase_add_loop_test(t, a_step_is_cut_short, 0, CUTS);
     return s;
 }

@@ -176,19 +176,19 @@ static void begin_gap(void)
 {
     begin_two_backlogs();
     unbind_from(shallow);
-    put_numbers(11, 14);
+    put_numbers(11, 40); /* some of them into a backlog */
     npud_turn();
 }
 
 static void end_gap(void)
 {
-    put_numbers(15, 18);
+    put_numbers(41, 44);
     npud_turn();
     restart_npud();
     npud_turn();
-    take(deep, 1, 18);
-    for (uint64_t n = 1; n <= 18; n++)
-        if (n <= 10 || n > 14) {
+    take(deep, 1, 44);
+    for (uint64_t n = 1; n <= 44; n++)
+        if (n <= 10 || n > 40) {
             uint64_t number = take_number(READER, shallow);
 
             npud_turn();
@@ -317,7 +317,7 @@ START_TEST(all_is_as_it_was)
         dump_all(&after);
         compare_dumps(&before, &after, "restarted");
     }
-    take(deep, 1, 14);
+    take(deep, 1, 40);
     take(shallow, 1, 10);
     end_all();
 }

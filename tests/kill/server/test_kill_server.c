@@ -29,7 +29,7 @@
 #include "tests/kill/server/kill_here_switch.h"
 #include "tests/kill/server/workload.h"
 
-#define TRIES     3 /* how often an engine finds work, and so passes a place, is up to the machine */
+#define TRIES     3 /* how often an engine passes a place is up to the machine */
 #define OFTEN     3 /* passes that another run has as well */
 #define KILL_STEP 3 /* before it the server is killed: both processes have what they share */
 
