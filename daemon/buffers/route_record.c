@@ -5,8 +5,8 @@
  * Messages of a source have numbers. A route is to deliver those from route->live->next on, but for
  * gaps, and none from route->end on. So a backlog needs no record: it is the messages of the source
  * that there still are. A message that all of its routes deliver at once has none either: the
- * source has it in hand (relay->live->taken), and each route says which buffer it puts for which message
- * (route->live->put).
+ * source has it in hand (relay->live->taken), and each route says which buffer it puts for which
+ * message (route->live->put).
  */
 #include "daemon/buffers/route.h"
 

@@ -190,6 +190,7 @@ bool event_fd_restore(struct server *server, struct kept_cell *cell)
     session = session_by_id(r.session);
     if (!e || !session || r.number >= EVENT_FDS_MAX ||
         !kept_bind(&e->record, cell, sizeof(r), write_record))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
     e->open = r.ipc ? slots_get_generation(&session->ipc, r.slot, r.generation) : NULL;
     if (r.ipc && !e->open)

@@ -163,6 +163,7 @@ bool ipc_event_restore(struct server *server, struct kept_cell *cell)
     ev->user = user_ref(&server->users, r.uid);
     if (!ev->user || !map_page(ev, r.page_key) ||
         !kept_bind(&ev->record, cell, sizeof(r), write_event))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
     use_record(ev);
     ipc_event_begin(ev, server->ipc, r.id);
@@ -248,6 +249,7 @@ bool ipc_left_restore(struct server *server, struct kept_cell *cell)
     kept_read(cell, &r, sizeof(r));
     survivor = survivor_by_session(server, r.survivor);
     if (!left || !survivor || !kept_bind(&left->record, cell, sizeof(r), write_left))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
     left->event = find_event(server, r.event);
     left->opener = left->event ? slots_get(&left->event->openers, (uint32_t)r.opener) : NULL;

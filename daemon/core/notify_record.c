@@ -161,6 +161,7 @@ bool notify_restore(struct server *server, struct kept_cell *cell)
 
     kept_read(cell, &r, sizeof(r));
     if (!n || !devices_get(server->devices, r.device))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
     notify_begin(n, server->notifies, devices_get(server->devices, r.device), r.counts);
     n->number = r.number;
