@@ -209,6 +209,24 @@ check-run: test-programs examples
 check: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run
 
+# The server is killed every 50 ms while these tests run (tests/common/chaos.h): two minutes. All of
+# them: NPUD_CHAOS=ms make check.
+CHAOS_SHORT := $(addprefix e2e/test_,memory events event_states contexts callbacks exceptions failures \
+    ipc_life ipc_order notify notify_ipc queue_peers route session_end interplay) \
+    soak/test_soak handover/test_handover_events handover/test_handover_queues
+.PHONY: check-chaos chaos-excepted
+check-chaos: deps
+	$(Q)NPUD_CHAOS=$${NPUD_CHAOS:-50} MODEL_COUNT=$${MODEL_COUNT:-600} \
+	    $(MAKE) --no-print-directory check-run RUN_TESTS= \
+	    TEST_BIN='$(CHAOS_SHORT:%=$(BUILD)/tests/%) $(MODEL_BIN)'
+
+# What chaos does not run, and why.
+chaos-excepted:
+	@grep -H '^ \* Skipped under chaos: ' $(TEST_SRC) | sed 's/: \* Skipped under chaos//'
+	@awk '/^START_TEST/ {gsub(/START_TEST\(|\)/, ""); test = $$0} \
+	    /need_one_server\(__func__/ {split($$0, w, "\""); print FILENAME ": " test ": " w[2]}' \
+	    $(TEST_SRC)
+
 # The same tests for longer: tests/common/effort.h.
 check-long: deps
 	$(Q)NPUD_TEST_LONG=1 CK_DEFAULT_TIMEOUT=$${CK_DEFAULT_TIMEOUT:-1800} \

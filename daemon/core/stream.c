@@ -69,6 +69,7 @@ static void reset_kept(struct stream *s, uint32_t context, uint32_t priority, ui
                                     .context = context,
                                     .device = s->attach->device->index,
                                     .ordinal = s->session->streams_made++};
+    kept_touch(&s->session->record);
 }
 
 /* The shared memory is only told where positions go on; npud remembers it itself. */

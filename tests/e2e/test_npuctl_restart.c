@@ -2,6 +2,8 @@
  * npuctl while npud ends under it: the server is a script, which ends the connection at each point
  * of a request. What npuctl prints comes once and whole, and a command has the same token each
  * time.
+ *
+ * Skipped under chaos: the test itself kills npud.
  */
 #include <stdio.h>
 #include <stdlib.h>

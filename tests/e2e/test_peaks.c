@@ -4,6 +4,7 @@
  * process: pages of its own, and shared ones that it has touched.
  *
  * Runs long: 7 s.
+ * Skipped under chaos: figures of the process that serves.
  */
 #include <pthread.h>
 #include <stdint.h>

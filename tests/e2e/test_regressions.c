@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "tests/common/harness.h"
+#include "tests/common/need.h"
 #include "proto/shm/arena.h"
 #include "proto/shm/ipc_page.h"
 #include "proto/wire/npud.pb-c.h"
@@ -93,7 +94,10 @@ static int raw_connect(const char *path)
     return fd;
 }
 
-/* The answer, and its descriptor if the caller wants it. */
+/*
+ * The answer, and its descriptor if the caller wants it. An answer before it may come twice: of an
+ * npud that ended, and of the next one.
+ */
 static Npud__Reply *raw_ask(struct raw *r, Npud__Request *request, int body, int *fd)
 {
     static struct packet packet;
@@ -102,9 +106,16 @@ static Npud__Reply *raw_ask(struct raw *r, Npud__Request *request, int body, int
     request->id = ++r->last_id;
     request->body_case = (Npud__Request__BodyCase)body;
     ck_assert_int_eq(packet_send_message(r->socket, &request->base, NULL, 0, 0), 0);
-    ck_assert_int_eq(packet_recv(r->socket, &packet, 0), 1);
-    reply = npud__reply__unpack(NULL, packet.size, packet.data);
-    ck_assert(reply && reply->id == request->id);
+    for (;;) {
+        ck_assert_int_eq(packet_recv(r->socket, &packet, 0), 1);
+        reply = npud__reply__unpack(NULL, packet.size, packet.data);
+        ck_assert_ptr_nonnull(reply);
+        if (reply->id != request->id - 1)
+            break;
+        npud__reply__free_unpacked(reply, NULL);
+        packet_deinit(&packet);
+    }
+    ck_assert_uint_eq(reply->id, request->id);
     if (fd)
         *fd = packet_take_fd(&packet, 0);
     packet_deinit(&packet);
@@ -406,6 +417,8 @@ START_TEST(passed_descriptor_that_is_slow_to_close)
     uint64_t start;
     struct raw r;
 
+    if (!need_one_server(__func__, "it is stopped"))
+        return;
     raw_open(&r);
     to[0] = dup(r.socket);
     to[1] = raw_connect(getenv("NPUD_SOCKET"));
@@ -442,6 +455,8 @@ START_TEST(refusal_reaches_who_has_spoken_already)
     struct raw first;
     int fd;
 
+    if (!need_one_server(__func__, "it is stopped"))
+        return;
     npud_start(args);
     raw_open(&first);
     npud_stop();
@@ -609,6 +624,8 @@ static void expect_level_down(aclrtEvent event)
 START_TEST(level_is_raised_once_after_a_wait_timed_out)
 {
     aclrtEvent event;
+    if (!need_one_server(__func__, "it is stopped"))
+        return;
     aclError error[3];
 
     open_device();
@@ -646,6 +663,8 @@ START_TEST(raise_and_reset_at_once)
 {
     aclrtStream waiting;
     aclrtEvent event;
+    if (!need_one_server(__func__, "it is stopped"))
+        return;
     aclError error[2];
 
     open_device();

@@ -18,6 +18,7 @@
 
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
+#include "tests/common/need.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
 #include "proto/shm/task.h"
@@ -457,6 +458,8 @@ START_TEST(accept_survives_fd_exhaustion)
     Npud__Reply *reply = NULL;
     uint64_t before;
 
+    if (!need_one_server(__func__, "its context switches"))
+        return;
     setrlimit(RLIMIT_NOFILE, &small); /* npud inherits it */
     npud_setup();
     before = context_switches(npud.pid);

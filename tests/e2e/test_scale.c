@@ -8,6 +8,7 @@
  *
  * Skipped under TSan: it only costs memory; its processes do what test_ipc_order and the soak do.
  * Runs long: 24 s.
+ * Skipped under chaos: figures of the process that serves.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -676,6 +676,22 @@ START_TEST(a_stuck_stream_stays)
 }
 END_TEST
 
+/* Which stream of its session a stream is, rules of fault injection go by. */
+START_TEST(streams_are_counted)
+{
+    uint64_t made;
+
+    begin();
+    kept_commit();
+    npud_stream(the_session(), 0);
+    made = the_session()->streams_made;
+    kept_commit();
+    restart_npud();
+    ck_assert_uint_eq(the_session()->streams_made, made);
+    end();
+}
+END_TEST
+
 /* More discards of the slot than npud remembers. */
 static void fill_discards(void)
 {
@@ -1092,6 +1108,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, each_task_at_each_place, 0, SCENARIOS);
     t = suite_case(s, "control", 60, NULL, NULL);
     tcase_add_test(t, a_stuck_stream_stays);
+    tcase_add_test(t, streams_are_counted);
     tcase_add_test(t, discards_are_remembered);
     tcase_add_test(t, an_outcome_is_kept);
     tcase_add_test(t, a_wait_is_the_same_wait);
