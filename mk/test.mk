@@ -192,7 +192,7 @@ TEST_BIN := $(filter-out $(SKIPPED_BIN),$(if $(NPUD_CHAOS),$(CHAOS_BIN),$(UNIT_B
     $(E2E_BIN) $(HOSTILE_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) \
     $(FUZZ_BIN)))
 
-.PHONY: test-programs check-run check-long check-asan check-tsan check-valgrind
+.PHONY: test-programs check-run check-long check-asan check-tsan
 test-programs: programs $(filter-out $(KILL_BIN),$(TEST_BIN)) \
     $(if $(filter $(KILL_BIN),$(TEST_BIN)),test-kill)
 
