@@ -11,8 +11,10 @@ $(TEST_LIB): $(TEST_LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 # Unit tests reach into the daemon: everything but its main().
-UNIT_BIN := $(filter-out %/test_restart_% %/test_kept %/test_kept_prefix,\
-    $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c)))
+RESTART_SRC := $(wildcard tests/unit/test_restart_*.c) \
+    tests/unit/test_kept.c tests/unit/test_kept_prefix.c
+UNIT_BIN := $(patsubst %.c,$(BUILD)/%,\
+    $(filter-out $(RESTART_SRC),$(wildcard tests/unit/test_*.c)))
 UNIT_LDFLAGS := $(NPUD_LIBS) $(CHECK_LIBS)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(DAEMON_TESTABLE) $(PROTO_OBJ) $(TEST_LIB)
 	$(call link,$(UNIT_LDFLAGS))
@@ -25,8 +27,6 @@ $(BUILD)/tests/unit/test_supervisor: \
 
 # Tests of restarts are their own keeper, and have kill places: tests/unit/restart.h. They are built
 # with the programs of tests/kill.
-RESTART_SRC := $(wildcard tests/unit/test_restart_*.c) \
-    $(addprefix tests/unit/,test_kept.c test_kept_prefix.c)
 RESTART_BIN := $(RESTART_SRC:%.c=$(BUILD)/%)
 $(RESTART_BIN): UNIT_LDFLAGS += $(foreach f,put drop fetch,-Wl,--wrap=keeper_$(f))
 # It records what is stored into kept memory, and given back.

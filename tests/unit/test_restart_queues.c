@@ -1,6 +1,8 @@
 /*
  * Queues over the end of npud: their rights, their messages, rings that end and that move. Each
  * step of npud is cut short at each place that it passes, and the end is as without.
+ *
+ * Skipped under TSan: an npud that is killed leaves its locks as they are.
  */
 #include "tests/unit/restart_buffers.h"
 
