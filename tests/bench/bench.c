@@ -23,6 +23,7 @@ static const struct group {
     const char *setting; /* of npud; NULL: defaults */
     bool one_cpu;        /* everybody on one CPU, npud too */
     bool no_contest;     /* nothing that two builds can take turns in */
+    bool restartable;    /* npud comes back when it is killed */
 } groups[] = {
     {"1", rows_query},
     {"2", rows_record},
@@ -41,6 +42,7 @@ static const struct group {
     {"13", rows_callback},
     {"14", rows_python},
     {"15", rows_queue_rate},
+    {"16", rows_restart, .no_contest = true, .restartable = true},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
@@ -53,9 +55,10 @@ static const char usage[] =
     "not an error.\n"
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
-    "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 10 11 12 13 14 15\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 10 11 12 13 14 15 16\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n"
+    "  --restartable all rows with an npud that comes back (16 always is)\n"
     "  --against DIR compare this build with the one in DIR: several pairs of processes, which "
     "take\n"
     "                turns round by round; prints the median of their ratios and its quartiles\n";
@@ -80,6 +83,8 @@ static pid_t start_group(const struct group *group, const char *self, const char
         argv[n++] = "--set";
         argv[n++] = group->setting;
     }
+    if (group->restartable || options.restartable)
+        argv[n++] = "--restartable";
     argv[n++] = "--";
     argv[n++] = self;
     argv[n++] = "--measure";
@@ -414,13 +419,10 @@ static bool play_part(int argc, char **argv, int *status)
 int main(int argc, char **argv)
 {
     static const struct option long_options[] = {
-        {"smoke", no_argument, NULL, 's'},
-        {"rows", required_argument, NULL, 'r'},
-        {"bindir", required_argument, NULL, 'b'},
-        {"json", required_argument, NULL, 'j'},
-        {"against", required_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+        {"smoke", no_argument, NULL, 's'},         {"rows", required_argument, NULL, 'r'},
+        {"bindir", required_argument, NULL, 'b'},  {"json", required_argument, NULL, 'j'},
+        {"against", required_argument, NULL, 'a'}, {"restartable", no_argument, NULL, 'R'},
+        {"help", no_argument, NULL, 'h'},          {0},
     };
     const char *rows = NULL, *bindir = NULL, *json = NULL, *against = NULL;
     int option, status;
@@ -440,6 +442,9 @@ int main(int argc, char **argv)
             break;
         case 'j':
             json = optarg;
+            break;
+        case 'R':
+            options.restartable = true;
             break;
         case 'a':
             against = optarg;

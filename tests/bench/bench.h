@@ -55,6 +55,7 @@ struct contest {
 struct options {
     bool smoke;
     bool ab;             /* this process is one of two that are compared: ab.h */
+    bool restartable;    /* every npud comes back */
     const char *results; /* file that measuring processes append to */
     const char *bindir;  /* where npu-run is */
 };
@@ -137,6 +138,7 @@ void rows_python(void);          /* 14 */
 void rows_queue_polling(void);   /* 7 */
 void rows_queue_asleep(void);    /* 8 */
 void rows_queue_rate(void);      /* 15 */
+void rows_restart(void);         /* 16, under an npud that comes back */
 
 /**
  * What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their
