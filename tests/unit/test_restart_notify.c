@@ -704,6 +704,36 @@ START_TEST(a_wait_has_its_limit)
 }
 END_TEST
 
+static void reset_by_request(void *arg)
+{
+    ck_assert_int_eq(notify_reset(open_in(FIRST, 1), *(const uint64_t *)arg), 0);
+    kept_commit();
+}
+
+/* The request is handled again, and a record that came in between stays. */
+START_TEST(a_request_resets_once)
+{
+    uint64_t request = 7, next = 8;
+
+    start_clients();
+    prepare_reset();
+    act_turns();
+    ck_assert_uint_eq(notify_value(open_in(FIRST, 1)->notify), 1);
+    ck_assert(restart_kill(KILL_HERE_NOTIFY_RESET, 1, reset_by_request, &request));
+    ck_assert_uint_eq(notify_value(open_in(FIRST, 1)->notify), 0);
+    client_submit(stream_in(FIRST, 0),
+                  (struct task){.op = TASK_NOTIFY_RECORD,
+                                .object = 1,
+                                .generation = slot_generation(open_in(FIRST, 1))});
+    act_turns();
+    reset_by_request(&request);
+    ck_assert_uint_eq(notify_value(open_in(FIRST, 1)->notify), 1);
+    reset_by_request(&next);
+    ck_assert_uint_eq(notify_value(open_in(FIRST, 1)->notify), 0);
+    stop_all();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("restart: notifies");
@@ -712,6 +742,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, notifies_are_as_they_were);
     tcase_add_test(t, an_importer_is_the_same_process);
     tcase_add_test(t, a_wait_has_its_limit);
+    tcase_add_test(t, a_request_resets_once);
     tcase_add_loop_test(t, a_bit_is_given_back, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, each_act_at_each_place, 0, (int)ACTS);
     return s;
