@@ -1,6 +1,8 @@
 /*
  * daemon/supervisor as a state machine: what it does when its processes say something or end. They
  * are this test program, executed again: as a server that says what its argument tells it to.
+ *
+ * Skipped under the emulator: the kernel executes no program of another machine.
  */
 #include "daemon/supervisor/supervisor.h"
 
