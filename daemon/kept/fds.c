@@ -43,8 +43,12 @@ void kept_fds_begin(struct kept_head *h)
     is_source = true;
 }
 
+/* All of them, as the kernel does at the end of a process. */
 void kept_fds_end(void)
 {
+    for (size_t fd = 0; fd < size_key_of; fd++)
+        if (key_of[fd] != 0)
+            close((int)fd);
     head = NULL;
     free(key_of);
     key_of = NULL;

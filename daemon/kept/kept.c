@@ -424,22 +424,14 @@ int kept_begin_from(int fd)
     return cells_begin(base) ? 0 : -ENOMEM;
 }
 
-void kept_abandon(void)
-{
-    cells_end();
-    kept_fds_end();
-    munmap(base, KEPT_BYTES);
-    kept_begin_private();
-}
-
 void kept_end(void)
 {
-    int fd = file;
-
     if (!base)
         return;
-    kept_abandon();
-    close(fd);
+    cells_end();
+    kept_fds_end(); /* the file is among them */
+    munmap(base, KEPT_BYTES);
+    kept_begin_private();
 }
 
 /* --- reading --- */

@@ -136,12 +136,11 @@ int kept_begin(void);
  * 0, or -EINVAL after a line in the log: this npud cannot read it.
  */
 int kept_begin_from(int fd);
-/** Forget it all. Objects have dropped their records, or are forgotten with them. */
-void kept_end(void);
 /**
- * For tests: forget the mapping, as a process that is killed does. What was not committed is lost.
+ * Forget it all, and close its descriptors: objects have dropped their records, or are forgotten
+ * with them. What was not committed is lost, as when a process is killed.
  */
-void kept_abandon(void);
+void kept_end(void);
 
 /**
  * Could this npud read the file? Nothing is changed, and the npud whose it is may go on. False: why

@@ -179,7 +179,10 @@ static inline void restart_npud(void)
 
     for (uint32_t i = 0; i < server.devices->n; i++)
         engine_free(server.devices->device[i].engine);
-    kept_abandon();
+    event_base_free(server.base);
+    close(server.schedule.fd);
+    spare_fds_deinit(&server.spare);
+    kept_end();
     ck_assert_int_ge(kept_fds_fetch(), 1);
     tables = kept_fd_take(KEEPER_KEY_TABLES);
     ck_assert_int_ge(tables, 0);

@@ -36,7 +36,7 @@ static void reopen_and_read(void)
 {
     int tables;
 
-    kept_abandon();
+    kept_end();
     ck_assert_int_ge(kept_fds_fetch(), 1);
     tables = kept_fd_take(KEEPER_KEY_TABLES);
     ck_assert_int_eq(kept_begin_from(tables), 0);

@@ -724,7 +724,7 @@ static void record_series(struct recording *r, unsigned steps)
     ck_assert_int_eq(kept_begin(), 0);
     run_series(steps);
     tape_stop();
-    kept_abandon();
+    kept_end();
 }
 
 /* Prefixes of a recovery of this prefix. */
