@@ -728,5 +728,6 @@ static inline void cut_short(const struct cut_short *cut)
             snprintf(what, sizeof(what), "place %u, pass %u", place, pass);
             compare_dumps(&undisturbed, &now, what);
         }
-    ck_assert_uint_ge(killed, 3); /* those of an answer */
+    /* Those of an answer; none, if the kernel has told of the end of a process after the turns. */
+    ck_assert(killed >= 3 || hits[KILL_HERE_KEPT_COMMITTED] == 0);
 }
