@@ -214,18 +214,22 @@ static int listen_to_supervisor(struct npud *npud)
     return server_role_attach(npud->server, &calls);
 }
 
-static int serve_begin(struct npud *npud, int signals)
+/* The tables, new or those of the npud before, with all parts but the engines and the sockets. */
+static int begin_tables(struct server *server)
 {
-    struct server *server = npud->server;
     bool restore;
     int r = server_role_begin_tables(&restore);
 
     if (r == 0)
         r = npud_begin(server);
-    if (r == 0 && restore)
-        r = recovery_run(server, server_role_was_fault());
-    if (r == 0)
-        r = npud_start_engines(server);
+    return r == 0 && restore ? recovery_run(server, server_role_was_fault()) : r;
+}
+
+static int serve_begin(struct npud *npud, int signals)
+{
+    struct server *server = npud->server;
+    int r = npud_start_engines(server);
+
     if (r == 0)
         r = deferred_close_start();
     if (r == 0)
@@ -248,8 +252,11 @@ static bool leaves_sockets(const struct npud *npud)
 static int serve_clients(struct npud *npud, int signals)
 {
     struct server *server = npud->server;
-    int r;
+    int r = begin_tables(server);
 
+    /* Nothing is ended: the next npud may restore what this one could not. */
+    if (r < 0)
+        return r;
     r = serve_begin(npud, signals);
     if (r == 0) {
         tell_ready(npud);

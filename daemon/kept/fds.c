@@ -154,12 +154,17 @@ void kept_fds_drop(uint64_t key)
 
 static void note_fetched(void *arg, uint64_t key, int fd)
 {
-    struct fetched *grown = array_grow(fetched, &size_fetched, n_fetched + 1, sizeof(*fetched));
+    struct fetched *grown;
 
     (void)arg;
-    short_of_memory |= !grown;
     /* Sockets and locks are the entrance's, which asks the keeper itself. */
-    if (!grown || (key < KEEPER_KEY_FIRST && key != KEEPER_KEY_TABLES)) {
+    if (key < KEEPER_KEY_FIRST && key != KEEPER_KEY_TABLES) {
+        close(fd);
+        return;
+    }
+    grown = array_grow(fetched, &size_fetched, n_fetched + 1, sizeof(*fetched));
+    if (!grown) {
+        short_of_memory = true;
         close(fd);
         return;
     }
