@@ -2,9 +2,12 @@
 
 #include <jemalloc/jemalloc.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* Programs without jemalloc, such as unit tests and npud with a sanitizer, have no mallctl(). */
+/* Programs without jemalloc, such as unit tests and npud with a sanitizer, have neither. */
 #pragma weak mallctl
+#pragma weak mallocx
 
 /* jemalloc reads this name. One arena, also for what is large: heap_configure() sets it up. */
 const char *malloc_conf = "background_thread:true,narenas:1,oversize_threshold:0,"
@@ -43,4 +46,22 @@ void heap_configure(void)
     hooks = *(extent_hooks_t *)was;
     hooks.decommit = refuse_decommit;
     mallctl("arena.0.extent_hooks", NULL, NULL, &now, sizeof(now));
+}
+
+#define PAGE ((size_t)4096)
+#define LARGE_BYTES                                                                                \
+    ((size_t)16 << 10) /* what is smaller shares its pages with others of its size */
+
+void *heap_take_pages(size_t bytes)
+{
+    void *memory;
+
+    bytes = bytes < LARGE_BYTES ? LARGE_BYTES : (bytes + PAGE - 1) & ~(PAGE - 1);
+    /* Without the alignment jemalloc begins somewhere in the first page, and adds one behind. */
+    if (mallocx)
+        return mallocx(bytes, MALLOCX_ALIGN(PAGE) | MALLOCX_ZERO);
+    memory = aligned_alloc(PAGE, bytes);
+    if (memory)
+        memset(memory, 0, bytes);
+    return memory;
 }

@@ -4,5 +4,13 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 /** When npud starts, before its threads. */
 void heap_configure(void);
+
+/**
+ * Zeroed memory for free(), which begins with a page and shares none: pages that are not used are
+ * not there. Of at least 16 KiB. NULL: no memory. Any thread.
+ */
+void *heap_take_pages(size_t bytes);

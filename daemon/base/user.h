@@ -87,7 +87,6 @@ struct users {
     struct job *awaits_memory;
 };
 
-/* In 16 bytes: there is one in every event. */
 struct charge {
     struct user *user;
     uint64_t resource : 7; /* enum resource */

@@ -1,13 +1,37 @@
 #include "daemon/base/waitlist.h"
 
 #include <assert.h>
+#include <pthread.h>
+#include <stdalign.h>
 #include <stddef.h>
 
 #include "proto/util/clock.h"
 
+#define LOCKS_LOG2 8 /* engines are few: two that meet at one lock for two lists are rare */
+
+/* In cache lines of their own, so that engines at different lists do not slow each other down. */
+static struct {
+    alignas(64) pthread_mutex_t lock;
+} locks[1 << LOCKS_LOG2] = {[0 ...(1 << LOCKS_LOG2) - 1] = {PTHREAD_MUTEX_INITIALIZER}};
+
+static pthread_mutex_t *lock_of(const struct waitlist *list)
+{
+    return &locks[(uint64_t)(uintptr_t)list * UINT64_C(0x9e3779b97f4a7c15) >> (64 - LOCKS_LOG2)]
+                .lock;
+}
+
+void waitlist_lock(const struct waitlist *list)
+{
+    pthread_mutex_lock(lock_of(list));
+}
+
+void waitlist_unlock(const struct waitlist *list)
+{
+    pthread_mutex_unlock(lock_of(list));
+}
+
 void waitlist_init(struct waitlist *list)
 {
-    pthread_mutex_init(&list->lock, NULL);
     list->root = NULL;
     list->seed = (uint32_t)(uintptr_t)list ^ (uint32_t)clock_ns();
     atomic_init(&list->n, 0);
@@ -15,8 +39,8 @@ void waitlist_init(struct waitlist *list)
 
 void waitlist_deinit(struct waitlist *list)
 {
+    (void)list;
     assert(!list->root);
-    pthread_mutex_destroy(&list->lock);
 }
 
 /* Exchange w with its parent, which keeps the order of targets. */
@@ -103,9 +127,9 @@ void waitlist_add_locked(struct waitlist *list, struct waiter *waiter, uint64_t 
 
 void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
 {
-    pthread_mutex_lock(&list->lock);
+    waitlist_lock(list);
     waitlist_add_locked(list, waiter, target);
-    pthread_mutex_unlock(&list->lock);
+    waitlist_unlock(list);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -133,11 +157,11 @@ bool waitlist_remove(struct waitlist *list, struct waiter *waiter)
 {
     bool on_list;
 
-    pthread_mutex_lock(&list->lock);
+    waitlist_lock(list);
     on_list = waiter->list == list;
     if (on_list)
         unlink_locked(list, waiter);
-    pthread_mutex_unlock(&list->lock);
+    waitlist_unlock(list);
     return on_list;
 }
 
@@ -145,9 +169,9 @@ bool waitlist_has(struct waitlist *list, const struct waiter *waiter)
 {
     bool on_list;
 
-    pthread_mutex_lock(&list->lock);
+    waitlist_lock(list);
     on_list = waiter->list == list;
-    pthread_mutex_unlock(&list->lock);
+    waitlist_unlock(list);
     return on_list;
 }
 
@@ -155,11 +179,11 @@ bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target)
 {
     const struct waiter *waiter;
 
-    pthread_mutex_lock(&list->lock);
+    waitlist_lock(list);
     waiter = find_first_from(list, from);
     if (waiter)
         *target = waiter->target;
-    pthread_mutex_unlock(&list->lock);
+    waitlist_unlock(list);
     return waiter != NULL;
 }
 
@@ -171,10 +195,10 @@ void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
         return;
-    pthread_mutex_lock(&list->lock);
+    waitlist_lock(list);
     while ((waiter = find_first_from(list, first)) && waiter->target <= last)
         waitlist_fire_locked(list, waiter, result, pid);
-    pthread_mutex_unlock(&list->lock);
+    waitlist_unlock(list);
 }
 
 bool waitlist_fire_most(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
@@ -186,7 +210,7 @@ bool waitlist_fire_most(struct waitlist *list, uint64_t first, uint64_t last, in
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
         return true;
-    pthread_mutex_lock(&list->lock);
+    waitlist_lock(list);
     for (; !none_left; max--) {
         waiter = find_first_from(list, first);
         none_left = !waiter || waiter->target > last;
@@ -194,7 +218,7 @@ bool waitlist_fire_most(struct waitlist *list, uint64_t first, uint64_t last, in
             break;
         waitlist_fire_locked(list, waiter, result, pid);
     }
-    pthread_mutex_unlock(&list->lock);
+    waitlist_unlock(list);
     return none_left;
 }
 
@@ -206,12 +230,12 @@ bool waitlist_fire_some(struct waitlist *list, uint64_t *next, uint64_t last, un
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
         return true;
-    pthread_mutex_lock(&list->lock);
+    waitlist_lock(list);
     for (; max > 0 && (waiter = find_first_from(list, *next)) && waiter->target <= last; max--) {
         *next = waiter->target + 1;
         if (test(waiter))
             waitlist_fire_locked(list, waiter, 0, 0);
     }
-    pthread_mutex_unlock(&list->lock);
+    waitlist_unlock(list);
     return max > 0;
 }

@@ -10,11 +10,10 @@
  * waitlist_fire(), which begins with a fence and a look at `n`. One of the two sees the other, and
  * an event without waiters costs no lock.
  *
- * Locks: list lock before inbox lock (engine.c); never two lists.
+ * Locks: list lock before inbox lock (engine.c); never two lists: some lists have one lock together.
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,7 +36,6 @@ struct waiter {
  * streams.
  */
 struct waitlist {
-    pthread_mutex_t lock;
     struct waiter *root;
     uint32_t seed;
     _Atomic uint32_t n;
@@ -47,11 +45,19 @@ void waitlist_init(struct waitlist *list);
 /** Asserts that there is no waiter. */
 void waitlist_deinit(struct waitlist *list);
 
+/**
+ * The list's lock, for what changes together with its waiters. Held briefly: the lists of other
+ * sessions may have the same one. A session has hundreds of lists, and an own lock in each would be
+ * most of what npud knows of an event.
+ */
+void waitlist_lock(const struct waitlist *list);
+void waitlist_unlock(const struct waitlist *list);
+
 void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target);
 
 /**
  * For lists whose condition is a state that a waiter changes by going on: the caller holds
- * list->lock over test and change. Add; the first one whose target is at least from, or NULL; fire
+ * the lock over test and change. Add; the first one whose target is at least from, or NULL; fire
  * one.
  */
 void waitlist_add_locked(struct waitlist *list, struct waiter *waiter, uint64_t target);

@@ -12,10 +12,15 @@
 static enum cause take_resources(struct event_obj *ev, struct session *session, void **segment,
                                  int *segment_fd)
 {
-    if (user_charge(&ev->charge, session->user, RESOURCE_EVENTS, 1) < 0)
+    enum cause cause;
+
+    if (user_charge_more(&session->charge_events, session->user, RESOURCE_EVENTS, 1) < 0)
         return CAUSE_USER_EVENTS;
-    return session_segment(session, &session->event_segments, ev->slot.number / ARENA_EVENTS,
-                           arena_event_segment_size(), segment, segment_fd);
+    cause = session_segment(session, &session->event_segments, ev->slot.number / ARENA_EVENTS,
+                            arena_event_segment_size(), segment, segment_fd);
+    if (cause != CAUSE_NONE)
+        user_uncharge_part(&session->charge_events, 1);
+    return cause;
 }
 
 enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t device,
@@ -30,7 +35,6 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
         return cause;
     cause = take_resources(ev, session, &segment, segment_fd);
     if (cause != CAUSE_NONE) {
-        user_uncharge(&ev->charge);
         slots_put(&session->events, ev);
         return cause;
     }
@@ -61,7 +65,7 @@ void event_obj_free(struct session *session, struct event_obj *ev)
     waitlist_deinit(&ev->raised);
     kept_set(&ev->kept->is, 0);
     session_unlock(session);
-    user_uncharge(&ev->charge);
+    user_uncharge_part(&session->charge_events, 1);
     session_put_slot(session, &session->events, ev);
 }
 
@@ -88,7 +92,7 @@ static bool restore_event(struct session *session, void *segment, uint32_t numbe
     atomic_store_explicit(&ev->dropped, k->dropped, memory_order_relaxed);
     atomic_store_explicit(&ev->dropped_code, k->dropped_code, memory_order_relaxed);
     waitlist_init(&ev->raised);
-    user_charge_again(&ev->charge, session->user, RESOURCE_EVENTS, 1, false);
+    user_charge_again(&session->charge_events, session->user, RESOURCE_EVENTS, 1, false);
     return true;
 }
 
@@ -125,10 +129,10 @@ static void wake_level(struct event_obj *ev)
      * stores level_waiters after it has joined the list, so either it is seen there or its store
      * comes after this one.
      */
-    pthread_mutex_lock(&ev->raised.lock);
+    waitlist_lock(&ev->raised);
     if (atomic_load_explicit(&ev->raised.n, memory_order_relaxed) == 0)
         atomic_store_explicit(&ev->shm->level_waiters, 0, memory_order_relaxed);
-    pthread_mutex_unlock(&ev->raised.lock);
+    waitlist_unlock(&ev->raised);
 }
 
 static void store_time(struct event_obj *ev, uint64_t number)
@@ -138,7 +142,7 @@ static void store_time(struct event_obj *ev, uint64_t number)
     /*
      * Two streams may finish records of one event in either order: the newer record's time stays.
      */
-    pthread_mutex_lock(&ev->raised.lock);
+    waitlist_lock(&ev->raised);
     if (number > k->time_number) {
         k->time_ns = clock_ns();
         kept_order();
@@ -150,7 +154,7 @@ static void store_time(struct event_obj *ev, uint64_t number)
         /* The npud before has ended in between: the first time stays. */
         event_slot_set_time(ev->shm, number, k->time_ns);
     }
-    pthread_mutex_unlock(&ev->raised.lock);
+    waitlist_unlock(&ev->raised);
 }
 
 /* --- changes of the level --- */
@@ -245,7 +249,7 @@ void event_obj_record(struct event_obj *ev, struct stream *s, uint64_t number, u
 void event_obj_drop(struct event_obj *ev, uint64_t number, int32_t code)
 {
     /* Of two engines that pass over records of one event, either may be the last. */
-    pthread_mutex_lock(&ev->raised.lock);
+    waitlist_lock(&ev->raised);
     if (atomic_load(&ev->dropped_code) == 0 ||
         (int32_t)((uint32_t)number - atomic_load(&ev->dropped)) > 0)
         atomic_store(&ev->dropped, (uint32_t)number);
@@ -253,7 +257,7 @@ void event_obj_drop(struct event_obj *ev, uint64_t number, int32_t code)
     ev->kept->dropped = atomic_load(&ev->dropped);
     kept_order();
     ev->kept->dropped_code = code;
-    pthread_mutex_unlock(&ev->raised.lock);
+    waitlist_unlock(&ev->raised);
     waitlist_fire(&ev->raised, 0, UINT64_MAX, EVENT_LOOK_AGAIN, 0);
 }
 

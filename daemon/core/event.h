@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/event_record.h"
@@ -36,7 +35,6 @@ struct event_obj {
     _Atomic int32_t dropped_code;
     struct event_slot *shm; /* shared, hostile */
     struct event_kept *kept;
-    struct charge charge;
     struct waitlist
         raised; /* streams parked on the level; target: raises so far when they parked */
 };

@@ -63,7 +63,7 @@ struct ipc_event {
     uint64_t settle_from;   /* the next record */
     bool damaged;           /* the streams that wait fail, whatever the page says */
     int32_t damaged_by;     /* pid */
-    /* ipc_failures.h: NULL until a record fails; under completed.lock */
+    /* ipc_failures.h: NULL until a record fails; under its lock */
     struct ipc_failures_record *failures;
     struct kept failures_record;
     uint64_t newest_failed; /* what page->failed says, unless a hostile opener has overwritten it */

@@ -87,7 +87,7 @@ bool ipc_failure_remember(struct ipc_event *ev, uint64_t number, int32_t pid, bo
     struct ipc_failure *f = NULL;
     bool is_new = false;
 
-    pthread_mutex_lock(&ev->completed.lock);
+    waitlist_lock(&ev->completed);
     while (!ev->failures || ((f = place_of(ev, number))->number != 0 && f->number != number))
         if (!grow_failures(ev))
             break;
@@ -108,7 +108,7 @@ bool ipc_failure_remember(struct ipc_event *ev, uint64_t number, int32_t pid, bo
         ev->newest_failed = number;
         atomic_store_explicit(&ev->page->failed, number, memory_order_release);
     }
-    pthread_mutex_unlock(&ev->completed.lock);
+    waitlist_unlock(&ev->completed);
     return is_new;
 }
 
@@ -116,18 +116,18 @@ void ipc_failure_unremember(struct ipc_event *ev, uint64_t number)
 {
     struct ipc_failure *f;
 
-    pthread_mutex_lock(&ev->completed.lock);
+    waitlist_lock(&ev->completed);
     f = ev->failures ? place_of(ev, number) : NULL;
     if (f && f->number == number)
         store_failure(f, 0, 0, 0);
-    pthread_mutex_unlock(&ev->completed.lock);
+    waitlist_unlock(&ev->completed);
 }
 
 bool ipc_failure_find(struct ipc_event *ev, uint64_t number, bool only_unsubmitted, int32_t *pid)
 {
     bool found = false;
 
-    pthread_mutex_lock(&ev->completed.lock);
+    waitlist_lock(&ev->completed);
     if (ev->failures && number != 0) {
         const struct ipc_failure *f = place_of(ev, number);
 
@@ -138,7 +138,7 @@ bool ipc_failure_find(struct ipc_event *ev, uint64_t number, bool only_unsubmitt
     /* What is forgotten may have failed, and a failed record never reads as done. */
     if (!only_unsubmitted)
         found |= number != 0 && number <= ev->live->forgotten;
-    pthread_mutex_unlock(&ev->completed.lock);
+    waitlist_unlock(&ev->completed);
     return found;
 }
 

@@ -1,6 +1,6 @@
 /*
  * The records of an IPC event that have failed, and of which process they were. Engines and the
- * control thread, under the lock of the event's waiters (event->completed.lock). It is all kept: a
+ * control thread, under the lock of event->completed. It is all kept: a
  * record that has failed never reads as done, whichever npud is asked.
  */
 #pragma once

@@ -24,7 +24,7 @@
 /* --- a counter whose record was dropped --- */
 
 /*
- * Under waiting.lock. True: there are none left. No other session has a counter. Each wait keeps
+ * Under the lock of `waiting`. True: there are none left. No other session has a counter. Each wait keeps
  * that it has failed: if npud ends meanwhile, the others are still to fail.
  */
 static bool fail_some(struct notify *n)
@@ -48,9 +48,9 @@ static bool run_fail(struct job *job)
     bool over;
 
     do {
-        pthread_mutex_lock(&n->waiting.lock);
+        waitlist_lock(&n->waiting);
         over = fail_some(n);
-        pthread_mutex_unlock(&n->waiting.lock);
+        waitlist_unlock(&n->waiting);
     } while (!over && !schedule_step_over(job->owner->user->schedule));
     return !over;
 }
@@ -63,14 +63,14 @@ static void fail_waits(struct notify *n, struct kept_words *words)
 {
     bool send;
 
-    pthread_mutex_lock(&n->waiting.lock);
+    waitlist_lock(&n->waiting);
     send = !notify_word(&n->live->failing);
     kept_words_set(words, &n->live->fail_before, notify_word(&n->live->arrivals));
     kept_words_set(words, &n->live->failing, 1);
     kept_words_commit(words);
     KILL_HERE(NOTIFY_DROPPED);
     send = send && !fail_some(n);
-    pthread_mutex_unlock(&n->waiting.lock);
+    waitlist_unlock(&n->waiting);
     if (send)
         job_send(&n->fail);
 }
@@ -387,7 +387,7 @@ enum cause notify_reset(struct notify_open *open, uint64_t request)
 
     if (n->exported)
         return CAUSE_NOTIFY_EXPORTED;
-    pthread_mutex_lock(&n->waiting.lock);
+    waitlist_lock(&n->waiting);
     if (notify_word(&n->live->reset_by) != request + 1) {
         kept_words_begin(&words, KEPT_CONTROL);
         kept_words_set(&words, &n->live->value, 0);
@@ -395,7 +395,7 @@ enum cause notify_reset(struct notify_open *open, uint64_t request)
         kept_words_set(&words, &n->live->reset_by, request + 1);
         kept_words_commit(&words);
     }
-    pthread_mutex_unlock(&n->waiting.lock);
+    waitlist_unlock(&n->waiting);
     KILL_HERE(NOTIFY_RESET);
     return CAUSE_NONE;
 }
@@ -473,7 +473,7 @@ static void fail_next_wait(struct notify *n, int32_t pid, struct kept_words *wor
 {
     struct waiter *w;
 
-    pthread_mutex_lock(&n->waiting.lock);
+    waitlist_lock(&n->waiting);
     w = waitlist_first_locked(&n->waiting, 0);
     if (w)
         notify_note_over(words, stream_of_waiter(w), false, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
@@ -483,7 +483,7 @@ static void fail_next_wait(struct notify *n, int32_t pid, struct kept_words *wor
     KILL_HERE(NOTIFY_DROPPED);
     if (w)
         waitlist_fire_locked(&n->waiting, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
-    pthread_mutex_unlock(&n->waiting.lock);
+    waitlist_unlock(&n->waiting);
 }
 
 void notify_drop_task(struct stream *s, uint64_t position, const struct task *t, unsigned who)

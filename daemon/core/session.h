@@ -124,6 +124,7 @@ struct session {
     struct charge charge_fds;    /* RESOURCE_FDS: socket, pidfd, page and arena */
     struct charge charge_tables; /* RESOURCE_TABLE_MEMORY: of its tables, and of the arena */
     struct charge charge_maps;   /* RESOURCE_MAPPINGS: of the same */
+    struct charge charge_events; /* RESOURCE_EVENTS: of all its plain events */
     struct kept_request *kept;   /* control/kept_request.h; NULL: no request waits */
     struct unread *unread;       /* control/answer.c; NULL: no descriptor was sent so far */
     struct answer *answer;       /* there, that could not be sent yet; NULL: none */

@@ -30,7 +30,7 @@ static bool is_looking(const struct notify *n)
     return notify_word(&n->live->looking) != 0;
 }
 
-/* --- state; under waiting.lock --- */
+/* --- state; under the lock of `waiting` --- */
 
 /* With the other words that are to change. */
 static void set_bit(struct notify *n, struct kept_words *words)
@@ -195,9 +195,9 @@ void notify_give_back(struct stream *s)
         kept_words_commit(&words);
         return;
     }
-    pthread_mutex_lock(&n->waiting.lock);
+    waitlist_lock(&n->waiting);
     set_bit(n, &words);
-    pthread_mutex_unlock(&n->waiting.lock);
+    waitlist_unlock(&n->waiting);
 }
 
 /*
@@ -215,9 +215,9 @@ enum run_result notify_run_record(struct stream *s, uint64_t now)
     stream_publish_before(s);
     kept_words_begin(&words, engine_of(s));
     notify_note_effect(&words, s, 0);
-    pthread_mutex_lock(&n->waiting.lock);
+    waitlist_lock(&n->waiting);
     set_bit(n, &words);
-    pthread_mutex_unlock(&n->waiting.lock);
+    waitlist_unlock(&n->waiting);
     return RUN_RETIRED;
 }
 
@@ -233,7 +233,7 @@ bool notify_count_check(struct stream *s)
         s->count_change = 0;
         return true;
     }
-    pthread_mutex_lock(&n->waiting.lock);
+    waitlist_lock(&n->waiting);
     if (is_looking(n) &&
         (s->count_change == COUNT_TURN || s->count_change == notify_word(&n->live->changes)))
         look_at_waits(n, engine_of(s));
@@ -243,7 +243,7 @@ bool notify_count_check(struct stream *s)
         over = !is_looking(n) || s->count_change != notify_word(&n->live->changes);
         s->count_change = over ? 0 : s->count_change;
     }
-    pthread_mutex_unlock(&n->waiting.lock);
+    waitlist_unlock(&n->waiting);
     return over;
 }
 
@@ -262,11 +262,11 @@ static bool run_look(struct job *job)
     struct notify *n = (struct notify *)((char *)job - offsetof(struct notify, look));
     bool more;
 
-    pthread_mutex_lock(&n->waiting.lock);
+    waitlist_lock(&n->waiting);
     if (is_looking(n))
         look_at_waits(n, KEPT_CONTROL);
     more = is_looking(n);
-    pthread_mutex_unlock(&n->waiting.lock);
+    waitlist_unlock(&n->waiting);
     return more;
 }
 
@@ -304,12 +304,12 @@ enum run_result notify_run_count_record(struct stream *s, uint64_t now)
         return RUN_RETIRED;
     stream_publish_before(s);
     kept_words_begin(&words, engine_of(s));
-    pthread_mutex_lock(&n->waiting.lock);
+    waitlist_lock(&n->waiting);
     if (is_looking(n))
         s->count_change = COUNT_TURN;
     else
         set_count(s, n, changed_count(&s->kept->task, value_of(n)), &words);
-    pthread_mutex_unlock(&n->waiting.lock);
+    waitlist_unlock(&n->waiting);
     return s->count_change == 0 ? RUN_RETIRED : RUN_AGAIN;
 }
 
@@ -338,7 +338,7 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
     bool over, fails = false;
     int32_t pid;
 
-    pthread_mutex_lock(&n->waiting.lock);
+    waitlist_lock(&n->waiting);
     arrival = arrival_of(s, n);
     deadline = run_note_wait(s, arrival, s->kept->task.notify.timeout_ns, now);
     over = take_now(n, s, &pid);
@@ -347,7 +347,7 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
         if (!fails)
             join_waits(s, n, arrival);
     }
-    pthread_mutex_unlock(&n->waiting.lock);
+    waitlist_unlock(&n->waiting);
     KILL_HERE(WAIT_PARKED);
     if (fails)
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);

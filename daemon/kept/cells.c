@@ -15,7 +15,8 @@
 /* What is known of a slab that has cells: which of them are in use, or about to be. */
 struct slab {
     uint32_t live;
-    bool open; /* in the list of those with room */
+    uint32_t fresh; /* cells from this one on were never taken, and are zero */
+    bool open;      /* in the list of those with room */
     uint32_t next_open;
     uint64_t used[WORDS];
 };
@@ -130,7 +131,7 @@ static void give_slabs_back(uint32_t i, size_t n)
 
 /* --- cells --- */
 
-static struct kept_cell *take_small(unsigned class)
+static struct kept_cell *take_small(unsigned class, bool *zero)
 {
     struct slab *slab;
     uint32_t i, w = 0, n;
@@ -144,6 +145,9 @@ static struct kept_cell *take_small(unsigned class)
     n = w * 64 + (uint32_t)__builtin_ctzll(~slab->used[w]);
     assert(n < cells_of_class(class));
     slab->used[w] |= UINT64_C(1) << n % 64;
+    *zero = n >= slab->fresh;
+    if (*zero)
+        slab->fresh = n + 1;
     if (++slab->live == cells_of_class(class))
         close_it(i, class);
     return cell_at(i, class, n);
@@ -193,17 +197,16 @@ static size_t length_of_large(uint32_t i)
 
 struct kept_cell *cells_take(size_t bytes)
 {
+    bool zero = true; /* as a slab is that has no cells */
     struct kept_cell *cell;
 
     assert(bytes <= CELL_BYTES_MAX);
     pthread_mutex_lock(&lock);
-    cell =
-        bytes + CELL_HEAD <= SLAB_BYTES ? take_small(class_of(bytes)) : take_large(slabs_of(bytes));
+    cell = bytes + CELL_HEAD <= SLAB_BYTES ? take_small(class_of(bytes), &zero)
+                                           : take_large(slabs_of(bytes));
     pthread_mutex_unlock(&lock);
-    /*
-     * A slab that has no cells is zero, and a large record is not to get pages before it is used.
-     */
-    if (cell && bytes + CELL_HEAD <= SLAB_BYTES)
+    /* A large record is not to get pages before it is used. */
+    if (cell && !zero)
         memset(cell->record, 0, bytes);
     return cell;
 }
@@ -243,6 +246,7 @@ static bool find_used(uint32_t i, unsigned class)
 
     if (!slab)
         return false;
+    slab->fresh = cells_of_class(class); /* not known */
     for (uint32_t n = 0; n < cells_of_class(class); n++)
         if (is_used(cell_at(i, class, n))) {
             slab->used[n / 64] |= UINT64_C(1) << n % 64;

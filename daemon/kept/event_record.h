@@ -6,21 +6,23 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 struct event_kept {
     /* event_is(): changes with the commit of a step. 0: there is no event in the slot. */
-    alignas(64) _Atomic uint64_t is;
+    alignas(32) _Atomic uint64_t is;
     /* The newest record with a timestamp. The time is stored first. */
     uint64_t time_ns;
     uint64_t time_number;
     /* As in struct event_obj. The number is stored first. */
     uint32_t dropped;
     int32_t dropped_code;
-    uint64_t unused[4];
 };
+
+static_assert(sizeof(struct event_kept) == 32, "a session has hundreds of them");
 
 #define EVENT_IS_CLOSING (UINT64_C(1) << 56)
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "daemon/base/heap.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
@@ -80,11 +81,14 @@ void kept_each_in_hand(bool fault, void (*fn)(void *arg, uint64_t session, uint6
 
 /* --- records --- */
 
+enum part { PLAIN, LIVE };
+
 static const struct {
     const char *what;
     uint16_t version;
+    enum part part;
 } kinds[KEPT_KIND_MAX] = {
-#define KIND_ROW(name, number, version, what) [number] = {what, version},
+#define KIND_ROW(name, number, version, part, what) [number] = {what, version, part},
     KEPT_KINDS(KIND_ROW)
 #undef KIND_ROW
 };
@@ -95,16 +99,42 @@ static uint64_t is_of_new(enum kept_kind kind, size_t bytes)
     return cell_is((uint16_t)kind, kinds[kind].version, (uint32_t)bytes);
 }
 
-static struct kept_cell *take_cell(size_t bytes)
+/* --- of this process only --- */
+
+static struct kept_cell nothing; /* for all records of which nobody would read anything */
+
+#define SMALL 4096u
+
+/*
+ * What is larger has pages of its own, and these only where it is used: most sessions use the first
+ * few of the streams and events of a segment.
+ */
+static struct kept_cell *take_private(enum kept_kind kind, size_t bytes)
 {
+    size_t size = (CELL_HEAD + bytes + CELL_MIN - 1) & ~(size_t)(CELL_MIN - 1);
     struct kept_cell *cell;
 
-    if (base)
-        return cells_take(bytes);
-    cell = aligned_alloc(CELL_MIN, (bytes + CELL_HEAD + CELL_MIN - 1) & ~(size_t)(CELL_MIN - 1));
+    if (kinds[kind].part == PLAIN)
+        return &nothing;
+    if (size > SMALL)
+        return heap_take_pages(size);
+    cell = aligned_alloc(CELL_MIN, size);
     if (cell)
-        memset(cell, 0, bytes + CELL_HEAD);
+        memset(cell, 0, size);
     return cell;
+}
+
+static void free_private(struct kept_cell *cell)
+{
+    if (cell != &nothing)
+        free(cell);
+}
+
+/* --- */
+
+static struct kept_cell *take_cell(enum kept_kind kind, size_t bytes)
+{
+    return base ? cells_take(bytes) : take_private(kind, bytes);
 }
 
 bool kept_make(struct kept *kept, enum kept_kind kind, size_t bytes, kept_write_fn *write)
@@ -113,7 +143,7 @@ bool kept_make(struct kept *kept, enum kept_kind kind, size_t bytes, kept_write_
     uint64_t is;
 
     bytes = (bytes + 7) & ~(size_t)7;
-    *kept = (struct kept){.cell = take_cell(bytes), .write = write};
+    *kept = (struct kept){.cell = take_cell(kind, bytes), .write = write};
     if (!kept->cell)
         return false;
     if (!base)
@@ -148,7 +178,7 @@ void kept_set(_Atomic uint64_t *word, uint64_t value)
 static void retire_cell(struct kept_cell *cell)
 {
     if (!base) {
-        free(cell);
+        free_private(cell);
         return;
     }
     atomic_store_explicit(&cell->is, 0, memory_order_relaxed);
@@ -162,7 +192,7 @@ bool kept_grow(struct kept *kept, enum kept_kind kind, size_t bytes,
     struct kept_cell *old = kept->cell, *cell;
 
     bytes = (bytes + 7) & ~(size_t)7;
-    cell = take_cell(bytes);
+    cell = take_cell(kind, bytes);
     if (!cell)
         return false;
     cell->order = 0; /* only the control thread gives numbers */
@@ -203,7 +233,7 @@ static void free_cell(struct kept_cell *cell)
     if (base)
         log_add(&control_log, LOG_FREE, offset_of(cell), 0);
     else
-        free(cell);
+        free_private(cell);
 }
 
 void kept_drop(struct kept *kept)

@@ -5,52 +5,52 @@
  * goes up: an npud reads no record of another version, and says so before it takes over
  * (kept_can_read()).
  *
- * X(NAME, number, version, what). In the order in which they are restored: a record names only
- * records of kinds above it.
+ * X(NAME, number, version, LIVE or PLAIN: has it a live part or not?, what). In the order in which
+ * they are restored: a record names only records of kinds above it.
  */
 #pragma once
 
 #define KEPT_KINDS(X)                                                                              \
-    X(SERVER, 1, 1, "npud itself")                                                                 \
-    X(RULE, 2, 1, "rule of fault injection")                                                       \
-    X(DEVICE, 3, 1, "device")                                                                      \
-    X(COMMANDS, 4, 1, "commands of administrators")                                                \
-    X(SESSION, 8, 1, "session")                                                                    \
-    X(ATTACH, 9, 1, "use of a device")                                                             \
-    X(CONTEXT, 10, 1, "context")                                                                   \
-    X(STREAMS, 11, 1, "streams of an arena segment")                                               \
-    X(EVENTS, 12, 1, "events of an arena segment")                                                 \
-    X(DISCARDS, 13, 1, "discarded tasks")                                                          \
-    X(MEMORY, 14, 1, "allocation")                                                                 \
-    X(SURVIVOR, 15, 1, "process that outlives its session")                                        \
-    X(IPC_EVENT, 24, 1, "IPC event")                                                               \
-    X(IPC_OPENER, 29, 1, "opener of an IPC event")                                                 \
-    X(IPC_FAILURES, 25, 1, "failed records of an IPC event")                                       \
-    X(IPC_OPEN, 26, 1, "open IPC event")                                                           \
-    X(IPC_EXPORT, 27, 1, "exported IPC event")                                                     \
-    X(IPC_LEFT, 28, 1, "opener that has left")                                                     \
-    X(NOTIFY, 32, 1, "notify")                                                                     \
-    X(NOTIFY_PIDS, 33, 1, "importers of a notify")                                                 \
-    X(NOTIFY_OPEN, 34, 1, "open notify")                                                           \
-    X(RELEASE, 40, 1, "destroyed object")                                                          \
-    X(EVENT_FD, 41, 1, "event descriptor")                                                         \
-    X(PEER, 48, 1, "peer")                                                                         \
-    X(POOL, 49, 1, "pool")                                                                         \
-    X(SEGMENT, 50, 1, "segment")                                                                   \
-    X(SEGMENT_MAP, 51, 1, "mapped segment")                                                        \
-    X(QUEUE, 56, 1, "queue")                                                                       \
-    X(QUEUE_ATTACH, 57, 1, "attached queue")                                                       \
-    X(GRANT, 58, 1, "grant")                                                                       \
-    X(QUEUE_MAP, 59, 1, "segment that a queue's readers map")                                      \
-    X(QUEUE_REST, 60, 1, "ring that ended")                                                        \
-    X(RELAY, 64, 1, "routed queue")                                                                \
-    X(ROUTE, 65, 1, "route")                                                                       \
-    X(MESSAGE, 66, 1, "message that npud carries")                                                 \
-    X(ROUTE_GAP, 67, 1, "messages that are not for a route")                                       \
-    X(ANSWER, 120, 1, "answer on its way")
+    X(SERVER, 1, 1, LIVE, "npud itself")                                                           \
+    X(RULE, 2, 1, LIVE, "rule of fault injection")                                                 \
+    X(DEVICE, 3, 1, LIVE, "device")                                                                \
+    X(COMMANDS, 4, 1, PLAIN, "commands of administrators")                                         \
+    X(SESSION, 8, 1, LIVE, "session")                                                              \
+    X(ATTACH, 9, 1, LIVE, "use of a device")                                                       \
+    X(CONTEXT, 10, 1, LIVE, "context")                                                             \
+    X(STREAMS, 11, 1, LIVE, "streams of an arena segment")                                         \
+    X(EVENTS, 12, 1, LIVE, "events of an arena segment")                                           \
+    X(DISCARDS, 13, 1, LIVE, "discarded tasks")                                                    \
+    X(MEMORY, 14, 1, PLAIN, "allocation")                                                          \
+    X(SURVIVOR, 15, 1, PLAIN, "process that outlives its session")                                 \
+    X(IPC_EVENT, 24, 1, LIVE, "IPC event")                                                         \
+    X(IPC_OPENER, 29, 1, PLAIN, "opener of an IPC event")                                          \
+    X(IPC_FAILURES, 25, 1, LIVE, "failed records of an IPC event")                                 \
+    X(IPC_OPEN, 26, 1, PLAIN, "open IPC event")                                                    \
+    X(IPC_EXPORT, 27, 1, PLAIN, "exported IPC event")                                              \
+    X(IPC_LEFT, 28, 1, PLAIN, "opener that has left")                                              \
+    X(NOTIFY, 32, 1, LIVE, "notify")                                                               \
+    X(NOTIFY_PIDS, 33, 1, PLAIN, "importers of a notify")                                          \
+    X(NOTIFY_OPEN, 34, 1, PLAIN, "open notify")                                                    \
+    X(RELEASE, 40, 1, PLAIN, "destroyed object")                                                   \
+    X(EVENT_FD, 41, 1, PLAIN, "event descriptor")                                                  \
+    X(PEER, 48, 1, PLAIN, "peer")                                                                  \
+    X(POOL, 49, 1, PLAIN, "pool")                                                                  \
+    X(SEGMENT, 50, 1, LIVE, "segment")                                                             \
+    X(SEGMENT_MAP, 51, 1, PLAIN, "mapped segment")                                                 \
+    X(QUEUE, 56, 1, PLAIN, "queue")                                                                \
+    X(QUEUE_ATTACH, 57, 1, PLAIN, "attached queue")                                                \
+    X(GRANT, 58, 1, PLAIN, "grant")                                                                \
+    X(QUEUE_MAP, 59, 1, LIVE, "segment that a queue's readers map")                                \
+    X(QUEUE_REST, 60, 1, LIVE, "ring that ended")                                                  \
+    X(RELAY, 64, 1, LIVE, "routed queue")                                                          \
+    X(ROUTE, 65, 1, LIVE, "route")                                                                 \
+    X(MESSAGE, 66, 1, PLAIN, "message that npud carries")                                          \
+    X(ROUTE_GAP, 67, 1, PLAIN, "messages that are not for a route")                                \
+    X(ANSWER, 120, 1, PLAIN, "answer on its way")
 
 enum kept_kind {
-#define KIND_NUMBER(name, number, version, what) KEPT_##name = (number),
+#define KIND_NUMBER(name, number, version, live, what) KEPT_##name = (number),
     KEPT_KINDS(KIND_NUMBER)
 #undef KIND_NUMBER
         KEPT_KIND_MAX = 128
