@@ -53,6 +53,11 @@ void waitlist_deinit(struct waitlist *list);
 void waitlist_lock(const struct waitlist *list);
 void waitlist_unlock(const struct waitlist *list);
 
+#ifdef NPUD_KILL_POINTS
+/** The thread that had any of the locks is gone, as by a SIGKILL: a test has left npud by a jump. */
+void waitlist_forget_locks(void);
+#endif
+
 void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target);
 
 /**

@@ -12,6 +12,7 @@
 #include <setjmp.h>
 
 #include "daemon/base/kill_here.h"
+#include "daemon/base/waitlist.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/recovery/recovery.h"
@@ -220,6 +221,9 @@ static inline bool restart_kill(unsigned place, unsigned pass, void (*act)(void 
         return false;
     }
     restart_armed = false;
+#ifdef NPUD_KILL_POINTS
+    waitlist_forget_locks();
+#endif
     restart_npud();
     return true;
 }
