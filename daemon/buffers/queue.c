@@ -455,6 +455,8 @@ bool queue_finish_some(struct queue *queue, struct queue_attach *last)
     }
     if (queues_of(queue)->on_ending && !queues_of(queue)->on_ending(queue))
         return false;
+    /* First: a session that is told of the end of its attachment looks at the ring once. */
+    queue_rest_end_ring(queue);
     while (finish_one(queue, last))
         if (schedule_late(&queue->server->schedule))
             return false;

@@ -246,15 +246,27 @@ static void free_at_once(struct queue *queue)
     pools_look_at_orphans(queue->server->pools);
 }
 
+/* What is still to be moved is freed, too. */
+static void stop_move(struct queue *queue)
+{
+    if (!queue->rest)
+        return;
+    queue->rest->queue = NULL;
+    kept_touch(&queue->rest->kept);
+    queue->rest = NULL;
+}
+
+void queue_rest_end_ring(struct queue *queue)
+{
+    stop_move(queue);
+    queue_end(&queue->ring.view, QUEUE_DEAD, segments_table(queue->server));
+}
+
 void queue_rest_begin(struct queue *queue)
 {
     struct queue_rest *rest;
 
-    if (queue->rest) {
-        queue->rest->queue = NULL; /* what is still to be moved is freed, too */
-        kept_touch(&queue->rest->kept);
-    }
-    queue->rest = NULL;
+    stop_move(queue);
     rest = rest_new(queue);
     if (!rest) {
         free_at_once(queue);

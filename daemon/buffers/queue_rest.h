@@ -22,6 +22,12 @@ struct queues;
 struct kept_cell;
 struct server;
 
+/**
+ * The queue's ring ends, and nobody is woken yet: the queue itself ends later, in steps. Safe to
+ * repeat, also by the next npud.
+ */
+void queue_rest_end_ring(struct queue *queue);
+
 /** The queue ends: its ring does, and its messages are freed. It has no ring from then on. */
 void queue_rest_begin(struct queue *queue);
 

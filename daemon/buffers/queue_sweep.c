@@ -183,8 +183,8 @@ static void sweep_attachment(struct queue_attach *attach)
     int r;
 
     attach->leaving = true;
-    /* It would go on in a ring where npud knows it no more. */
-    if (queue_attach_is_shared(attach) && survivor_of_session(session)) {
+    /* It would go on in a ring where npud knows it no more. One that ends has no other ring. */
+    if (!queue->ends && queue_attach_is_shared(attach) && survivor_of_session(session)) {
         r = queue_move_or_destroy(queue);
         if (r < 0) {
             log_line(LOG_ERR, &session->log,
@@ -195,7 +195,8 @@ static void sweep_attachment(struct queue_attach *attach)
         }
     }
     v = &queue->ring.view;
-    queue_commit(v, atomic_load(&v->take->head), segments_table(queue->server));
+    if (!queue->ends)
+        queue_commit(v, atomic_load(&v->take->head), segments_table(queue->server));
     queue_party_left(queue, attach->rights, session->pid);
     attach->told = true;
     kept_touch(&attach->kept);

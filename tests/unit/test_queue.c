@@ -638,6 +638,30 @@ START_TEST(who_loses_a_right_is_left_behind_in_the_old_ring)
 }
 END_TEST
 
+/* What a queue has is freed also if its ring ended long before, and in steps. */
+START_TEST(a_queue_that_ends_in_steps_frees_its_messages)
+{
+    struct session *a;
+    struct segment *segment;
+    struct queue *queue;
+    uint32_t ref;
+
+    npud_start(NULL);
+    a = npud_session(100);
+    segment = make_segment(a);
+    queue = make_queue(a)->queue;
+    ref = make_buffer(a, segment);
+    ck_assert_int_eq(put_message(&queue->ring.view, a, ref), QUEUE_OK);
+    ck_assert(queue_finish_some(queue, queue->attached));
+    ck_assert(queue_finish_some(queue, queue->attached));
+    ck_assert_uint_ne(mbuf_state(find_buffer(ref)->word), MBUF_FREE);
+    queue_destroy(queue);
+    ck_assert_uint_eq(mbuf_state(find_buffer(ref)->word), MBUF_FREE);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
 /* The messages are gone, and so is everything that was in the queue by its own. */
 START_TEST(a_queue_that_is_destroyed_frees_its_messages)
 {
@@ -714,6 +738,8 @@ START_TEST(a_queue_of_a_crowd_ends_in_steps)
     for (unsigned n = CROWD; n > 0; n--) {
         ck_assert_uint_eq(count_attached(queue), n + 1);
         ck_assert(!queue_finish_some(queue, mine));
+        /* Who is told now looks at the ring once, and at no other time. */
+        ck_assert_int_eq(atomic_load(&queue->ring.view.news->state), QUEUE_DEAD);
     }
     ck_assert(queue_finish_some(queue, mine));
     ck_assert_ptr_eq(queue->attached, mine);
@@ -1310,6 +1336,7 @@ int main(void)
     tcase_add_test(tc, a_grant_is_told_to_its_process);
     tcase_add_test(tc, who_loses_a_right_is_left_behind_in_the_old_ring);
     tcase_add_test(tc, a_queue_that_is_destroyed_frees_its_messages);
+    tcase_add_test(tc, a_queue_that_ends_in_steps_frees_its_messages);
     tcase_add_test(tc, rights_to_many_segments_change_in_steps);
     tcase_add_test(tc, rights_that_change_both_ways_are_counted);
     tcase_add_test(tc, a_queue_of_a_crowd_ends_in_steps);
