@@ -20,7 +20,7 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
 
 .SECONDARY: $(EXAMPLES:%=%.o)
 
-.PHONY: examples demo-python bench bench-smoke bench-ab
+.PHONY: examples demo-python bench bench-smoke bench-ab bench-restartable
 examples: $(EXAMPLES)
 
 RUN_EXAMPLE := $(BUILD)/npu-run --devices 2 --
@@ -67,3 +67,9 @@ bench-ab: deps-build
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
 	$(Q)$(BUILD)/bench --bindir $(abspath $(BUILD)) --against '$(OLD_BUILD)' \
 	    $(if $(ROWS),--rows $(ROWS))
+
+# This build with npud that comes back, beside itself with one that does not.
+bench-restartable: deps-build
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
+	$(Q)$(BUILD)/bench --bindir $(abspath $(BUILD)) --against $(abspath $(BUILD)) --restartable \
+	    --rows $(if $(ROWS),$(ROWS),2$(comma)3$(comma)10)

@@ -58,7 +58,8 @@ static const char usage[] =
     "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 10 11 12 13 14 15 16\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n"
-    "  --restartable all rows with an npud that comes back (16 always is)\n"
+    "  --restartable all rows with an npud that comes back (16 always is); with --against that of\n"
+    "                this build only: compared with itself, what it costs to come back\n"
     "  --against DIR compare this build with the one in DIR: several pairs of processes, which "
     "take\n"
     "                turns round by round; prints the median of their ratios and its quartiles\n";
@@ -83,7 +84,7 @@ static pid_t start_group(const struct group *group, const char *self, const char
         argv[n++] = "--set";
         argv[n++] = group->setting;
     }
-    if (group->restartable || options.restartable)
+    if (group->restartable || (options.restartable && side == AB_NEW))
         argv[n++] = "--restartable";
     argv[n++] = "--";
     argv[n++] = self;

@@ -110,10 +110,25 @@ static double request_side(void *arg, unsigned n)
     return (double)(now_ns() - start) / n;
 }
 
-static void run_contest(struct pair *pair, const struct row *row, side_fn baseline)
+/* One of them answers with a descriptor of a new file. */
+static double allocation_side(void *arg, unsigned n)
+{
+    uint64_t start = now_ns();
+
+    (void)arg;
+    for (unsigned i = 0; i < n / 2; i++) {
+        void *memory;
+
+        CHECK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+        CHECK(aclrtFree(memory));
+    }
+    return (double)(now_ns() - start) / n;
+}
+
+static void run_contest(struct pair *pair, const struct row *row, side_fn value, side_fn baseline)
 {
     struct contest c = {
-        .value = request_side,
+        .value = value,
         .baseline = baseline,
         .arg = pair,
         .n_value = 100,
@@ -126,7 +141,8 @@ static void run_contest(struct pair *pair, const struct row *row, side_fn baseli
 }
 
 /* With a stream that stays, so that its segment does: as in a program that has more than one. */
-static void run_rows(const struct row *with_fd, const struct row *plain)
+static void run_rows(const struct row *with_fd, const struct row *plain,
+                     const struct row *allocation)
 {
     struct pair pair;
     aclrtStream kept;
@@ -135,8 +151,10 @@ static void run_rows(const struct row *with_fd, const struct row *plain)
     CHECK(aclInit(NULL));
     CHECK(aclrtSetDevice(0));
     CHECK(aclrtCreateStream(&kept));
-    run_contest(&pair, with_fd, packet_side);
-    run_contest(&pair, plain, plain_packet_side);
+    run_contest(&pair, with_fd, request_side, packet_side);
+    run_contest(&pair, plain, request_side, plain_packet_side);
+    if (allocation)
+        run_contest(&pair, allocation, allocation_side, packet_side);
     CHECK(aclrtDestroyStream(kept));
     CHECK(aclrtResetDevice(0));
     CHECK(aclFinalize());
@@ -148,8 +166,11 @@ void rows_request(void)
     static const struct row with_fd = {
         "10", "create + destroy stream, per request; vs packets, every 2nd with an fd", 1.6};
     static const struct row plain = {"10-nofd", "the same; vs packets without fd", 1.6};
+    static const struct row allocation = {
+        "10-memory", "allocate + free 4 KiB, per request; vs packets, every 2nd with an fd",
+        BUDGET_NONE};
 
-    run_rows(&with_fd, &plain);
+    run_rows(&with_fd, &plain, &allocation);
 }
 
 void rows_request_one_cpu(void)
@@ -158,5 +179,5 @@ void rows_request_one_cpu(void)
                                        1.6};
     static const struct row plain = {"10-one-nofd", "the same; vs packets without fd", 1.6};
 
-    run_rows(&with_fd, &plain);
+    run_rows(&with_fd, &plain, NULL);
 }
