@@ -193,6 +193,25 @@ static void wait_until_quiet(pid_t pid)
     } while (after != before);
 }
 
+/* npud's, and those of the processes beside it, if it comes back. */
+static uint64_t count_switches(pid_t npud)
+{
+    static const char *const names[] = {"npud-standby", "npud-keeper"};
+    pid_t supervisor = proc_child_named(getppid(), "npud-supervisor"), pid;
+    uint64_t n = proc_switches(npud);
+
+    if (supervisor == 0)
+        return n;
+    n += proc_switches(supervisor);
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        pid = proc_child_named(supervisor, names[i]);
+        if (pid == 0)
+            die("there is no %s", names[i]);
+        n += proc_switches(pid);
+    }
+    return n;
+}
+
 static void emit_row(const struct row *row, double value, double baseline, const char *unit,
                      const char *note)
 {
@@ -227,9 +246,9 @@ void rows_idle(void)
 
     wait_until_quiet(pid);
     after = proc_usage(pid);
-    switches = proc_switches(pid);
+    switches = count_switches(pid);
     poll(NULL, 0, (int)count_of(10000, 300));
-    switches = proc_switches(pid) - switches;
+    switches = count_switches(pid) - switches;
     snprintf(note, sizeof(note), "context switches of all its threads; %u sessions", crowd_size());
     emit_row(&row, (double)switches, 1, "wake-ups", note);
     emit_memory(&before, &after);
