@@ -1,13 +1,15 @@
 /*
- * Row 16: the pause that clients see when the server is killed: the longest call of any of them,
- * beside 10, 100 and 1,000 sessions with streams and events. Some clients make requests and wait
- * for tasks without a break; the other sessions are idle.
+ * Row 16: the pause that clients see when the server is killed, or replaced by npuctl upgrade: the
+ * longest call of any of them, beside 10, 100 and 1,000 sessions with streams and events. Some
+ * clients make requests and wait for tasks without a break; the other sessions are idle.
  */
 #include "tests/bench/bench.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -98,7 +100,30 @@ static void await_laps(void)
             poll(NULL, 0, LOOK_MS);
 }
 
-static double kill_once(pid_t of)
+static void kill_server(pid_t server)
+{
+    kill(server, SIGKILL);
+}
+
+static int exec_upgrade(void *arg)
+{
+    char npuctl[PATH_MAX];
+
+    (void)arg;
+    snprintf(npuctl, sizeof(npuctl), "%s/npuctl", options.bindir);
+    if (!freopen("/dev/null", "w", stdout))
+        die("/dev/null: %m");
+    execl(npuctl, npuctl, "upgrade", NULL);
+    die("%s: %m", npuctl);
+}
+
+static void upgrade_server(pid_t server)
+{
+    (void)server;
+    expect_success("npuctl upgrade", process_end(start_process(exec_upgrade, NULL)));
+}
+
+static double replace_once(pid_t of, void (*replace)(pid_t server))
 {
     pid_t server = await_named(of, "npud", 0);
 
@@ -106,7 +131,7 @@ static double kill_once(pid_t of)
     await_laps();
     poll(NULL, 0, REST_MS);
     atomic_store(&shared->longest_ns, 0);
-    kill(server, SIGKILL);
+    replace(server);
     await_named(of, "npud", server);
     await_laps();
     return (double)atomic_load(&shared->longest_ns);
@@ -122,29 +147,38 @@ static void emit_pause(const struct row *row, double *samples, unsigned n)
         max = samples[i] > max ? samples[i] : max;
     samples_spread(samples, n, 10, &low, &median, &p90);
     r = result_of_samples(row, &p90, 1, MS);
-    snprintf(r.note, sizeof(r.note), "p90; median %.1f ms, longest %.1f ms, of %u kills",
-             median / MS, max / MS, n);
+    snprintf(r.note, sizeof(r.note), "p90; median %.1f ms, longest %.1f ms, of %u", median / MS,
+             max / MS, n);
     result_emit(&r);
 }
 
-static void measure_pause(const struct row *row, unsigned sessions, unsigned kills)
+static void measure_pause(const struct row *row, pid_t of, void (*replace)(pid_t server),
+                          unsigned n)
+{
+    double samples[256];
+
+    for (unsigned i = 0; i < n; i++)
+        samples[i] = replace_once(of, replace);
+    emit_pause(row, samples, n);
+}
+
+static void measure_pauses(const struct row *killed, const struct row *upgraded, unsigned sessions,
+                           unsigned n)
 {
     pid_t of = supervisor(), worker[WORKERS];
     struct crowd *crowd = crowd_start(sessions - WORKERS);
     const char *wrong = crowd ? crowd_assemble(crowd) : "cannot fork";
-    double samples[256];
 
     if (wrong)
         die("crowd: %s", wrong);
     atomic_store(&shared->over, false);
     for (worker_number = 0; worker_number < WORKERS; worker_number++)
         worker[worker_number] = start_process(work, &worker_number);
-    for (unsigned i = 0; i < kills; i++)
-        samples[i] = kill_once(of);
+    measure_pause(killed, of, kill_server, n);
+    measure_pause(upgraded, of, upgrade_server, n);
     atomic_store(&shared->over, true);
     for (unsigned i = 0; i < WORKERS; i++)
         expect_success("a worker", process_end(worker[i]));
-    emit_pause(row, samples, kills);
     wrong = crowd_step(crowd, CROWD_LEAVE);
     if (!wrong)
         wrong = crowd_end(crowd);
@@ -159,12 +193,17 @@ void rows_restart(void)
         {"16-100", "the same, 100 sessions", 30},
         {"16-1000", "the same, 1,000 sessions", 200},
     };
+    static const struct row upgrades[] = {
+        {"16-up", "longest call while npuctl upgrade replaces the server, 10 sessions", 10},
+        {"16-up-100", "the same, 100 sessions", 30},
+        {"16-up-1000", "the same, 1,000 sessions", 200},
+    };
 
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         die("mmap: %m");
-    measure_pause(&rows[0], 10, count_of(100, 3));
-    measure_pause(&rows[1], count_of(100, 20), count_of(50, 2));
+    measure_pauses(&rows[0], &upgrades[0], 10, count_of(100, 3));
+    measure_pauses(&rows[1], &upgrades[1], count_of(100, 20), count_of(50, 2));
     if (!options.smoke)
-        measure_pause(&rows[2], 1000, 20);
+        measure_pauses(&rows[2], &upgrades[2], 1000, 20);
 }
