@@ -28,8 +28,9 @@ def releases():
 
 
 def is_in_history(commit):
-    """Of what is checked out. Without a history (an exported tree) that cannot be told."""
-    if not os.path.exists(".git"):
+    """Of what is checked out. With no history (an exported tree), or a part of it only, that cannot
+    be told."""
+    if not os.path.exists(".git") or os.path.exists(".git/shallow"):
         return True
     done = subprocess.run(["git", "merge-base", "--is-ancestor", commit, "HEAD"],
                           capture_output=True, check=False)
