@@ -26,7 +26,7 @@ static void tell(const struct child *child, enum supervisor_operation operation,
 
 static void on_end_signal(struct supervisor *s, int number)
 {
-    s->ending = true;
+    s->end_signal = number;
     /* For `restart` as for `stop`. With the last supervisor systemd lets the life line go. */
     if (s->fd_store)
         s->over = true;
@@ -255,10 +255,13 @@ static void say_end(pid_t pid, int status)
 }
 
 /* Nobody can have been connected, or nothing else is left to try. */
-static bool is_final(const struct supervisor *s, enum child_state state, int status)
+static bool is_final(const struct supervisor *s, enum child_state state, int status,
+                     bool from_outside)
 {
-    if (s->ending || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
+    if (s->end_signal && state == CHILD_SERVING && !from_outside)
+        return true; /* a fault of its end: the next one would have the same */
     return state == CHILD_GOING && WIFEXITED(status) &&
            (!s->served || (s->cause & SUPERVISOR_CLEAN));
 }
@@ -281,16 +284,20 @@ static void on_server_end(struct supervisor *s)
     int status = child_reap(&s->server);
     bool from_outside = is_sigkill(status) && !was.hung;
 
-    if (is_final(s, was.state, status)) {
+    if (is_final(s, was.state, status, from_outside)) {
         s->over = true;
         s->status = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
         return;
     }
     if (!was.killed && was.pid > 0)
         say_end(was.pid, status);
-    /* One that was killed before it served leaves the cause to the next. */
-    if (was.state == CHILD_GOING && from_outside)
+    /* One that was killed before it served leaves the cause to the next. The first one may have
+     * made its sockets. */
+    if (was.state == CHILD_GOING && from_outside) {
+        if (s->cause == SUPERVISOR_FIRST)
+            s->cause = SUPERVISOR_KILLED;
         return;
+    }
     s->cause = (s->cause & SUPERVISOR_CLEAN) | cause_of(&was, from_outside);
     if (was.state == CHILD_GOING)
         recovery_has_failed(s);

@@ -9,6 +9,8 @@
  *     what ends              what happens
  *     the server, killed     the standby goes, and a new standby is started
  *     the server, in order   so does npud
+ *     the server, killed     the standby goes, and is to end in order: it removes what the dead
+ *       while npud ends      one has made, and tells the sessions
  *     the keeper             the server gives everything to a new one
  *     the supervisor         a service: systemd starts another, which gets the lease, the server
  *                            and its life line from the store of descriptors, makes a standby
@@ -55,9 +57,10 @@ struct supervisor {
     bool again;                             /* it was: the supervisor is to be, too */
     bool no_standby; /* it fails: do not try again before something has changed */
     bool told_ready;
-    bool served;       /* some server has, so there may be sessions */
-    bool ending, over; /* no further server; nothing is left to do */
-    int status;        /* to exit with */
+    bool served;    /* some server has, so there may be sessions */
+    int end_signal; /* npud is to end because of it; 0: it goes on */
+    bool over;      /* nothing is left to do */
+    int status;     /* to exit with */
 };
 
 /** Runs npud until its end. Returns the exit status. */

@@ -42,8 +42,6 @@ void npud_setup(void);
 void npud_teardown(void);
 /** SIGKILL it. */
 void npud_kill(void);
-/** The end of chaos (tests/common/chaos.h), if there is any: a server serves, and goes on. */
-void npud_end_chaos(void);
 /** Something else has, and the test has waited for it. */
 void npud_was_killed(void);
 

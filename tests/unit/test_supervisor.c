@@ -306,6 +306,65 @@ START_TEST(a_signal_ends_the_server_in_order)
 }
 END_TEST
 
+/* Whatever has come of the server and the standby by then. */
+START_TEST(a_server_that_is_dead_at_the_end_is_followed)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        pid_t server = begin_and_serve(NULL);
+
+        if (i & 1)
+            kill(s.standby.pid, SIGKILL);
+        kill(server, SIGKILL);
+        if (i & 2)
+            STEP_UNTIL(s.server.pid != server);
+        on_signal(&s, SIGTERM);
+        if (i & 4)
+            STEP_UNTIL(s.server.state == CHILD_GOING);
+        if (s.server.state == CHILD_GOING)
+            kill(s.server.pid, SIGKILL); /* and the next one, if it has not ended yet */
+        STEP_UNTIL(s.over);
+        ck_assert_int_eq(s.server.state, CHILD_NONE);
+        ck_assert_int_eq(s.status, 0);
+        end_all();
+    }
+}
+END_TEST
+
+START_TEST(a_server_that_crashes_at_the_end_is_not_followed)
+{
+    begin_and_serve(NULL);
+    on_signal(&s, SIGTERM);
+    kill(s.server.pid, SIGSTOP);
+    kill(s.server.pid, SIGSEGV);
+    kill(s.server.pid, SIGCONT);
+    STEP_UNTIL(s.over);
+    ck_assert_int_eq(s.server.state, CHILD_NONE);
+}
+END_TEST
+
+/* It may have made its sockets. */
+START_TEST(a_first_server_that_is_killed_is_not_the_first_any_more)
+{
+    begin(NULL);
+    STEP_UNTIL(s.standby.state == CHILD_PREPARED || s.server.state == CHILD_GOING);
+    STEP_UNTIL(s.server.state == CHILD_GOING);
+    kill(s.server.pid, SIGSTOP);
+    kill(s.server.pid, SIGKILL);
+    STEP_UNTIL(s.server.state != CHILD_GOING);
+    ck_assert_uint_eq(s.cause, SUPERVISOR_KILLED);
+    STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
+START_TEST(what_has_let_no_server_go_ends_at_once)
+{
+    begin(NULL);
+    on_signal(&s, SIGTERM);
+    STEP_UNTIL(s.over);
+    ck_assert_int_eq(s.status, 0);
+}
+END_TEST
+
 /* As a service: it lives on. */
 START_TEST(with_a_store_the_server_is_left_alone)
 {
@@ -618,6 +677,10 @@ int main(int argc, char **argv)
     tcase_add_test(t, what_ends_at_its_start_ends_all);
     tcase_add_test(t, a_standby_that_cannot_start_is_not_tried_for_ever);
     tcase_add_test(t, a_signal_ends_the_server_in_order);
+    tcase_add_test(t, a_server_that_is_dead_at_the_end_is_followed);
+    tcase_add_test(t, a_server_that_crashes_at_the_end_is_not_followed);
+    tcase_add_test(t, a_first_server_that_is_killed_is_not_the_first_any_more);
+    tcase_add_test(t, what_has_let_no_server_go_ends_at_once);
     tcase_add_test(t, with_a_store_the_server_is_left_alone);
     tcase_add_test(t, a_server_of_an_earlier_supervisor_is_replaced);
     tcase_add_test(t, a_server_of_an_earlier_supervisor_goes_on);
