@@ -15,6 +15,8 @@
 #include "daemon/supervisor/supervisor.h"
 #include "proto/util/clock.h"
 
+#define BEGINNINGS_MAX 5
+
 static void tell(const struct child *child, enum supervisor_operation operation, uint32_t value,
                  const char *text)
 {
@@ -169,6 +171,7 @@ static void on_serving(struct supervisor *s, struct child *child)
     child->deadline_ns = 0;
     s->served = true;
     s->cause = SUPERVISOR_KILLED;
+    s->anew_failed = 0;
     s->good_program = child->program;
     close_unused_program(s, old);
     s->no_standby = false;
@@ -244,6 +247,21 @@ static void recovery_has_failed(struct supervisor *s)
     s->cause |= SUPERVISOR_CLEAN;
 }
 
+/*
+ * In a row, and not within a time: however long each of them takes, none will serve. Not at the
+ * first one: memory may be short for a moment.
+ */
+static void beginning_has_failed(struct supervisor *s)
+{
+    if (++s->anew_failed < BEGINNINGS_MAX)
+        return;
+    log_error("npud has begun anew %u times in a row, and each time it has failed before it "
+              "served: it is not started again. The lines before this one say how it failed",
+              s->anew_failed);
+    s->over = true;
+    s->status = 1;
+}
+
 static void say_end(pid_t pid, int status)
 {
     if (WIFSIGNALED(status))
@@ -299,7 +317,11 @@ static void on_server_end(struct supervisor *s)
         return;
     }
     s->cause = (s->cause & SUPERVISOR_CLEAN) | cause_of(&was, from_outside);
-    if (was.state == CHILD_GOING)
+    if (was.state != CHILD_GOING)
+        return;
+    if (s->cause & SUPERVISOR_CLEAN)
+        beginning_has_failed(s);
+    else
         recovery_has_failed(s);
 }
 

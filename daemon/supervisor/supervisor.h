@@ -17,6 +17,8 @@
  *                            ready, and replaces the server, which serves until then
  *                            otherwise: the life line hangs up, and the server ends in order
  *     everything             systemd starts it again; only the keeper has lived
+ *
+ * Recoveries that fail have a limit: then a server begins anew. So has that: then npud ends.
  */
 #pragma once
 
@@ -50,7 +52,9 @@ struct supervisor {
     int program;      /* what standbys are started from */
     int good_program; /* what has served last */
     struct attempts recoveries, standbys;
-    uint32_t cause;                         /* for the next GO: enum supervisor_cause */
+    unsigned
+        anew_failed; /* servers in a row that were to begin anew, and failed before they served */
+    uint32_t cause;  /* for the next GO: enum supervisor_cause */
     uint64_t watchdog_ns, next_watchdog_ns; /* 0: no watchdog */
     bool replace;                           /* kill the server once the standby is ready */
     bool upgrading;                         /* the server is replaced by the installed program */

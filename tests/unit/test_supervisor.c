@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +87,8 @@ static int be_server(char *const *argv)
         return 1;
     if ((told(argv, "cannot-recover") || is_bad_program()) && m.value != SUPERVISOR_FIRST &&
         !(m.value & SUPERVISOR_CLEAN))
+        abort();
+    if (told(argv, "cannot-begin") || (told(argv, "cannot-come-back") && m.value != 0))
         abort();
     say(SUPERVISOR_SERVING, 0, NULL);
     serving = true;
@@ -264,6 +267,67 @@ START_TEST(three_failed_recoveries_start_anew)
     kill(s.server.pid, SIGKILL); /* and again */
     STEP_UNTIL(s.cause & SUPERVISOR_CLEAN);
     STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
+START_TEST(five_failed_beginnings_end_npud)
+{
+    unsigned most = 0;
+
+    begin_and_serve("cannot-come-back");
+    kill(s.server.pid, SIGKILL);
+    for (unsigned steps = 0; !s.over && steps < 500; steps++) {
+        supervisor_step(&s);
+        if (s.anew_failed > most)
+            most = s.anew_failed;
+    }
+    ck_assert(s.over);
+    ck_assert_int_eq(s.status, 1);
+    ck_assert_uint_eq(most, 5);
+}
+END_TEST
+
+START_TEST(failed_beginnings_count_in_a_row)
+{
+    pid_t server = begin_and_serve("cannot-recover");
+
+    s.cause |= SUPERVISOR_CLEAN;
+    s.anew_failed = 4;
+    kill(server, SIGKILL);
+    STEP_UNTIL(s.server.pid != server && IS_WHOLE);
+    ck_assert_uint_eq(s.anew_failed, 0);
+    /* Deaths from outside are no failures. */
+    s.cause |= SUPERVISOR_CLEAN;
+    for (unsigned i = 0; i < 10; i++) {
+        server = s.server.pid;
+        kill(server, SIGKILL);
+        STEP_UNTIL(s.server.pid != server && s.server.pid != 0);
+    }
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_uint_eq(s.anew_failed, 0);
+}
+END_TEST
+
+/* A client that waits at systemd's socket would start npud again at once. */
+START_TEST(what_fails_hangs_up_on_clients_that_wait)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX, .sun_path = ""};
+    socklen_t size = sizeof(sa_family_t);
+    int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    char c;
+
+    set_up("cannot-begin");
+    s.program = child_open_program(itself);
+    s.control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(s.control, (struct sockaddr *)&addr, size), 0); /* a name of its own */
+    ck_assert_int_eq(listen(s.control, 8), 0);
+    size = sizeof(addr);
+    ck_assert_int_eq(getsockname(s.control, (struct sockaddr *)&addr, &size), 0);
+    ck_assert_int_eq(connect(client, (struct sockaddr *)&addr, size), 0);
+    ck_assert_int_eq(supervisor_run(&s), 1);
+    ck_assert_int_eq(read(client, &c, 1), 0);
+    close(client);
+    close(s.control);
 }
 END_TEST
 
@@ -674,6 +738,9 @@ int main(int argc, char **argv)
     tcase_add_test(t, the_standby_is_replaced);
     tcase_add_test(t, both_are_replaced);
     tcase_add_test(t, three_failed_recoveries_start_anew);
+    tcase_add_test(t, five_failed_beginnings_end_npud);
+    tcase_add_test(t, failed_beginnings_count_in_a_row);
+    tcase_add_test(t, what_fails_hangs_up_on_clients_that_wait);
     tcase_add_test(t, what_ends_at_its_start_ends_all);
     tcase_add_test(t, a_standby_that_cannot_start_is_not_tried_for_ever);
     tcase_add_test(t, a_signal_ends_the_server_in_order);
