@@ -51,6 +51,8 @@ int server_start(struct supervisor *s, struct child *child, int program, bool as
     r = life_new(child);
     if (r == 0)
         r = send_start(s, child);
+    if (r == -EPIPE || r == -ECONNRESET)
+        r = 0; /* it has been killed already: its pidfd has the rest */
     if (r < 0) {
         log_error("a server cannot be started: %s", strerror(-r));
         child_discard(child);

@@ -117,6 +117,26 @@ static struct supervisor s;
 static char *server_argv[16];
 static char itself[256];
 
+/* So many servers are killed before they are told to start. */
+static unsigned kill_before_start;
+
+int __real_supervisor_message_send(int socket, enum supervisor_operation operation, uint32_t value,
+                                   const char *text, const int *fds, size_t n);
+int __wrap_supervisor_message_send(int socket, enum supervisor_operation operation, uint32_t value,
+                                   const char *text, const int *fds, size_t n);
+int __wrap_supervisor_message_send(int socket, enum supervisor_operation operation, uint32_t value,
+                                   const char *text, const int *fds, size_t n)
+{
+    siginfo_t info;
+
+    if (operation == SUPERVISOR_START && kill_before_start > 0) {
+        kill_before_start--;
+        kill(s.standby.pid, SIGKILL);
+        waitid(P_PID, (id_t)s.standby.pid, &info, WEXITED | WNOWAIT);
+    }
+    return __real_supervisor_message_send(socket, operation, value, text, fds, n);
+}
+
 static void set_word(const char *word)
 {
     server_argv[4] = (char *)word;
@@ -340,6 +360,20 @@ START_TEST(what_ends_at_its_start_ends_all)
     begin("cannot-serve");
     STEP_UNTIL(s.over);
     ck_assert_int_eq(s.status, 1);
+}
+END_TEST
+
+/* A kill that comes before START: as one that comes after it. */
+START_TEST(what_is_dead_before_it_is_told_to_start_is_replaced)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    child_discard(&s.standby);
+    kill_before_start = 3;
+    kill(server, SIGKILL);
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_uint_eq(kill_before_start, 0);
+    ck_assert(!s.over);
 }
 END_TEST
 
@@ -742,6 +776,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, failed_beginnings_count_in_a_row);
     tcase_add_test(t, what_fails_hangs_up_on_clients_that_wait);
     tcase_add_test(t, what_ends_at_its_start_ends_all);
+    tcase_add_test(t, what_is_dead_before_it_is_told_to_start_is_replaced);
     tcase_add_test(t, a_standby_that_cannot_start_is_not_tried_for_ever);
     tcase_add_test(t, a_signal_ends_the_server_in_order);
     tcase_add_test(t, a_server_that_is_dead_at_the_end_is_followed);
