@@ -57,6 +57,8 @@ void npud_start_restartable(const char *const *args);
 bool npud_is_restartable(void);
 /** The process that serves: npud.pid, if it does not come back. 0: none does at this moment. */
 pid_t npud_server_pid(void);
+/** The same, by the answer of the process itself: waits for one that serves. */
+pid_t npud_serving_pid(void);
 /** The keeper, and the server that waits. 0: there is none at this moment. */
 pid_t npud_keeper_pid(void);
 pid_t npud_standby_pid(void);
