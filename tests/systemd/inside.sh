@@ -466,6 +466,13 @@ check_restarts_under_load() {
     equal "npud says nothing of errors" "" "$(journal_of_npud "$cursor" -p err)"
     equal "... and warns of deaths only" "" "$(journal_of_npud "$cursor" -p warning |
         grep -v 'was ended by signal 9 (Killed)\|the keeper has ended')"
+    # Of the server that outlives its supervisor, and of supervisors that were killed.
+    equal "systemd warns of left-over processes, and of deaths" "" \
+        "$(journalctl -b -q -o cat --after-cursor="$cursor" -p warning UNIT=npud.service |
+            grep -v -e 'Found left-over process [0-9]* (npud[^)]*) in control group' \
+                -e '^This usually indicates unclean termination' \
+                -e 'Main process exited, code=killed, status=9/KILL$' \
+                -e "Failed with result 'signal'")"
     expect_whole "restarts under load"
 }
 
