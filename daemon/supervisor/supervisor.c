@@ -182,7 +182,7 @@ int supervisor_run(struct supervisor *s)
     supervisor_advance(s);
     while (!s->over) {
         supervisor_step(s);
-        if (s->again)
+        if (s->again && !s->end_signal) /* which the next one would not know of */
             supervisor_execute_again(s);
         s->again = false;
     }
