@@ -398,11 +398,23 @@ keeper_has_all() {
         [ "$(find "/proc/$new/fd" -type l 2>/dev/null | wc -l)" -gt 16 ] && [ -n "$(server_pid)" ]
 }
 
+# The one that comes after OLD, as it recovers.
+kill_next() { # OLD
+    local next
+
+    next=$(pgrep -x npud -P "$(show MainPID)" | grep -vx "$1" | head -n1)
+    [ -n "$next" ] && kill -KILL "$next"
+}
+
 # One of a hundred: most are deaths of the server.
 restart_somehow() {
     local old
 
     case $(($1 % 10)) in
+    1)
+        old=$(server_pid)
+        kill -KILL "$old" && until_true kill_next "$old" && until_true another server_pid "$old"
+        ;;
     3)
         old=$(server_pid)
         systemctl restart npud.service && until_true another server_pid "$old"
