@@ -2,8 +2,8 @@
  * Clients that write all that they may while npud is away: its supervisor is stopped, its server is
  * killed, and only then each word that they have mapped writable becomes garbage, of a kind that
  * the seed chooses. The next server recovers from it, in half of the rounds while some of the words
- * go on changing. It must be the standby, and serve to the end: no recovery fails, and no server
- * ends by itself.
+ * go on changing; in some it is killed as it recovers. Else it must be the standby, and serve to the
+ * end: no recovery fails, and no server ends by itself.
  *
  * Beside them are honest clients of another user, if there is one: the well-behaved pair
  * (victims.h), which never stops, and a pair that does a bit of everything that npud keeps
@@ -167,6 +167,21 @@ static void kill_server(pid_t pid)
     close(p.fd);
 }
 
+#define AGAIN_US 4000 /* a recovery takes about as long */
+
+/* It has begun to recover, and may even serve. */
+static void kill_again(pid_t pid, uint64_t *rng)
+{
+    uint64_t end;
+
+    EVENTUALLY(npud_server_pid() == pid, "the standby does not follow");
+    end = now_ns() + draw_below(rng, AGAIN_US) * UINT64_C(1000);
+    while (now_ns() < end)
+        ;
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    EVENTUALLY(kill(pid, 0) < 0, "the supervisor does not notice");
+}
+
 static pid_t await_standby(void)
 {
     pid_t pid;
@@ -220,7 +235,7 @@ static void expect_no_fault_in_log(void)
     fclose(log);
 }
 
-static void print_round(bool on)
+static void print_round(bool on, bool again)
 {
     uint64_t bytes = 0;
     unsigned maps = 0;
@@ -229,9 +244,9 @@ static void print_round(bool on)
         bytes += hostile.garbage[i].bytes;
         maps += hostile.garbage[i].n;
     }
-    fprintf(stderr, "AWAY_SEED=%llu: %s%s, %u mappings, %llu KiB\n",
+    fprintf(stderr, "AWAY_SEED=%llu: %s%s%s, %u mappings, %llu KiB\n",
             (unsigned long long)hostile.seed, garbage_name(hostile.kind), on ? ", and on" : "",
-            maps, (unsigned long long)(bytes >> 10));
+            again ? ", killed again" : "", maps, (unsigned long long)(bytes >> 10));
 }
 
 static void run_round(uint64_t seed, struct ledger before)
@@ -239,22 +254,26 @@ static void run_round(uint64_t seed, struct ledger before)
     pid_t server = npud_serving_pid(), standby;
     struct pair honest;
     uint64_t rng = seed;
-    bool on;
+    bool on, again;
 
     hostile.seed = seed;
     hostile.kind = (enum garbage_kind)draw_below(&rng, GARBAGE_KINDS);
     on = draw_chance(&rng, 50);
+    again = draw_chance(&rng, 30);
     pair_start(&honest, first_main, second_main);
     pair_go_to(&honest, draw_below(&rng, WORKLOAD_STEPS));
     hostile_start(&rng);
     hostile_stop();
     if (getenv("NPUD_TEST_TABLE"))
-        print_round(on);
+        print_round(on, again);
     standby = await_standby();
     kill_server(server);
     hostile_write(on);
     ck_assert_int_eq(kill(npud.pid, SIGCONT), 0);
-    ck_assert_int_eq(npud_serving_pid(), standby);
+    if (again)
+        kill_again(standby, &rng);
+    server = npud_serving_pid();
+    ck_assert_int_eq(server == standby, !again);
     await_progress();
     pair_go_to(&honest, WORKLOAD_STEPS);
     actor_end(&honest.first);
@@ -262,7 +281,7 @@ static void run_round(uint64_t seed, struct ledger before)
     pair_forget(&honest);
     hostile_end();
     await_as_before(before);
-    ck_assert_int_eq(npud_serving_pid(), standby);
+    ck_assert_int_eq(npud_serving_pid(), server);
 }
 
 static uint64_t number_from(const char *name, uint64_t otherwise)
