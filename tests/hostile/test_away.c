@@ -2,8 +2,8 @@
  * Clients that write all that they may while npud is away: its supervisor is stopped, its server is
  * killed, and only then each word that they have mapped writable becomes garbage, of a kind that
  * the seed chooses. The next server recovers from it, in half of the rounds while some of the words
- * go on changing; in some it is killed as it recovers. Else it must be the standby, and serve to the
- * end: no recovery fails, and no server ends by itself.
+ * go on changing; in some it is killed as it recovers. Else it must be the standby, and serve to
+ * the end: no recovery fails, and no server ends by itself.
  *
  * Beside them are honest clients of another user, if there is one: the well-behaved pair
  * (victims.h), which never stops, and a pair that does a bit of everything that npud keeps

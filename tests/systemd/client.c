@@ -7,8 +7,8 @@
  * fork:   keep a session, in a process whose forked child has the socket open too; print both pids;
  *         neither ends by itself
  * fill:   have an engine fill 1 GiB of device memory, look at some of it, and print "filled"
- * load:   print "loading", and until standard input ends: copy, create streams, wait for events, and
- *         send messages through a route, looking at all that comes of it; then print "loaded"
+ * load:   print "loading", and until standard input ends: copy, create streams, wait for events,
+ *         and send messages through a route, looking at all that comes of it; then print "loaded"
  * babble: send what is no packet of the protocol, print the own pid, and exit when npud has hung up
  */
 #include <poll.h>
