@@ -24,6 +24,8 @@ $(BUILD)/tests/unit/test_keeper: \
     $(filter-out %/main.o,$(filter $(BUILD)/daemon/keeper/%,$(KEEPER_OBJ)))
 $(BUILD)/tests/unit/test_supervisor: \
     $(filter-out %/main.o,$(filter $(BUILD)/daemon/supervisor/%,$(SUPERVISOR_OBJ)))
+# START may come when its server is dead already.
+$(BUILD)/tests/unit/test_supervisor: UNIT_LDFLAGS += -Wl,--wrap=supervisor_message_send
 
 # Tests of restarts are their own keeper, and have kill places: tests/unit/restart.h. They are built
 # with the programs of tests/kill.
@@ -141,7 +143,7 @@ $(BUILD)/tests/kill/share/test_kill_share: $(KILL_SHARE_OBJ) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
 # The deaths of npud itself, which is built with kill places (daemon/base/kill_here.h).
-KILL_SERVER_OBJ := $(addprefix $(BUILD)/tests/kill/server/,test_kill_server.o workload.o)
+KILL_SERVER_OBJ := $(BUILD)/tests/kill/server/test_kill_server.o
 $(BUILD)/tests/kill/server/test_kill_server: $(KILL_SERVER_OBJ) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 

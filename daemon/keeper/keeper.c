@@ -71,7 +71,7 @@ static int answer_add_named(struct answer *a, const struct keeper_message *m)
     return r;
 }
 
-/* If the asker dies, nobody is left to be told. */
+/* If the asker dies, nobody is left to be told. ECONNRESET: it has died before it read all. */
 static void on_fetch(struct received *in)
 {
     static struct answer a; /* 3 KiB */
@@ -84,7 +84,7 @@ static void on_fetch(struct received *in)
         r = answer_send(&a, KEEPER_GIVE);
     if (r == 0)
         r = answer_send(&a, KEEPER_END);
-    if (r < 0 && r != -EPIPE)
+    if (r < 0 && r != -EPIPE && r != -ECONNRESET)
         log_error("the descriptors cannot be sent to npud: %s", strerror(-r));
 }
 

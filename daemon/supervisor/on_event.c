@@ -15,6 +15,8 @@
 #include "daemon/supervisor/supervisor.h"
 #include "proto/util/clock.h"
 
+#define BEGINNINGS_MAX 5
+
 static void tell(const struct child *child, enum supervisor_operation operation, uint32_t value,
                  const char *text)
 {
@@ -26,7 +28,7 @@ static void tell(const struct child *child, enum supervisor_operation operation,
 
 static void on_end_signal(struct supervisor *s, int number)
 {
-    s->ending = true;
+    s->end_signal = number;
     /* For `restart` as for `stop`. With the last supervisor systemd lets the life line go. */
     if (s->fd_store)
         s->over = true;
@@ -169,6 +171,7 @@ static void on_serving(struct supervisor *s, struct child *child)
     child->deadline_ns = 0;
     s->served = true;
     s->cause = SUPERVISOR_KILLED;
+    s->anew_failed = 0;
     s->good_program = child->program;
     close_unused_program(s, old);
     s->no_standby = false;
@@ -244,6 +247,21 @@ static void recovery_has_failed(struct supervisor *s)
     s->cause |= SUPERVISOR_CLEAN;
 }
 
+/*
+ * In a row, and not within a time: however long each of them takes, none will serve. Not at the
+ * first one: memory may be short for a moment.
+ */
+static void beginning_has_failed(struct supervisor *s)
+{
+    if (++s->anew_failed < BEGINNINGS_MAX)
+        return;
+    log_error("npud has begun anew %u times in a row, and each time it has failed before it "
+              "served: it is not started again. The lines before this one say how it failed",
+              s->anew_failed);
+    s->over = true;
+    s->status = 1;
+}
+
 static void say_end(pid_t pid, int status)
 {
     if (WIFSIGNALED(status))
@@ -255,10 +273,13 @@ static void say_end(pid_t pid, int status)
 }
 
 /* Nobody can have been connected, or nothing else is left to try. */
-static bool is_final(const struct supervisor *s, enum child_state state, int status)
+static bool is_final(const struct supervisor *s, enum child_state state, int status,
+                     bool from_outside)
 {
-    if (s->ending || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
+    if (s->end_signal && state == CHILD_SERVING && !from_outside)
+        return true; /* a fault of its end: the next one would have the same */
     return state == CHILD_GOING && WIFEXITED(status) &&
            (!s->served || (s->cause & SUPERVISOR_CLEAN));
 }
@@ -281,18 +302,26 @@ static void on_server_end(struct supervisor *s)
     int status = child_reap(&s->server);
     bool from_outside = is_sigkill(status) && !was.hung;
 
-    if (is_final(s, was.state, status)) {
+    if (is_final(s, was.state, status, from_outside)) {
         s->over = true;
         s->status = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
         return;
     }
     if (!was.killed && was.pid > 0)
         say_end(was.pid, status);
-    /* One that was killed before it served leaves the cause to the next. */
-    if (was.state == CHILD_GOING && from_outside)
+    /* One that was killed before it served leaves the cause to the next. The first one may have
+     * made its sockets. */
+    if (was.state == CHILD_GOING && from_outside) {
+        if (s->cause == SUPERVISOR_FIRST)
+            s->cause = SUPERVISOR_KILLED;
         return;
+    }
     s->cause = (s->cause & SUPERVISOR_CLEAN) | cause_of(&was, from_outside);
-    if (was.state == CHILD_GOING)
+    if (was.state != CHILD_GOING)
+        return;
+    if (s->cause & SUPERVISOR_CLEAN)
+        beginning_has_failed(s);
+    else
         recovery_has_failed(s);
 }
 

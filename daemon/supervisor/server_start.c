@@ -51,6 +51,8 @@ int server_start(struct supervisor *s, struct child *child, int program, bool as
     r = life_new(child);
     if (r == 0)
         r = send_start(s, child);
+    if (r == -EPIPE || r == -ECONNRESET)
+        r = 0; /* it has been killed already: its pidfd has the rest */
     if (r < 0) {
         log_error("a server cannot be started: %s", strerror(-r));
         child_discard(child);
@@ -73,6 +75,9 @@ void server_let_go(struct supervisor *s)
         fd_store_put("life", s->server.life);
     }
     supervisor_message_send(s->server.socket, SUPERVISOR_GO, s->cause, NULL, NULL, 0);
+    if (s->end_signal)
+        supervisor_message_send(s->server.socket, SUPERVISOR_END, (uint32_t)s->end_signal, NULL,
+                                NULL, 0);
     s->server.state = CHILD_GOING;
     s->server.deadline_ns = clock_ns() + RECOVER_GUARD_NS;
     s->replace = false;
@@ -94,14 +99,27 @@ static void start_standby(struct supervisor *s)
     }
 }
 
+/* A server that was killed while npud ends has left its sockets, and sessions that wait. */
+static void advance_to_end(struct supervisor *s)
+{
+    if (s->server.state != CHILD_NONE)
+        return;
+    if (s->cause == SUPERVISOR_FIRST)
+        s->over = true; /* none was let go */
+    else if (may_go(&s->standby))
+        server_let_go(s);
+    else if (s->standby.state == CHILD_NONE)
+        start_standby(s);
+}
+
 void supervisor_advance(struct supervisor *s)
 {
     bool serving = s->server.state == CHILD_SERVING;
 
     if (s->over)
         return;
-    if (s->ending) {
-        s->over = s->server.state == CHILD_NONE;
+    if (s->end_signal) {
+        advance_to_end(s);
         return;
     }
     if (s->server.state == CHILD_NONE && may_go(&s->standby))

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -154,6 +155,21 @@ static void end_children(struct supervisor *s)
         child_reap(&s->keeper);
 }
 
+/* Of the sockets that systemd listens at, too: a client that waited on would start npud again at
+ * once, and again. Its library tries a few times, and then says so. */
+static void hang_up_waiting(int listener)
+{
+    struct pollfd p = {.fd = listener, .events = POLLIN};
+    int fd;
+
+    while (listener >= 0 && poll(&p, 1, 0) == 1) {
+        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0)
+            return;
+        close(fd);
+    }
+}
+
 void supervisor_step(struct supervisor *s)
 {
     wait_and_handle(s);
@@ -166,9 +182,13 @@ int supervisor_run(struct supervisor *s)
     supervisor_advance(s);
     while (!s->over) {
         supervisor_step(s);
-        if (s->again)
+        if (s->again && !s->end_signal) /* which the next one would not know of */
             supervisor_execute_again(s);
         s->again = false;
+    }
+    if (s->status != 0) {
+        hang_up_waiting(s->control);
+        hang_up_waiting(s->admin);
     }
     end_children(s);
     return s->status;

@@ -9,12 +9,16 @@
  *     what ends              what happens
  *     the server, killed     the standby goes, and a new standby is started
  *     the server, in order   so does npud
+ *     the server, killed     the standby goes, and is to end in order: it removes what the dead
+ *       while npud ends      one has made, and tells the sessions
  *     the keeper             the server gives everything to a new one
  *     the supervisor         a service: systemd starts another, which gets the lease, the server
  *                            and its life line from the store of descriptors, makes a standby
  *                            ready, and replaces the server, which serves until then
  *                            otherwise: the life line hangs up, and the server ends in order
  *     everything             systemd starts it again; only the keeper has lived
+ *
+ * Recoveries that fail have a limit: then a server begins anew. So has that: then npud ends.
  */
 #pragma once
 
@@ -48,16 +52,19 @@ struct supervisor {
     int program;      /* what standbys are started from */
     int good_program; /* what has served last */
     struct attempts recoveries, standbys;
-    uint32_t cause;                         /* for the next GO: enum supervisor_cause */
+    unsigned
+        anew_failed; /* servers in a row that were to begin anew, and failed before they served */
+    uint32_t cause;  /* for the next GO: enum supervisor_cause */
     uint64_t watchdog_ns, next_watchdog_ns; /* 0: no watchdog */
     bool replace;                           /* kill the server once the standby is ready */
     bool upgrading;                         /* the server is replaced by the installed program */
     bool again;                             /* it was: the supervisor is to be, too */
     bool no_standby; /* it fails: do not try again before something has changed */
     bool told_ready;
-    bool served;       /* some server has, so there may be sessions */
-    bool ending, over; /* no further server; nothing is left to do */
-    int status;        /* to exit with */
+    bool served;    /* some server has, so there may be sessions */
+    int end_signal; /* npud is to end because of it; 0: it goes on */
+    bool over;      /* nothing is left to do */
+    int status;     /* to exit with */
 };
 
 /** Runs npud until its end. Returns the exit status. */

@@ -122,20 +122,13 @@ void npud_setup(void)
     npud_start(NULL);
 }
 
-/* A server that has just been killed does not remove its sockets: the next one does. */
-void npud_end_chaos(void)
-{
-    if (chaos_end())
-        npud_ledger();
-}
-
 void npud_teardown(void)
 {
     int status;
 
     if (npud.pid == 0)
         return;
-    npud_end_chaos();
+    chaos_end();
     kill(npud.pid, SIGTERM);
     ck_assert_int_eq(waitpid(npud.pid, &status, 0), npud.pid);
     npud.pid = 0;

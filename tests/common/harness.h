@@ -42,8 +42,6 @@ void npud_setup(void);
 void npud_teardown(void);
 /** SIGKILL it. */
 void npud_kill(void);
-/** The end of chaos (tests/common/chaos.h), if there is any: a server serves, and goes on. */
-void npud_end_chaos(void);
 /** Something else has, and the test has waited for it. */
 void npud_was_killed(void);
 
@@ -59,6 +57,8 @@ void npud_start_restartable(const char *const *args);
 bool npud_is_restartable(void);
 /** The process that serves: npud.pid, if it does not come back. 0: none does at this moment. */
 pid_t npud_server_pid(void);
+/** The same, by the answer of the process itself: waits for one that serves. */
+pid_t npud_serving_pid(void);
 /** The keeper, and the server that waits. 0: there is none at this moment. */
 pid_t npud_keeper_pid(void);
 pid_t npud_standby_pid(void);

@@ -158,23 +158,37 @@ static int hold_and_be_told(void *arg)
     return 0;
 }
 
-static void end_by(pid_t (*which)(void), int number)
+static pid_t start_holding(void)
 {
-    pid_t child, all[] = {npud_server_pid(), npud_standby_pid(), npud_keeper_pid()};
-    struct stat st;
-    int status;
+    pid_t child;
 
     turns_init();
     child = child_start(hold_and_be_told, NULL);
     turn_await(&to_parent);
-    ck_assert_int_eq(kill(which(), number), 0);
-    child_expect_ok(child);
+    return child;
+}
+
+static void expect_end(pid_t holding)
+{
+    struct stat st;
+    int status;
+
+    child_expect_ok(holding);
     ck_assert_int_eq(waitpid(npud.pid, &status, 0), npud.pid);
     npud.pid = 0;
     ck_assert_int_eq(status, 0);
+    ck_assert_int_lt(lstat(npud.dir, &st), 0);
+}
+
+static void end_by(pid_t (*which)(void), int number)
+{
+    pid_t child, all[] = {npud_server_pid(), npud_standby_pid(), npud_keeper_pid()};
+
+    child = start_holding();
+    ck_assert_int_eq(kill(which(), number), 0);
+    expect_end(child);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         ck_assert_msg(all[i] == 0 || kill(all[i], 0) < 0, "process %d is left", (int)all[i]);
-    ck_assert_int_lt(lstat(npud.dir, &st), 0);
 }
 
 static pid_t supervisor_pid(void)
@@ -208,6 +222,64 @@ START_TEST(the_next_server_ends_in_order)
     npud_kill_keeper();
     npud_kill_server();
     end_by(supervisor_pid, SIGTERM);
+}
+END_TEST
+
+/* So much later. Not asleep: that would be longer than most of what happens meanwhile. */
+static void let_pass(unsigned us)
+{
+    uint64_t end = now_ns() + us * UINT64_C(1000);
+
+    while (now_ns() < end)
+        ;
+}
+
+/* The supervisor is to end, and its server dies a moment before that or after it. */
+static void end_with_killed(unsigned us, bool killed_first, bool standby)
+{
+    pid_t server = npud_server_pid(), waits = npud_standby_pid(), child = start_holding();
+
+    if (!killed_first)
+        kill(npud.pid, SIGTERM);
+    if (!killed_first)
+        let_pass(us);
+    kill(server, SIGKILL);
+    if (standby && waits != 0)
+        kill(waits, SIGKILL);
+    if (killed_first)
+        let_pass(us);
+    if (killed_first)
+        kill(npud.pid, SIGTERM);
+    expect_end(child);
+}
+
+#define MOMENTS   16 /* from none to 7.5 ms: the next server serves after some of them */
+#define MOMENT_US 500
+
+START_TEST(a_server_killed_at_the_end_is_followed_by_one_that_ends_in_order)
+{
+    for (unsigned i = choose_effort(2 * MOMENTS, 20 * MOMENTS); i > 0; i--) {
+        end_with_killed(i % MOMENTS * MOMENT_US, i / MOMENTS % 2 == 0, i % 3 == 0);
+        npud_start_restartable(NULL);
+    }
+}
+END_TEST
+
+/* Then no server is left when the supervisor learns that it is to end. */
+START_TEST(what_has_no_server_at_the_end_starts_one)
+{
+    for (unsigned i = choose_effort(KILLS / 2, KILLS_LONG); i > 0; i--) {
+        pid_t child = start_holding(), standby;
+
+        EVENTUALLY((standby = npud_standby_pid()) != 0, "there is no standby");
+        child_stop(npud.pid);
+        kill(npud_server_pid(), SIGKILL);
+        kill(standby, SIGKILL);
+        kill(npud.pid, SIGTERM);
+        kill(npud.pid, SIGCONT);
+        expect_end(child);
+        npud_start_restartable(NULL);
+    }
 }
 END_TEST
 
@@ -375,6 +447,8 @@ int main(void)
     tcase_add_test(t, sigint_ends_all_of_it);
     tcase_add_test(t, a_server_that_ends_in_order_ends_all_of_it);
     tcase_add_test(t, the_next_server_ends_in_order);
+    tcase_add_test(t, a_server_killed_at_the_end_is_followed_by_one_that_ends_in_order);
+    tcase_add_test(t, what_has_no_server_at_the_end_starts_one);
     t = suite_case(suite, "options", 60, start, npud_teardown);
     tcase_add_test(t, what_cannot_start_says_so_by_its_status);
     tcase_add_test(t, the_next_server_has_the_configuration_of_the_last_reload);

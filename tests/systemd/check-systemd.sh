@@ -10,7 +10,7 @@ umask 022
 build=${1:-build}
 here=$(cd "$(dirname "$0")" && pwd)
 
-BOOT_MAX_S=180 # guards against hanging; a run takes seconds
+BOOT_MAX_S=360 # guards against hanging; a run takes a minute
 
 skip() {
     echo

@@ -1,5 +1,5 @@
 /*
- * The client of check-systemd. usage: client use | hold | fork | babble | fill
+ * The client of check-systemd. usage: client use | hold | fork | babble | fill | load
  *
  * use:    work a little; print the first error and its sentence and exit with 1, or print "worked"
  * hold:   print "holding", wait on a stream until npud ends, print error and sentence, connect anew
@@ -7,8 +7,12 @@
  * fork:   keep a session, in a process whose forked child has the socket open too; print both pids;
  *         neither ends by itself
  * fill:   have an engine fill 1 GiB of device memory, look at some of it, and print "filled"
+ * load:   print "loading", and until standard input ends: copy, create streams, wait for events,
+ *         and send messages through a route, looking at all that comes of it; then print "loaded"
  * babble: send what is no packet of the protocol, print the own pid, and exit when npud has hung up
  */
+#include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +22,7 @@
 
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
+#include "acl/acl_tdt_queue.h"
 
 #define HOUR_US 3600000000
 #define FILL    ((size_t)1 << 30)
@@ -104,6 +109,114 @@ static int fill_memory(void)
     return 0;
 }
 
+/* --- load --- */
+
+#define LOAD_SIZE ((size_t)64 << 10)
+#define MESSAGES  4
+
+static unsigned char *host[2];
+static void *device;
+static uint32_t source, destination;
+static uint64_t sent, taken;
+
+static bool change_route(aclError (*change)(acltdtQueueRouteList *list))
+{
+    acltdtQueueRouteList *list = acltdtCreateQueueRouteList();
+    acltdtQueueRoute *route = acltdtCreateQueueRoute(source, destination);
+
+    return is_ok(acltdtAddQueueRoute(list, route)) && is_ok(change(list)) &&
+           is_ok(acltdtDestroyQueueRoute(route)) && is_ok(acltdtDestroyQueueRouteList(list));
+}
+
+static bool open_route(void)
+{
+    acltdtQueueAttr *attr = acltdtCreateQueueAttr();
+
+    return is_ok(acltdtCreateQueue(attr, &source)) &&
+           is_ok(acltdtCreateQueue(attr, &destination)) && is_ok(acltdtDestroyQueueAttr(attr)) &&
+           change_route(acltdtBindQueueRoutes);
+}
+
+static bool open_load(void)
+{
+    for (int i = 0; i < 2; i++)
+        if (!is_ok(aclrtMallocHost((void **)&host[i], LOAD_SIZE)))
+            return false;
+    return is_ok(aclrtMalloc(&device, LOAD_SIZE, ACL_MEM_MALLOC_HUGE_FIRST)) && open_route();
+}
+
+static bool copy_pattern(unsigned char pattern)
+{
+    memset(host[0], pattern, LOAD_SIZE);
+    memset(host[1], 0, LOAD_SIZE);
+    if (!is_ok(aclrtMemcpyAsync(device, LOAD_SIZE, host[0], LOAD_SIZE, ACL_MEMCPY_HOST_TO_DEVICE,
+                                stream)) ||
+        !is_ok(aclrtMemcpyAsync(host[1], LOAD_SIZE, device, LOAD_SIZE, ACL_MEMCPY_DEVICE_TO_HOST,
+                                stream)) ||
+        !is_ok(aclrtSynchronizeStream(stream)))
+        return false;
+    if (memcmp(host[0], host[1], LOAD_SIZE) == 0)
+        return true;
+    puts("what was copied back is something else");
+    return false;
+}
+
+/* npud moves each message from one queue to the other. */
+static bool send_messages(void)
+{
+    for (int i = 0; i < MESSAGES; i++, sent++)
+        if (!is_ok(acltdtEnqueueData(source, &sent, sizeof(sent), NULL, 0, -1, 0)))
+            return false;
+    for (; taken < sent; taken++) {
+        uint64_t got = UINT64_MAX;
+        size_t size = 0;
+
+        if (!is_ok(acltdtDequeueData(destination, &got, sizeof(got), &size, NULL, 0, -1)))
+            return false;
+        if (size != sizeof(got) || got != taken) {
+            printf("message %llu in place of %llu\n", (unsigned long long)got,
+                   (unsigned long long)taken);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A second stream waits for the first. */
+static bool follow_stream(void)
+{
+    aclrtStream other;
+    aclrtEvent event;
+
+    return is_ok(aclrtCreateStream(&other)) && is_ok(aclrtCreateEvent(&event)) &&
+           is_ok(aclnpudLaunchDelay(1, 0, stream)) && is_ok(aclrtRecordEvent(event, stream)) &&
+           is_ok(aclrtStreamWaitEvent(other, event)) && is_ok(aclrtSynchronizeStream(other)) &&
+           is_ok(aclrtDestroyEvent(event)) && is_ok(aclrtDestroyStream(other));
+}
+
+static bool input_has_ended(void)
+{
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    return poll(&p, 1, 0) == 1;
+}
+
+static int be_load(void)
+{
+    if (!open_session() || !open_load())
+        return 1;
+    puts("loading");
+    for (unsigned i = 1; !input_has_ended(); i++)
+        if (!copy_pattern((unsigned char)i) || !send_messages() || !follow_stream())
+            return 1;
+    if (!change_route(acltdtUnbindQueueRoutes) || !is_ok(acltdtDestroyQueue(source)) ||
+        !is_ok(acltdtDestroyQueue(destination)) || !is_ok(aclrtFree(device)) ||
+        !is_ok(aclrtFreeHost(host[0])) || !is_ok(aclrtFreeHost(host[1])) || !work_and_end())
+        return 1;
+    puts("loaded");
+    return 0;
+}
+
 static int send_noise(void)
 {
     static const char noise[] = "\xff\xff\xff\xffthis is not protobuf";
@@ -129,13 +242,13 @@ int main(int argc, char **argv)
         int (*run)(void);
     } modes[] = {
         {"use", use_npu},       {"hold", hold_stream}, {"fork", fork_and_hold},
-        {"babble", send_noise}, {"fill", fill_memory},
+        {"babble", send_noise}, {"fill", fill_memory}, {"load", be_load},
     };
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++)
         if (strcmp(argv[1], modes[i].name) == 0)
             return modes[i].run();
-    fputs("usage: client use | hold | fork | babble | fill\n", stderr);
+    fputs("usage: client use | hold | fork | babble | fill | load\n", stderr);
     return 2;
 }

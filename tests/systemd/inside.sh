@@ -100,6 +100,11 @@ until_true() {
     done
 }
 
+# Clients can be served before systemd has read that npud is ready.
+npud_is_active() {
+    [ "$(systemctl is-active npud.service)" = active ]
+}
+
 no_sessions() {
     [ "$(sessions)" = 0 ]
 }
@@ -172,6 +177,7 @@ check_manuals() {
 
 check_activation() {
     equal "the first client starts npud, and is served" "worked" "$(as npu-alice ./client use)"
+    until_true npud_is_active
     equal "it runs as user npud and is ready (Type=notify)" "notify active running npud" \
         "$(show Type) $(show ActiveState) $(show SubState) $(stat -c %U "/proc/$(show MainPID)")"
     contains "it told systemd what it has" "$(show StatusText)" "devices"
@@ -235,7 +241,7 @@ check_sandbox() {
         "$(grep -v '✓' <<<"$said")"
 }
 
-# --- deaths: sessions end with the server, and clients connect anew ---
+# --- deaths: whatever ends, the next one serves ---
 
 expect_whole() { # NAME
     equal "$1: clients are served" worked "$(as npu-alice ./client use)"
@@ -339,6 +345,153 @@ check_deaths() {
     check_unit_killed
     check_upgrade_by_rename
     check_restart_with_bad_configuration
+}
+
+# --- restarts under load: whatever ends, no session does ---
+
+LOAD=4       # clients
+RESTARTS=100 # deaths of servers, restarts, deaths of supervisors and keepers
+
+cursor_now() {
+    journalctl -b -q -n1 --show-cursor -o cat | sed -n 's/^-- cursor: //p'
+}
+
+session_ids() {
+    npuctl --json sessions | grep -o '"session":[0-9]*' | sort | xargs
+}
+
+start_load() {
+    local i
+
+    mkfifo load.end
+    for ((i = 0; i < LOAD; i++)); do
+        setpriv --reuid=npu-alice --regid=npu-alice --init-groups --inh-caps=-all ./client load \
+            <load.end >"load.$i" 2>&1 &
+        load[i]=$!
+    done
+    exec 5>load.end
+    check "$LOAD clients work, and look at all results" until_true load_goes_on
+}
+
+load_goes_on() {
+    [ "$(cat load.[0-9]* | xargs)" = "$(yes loading | head -n "$LOAD" | xargs)" ] &&
+        [ "$(session_ids | wc -w)" = "$LOAD" ]
+}
+
+end_load() {
+    local i
+
+    exec 5>&-
+    for ((i = 0; i < LOAD; i++)); do
+        wait "${load[i]}"
+        equal "client $i has seen nothing of all that" "0 loading loaded" "$? $(xargs <"load.$i")"
+    done
+    rm -f load.*
+}
+
+# A new keeper is given everything in one go: more than it has by itself.
+keeper_has_all() {
+    local new
+
+    new=$(keeper_pid)
+    [ "${new:-0}" != 0 ] && [ "$new" != "$1" ] &&
+        [ "$(find "/proc/$new/fd" -type l 2>/dev/null | wc -l)" -gt 16 ] && [ -n "$(server_pid)" ]
+}
+
+# The one that comes after OLD, as it recovers.
+kill_next() { # OLD
+    local next
+
+    next=$(pgrep -x npud -P "$(show MainPID)" | grep -vx "$1" | head -n1)
+    [ -n "$next" ] && kill -KILL "$next"
+}
+
+# One of a hundred: most are deaths of the server.
+restart_somehow() {
+    local old
+
+    case $(($1 % 10)) in
+    1)
+        old=$(server_pid)
+        kill -KILL "$old" && until_true kill_next "$old" && until_true another server_pid "$old"
+        ;;
+    3)
+        old=$(server_pid)
+        systemctl restart npud.service && until_true another server_pid "$old"
+        ;;
+    6)
+        old=$(keeper_pid)
+        kill -KILL "$old" && until_true keeper_has_all "$old"
+        ;;
+    9)
+        old=$(server_pid)
+        kill -KILL "$(show MainPID)" && until_true another server_pid "$old"
+        ;;
+    *)
+        old=$(server_pid)
+        kill -KILL "$old" && until_true another server_pid "$old"
+        ;;
+    esac
+}
+
+# As a package does it, but for the running sessions; the supervisor follows.
+upgrade_by_npuctl() {
+    local lib main=$1 npud old
+
+    npud=$(command -v npud)
+    lib=$(readlink "/proc/$main/exe")
+    old=$(server_pid)
+    for file in "$npud" "$lib"; do
+        cp "$file" "$file.new" && mv "$file.new" "$file"
+    done
+    check "npuctl upgrade, as npu-bob" as npu-bob npuctl upgrade
+    check "... and another serves" until_true another server_pid "$old"
+    equal "... which is the file that was renamed over npud" "$(stat -c %i "$npud")" \
+        "$(stat -L -c %i "/proc/$(server_pid)/exe")"
+    check "the supervisor is the new one, too" until_true same_file "$lib" "/proc/$main/exe"
+    equal "... in the same process, and systemd has restarted nothing" "$main" "$(show MainPID)"
+}
+
+same_file() {
+    [ "$(stat -c %i "$1")" = "$(stat -L -c %i "$2")" ]
+}
+
+# journal_of_npud CURSOR [journalctl option...]: what its processes say.
+journal_of_npud() {
+    local cursor=$1
+
+    shift
+    journalctl -b -q -o cat --after-cursor="$cursor" "$@" _SYSTEMD_UNIT=npud.service + \
+        _SYSTEMD_UNIT=npud-keeper.service
+}
+
+check_restarts_under_load() {
+    local cursor before i load=() failed=
+
+    cursor=$(cursor_now)
+    start_load
+    before=$(session_ids)
+    for ((i = 0; i < RESTARTS; i++)); do
+        restart_somehow "$i" || failed="$failed $i"
+    done
+    equal "$RESTARTS restarts of all kinds: each time another one follows" "" "$failed"
+    equal "... and no session has ended" "$before" "$(session_ids)"
+    upgrade_by_npuctl "$(show MainPID)"
+    equal "no session has ended by the upgrade" "$before" "$(session_ids)"
+    check "all clients still work" load_goes_on
+    end_load
+    check "their sessions are over" until_true no_sessions
+    equal "npud says nothing of errors" "" "$(journal_of_npud "$cursor" -p err)"
+    equal "... and warns of deaths only" "" "$(journal_of_npud "$cursor" -p warning |
+        grep -v 'was ended by signal 9 (Killed)\|the keeper has ended')"
+    # Of the server that outlives its supervisor, and of supervisors that were killed.
+    equal "systemd warns of left-over processes, and of deaths" "" \
+        "$(journalctl -b -q -o cat --after-cursor="$cursor" -p warning UNIT=npud.service |
+            grep -v -e 'Found left-over process [0-9]* (npud[^)]*) in control group' \
+                -e '^This usually indicates unclean termination' \
+                -e 'Main process exited, code=killed, status=9/KILL$' \
+                -e "Failed with result 'signal'")"
+    expect_whole "restarts under load"
 }
 
 nothing_runs() {
@@ -509,7 +662,7 @@ check_stop_and_start() {
     check "systemctl stop npud.service" systemctl stop npud.service
     equal "it ended well" "success 0" "$(show Result) $(show ExecMainStatus)"
     expect_lost "its client was told so (507901)"
-    equal "... by a npud that this client started" active "$(systemctl is-active npud.service)"
+    check "... by a npud that this client started" until_true npud_is_active
 
     check "systemctl stop npud.socket npud-admin.socket" \
         systemctl stop npud.socket npud-admin.socket
@@ -551,6 +704,7 @@ install)
     check_journal_fields
     check_watchdog
     check_deaths
+    check_restarts_under_load
     check_memory
     check_reload
     check_stop_and_start

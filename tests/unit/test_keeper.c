@@ -230,6 +230,49 @@ START_TEST(ten_thousand_are_all_there)
 }
 END_TEST
 
+/* Asks for everything, and is gone before it has read more than can be waiting. */
+static void ask_and_end(int lease)
+{
+    struct keeper_message m = {.version = KEEPER_VERSION, .operation = KEEPER_FETCH};
+    struct pollfd p = {.events = POLLIN};
+    int pair[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    ck_assert_int_eq(fd_message_send(lease, &m, KEEPER_HEADER, &pair[1], 1, 0), 0);
+    close(pair[1]);
+    p.fd = pair[0];
+    ck_assert_int_eq(poll(&p, 1, GUARD_NS / NSEC_PER_MSEC), 1);
+    close(pair[0]);
+}
+
+/* An npud that is killed while it recovers does nothing that an administrator must know. */
+START_TEST(an_asker_that_dies_is_no_error)
+{
+    static int fds[MANY];
+    static bool seen[MANY];
+    int said = memory_new(), err = dup(STDERR_FILENO);
+    struct kept_by k;
+
+    if (!need_own_fds(__func__, MANY + 64))
+        return;
+    dup2(said, STDERR_FILENO);
+    log_setup(LOG_NOTICE);
+    k = keeper_start();
+    log_setup(LOG_ALERT);
+    dup2(err, STDERR_FILENO);
+    ck_assert_int_eq(keeper_link_open(k.lease), 0);
+    put_many(fds);
+    for (unsigned i = 0; i < MANY; i++)
+        close(fds[i]);
+    for (unsigned i = 0; i < 20; i++)
+        ask_and_end(k.lease);
+    ck_assert_int_eq(keeper_fetch(expect_own_counter, seen), MANY);
+    keeper_link_close();
+    keeper_expect_end(k.pid);
+    ck_assert_int_eq(lseek(said, 0, SEEK_END), 0);
+}
+END_TEST
+
 /* A put that has returned is there for the next process, also if this one is killed at once. */
 START_TEST(a_put_outlives_its_process)
 {
@@ -604,6 +647,7 @@ int main(void)
     tcase_add_test(t, one_key_is_peeked);
     tcase_add_test(t, without_a_lease_nothing_happens);
     tcase_add_test(t, ten_thousand_are_all_there);
+    tcase_add_test(t, an_asker_that_dies_is_no_error);
     tcase_add_test(t, a_put_outlives_its_process);
     tcase_add_test(t, fetch_while_puts_are_on_their_way);
     t = suite_case(suite, "end", 60, NULL, NULL);

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,6 +88,8 @@ static int be_server(char *const *argv)
     if ((told(argv, "cannot-recover") || is_bad_program()) && m.value != SUPERVISOR_FIRST &&
         !(m.value & SUPERVISOR_CLEAN))
         abort();
+    if (told(argv, "cannot-begin") || (told(argv, "cannot-come-back") && m.value != 0))
+        abort();
     say(SUPERVISOR_SERVING, 0, NULL);
     serving = true;
     for (;;) {
@@ -113,6 +116,26 @@ static int be_keeper(void)
 static struct supervisor s;
 static char *server_argv[16];
 static char itself[256];
+
+/* So many servers are killed before they are told to start. */
+static unsigned kill_before_start;
+
+int __real_supervisor_message_send(int socket, enum supervisor_operation operation, uint32_t value,
+                                   const char *text, const int *fds, size_t n);
+int __wrap_supervisor_message_send(int socket, enum supervisor_operation operation, uint32_t value,
+                                   const char *text, const int *fds, size_t n);
+int __wrap_supervisor_message_send(int socket, enum supervisor_operation operation, uint32_t value,
+                                   const char *text, const int *fds, size_t n)
+{
+    siginfo_t info;
+
+    if (operation == SUPERVISOR_START && kill_before_start > 0) {
+        kill_before_start--;
+        kill(s.standby.pid, SIGKILL);
+        waitid(P_PID, (id_t)s.standby.pid, &info, WEXITED | WNOWAIT);
+    }
+    return __real_supervisor_message_send(socket, operation, value, text, fds, n);
+}
 
 static void set_word(const char *word)
 {
@@ -267,6 +290,67 @@ START_TEST(three_failed_recoveries_start_anew)
 }
 END_TEST
 
+START_TEST(five_failed_beginnings_end_npud)
+{
+    unsigned most = 0;
+
+    begin_and_serve("cannot-come-back");
+    kill(s.server.pid, SIGKILL);
+    for (unsigned steps = 0; !s.over && steps < 500; steps++) {
+        supervisor_step(&s);
+        if (s.anew_failed > most)
+            most = s.anew_failed;
+    }
+    ck_assert(s.over);
+    ck_assert_int_eq(s.status, 1);
+    ck_assert_uint_eq(most, 5);
+}
+END_TEST
+
+START_TEST(failed_beginnings_count_in_a_row)
+{
+    pid_t server = begin_and_serve("cannot-recover");
+
+    s.cause |= SUPERVISOR_CLEAN;
+    s.anew_failed = 4;
+    kill(server, SIGKILL);
+    STEP_UNTIL(s.server.pid != server && IS_WHOLE);
+    ck_assert_uint_eq(s.anew_failed, 0);
+    /* Deaths from outside are no failures. */
+    s.cause |= SUPERVISOR_CLEAN;
+    for (unsigned i = 0; i < 10; i++) {
+        server = s.server.pid;
+        kill(server, SIGKILL);
+        STEP_UNTIL(s.server.pid != server && s.server.pid != 0);
+    }
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_uint_eq(s.anew_failed, 0);
+}
+END_TEST
+
+/* A client that waits at systemd's socket would start npud again at once. */
+START_TEST(what_fails_hangs_up_on_clients_that_wait)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX, .sun_path = ""};
+    socklen_t size = sizeof(sa_family_t);
+    int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    char c;
+
+    set_up("cannot-begin");
+    s.program = child_open_program(itself);
+    s.control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(s.control, (struct sockaddr *)&addr, size), 0); /* a name of its own */
+    ck_assert_int_eq(listen(s.control, 8), 0);
+    size = sizeof(addr);
+    ck_assert_int_eq(getsockname(s.control, (struct sockaddr *)&addr, &size), 0);
+    ck_assert_int_eq(connect(client, (struct sockaddr *)&addr, size), 0);
+    ck_assert_int_eq(supervisor_run(&s), 1);
+    ck_assert_int_eq(read(client, &c, 1), 0);
+    close(client);
+    close(s.control);
+}
+END_TEST
+
 START_TEST(what_ends_at_its_start_ends_all)
 {
     begin("ends-at-once");
@@ -276,6 +360,20 @@ START_TEST(what_ends_at_its_start_ends_all)
     begin("cannot-serve");
     STEP_UNTIL(s.over);
     ck_assert_int_eq(s.status, 1);
+}
+END_TEST
+
+/* A kill that comes before START: as one that comes after it. */
+START_TEST(what_is_dead_before_it_is_told_to_start_is_replaced)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    child_discard(&s.standby);
+    kill_before_start = 3;
+    kill(server, SIGKILL);
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_uint_eq(kill_before_start, 0);
+    ck_assert(!s.over);
 }
 END_TEST
 
@@ -300,6 +398,65 @@ END_TEST
 START_TEST(a_signal_ends_the_server_in_order)
 {
     begin_and_serve(NULL);
+    on_signal(&s, SIGTERM);
+    STEP_UNTIL(s.over);
+    ck_assert_int_eq(s.status, 0);
+}
+END_TEST
+
+/* Whatever has come of the server and the standby by then. */
+START_TEST(a_server_that_is_dead_at_the_end_is_followed)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        pid_t server = begin_and_serve(NULL);
+
+        if (i & 1)
+            kill(s.standby.pid, SIGKILL);
+        kill(server, SIGKILL);
+        if (i & 2)
+            STEP_UNTIL(s.server.pid != server);
+        on_signal(&s, SIGTERM);
+        if (i & 4)
+            STEP_UNTIL(s.server.state == CHILD_GOING);
+        if (s.server.state == CHILD_GOING)
+            kill(s.server.pid, SIGKILL); /* and the next one, if it has not ended yet */
+        STEP_UNTIL(s.over);
+        ck_assert_int_eq(s.server.state, CHILD_NONE);
+        ck_assert_int_eq(s.status, 0);
+        end_all();
+    }
+}
+END_TEST
+
+START_TEST(a_server_that_crashes_at_the_end_is_not_followed)
+{
+    begin_and_serve(NULL);
+    on_signal(&s, SIGTERM);
+    kill(s.server.pid, SIGSTOP);
+    kill(s.server.pid, SIGSEGV);
+    kill(s.server.pid, SIGCONT);
+    STEP_UNTIL(s.over);
+    ck_assert_int_eq(s.server.state, CHILD_NONE);
+}
+END_TEST
+
+/* It may have made its sockets. */
+START_TEST(a_first_server_that_is_killed_is_not_the_first_any_more)
+{
+    begin(NULL);
+    STEP_UNTIL(s.standby.state == CHILD_PREPARED || s.server.state == CHILD_GOING);
+    STEP_UNTIL(s.server.state == CHILD_GOING);
+    kill(s.server.pid, SIGSTOP);
+    kill(s.server.pid, SIGKILL);
+    STEP_UNTIL(s.server.state != CHILD_GOING);
+    ck_assert_uint_eq(s.cause, SUPERVISOR_KILLED);
+    STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
+START_TEST(what_has_let_no_server_go_ends_at_once)
+{
+    begin(NULL);
     on_signal(&s, SIGTERM);
     STEP_UNTIL(s.over);
     ck_assert_int_eq(s.status, 0);
@@ -615,9 +772,17 @@ int main(int argc, char **argv)
     tcase_add_test(t, the_standby_is_replaced);
     tcase_add_test(t, both_are_replaced);
     tcase_add_test(t, three_failed_recoveries_start_anew);
+    tcase_add_test(t, five_failed_beginnings_end_npud);
+    tcase_add_test(t, failed_beginnings_count_in_a_row);
+    tcase_add_test(t, what_fails_hangs_up_on_clients_that_wait);
     tcase_add_test(t, what_ends_at_its_start_ends_all);
+    tcase_add_test(t, what_is_dead_before_it_is_told_to_start_is_replaced);
     tcase_add_test(t, a_standby_that_cannot_start_is_not_tried_for_ever);
     tcase_add_test(t, a_signal_ends_the_server_in_order);
+    tcase_add_test(t, a_server_that_is_dead_at_the_end_is_followed);
+    tcase_add_test(t, a_server_that_crashes_at_the_end_is_not_followed);
+    tcase_add_test(t, a_first_server_that_is_killed_is_not_the_first_any_more);
+    tcase_add_test(t, what_has_let_no_server_go_ends_at_once);
     tcase_add_test(t, with_a_store_the_server_is_left_alone);
     tcase_add_test(t, a_server_of_an_earlier_supervisor_is_replaced);
     tcase_add_test(t, a_server_of_an_earlier_supervisor_goes_on);

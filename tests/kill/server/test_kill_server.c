@@ -27,7 +27,7 @@
 #include "tests/common/harness.h"
 #include "tests/common/proc.h"
 #include "tests/kill/server/kill_here_switch.h"
-#include "tests/kill/server/workload.h"
+#include "tests/common/workload.h"
 
 #define TRIES     3 /* how often an engine passes a place is up to the machine */
 #define OFTEN     3 /* passes that another run has as well */

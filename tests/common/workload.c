@@ -1,4 +1,4 @@
-#include "tests/kill/server/workload.h"
+#include "tests/common/workload.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
