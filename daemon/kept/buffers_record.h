@@ -160,7 +160,7 @@ struct route_record {
 
 /** A message that npud has taken from a source, and that waits in backlogs. */
 struct message_record {
-    uint64_t source;   /* serial of the queue */
+    uint64_t source;   /* serial of the queue; 0: there is no message yet, or it is in no backlog */
     uint64_t sequence; /* number, of all from there */
     uint32_t ref;      /* of the head */
     uint32_t generation;
