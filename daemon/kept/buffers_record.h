@@ -114,6 +114,11 @@ struct queue_rest_record {
     uint32_t ref[];
 };
 
+/** A ring that has ended, and whose sleepers are not all awake: queue_sleepers.h. */
+struct queue_sleepers_record {
+    uint64_t put_key, take_key; /* of its files; 0: all that slept there are awake */
+};
+
 /** A queue that is the source or the destination of a route. */
 struct relay_record {
     /* kept */

@@ -10,6 +10,7 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/queue_rest.h"
+#include "daemon/buffers/queue_sleepers.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
@@ -73,6 +74,7 @@
     X(GRANT, grant_restore)                                                                        \
     X(QUEUE_MAP, queue_map_restore)                                                                \
     X(QUEUE_REST, queue_rest_restore)                                                              \
+    X(QUEUE_SLEEPERS, queue_sleepers_restore)                                                      \
     X(RELAY, relay_restore)                                                                        \
     X(ROUTE, route_restore)                                                                        \
     X(MESSAGE, message_restore)                                                                    \
