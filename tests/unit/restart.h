@@ -12,6 +12,7 @@
 #include <setjmp.h>
 
 #include "daemon/base/kill_here.h"
+#include "daemon/base/waitlist.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/recovery/recovery.h"
@@ -196,6 +197,9 @@ static inline void restart_npud(void)
 
     for (uint32_t i = 0; i < server.devices->n; i++)
         engine_free(server.devices->device[i].engine);
+#ifdef NPUD_KILL_POINTS
+    waitlist_forget_locks();
+#endif
     event_base_free(server.base);
     close(server.schedule.fd);
     spare_fds_deinit(&server.spare);
