@@ -349,13 +349,18 @@ static void note_stop(struct stream *s, uint64_t request)
     kept_words_commit(&words);
 }
 
+bool failure_stop_has_begun(const struct stream *s)
+{
+    return s->kept->stop_at == s->kept->position + 1;
+}
+
 void failure_stop_task(struct stream *s, uint64_t request)
 {
     /* The npud before has begun with it, and not answered. */
     bool again = request != 0 && s->kept->last_request == request;
 
     session_lock(s->session);
-    if (again && s->kept->stop_at == s->kept->position + 1) {
+    if (again && failure_stop_has_begun(s)) {
         stop_task(s, true);
     } else if (!again && atomic_load(&s->stopped) == 0 && s->run != RUN_HELD &&
                has_task_to_stop(s)) {

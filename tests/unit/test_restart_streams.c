@@ -816,6 +816,30 @@ START_TEST(an_abort_is_carried_out_once)
 }
 END_TEST
 
+/* What comes after the abort has begun, while there is no npud, is no part of it. */
+START_TEST(an_abort_drops_what_was_there)
+{
+    enum kill_place place = (enum kill_place)_i;
+    bool killed = true;
+
+    for (unsigned pass = 1; killed; pass++) {
+        uint64_t to = 4;
+
+        prepare_abort();
+        killed = restart_kill(place, pass, act_hold, NULL);
+        if (killed) {
+            to += stream_at(0)->kept->held == STREAM_FREE;
+            submit_to(0, (struct task){.op = TASK_NOP});
+            act_hold(NULL);
+        }
+        ck_assert_uint_eq(held_to, to);
+        act_abort(NULL);
+        expect_aborted();
+        end();
+    }
+}
+END_TEST
+
 static void act_stop(void *arg)
 {
     (void)arg;
@@ -843,6 +867,34 @@ START_TEST(a_task_is_ended_once)
         ck_assert_uint_eq(done(0), 1);
         take_news();
         ck_assert_uint_eq(errors_taken, 1);
+        end();
+    }
+}
+END_TEST
+
+/* A task that would be over by itself before the request comes again. */
+START_TEST(a_task_that_is_ended_is_told)
+{
+    enum kill_place place = (enum kill_place)_i;
+    bool killed = true;
+
+    for (unsigned pass = 1; killed; pass++) {
+        begin();
+        submit_delay();
+        submit_to(0, wait_position(3, 101, 0));
+        for (unsigned i = 0; i < 5; i++)
+            turn_once();
+        killed = restart_kill(place, pass, act_stop, NULL);
+        take_news();
+        while (clock_ns() <= began + LIMIT)
+            turn_once();
+        act_turns(NULL);
+        if (killed)
+            act_stop(NULL);
+        act_turns(NULL);
+        take_news();
+        ck_assert_uint_eq(errors_taken, 1);
+        ck_assert_int_eq(last_error, ACL_ERROR_RT_STREAM_ABORT);
         end();
     }
 }
@@ -1119,7 +1171,9 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, a_rule_hits_once, 0, KILL_PLACE_COUNT);
     tcase_add_test(t, what_comes_meanwhile_is_found);
     tcase_add_loop_test(t, an_abort_is_carried_out_once, 0, KILL_PLACE_COUNT);
+    tcase_add_loop_test(t, an_abort_drops_what_was_there, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, a_task_is_ended_once, 0, KILL_PLACE_COUNT);
+    tcase_add_loop_test(t, a_task_that_is_ended_is_told, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, objects_are_made_and_destroyed_once, 0, KILL_PLACE_COUNT);
     return s;
 }
