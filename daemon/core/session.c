@@ -375,6 +375,7 @@ static enum cause attach_open(struct attach *a)
     if (!kept_make(&a->record, KEPT_ATTACH, sizeof(struct attach_record), write_attach))
         return CAUSE_MEMORY;
     attach_use_record(a);
+    a->live->loss = atomic_load(&a->device->loss); /* of one before nothing is told */
     r = engine_attach(a->device->engine, a);
     return r < 0 ? cause_of_errno(r) : CAUSE_NONE;
 }

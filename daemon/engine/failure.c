@@ -111,9 +111,15 @@ static int32_t lost_of(const struct attach *a)
     return (int32_t)atomic_load_explicit(&a->live->lost, memory_order_relaxed);
 }
 
-static void set_lost(struct attach *a, int32_t code)
+/* It is to be told. Together with its number: so no loss is told twice, and none never. */
+static void set_lost(struct attach *a, int32_t code, uint64_t loss)
 {
-    atomic_store_explicit(&a->live->lost, (uint32_t)code, memory_order_relaxed);
+    struct kept_words words;
+
+    kept_words_begin(&words, a->device->index);
+    kept_words_set(&words, &a->live->lost, (uint32_t)code);
+    kept_words_set(&words, &a->live->loss, loss);
+    kept_words_commit(&words);
 }
 
 /* The entry at the head is in the ring: the client may see it now. */
@@ -255,8 +261,12 @@ static void tell_lost(struct attach *a)
 
 void failure_device_lost(struct attach *a)
 {
-    set_lost(a, a->device->lost);
-    tell_lost(a);
+    uint64_t loss = atomic_load_explicit(&a->device->loss, memory_order_relaxed);
+
+    if (atomic_load_explicit(&a->live->loss, memory_order_relaxed) != loss)
+        set_lost(a, a->device->lost, loss);
+    if (lost_of(a) != 0)
+        tell_lost(a);
 }
 
 bool failure_can_retry(const struct attach *a)
@@ -304,6 +314,8 @@ void failure_restore(struct attach *a)
     publish_exception(a);
     if (lost_of(a) != 0)
         tell_lost(a);
+    else if (atomic_load_explicit(&a->device->lost, memory_order_relaxed) != 0)
+        failure_device_lost(a);
 }
 
 /* --- ending a task --- */

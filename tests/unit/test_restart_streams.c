@@ -1133,6 +1133,70 @@ START_TEST(a_lost_device_stays_lost)
 }
 END_TEST
 
+static Npud__Inject losing_rule(const char *kind)
+{
+    Npud__Inject rule = make_rule(INJECT_LOSE_DEVICE);
+
+    rule.device = 0;
+    rule.kind = (char *)kind;
+    return rule;
+}
+
+static void act_lose(void *arg)
+{
+    (void)arg;
+    if (server.inject->n == 0) /* else the command was noted, and is answered only */
+        set_rule(losing_rule(""));
+}
+
+/* By an administrator, or by a task. */
+START_TEST(a_loss_is_told_once)
+{
+    enum kill_place place = (enum kill_place)(_i / 2);
+    bool by_task = _i % 2, killed = true;
+
+    for (unsigned pass = 1; killed; pass++) {
+        begin();
+        if (by_task) {
+            set_rule(losing_rule("nop"));
+            submit_to(0, (struct task){.op = TASK_NOP});
+        }
+        killed = restart_kill(place, pass, by_task ? act_turns : act_lose, NULL);
+        take_news();
+        if (!by_task)
+            act_lose(NULL);
+        act_turns(NULL);
+        take_news();
+        restart_npud();
+        act_turns(NULL);
+        take_news();
+        ck_assert(all_done());
+        ck_assert_uint_eq(errors_taken, by_task);
+        ck_assert_uint_eq(exceptions_taken, 1 + by_task);
+        ck_assert_uint_eq(server.inject->n, 1);
+        clear_rules();
+        end();
+    }
+}
+END_TEST
+
+/* One that comes later does not hear of it. */
+START_TEST(a_loss_is_not_told_to_those_that_come_later)
+{
+    begin();
+    act_lose(NULL);
+    npud_session(4711)->protocol = PROTOCOL;
+    atomic_store(&server.sessions->next->page->exceptions[0].wanted, 1);
+    kept_commit();
+    restart_npud();
+    ck_assert_uint_eq(server.sessions->next->attach[0]->live->exceptions, 0);
+    ck_assert_uint_eq(server.sessions->next->attach[0]->live->lost, 0);
+    session_free(server.sessions->next);
+    clear_rules();
+    end();
+}
+END_TEST
+
 /* What a client submits, and rings, while there is no npud. */
 START_TEST(what_comes_meanwhile_is_found)
 {
@@ -1168,6 +1232,8 @@ static Suite *make_suite(void)
     tcase_add_test(t, a_wait_is_the_same_wait);
     tcase_add_test(t, a_held_task_stays_held);
     tcase_add_test(t, a_lost_device_stays_lost);
+    tcase_add_loop_test(t, a_loss_is_told_once, 0, 2 * KILL_PLACE_COUNT);
+    tcase_add_test(t, a_loss_is_not_told_to_those_that_come_later);
     tcase_add_loop_test(t, a_rule_hits_once, 0, KILL_PLACE_COUNT);
     tcase_add_test(t, what_comes_meanwhile_is_found);
     tcase_add_loop_test(t, an_abort_is_carried_out_once, 0, KILL_PLACE_COUNT);
