@@ -721,6 +721,39 @@ START_TEST(discards_are_remembered)
 }
 END_TEST
 
+/* What a user is charged is the same: also for what npud itself notes. */
+START_TEST(charges_are_as_they_were)
+{
+    uint64_t used[RESOURCE_COUNT];
+
+    begin();
+    for (unsigned i = 0; i < 2 * ARENA_STREAMS; i++)
+        npud_stream(the_session(), i % 2);
+    for (unsigned i = 0; i < ARENA_EVENTS; i++) {
+        struct event_obj *ev;
+        int fd;
+
+        ck_assert_int_eq(event_obj_new(the_session(), 0, 0, &ev, &fd), 0);
+    }
+    kept_commit();
+    memcpy(used, the_session()->user->used, sizeof(used));
+    ck_assert_uint_gt(
+        used[RESOURCE_TABLE_MEMORY],
+        3 * (arena_stream_segment_size(64) + ARENA_STREAMS * sizeof(struct stream_kept)) +
+            2 * (arena_event_segment_size() + ARENA_EVENTS * sizeof(struct event_kept)));
+    for (unsigned round = 0; round < 3; round++) {
+        restart_npud();
+        for (int i = 0; i < RESOURCE_COUNT; i++)
+            ck_assert_msg(the_session()->user->used[i] == used[i], "%s: %llu, was %llu",
+                          resource_names[i], (unsigned long long)the_session()->user->used[i],
+                          (unsigned long long)used[i]);
+    }
+    session_free(the_session());
+    ck_assert_uint_eq(server.users.used[RESOURCE_TABLE_MEMORY], 0);
+    restart_stop();
+}
+END_TEST
+
 #define TOLD 507001
 
 static uint64_t held_from, held_to;
@@ -1228,6 +1261,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, a_stuck_stream_stays);
     tcase_add_test(t, streams_are_counted);
     tcase_add_test(t, discards_are_remembered);
+    tcase_add_test(t, charges_are_as_they_were);
     tcase_add_test(t, an_outcome_is_kept);
     tcase_add_test(t, a_wait_is_the_same_wait);
     tcase_add_test(t, a_held_task_stays_held);
