@@ -533,6 +533,60 @@ static void expect_callbacks(void)
     expect_no_error();
 }
 
+/*
+ * Handed over one after the other, to a thread that looks when it is told of one: it runs all that
+ * were handed over by then, also those that it was told of before npud ended and has not run.
+ */
+static uint32_t report_seen;
+
+static struct report *the_report(void)
+{
+    return &the_session()->page->report[0];
+}
+
+static void submit_free_callbacks(void)
+{
+    callbacks_run = 0;
+    report_seen = atomic_load(&the_report()->seq);
+    report_arm(the_report());
+    for (unsigned i = 1; i <= 5; i++)
+        submit_to(0, (struct task){.op = TASK_CALLBACK, .callback = {.ordinal = i}});
+}
+
+static void run_if_told(void)
+{
+    uint32_t seq = atomic_load(&the_report()->seq);
+
+    if (seq == report_seen)
+        return;
+    report_seen = seq;
+    callbacks_run = (unsigned)atomic_load(&stream_at(0)->ctrl->callbacks);
+    report_arm(the_report());
+}
+
+/* The thread does not come to it before all are there. */
+static bool free_callbacks_over(void)
+{
+    if (!all_done())
+        return false;
+    run_if_told();
+    return true;
+}
+
+/* It was asleep when npud ended. */
+static bool prompt_callbacks_over(void)
+{
+    run_if_told();
+    return all_done();
+}
+
+static void expect_free_callbacks(void)
+{
+    run_if_told();
+    ck_assert_uint_eq(callbacks_run, 5);
+    expect_no_error();
+}
+
 static void submit_failures(void)
 {
     submit_to(0, (struct task){.op = TASK_NOP});
@@ -596,6 +650,10 @@ static const struct scenario scenarios[] = {
     {"value write", submit_value, change_word, expect_value, NULL},
     {"value wait", submit_value_wait, NULL, expect_value_wait, NULL},
     {"callbacks", submit_callbacks, NULL, expect_callbacks, callbacks_over},
+    {"callbacks, taken late", submit_free_callbacks, NULL, expect_free_callbacks,
+     free_callbacks_over},
+    {"callbacks, taken at once", submit_free_callbacks, run_if_told, expect_free_callbacks,
+     prompt_callbacks_over},
     {"failure", submit_failures, NULL, expect_one_failure, NULL},
     {"failure that stops", submit_stop, NULL, expect_stop, stop_over},
 };
