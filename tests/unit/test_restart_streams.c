@@ -1113,6 +1113,38 @@ START_TEST(a_wait_is_the_same_wait)
 }
 END_TEST
 
+/*
+ * A limit that passes while there is no npud: what has come by then counts, and what has not does
+ * not. which: what the stream waits for.
+ */
+static void let_limit_pass(int which, bool comes, bool turn)
+{
+    begin();
+    submit_to(1, which == 0 ? wait_position(0, 1, LIMIT) : wait_level(LIMIT));
+    began = clock_ns();
+    turn_once();
+    ck_assert(stream_has_waited(stream_at(1)));
+    if (comes && which == 0)
+        submit_to(0, (struct task){.op = TASK_NOP});
+    else if (comes)
+        event_slot_raise(event_at(0)->shm);
+    AWAIT(clock_ns() > began + LIMIT);
+    restart_npud();
+    turned = turn;
+    act_turns(NULL);
+    ck_assert(all_done());
+    take_news();
+    ck_assert_uint_eq(errors_taken, !comes);
+    ck_assert(comes || last_error == ACL_ERROR_RT_TASK_TIMEOUT);
+    end();
+}
+
+START_TEST(a_limit_that_passes_meanwhile)
+{
+    let_limit_pass(_i % 2, _i / 2 % 2, _i / 4);
+}
+END_TEST
+
 /* --- rules of fault injection --- */
 
 static void set_rule(Npud__Inject rule)
@@ -1322,6 +1354,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, charges_are_as_they_were);
     tcase_add_test(t, an_outcome_is_kept);
     tcase_add_test(t, a_wait_is_the_same_wait);
+    tcase_add_loop_test(t, a_limit_that_passes_meanwhile, 0, 8);
     tcase_add_test(t, a_held_task_stays_held);
     tcase_add_test(t, a_lost_device_stays_lost);
     tcase_add_loop_test(t, a_loss_is_told_once, 0, 2 * KILL_PLACE_COUNT);
