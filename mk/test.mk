@@ -30,7 +30,8 @@ $(BUILD)/tests/unit/test_supervisor: UNIT_LDFLAGS += -Wl,--wrap=supervisor_messa
 # Tests of restarts are their own keeper, and have kill places: tests/unit/restart.h. They are built
 # with the programs of tests/kill.
 RESTART_BIN := $(RESTART_SRC:%.c=$(BUILD)/%)
-$(RESTART_BIN): UNIT_LDFLAGS += $(foreach f,put drop fetch,-Wl,--wrap=keeper_$(f))
+$(RESTART_BIN): UNIT_LDFLAGS += $(foreach f,put drop fetch,-Wl,--wrap=keeper_$(f)) \
+    -Wl,--wrap=kept_make
 # It records what is stored into kept memory, and given back.
 $(BUILD)/tests/unit/test_kept_prefix: UNIT_LDFLAGS += \
     $(foreach f,mmap madvise memset memcpy,-Wl,--wrap=$(f))

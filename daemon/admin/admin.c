@@ -96,10 +96,14 @@ static int32_t refuse_rule(const Npud__Inject *in, enum cause cause, char *messa
     return error;
 }
 
-static int32_t set_rule(struct admin *admin, const Npud__Inject *in, char *message, size_t size)
+/* The command has the number before anything is certain. */
+static int32_t set_rule(struct admin *admin, const Npud__Inject *in, struct command *command,
+                        char *message, size_t size)
 {
-    enum cause cause = inject_set(admin->server, in, &admin->rule);
+    enum cause cause = inject_set(admin->server, in, command ? &command->rule : &admin->rule);
 
+    if (command)
+        admin->rule = command->rule;
     return cause == CAUSE_NONE ? 0 : refuse_rule(in, cause, message, size);
 }
 
@@ -181,13 +185,13 @@ static bool is_command(const Npud__AdminRequest *request)
            request->clear_rules;
 }
 
-static int32_t carry_out(struct admin *admin, const Npud__AdminRequest *request, char *message,
-                         size_t size)
+static int32_t carry_out(struct admin *admin, const Npud__AdminRequest *request,
+                         struct command *command, char *message, size_t size)
 {
     if (request->end_session != 0)
         return end_session(admin, request->end_session, message, size);
     if (request->inject)
-        return set_rule(admin, request->inject, message, size);
+        return set_rule(admin, request->inject, command, message, size);
     return clear_rules(admin, request->clear_rules ? 0 : request->clear_rule, message, size);
 }
 
@@ -208,13 +212,9 @@ static int answer_command(struct admin *admin, const Npud__AdminRequest *request
         return send_reply(admin, request->id, 0, "");
     }
     command = commands_note(server, admin->user->uid, request->token);
-    error = carry_out(admin, request, message, sizeof(message));
-    if (error != 0) {
+    error = carry_out(admin, request, command, message, sizeof(message));
+    if (error != 0)
         commands_take_back(server, command);
-    } else if (command) {
-        command->rule = admin->rule;
-        commands_touch(server);
-    }
     KILL_HERE(COMMAND_BEGUN);
     kept_commit();
     KILL_HERE(COMMAND_CERTAIN);

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/schedule.h"
 #include "proto/util/futex.h"
 
 /* Of a word, before the next one has its turn. */
@@ -21,9 +22,10 @@
 
 struct rest {
     _Atomic uint32_t *word;
-    void *map;     /* of the word, to be unmapped afterwards; NULL: none */
-    uint32_t left; /* to be woken at most */
-    bool again;    /* asked for while the thread wakes some */
+    void *map;         /* of the word, to be unmapped afterwards; NULL: none */
+    uint32_t left;     /* to be woken at most */
+    bool again;        /* asked for while the thread wakes some */
+    struct job *woken; /* sent afterwards; NULL: none */
     struct rest *prev, *next;
     UT_hash_handle hh; /* by word */
 };
@@ -45,6 +47,8 @@ static void free_rest(struct rest *rest)
     waker.n--;
     if (rest->map)
         munmap(rest->map, WAKER_PAGE);
+    if (rest->woken)
+        job_send(rest->woken);
     free(rest);
 }
 
@@ -148,6 +152,48 @@ void waker_wake_and_unmap(_Atomic uint32_t *word, void *map)
     waker_wake(word);
     if (!unmap_later(word, map))
         munmap(map, WAKER_PAGE);
+}
+
+/* Under the lock. */
+static struct rest *rest_of(const _Atomic uint32_t *word)
+{
+    struct rest *rest;
+
+    HASH_FIND_PTR(waker.by_word, &word, rest);
+    return rest;
+}
+
+bool waker_wakes(const _Atomic uint32_t *word)
+{
+    bool wakes;
+
+    pthread_mutex_lock(&waker.lock);
+    wakes = rest_of(word) != NULL;
+    pthread_mutex_unlock(&waker.lock);
+    return wakes;
+}
+
+bool waker_await(const _Atomic uint32_t *word, struct job *woken)
+{
+    struct rest *rest;
+
+    pthread_mutex_lock(&waker.lock);
+    rest = rest_of(word);
+    if (rest)
+        rest->woken = woken;
+    pthread_mutex_unlock(&waker.lock);
+    return rest != NULL;
+}
+
+void waker_forget(const struct job *woken)
+{
+    struct rest *rest;
+
+    pthread_mutex_lock(&waker.lock);
+    for (rest = waker.by_word; rest; rest = rest->hh.next)
+        if (rest->woken == woken)
+            rest->woken = NULL;
+    pthread_mutex_unlock(&waker.lock);
 }
 
 int waker_start(void)

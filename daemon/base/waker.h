@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,3 +36,12 @@ void waker_wake(_Atomic uint32_t *word);
  */
 void waker_wake_and_unmap(_Atomic uint32_t *word, void *map);
 #define WAKER_PAGE ((size_t)4096)
+
+struct job;
+
+/** Are there sleepers of the word that are left to the thread? */
+bool waker_wakes(const _Atomic uint32_t *word);
+/** If there are, the job is sent when they have been woken; else false. One job for a word. */
+bool waker_await(const _Atomic uint32_t *word, struct job *woken);
+/** The job is not sent any more. It may have been: job_cancel(). */
+void waker_forget(const struct job *woken);

@@ -80,11 +80,17 @@ static bool peer_exited(struct survivor_part *part)
     return true;
 }
 
-/* A survivor keeps what the process has mapped until the process has exited. */
+/*
+ * A survivor keeps what the process has mapped until the process has exited. Without memory for
+ * that, also for the record of the peer, which the records of its maps name, the process is taken
+ * for one that has exited.
+ */
 static bool begin_leaving(struct peer *peer)
 {
     grant_asks_no_more(peer);
     peer->survivor = peer->maps ? survivor_of(peer->session) : NULL;
+    if (peer->survivor && !peer_keep(peer))
+        peer->survivor = NULL;
     return true;
 }
 
@@ -111,7 +117,6 @@ static bool leave_to_survivor(struct peer *peer)
     if (!slot->left) {
         survivor_add(peer->survivor, &peer->left, peer_exited);
         slot->left = peer;
-        peer_keep(peer);
         queue_sweep_puts_end(peer);
     }
     return segments_left(peer);

@@ -130,7 +130,7 @@ static size_t write_record(const struct kept *kept, void *record)
         (const struct peer *)((const char *)kept - offsetof(struct peer, kept));
 
     *(struct peer_record *)record =
-        (struct peer_record){.survivor = peer->left.survivor->session_id, .number = peer->number};
+        (struct peer_record){.survivor = peer->survivor->session_id, .number = peer->number};
     return sizeof(struct peer_record);
 }
 
@@ -158,7 +158,7 @@ bool peer_restore(struct server *server, struct kept_cell *cell,
     peer = survivor ? calloc(1, sizeof(*peer)) : NULL;
     if (!peer)
         return false;
-    *peer = (struct peer){.server = server, .number = r.number};
+    *peer = (struct peer){.server = server, .number = r.number, .survivor = survivor};
     server->peers->by_number[r.number].left = peer;
     survivor_add(survivor, &peer->left, exited);
     return kept_bind(&peer->kept, cell, sizeof(r), write_record);

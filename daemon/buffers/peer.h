@@ -36,7 +36,7 @@ struct peer {
     struct session *session;       /* NULL: it has ended, and its process lives on */
     struct survivor_part left;     /* of the session's process that lives on */
     uint32_t number;               /* session->peer_id */
-    struct kept kept;              /* once its session has ended */
+    struct kept kept;              /* once its session ends */
     struct pool *pool;             /* its own; NULL: none so far. pool.h */
     struct segment_map *maps;      /* segments that it maps, its own and others'. segment.h */
     struct queue_attach *attached; /* queue.h */
@@ -103,7 +103,7 @@ void peer_tell_no_more(struct peer *peer);
 /** What the session shares, made if need be. NULL: no memory. */
 struct peer *peer_get(struct session *session);
 
-/** Its session ends, and its process lives on: it outlives npud by itself. False: no memory. */
+/** Its session ends, and `survivor` is set: it outlives npud by itself. False: no memory. */
 bool peer_keep(struct peer *peer);
 
 /**

@@ -14,6 +14,7 @@
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue_rest.h"
+#include "daemon/buffers/queue_sleepers.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -31,6 +32,7 @@ void queues_deinit(struct queues *queues)
 {
     grants_deinit(queues);
     queue_rests_finish(queues);
+    queue_sleepers_deinit(queues);
     free(queues->by_number);
     queues->by_number = NULL;
 }

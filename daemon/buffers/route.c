@@ -113,11 +113,34 @@ void route_slot_freed(struct segment *segment)
 
 /* --- messages --- */
 
+/* What it says counts once the message is in a backlog. */
+static size_t write_message(const struct kept *kept, void *record)
+{
+    const struct message *m =
+        (const struct message *)((const char *)kept - offsetof(struct message, kept));
+    struct message_record *r = record;
+
+    *r = (struct message_record){0};
+    if (m->waits)
+        *r = (struct message_record){.source = m->source,
+                                     .sequence = m->sequence,
+                                     .ref = m->ref,
+                                     .generation = m->generation};
+    return sizeof(*r);
+}
+
+static bool make_record(struct message *m)
+{
+    return m->kept.cell ||
+           kept_make(&m->kept, KEPT_MESSAGE, sizeof(struct message_record), write_message);
+}
+
+/* With its record: without one, a message that is in a backlog would be lost with npud. */
 bool message_prepare(struct router *router)
 {
     if (!router->spare)
         router->spare = calloc(1, sizeof(*router->spare));
-    return router->spare != NULL;
+    return router->spare && make_record(router->spare);
 }
 
 struct message *message_new(struct relay *from, uint32_t ref, const struct chain *chain)
@@ -128,29 +151,27 @@ struct message *message_new(struct relay *from, uint32_t ref, const struct chain
     const struct mbuf *head = chain->member[0].mbuf;
 
     router->spare = NULL;
-    *m = (struct message){
-        .ref = ref,
-        .kib = kib > UINT32_MAX ? UINT32_MAX : (uint32_t)kib,
-        .generation = mbuf_generation(atomic_load_explicit(&head->word, memory_order_relaxed)),
-        .source = from->queue->serial,
-        .sequence = atomic_load_explicit(&from->live->sequence, memory_order_relaxed)};
+    m->ref = ref;
+    m->kib = kib > UINT32_MAX ? UINT32_MAX : (uint32_t)kib;
+    m->generation = mbuf_generation(atomic_load_explicit(&head->word, memory_order_relaxed));
+    m->source = from->queue->serial;
+    m->sequence = atomic_load_explicit(&from->live->sequence, memory_order_relaxed);
     router->held[ref >> 16]++;
     return m;
 }
 
-static size_t write_message(const struct kept *kept, void *record)
-{
-    const struct message *m =
-        (const struct message *)((const char *)kept - offsetof(struct message, kept));
-
-    *(struct message_record *)record = (struct message_record){
-        .source = m->source, .sequence = m->sequence, .ref = m->ref, .generation = m->generation};
-    return sizeof(struct message_record);
-}
-
 bool message_bind(struct message *m, struct kept_cell *cell)
 {
+    m->waits = true;
     return kept_bind(&m->kept, cell, sizeof(struct message_record), write_message);
+}
+
+bool message_keep_again(struct router *router, struct message *m)
+{
+    if (!make_record(m))
+        return false;
+    message_keep(router, m);
+    return true;
 }
 
 void message_unkeep(struct message *m)
@@ -160,8 +181,10 @@ void message_unkeep(struct message *m)
 
 void message_keep(struct router *router, struct message *m)
 {
-    if (!m->kept.cell)
-        kept_make(&m->kept, KEPT_MESSAGE, sizeof(struct message_record), write_message);
+    assert(m->kept.cell);
+    if (!m->waits)
+        kept_touch(&m->kept);
+    m->waits = true;
     router->unkept = true;
     KILL_HERE(MESSAGE_KEPT);
 }
@@ -173,6 +196,21 @@ void message_delivered(struct router *router, struct message *m)
     m->ref = 0;
 }
 
+static void free_message(struct message *m)
+{
+    kept_drop(&m->kept);
+    free(m);
+}
+
+/* With the record, which says nothing from the end of this step on. */
+static void make_spare(struct router *router, struct message *m)
+{
+    if (m->waits)
+        kept_touch(&m->kept);
+    m->waits = false;
+    router->spare = m;
+}
+
 void message_done(struct router *router, struct message *m)
 {
     assert(m->n_routes > 0);
@@ -182,16 +220,16 @@ void message_done(struct router *router, struct message *m)
         chain_free(router->server, m->ref);
         message_delivered(router, m);
     }
-    kept_drop(&m->kept);
     if (router->spare)
-        free(m);
+        free_message(m);
     else
-        router->spare = m;
+        make_spare(router, m);
 }
 
 void message_free_spare(struct router *router)
 {
-    free(router->spare);
+    if (router->spare)
+        free_message(router->spare);
     router->spare = NULL;
 }
 

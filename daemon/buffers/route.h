@@ -105,14 +105,15 @@ struct router {
 
 /* --- messages that npud has taken from a source and has not delivered to all destinations --- */
 
-/** Make memory for the next message. False: none. */
+/** Make memory for the next message, also for its record. False: none. */
 bool message_prepare(struct router *router);
 
 /** The chain with this head, in the memory that was prepared: what the source has taken. */
 struct message *message_new(struct relay *from, uint32_t ref, const struct chain *chain);
 
-/** It has this record again; it has none any more. While npud restores. */
+/** It has this record again; it gets one; it has none any more. While npud restores. */
 bool message_bind(struct message *m, struct kept_cell *cell);
+bool message_keep_again(struct router *router, struct message *m);
 void message_unkeep(struct message *m);
 
 /** It is in a backlog: it outlives npud by itself, and not because its source has it in hand. */

@@ -158,11 +158,17 @@ static struct message *make_message(void)
 
 bool message_restore(struct server *server, struct kept_cell *cell)
 {
-    struct message *m = make_message();
     struct message_record r;
+    struct message *m;
 
     (void)server;
     kept_read(cell, &r, sizeof(r));
+    /* It was in no backlog: made for the next message, or of one that its source had in hand. */
+    if (r.source == 0) {
+        kept_discard(cell);
+        return true;
+    }
+    m = make_message();
     if (!m)
         return false;
     *m = (struct message){
@@ -277,10 +283,9 @@ static bool finish_take(struct relay *from)
         return false;
     *m = (struct message){
         .ref = NOTE_REF(taken), .generation = generation, .source = serial, .sequence = sequence};
-    message_keep(server->router, m);
     from->message = m;
     sort_messages();
-    return true;
+    return message_keep_again(server->router, m);
 }
 
 static void commit_take(struct relay *from)

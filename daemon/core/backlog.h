@@ -16,13 +16,14 @@
 
 /** A chain that npud has taken from a source, and holds until the last route has delivered it. */
 struct message {
-    uint32_t ref;        /* of the head; 0: its buffers are npud's no more */
-    uint32_t n_routes;   /* that have not delivered it yet */
-    uint32_t kib;        /* of data, rounded up */
-    uint32_t generation; /* of the head */
-    uint64_t source;     /* serial of the queue that it is from */
-    uint64_t sequence;   /* its number, of all from there */
-    struct kept kept;    /* once it is in a backlog */
+    uint32_t ref;             /* of the head; 0: its buffers are npud's no more */
+    uint32_t n_routes;        /* that have not delivered it yet */
+    uint32_t kib;             /* of data, rounded up */
+    uint32_t generation : 31; /* of the head */
+    uint32_t waits : 1;       /* in a backlog: its record names it */
+    uint64_t source;          /* serial of the queue that it is from */
+    uint64_t sequence;        /* its number, of all from there */
+    struct kept kept;
 };
 
 struct backlog_item {

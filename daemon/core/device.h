@@ -39,6 +39,7 @@ struct device {
     struct inject
         *inject;          /* rules that may be for its tasks; NULL: none. Under the engine's lock */
     _Atomic int32_t lost; /* 0, or what its tasks fail with. Written under the engine's lock */
+    _Atomic uint64_t loss; /* which one, of all of this host: number of the rule; stored before */
     struct kept record;
     struct device_kept *kept; /* its live part */
 };

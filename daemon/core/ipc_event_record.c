@@ -8,6 +8,7 @@
 #include "daemon/base/waker.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_failures.h"
+#include "daemon/core/ipc_record.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/kept/fds.h"
@@ -313,6 +314,7 @@ void ipc_events_finish_restoring(struct server *server)
     HASH_ITER (hh, server->ipc->by_id, ev, next) {
         give_numbers(ev);
         ipc_failures_finish_restoring(ev);
+        ipc_records_finish_restoring(ev);
         wake_all(ev);
     }
     HASH_ITER (hh, server->users.by_uid, user, other)

@@ -13,6 +13,8 @@
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_failures.h"
 #include "daemon/core/session.h"
+#include "daemon/core/stream.h"
+#include "proto/shm/task.h"
 
 /*
  * Streams that are let go in one step: at once, when a record is over, and by the job, of so many
@@ -195,6 +197,21 @@ bool ipc_record_outcome(struct ipc_event *ev, uint64_t number, int32_t *error, i
     return true;
 }
 
+static void note_damage(struct ipc_event *ev, uint64_t newest, int32_t pid)
+{
+    ev->live->damaged_by = (uint32_t)pid;
+    kept_order();
+    ev->live->damaged_at = newest + 1;
+    kept_order();
+}
+
+static void damage_is_over(struct ipc_event *ev)
+{
+    ev->damaged = false;
+    kept_order();
+    ev->live->damaged_at = 0;
+}
+
 /*
  * Streams that wait for a record which an opener has completed in the page without telling npud go
  * on now at the latest. A hostile opener can spoil the page, but a death must not leave a stream
@@ -237,7 +254,8 @@ bool ipc_records_settle(struct job *settle)
         return true;
     asked = ev->settled_for;
     ev->settled_for = 0;
-    ev->damaged = false;
+    if (ev->damaged)
+        damage_is_over(ev);
     /* Asked for meanwhile: what was passed then may be over now. It can be sent again from here. */
     return !atomic_compare_exchange_strong(&ev->asked, &asked, 0);
 }
@@ -314,6 +332,15 @@ static bool fail_slot(struct ipc_event *ev, uint32_t i, uint64_t newest, int32_t
     return atomic_compare_exchange_strong(&ev->page->slot[i], &slot, failed);
 }
 
+static uint32_t fail_slots(struct ipc_event *ev, uint64_t newest, int32_t pid)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < IPC_SLOTS; i++)
+        n += fail_slot(ev, i, newest, pid);
+    return n;
+}
+
 /*
  * A hostile opener that has damaged the page leaves. Waiters of this event may wait for a record
  * that no opener has made: no record stays pending, whichever opener it names, and all waiters go
@@ -322,18 +349,49 @@ static bool fail_slot(struct ipc_event *ev, uint32_t i, uint64_t newest, int32_t
  */
 static uint32_t fail_all(struct ipc_event *ev, uint64_t newest, int32_t pid)
 {
-    uint32_t n = 0;
+    uint32_t n;
 
-    for (uint32_t i = 0; i < IPC_SLOTS; i++)
-        n += fail_slot(ev, i, newest, pid);
-    if (!waitlist_fire_most(&ev->completed, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid,
-                            FIRED_AT_ONCE)) {
-        ev->damaged = true;
-        ev->damaged_by = pid;
-        ev->settled_for = 0;
-        ask_settle(ev);
+    /* First: slots that have failed do not tell any more that the page was damaged. */
+    note_damage(ev, newest, pid);
+    n = fail_slots(ev, newest, pid);
+    if (waitlist_fire_most(&ev->completed, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid,
+                           FIRED_AT_ONCE)) {
+        damage_is_over(ev);
+        return n;
     }
+    ev->damaged = true;
+    ev->damaged_by = pid;
+    ev->settled_for = 0;
+    ask_settle(ev);
     return n;
+}
+
+/* Those that the npud before has not let go. A stream that finds its record done goes on by it. */
+static void fail_waits(const struct ipc_open *open, int32_t pid)
+{
+    struct stream *s;
+
+    slots_foreach (&open->session->streams, i, s) {
+        const struct task *t = &s->kept->task;
+
+        if (stream_has_read(s) && t->op == TASK_IPC_WAIT && t->object == open->slot.number &&
+            t->generation == slot_generation(open) && stream_has_waited(s) &&
+            !stream_is_let_go(s) && ipc_state_of(open->event->page, t->ipc.number) != IPC_DONE)
+            stream_let_go(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    }
+}
+
+void ipc_records_finish_restoring(struct ipc_event *ev)
+{
+    int32_t pid = (int32_t)ev->live->damaged_by;
+    struct ipc_open *open;
+
+    if (ev->live->damaged_at == 0)
+        return;
+    fail_slots(ev, ev->live->damaged_at - 1, pid);
+    DL_FOREACH (ev->opens, open)
+        fail_waits(open, pid);
+    damage_is_over(ev);
 }
 
 /*

@@ -71,5 +71,11 @@ bool ipc_record_unsubmitted(struct ipc_event *event, uint64_t number, int32_t *p
  */
 bool ipc_records_settle(struct job *settle);
 
+/**
+ * While npud restores: streams are let go that were to fail because of a damaged page. Openers, and
+ * the table of failures, are there, and streams have not parked again.
+ */
+void ipc_records_finish_restoring(struct ipc_event *event);
+
 /** Once more, for a number that had been set aside: no process records with it any more. */
 void ipc_records_sweep(struct ipc_event *event, struct ipc_opener *opener);

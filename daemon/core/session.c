@@ -130,23 +130,26 @@ int session_own_fd(const struct server *server, int fd)
     return moved;
 }
 
-/* npud has it mapped, and keeps its descriptor. */
-static enum cause make_file(struct session *session, const char *name, size_t size, int *fd,
-                            void **map)
+/*
+ * npud has it mapped, and keeps its descriptor. noted: bytes that npud itself notes of it, which are
+ * charged with it.
+ */
+static enum cause make_file(struct session *session, const char *name, size_t size, size_t noted,
+                            int *fd, void **map)
 {
-    enum cause cause = charge_tables(session, size, 1);
+    enum cause cause = charge_tables(session, size + noted, 1);
     int r;
 
     if (cause != CAUSE_NONE)
         return cause;
     if (user_charge_more(&session->charge_fds, session->user, RESOURCE_FDS, 1) < 0) {
-        uncharge_tables(session, size, 1);
+        uncharge_tables(session, size + noted, 1);
         return CAUSE_USER_DESCRIPTORS;
     }
     r = memfd_map_new(name, size, fd, map);
     if (r < 0) {
         user_uncharge_part(&session->charge_fds, 1);
-        uncharge_tables(session, size, 1);
+        uncharge_tables(session, size + noted, 1);
         return cause_of_errno(r);
     }
     *fd = session_own_fd(session->server, *fd);
@@ -154,12 +157,12 @@ static enum cause make_file(struct session *session, const char *name, size_t si
     return CAUSE_NONE;
 }
 
-void session_charge_file_again(struct session *session, size_t size)
+void session_charge_file_again(struct session *session, size_t bytes)
 {
     struct user *user = session->user;
 
     user_charge_again(&session->charge_maps, user, RESOURCE_MAPPINGS, 1, false);
-    user_charge_again(&session->charge_tables, user, RESOURCE_TABLE_MEMORY, size, false);
+    user_charge_again(&session->charge_tables, user, RESOURCE_TABLE_MEMORY, bytes, false);
     user_charge_again(&session->charge_fds, user, RESOURCE_FDS, 1, false);
 }
 
@@ -230,7 +233,8 @@ static enum cause make_segment(struct session *session, struct segments *segs, u
         free(file);
         return CAUSE_MEMORY;
     }
-    cause = make_file(session, "npud-arena", segs->size, &file->fd, &file->map);
+    cause = make_file(session, "npud-arena", segs->size, segment_record_size(session, segs),
+                      &file->fd, &file->map);
     if (cause != CAUSE_NONE) {
         kept_drop(&file->kept);
         free(file);
@@ -269,7 +273,7 @@ struct arena_file *session_segment_restore(struct server *server, struct kept_ce
     }
     segs->size = r.size;
     segs->file[r.index] = file;
-    session_charge_file_again(session, r.size);
+    session_charge_file_again(session, r.size + segment_record_size(session, segs));
     return file;
 }
 
@@ -375,6 +379,7 @@ static enum cause attach_open(struct attach *a)
     if (!kept_make(&a->record, KEPT_ATTACH, sizeof(struct attach_record), write_attach))
         return CAUSE_MEMORY;
     attach_use_record(a);
+    a->live->loss = atomic_load(&a->device->loss); /* of one before nothing is told */
     r = engine_attach(a->device->engine, a);
     return r < 0 ? cause_of_errno(r) : CAUSE_NONE;
 }
@@ -467,7 +472,7 @@ enum cause session_hello(struct session *session, const char *program)
 {
     void *map;
     enum cause cause =
-        make_file(session, "npud-session", sizeof(struct session_page), &session->page_fd, &map);
+        make_file(session, "npud-session", sizeof(struct session_page), 0, &session->page_fd, &map);
 
     if (cause == CAUSE_USER_DESCRIPTORS)
         return CAUSE_USER_SESSION_DESCRIPTORS;

@@ -208,8 +208,8 @@ void sessions_restored(void);
 
 /** The descriptor gets a number apart from those that libevent polls. -1: stays -1. */
 int session_own_fd(const struct server *server, int fd);
-/** A file of so many bytes that npud has mapped for the session is charged again. */
-void session_charge_file_again(struct session *session, size_t size);
+/** A file that npud has mapped for the session is charged again: bytes with what npud notes of it. */
+void session_charge_file_again(struct session *session, size_t bytes);
 
 /** Answer to Hello: make the session page, session->page_fd. */
 enum cause session_hello(struct session *session, const char *program);

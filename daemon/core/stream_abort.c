@@ -39,17 +39,11 @@ static void note_dropped(struct stream *s, uint64_t p)
  * IPC records that are queued here fail, because their waiters would wait for good. Read like any
  * entry: a copy, which can only name records of this session's own. Returns where the first entry
  * is that was not there.
- *
- * Not further than the tail, because the first look at a page of a ring makes the kernel give it
- * memory: an entry behind it is of a submission that has just begun, for which look_again() looks.
- * The task at head was there, whatever the tail says now.
  */
 static uint64_t drop_records(struct stream *s)
 {
-    uint64_t p, end = stream_ring_end(s);
+    uint64_t p, end = s->kept->drop_end;
 
-    if (stream_has_read(s) && end == s->kept->position)
-        end++;
     /* Behind those that the npud before has dropped. */
     for (p = s->kept->dropped_to; (int64_t)(end - p) > 0; p++, note_dropped(s, p)) {
         struct task task;
@@ -114,7 +108,22 @@ static void look_again(struct stream *s)
     engine_unpark(s);
 }
 
-/* False: it is held already, and all that was queued is dropped. */
+/*
+ * Behind what is queued. Not further than the tail, because the first look at a page of a ring makes
+ * the kernel give it memory: an entry behind it is of a submission that has just begun, for which
+ * look_again() looks. The task at head was there, whatever the tail says now.
+ */
+static uint64_t end_of_queue(const struct stream *s)
+{
+    uint64_t end = stream_ring_end(s);
+
+    return stream_has_read(s) && end == s->kept->position ? end + 1 : end;
+}
+
+/*
+ * False: it is held already, and all that was queued is dropped. What is to be dropped is noted: a
+ * later npud that goes on with it leaves alone what has come since.
+ */
 static bool take_from_engine(struct stream *s)
 {
     bool held;
@@ -126,6 +135,7 @@ static bool take_from_engine(struct stream *s)
         engine_forget(s->attach->device->engine, s);
         s->run = RUN_HELD;
         s->kept->held_from = s->kept->dropped_to = s->kept->position;
+        s->kept->drop_end = end_of_queue(s);
         kept_order();
         s->kept->held = STREAM_DROPPING;
     }

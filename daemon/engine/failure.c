@@ -111,9 +111,15 @@ static int32_t lost_of(const struct attach *a)
     return (int32_t)atomic_load_explicit(&a->live->lost, memory_order_relaxed);
 }
 
-static void set_lost(struct attach *a, int32_t code)
+/* It is to be told. Together with its number: so no loss is told twice, and none never. */
+static void set_lost(struct attach *a, int32_t code, uint64_t loss)
 {
-    atomic_store_explicit(&a->live->lost, (uint32_t)code, memory_order_relaxed);
+    struct kept_words words;
+
+    kept_words_begin(&words, a->device->index);
+    kept_words_set(&words, &a->live->lost, (uint32_t)code);
+    kept_words_set(&words, &a->live->loss, loss);
+    kept_words_commit(&words);
 }
 
 /* The entry at the head is in the ring: the client may see it now. */
@@ -255,8 +261,12 @@ static void tell_lost(struct attach *a)
 
 void failure_device_lost(struct attach *a)
 {
-    set_lost(a, a->device->lost);
-    tell_lost(a);
+    uint64_t loss = atomic_load_explicit(&a->device->loss, memory_order_relaxed);
+
+    if (atomic_load_explicit(&a->live->loss, memory_order_relaxed) != loss)
+        set_lost(a, a->device->lost, loss);
+    if (lost_of(a) != 0)
+        tell_lost(a);
 }
 
 bool failure_can_retry(const struct attach *a)
@@ -304,6 +314,8 @@ void failure_restore(struct attach *a)
     publish_exception(a);
     if (lost_of(a) != 0)
         tell_lost(a);
+    else if (atomic_load_explicit(&a->device->lost, memory_order_relaxed) != 0)
+        failure_device_lost(a);
 }
 
 /* --- ending a task --- */
@@ -349,13 +361,18 @@ static void note_stop(struct stream *s, uint64_t request)
     kept_words_commit(&words);
 }
 
+bool failure_stop_has_begun(const struct stream *s)
+{
+    return s->kept->stop_at == s->kept->position + 1;
+}
+
 void failure_stop_task(struct stream *s, uint64_t request)
 {
     /* The npud before has begun with it, and not answered. */
     bool again = request != 0 && s->kept->last_request == request;
 
     session_lock(s->session);
-    if (again && s->kept->stop_at == s->kept->position + 1) {
+    if (again && failure_stop_has_begun(s)) {
         stop_task(s, true);
     } else if (!again && atomic_load(&s->stopped) == 0 && s->run != RUN_HELD &&
                has_task_to_stop(s)) {

@@ -53,3 +53,5 @@ void failure_forget(struct stream *stream);
  * session's engines. request: as in stream_abort().
  */
 void failure_stop_task(struct stream *stream, uint64_t request);
+/** Recovery: npud ended while it did that. The request comes again, and ends the task then. */
+bool failure_stop_has_begun(const struct stream *stream);

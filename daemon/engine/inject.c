@@ -114,14 +114,20 @@ static struct inject_rule *match_rules(struct inject *in, struct stream *s)
     return hit;
 }
 
+static void set_lost(struct device *d, const struct inject_rule *r)
+{
+    atomic_store(&d->loss, r->id);
+    atomic_store(&d->lost, LOST_CODE);
+    engine_set_mode(d->engine, LOST_CODE);
+}
+
 /*
  * Streams that are parked go on, to find that their task fails. Engine thread, or another under the
  * engine's lock.
  */
-static void lose_device(struct device *d)
+static void lose_device(struct device *d, const struct inject_rule *r)
 {
-    atomic_store(&d->lost, LOST_CODE);
-    engine_set_mode(d->engine, LOST_CODE);
+    set_lost(d, r);
     log_warning("device %u is lost: its streams fail with %d until the rule is cleared", d->index,
                 LOST_CODE);
     engine_each_attach(d->engine, failure_device_lost);
@@ -189,7 +195,7 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
     case INJECT_STALL:
         return execute_hold(s, &r->held);
     case INJECT_LOSE_DEVICE:
-        lose_device(d);
+        lose_device(d, r);
         return fail_lost(s);
     case INJECT_FAIL:
         break;
@@ -294,12 +300,8 @@ bool inject_restore_rule(struct server *server, struct kept_cell *cell)
         r->spec.kind = task_row((unsigned)__builtin_ctzll(record.ops))->name;
     in->order[in->n++] = r;
     engines_lock(server);
-    if (inject_lost(r) >= 0) {
-        struct device *d = &server->devices->device[inject_lost(r)];
-
-        atomic_store(&d->lost, LOST_CODE);
-        engine_set_mode(d->engine, LOST_CODE);
-    }
+    if (inject_lost(r) >= 0)
+        set_lost(&server->devices->device[inject_lost(r)], r);
     tell_engines(server);
     engines_unlock(server);
     return true;
@@ -493,8 +495,11 @@ enum cause inject_set(struct server *server, const struct Npud__Inject *request,
             r->live->lost = (uint64_t)r->spec.device + 1;
         }
         tell_engines(server);
-        if (inject_lost(r) >= 0)
-            lose_device(&server->devices->device[inject_lost(r)]);
+        /* Clients hear of it: that there is the rule is certain by then. */
+        if (inject_lost(r) >= 0) {
+            kept_commit();
+            lose_device(&server->devices->device[inject_lost(r)], r);
+        }
     }
     engines_unlock(server);
     if (cause == CAUSE_NONE)

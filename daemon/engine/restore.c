@@ -124,6 +124,12 @@ static void restore_stream(struct stream *s)
     if (!has_entry(s) && !stream_has_read(s))
         return;
     atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
+    /* A task that would be over by itself before that would not be told as ended. */
+    if (failure_stop_has_begun(s)) {
+        s->run = RUN_HELD;
+        s->held_watched = true;
+        return;
+    }
     s->run = RUN_PARKED;
     engine_unpark(s);
 }

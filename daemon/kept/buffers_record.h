@@ -114,6 +114,11 @@ struct queue_rest_record {
     uint32_t ref[];
 };
 
+/** A ring that has ended, and whose sleepers are not all awake: queue_sleepers.h. */
+struct queue_sleepers_record {
+    uint64_t put_key, take_key; /* of its files; 0: all that slept there are awake */
+};
+
 /** A queue that is the source or the destination of a route. */
 struct relay_record {
     /* kept */
@@ -160,7 +165,7 @@ struct route_record {
 
 /** A message that npud has taken from a source, and that waits in backlogs. */
 struct message_record {
-    uint64_t source;   /* serial of the queue */
+    uint64_t source;   /* serial of the queue; 0: there is no message yet, or it is in no backlog */
     uint64_t sequence; /* number, of all from there */
     uint32_t ref;      /* of the head */
     uint32_t generation;

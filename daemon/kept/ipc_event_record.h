@@ -19,7 +19,13 @@ struct ipc_event_record {
     /* live, under the lock of the event's waiters */
     struct ipc_event_live {
         uint64_t forgotten; /* newest failure that is in no table any more */
-        uint64_t unused[3];
+        /*
+         * Of the control thread: all waiters are to fail, because an opener had damaged the page.
+         * 1 + the newest record then, stored last; 0: they have failed.
+         */
+        uint64_t damaged_at;
+        uint64_t damaged_by; /* pid */
+        uint64_t unused[1];
     } live;
 };
 

@@ -43,6 +43,7 @@
     X(GRANT, 58, 1, PLAIN, "grant")                                                                \
     X(QUEUE_MAP, 59, 1, LIVE, "segment that a queue's readers map")                                \
     X(QUEUE_REST, 60, 1, LIVE, "ring that ended")                                                  \
+    X(QUEUE_SLEEPERS, 61, 1, PLAIN, "sleepers of a ring that ended")                               \
     X(RELAY, 64, 1, LIVE, "routed queue")                                                          \
     X(ROUTE, 65, 1, LIVE, "route")                                                                 \
     X(MESSAGE, 66, 1, PLAIN, "message that npud carries")                                          \

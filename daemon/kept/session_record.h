@@ -40,6 +40,7 @@ struct attach_record {
     struct attach_live {
         _Atomic uint64_t exceptions; /* head of the exception ring */
         _Atomic uint64_t lost;       /* why the device was lost, until that was told; 0 */
+        _Atomic uint64_t loss;       /* the last one that was told, or is to be */
     } live;
 };
 

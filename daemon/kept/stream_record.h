@@ -78,7 +78,8 @@ struct stream_kept {
     _Atomic uint64_t stop_at;      /* of the task that this request was to end */
     _Atomic uint64_t errors;       /* ordinal of the last one in the control block */
     uint64_t callback_report;      /* of the callback `callbacks`: word of the session page */
-    uint64_t unused[4];
+    uint64_t drop_end;             /* while STREAM_DROPPING: the tasks from here on stay */
+    uint64_t unused[3];
 };
 
 static_assert(sizeof(struct stream_kept) == 384, "six cache lines");

@@ -1,5 +1,6 @@
 #include "daemon/recovery/recovery.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "daemon/admin/commands.h"
@@ -9,6 +10,7 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/queue_rest.h"
+#include "daemon/buffers/queue_sleepers.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
@@ -35,54 +37,78 @@
 
 #define FAULTS_MAX 2
 
-/* Each kind is restored by the module that has written the record. */
-struct row {
-    enum kept_kind kind;
-    bool (*restore)(struct server *server, struct kept_cell *cell);
+/*
+ * Each kind is restored by the module that has written the record. In the order of kinds.h, because
+ * a record names only records of kinds above it: another order does not compile.
+ */
+#define RESTORERS(X)                                                                               \
+    X(SERVER, server_restore)                                                                      \
+    X(RULE, inject_restore_rule)                                                                   \
+    X(DEVICE, device_restore)                                                                      \
+    X(COMMANDS, commands_restore)                                                                  \
+    X(SESSION, session_restore)                                                                    \
+    X(ATTACH, attach_restore)                                                                      \
+    X(CONTEXT, context_restore)                                                                    \
+    X(STREAMS, streams_restore)                                                                    \
+    X(EVENTS, events_restore)                                                                      \
+    X(DISCARDS, discards_restore)                                                                  \
+    X(MEMORY, allocation_restore)                                                                  \
+    X(SURVIVOR, survivor_restore)                                                                  \
+    X(IPC_EVENT, ipc_event_restore)                                                                \
+    X(IPC_OPENER, ipc_opener_restore)                                                              \
+    X(IPC_FAILURES, ipc_failures_restore)                                                          \
+    X(IPC_OPEN, ipc_open_restore)                                                                  \
+    X(IPC_EXPORT, ipc_export_restore)                                                              \
+    X(IPC_LEFT, ipc_left_restore)                                                                  \
+    X(NOTIFY, notify_restore)                                                                      \
+    X(NOTIFY_PIDS, notify_pids_restore)                                                            \
+    X(NOTIFY_OPEN, notify_open_restore)                                                            \
+    X(RELEASE, release_restore)                                                                    \
+    X(EVENT_FD, event_fd_restore)                                                                  \
+    X(PEER, buffers_restore_peer)                                                                  \
+    X(POOL, pool_restore)                                                                          \
+    X(SEGMENT, segment_restore)                                                                    \
+    X(SEGMENT_MAP, segment_map_restore)                                                            \
+    X(QUEUE, queue_restore)                                                                        \
+    X(QUEUE_ATTACH, queue_attach_restore)                                                          \
+    X(GRANT, grant_restore)                                                                        \
+    X(QUEUE_MAP, queue_map_restore)                                                                \
+    X(QUEUE_REST, queue_rest_restore)                                                              \
+    X(QUEUE_SLEEPERS, queue_sleepers_restore)                                                      \
+    X(RELAY, relay_restore)                                                                        \
+    X(ROUTE, route_restore)                                                                        \
+    X(MESSAGE, message_restore)                                                                    \
+    X(ROUTE_GAP, route_gap_restore)                                                                \
+    X(ANSWER, answer_restore)
+
+enum restorer_place {
+#define RESTORER_PLACE(name, restore) RESTORER_##name,
+    RESTORERS(RESTORER_PLACE)
+#undef RESTORER_PLACE
+        RESTORER_COUNT
 };
 
-/* A row each. */
-/* clang-format off */
-static const struct row rows[] = {
-    {KEPT_SERVER, server_restore},
-    {KEPT_RULE, inject_restore_rule},
-    {KEPT_DEVICE, device_restore},
-    {KEPT_COMMANDS, commands_restore},
-    {KEPT_SESSION, session_restore},
-    {KEPT_ATTACH, attach_restore},
-    {KEPT_CONTEXT, context_restore},
-    {KEPT_STREAMS, streams_restore},
-    {KEPT_EVENTS, events_restore},
-    {KEPT_DISCARDS, discards_restore},
-    {KEPT_MEMORY, allocation_restore},
-    {KEPT_SURVIVOR, survivor_restore},
-    {KEPT_IPC_EVENT, ipc_event_restore},
-    {KEPT_IPC_OPENER, ipc_opener_restore},
-    {KEPT_IPC_FAILURES, ipc_failures_restore},
-    {KEPT_IPC_OPEN, ipc_open_restore},
-    {KEPT_IPC_EXPORT, ipc_export_restore},
-    {KEPT_IPC_LEFT, ipc_left_restore},
-    {KEPT_NOTIFY, notify_restore},
-    {KEPT_NOTIFY_PIDS, notify_pids_restore},
-    {KEPT_NOTIFY_OPEN, notify_open_restore},
-    {KEPT_RELEASE, release_restore},
-    {KEPT_EVENT_FD, event_fd_restore},
-    {KEPT_PEER, buffers_restore_peer},
-    {KEPT_POOL, pool_restore},
-    {KEPT_SEGMENT, segment_restore},
-    {KEPT_SEGMENT_MAP, segment_map_restore},
-    {KEPT_QUEUE, queue_restore},
-    {KEPT_QUEUE_ATTACH, queue_attach_restore},
-    {KEPT_GRANT, grant_restore},
-    {KEPT_QUEUE_MAP, queue_map_restore},
-    {KEPT_QUEUE_REST, queue_rest_restore},
-    {KEPT_RELAY, relay_restore},
-    {KEPT_ROUTE, route_restore},
-    {KEPT_MESSAGE, message_restore},
-    {KEPT_ROUTE_GAP, route_gap_restore},
-    {KEPT_ANSWER, answer_restore},
+enum kind_place {
+#define KIND_PLACE(name, number, version, part, what) KIND_##name,
+    KEPT_KINDS(KIND_PLACE)
+#undef KIND_PLACE
+        KIND_COUNT
 };
-/* clang-format on */
+
+#define IN_ORDER(name, restore)                                                                    \
+    static_assert((int)RESTORER_##name == (int)KIND_##name, "the order of kinds.h");
+RESTORERS(IN_ORDER)
+#undef IN_ORDER
+static_assert((int)RESTORER_COUNT == (int)KIND_COUNT, "each kind is restored");
+
+static const struct row {
+    enum kept_kind kind;
+    bool (*restore)(struct server *server, struct kept_cell *cell);
+} rows[] = {
+#define ROW(name, restore) {KEPT_##name, restore},
+    RESTORERS(ROW)
+#undef ROW
+};
 
 /* Before anything is freed: slots of sessions that no object has are free. */
 static void finish_tables(struct server *server)

@@ -1,6 +1,6 @@
 /*
- * What a segment of the arena costs its user: a descriptor, a mapping and its size, refused by the
- * exact limit. A refused object leaves nothing charged.
+ * What a segment of the arena costs its user: a descriptor, a mapping, its size and that of npud's
+ * record of it, refused by the exact limit. A refused object leaves nothing charged.
  */
 #include "npud.h"
 
@@ -106,7 +106,9 @@ static void charge_segment(const struct kind *kind)
 START_TEST(a_segment_of_events_is_charged)
 {
     const struct kind events = {&session->events, &session->event_segments,
-                                arena_event_segment_size(), RESOURCE_EVENTS, make_event};
+                                arena_event_segment_size() + ARENA_RECORD_HEAD +
+                                    ARENA_EVENTS * sizeof(struct event_kept),
+                                RESOURCE_EVENTS, make_event};
 
     charge_segment(&events);
 }
@@ -115,8 +117,9 @@ END_TEST
 START_TEST(a_segment_of_streams_is_charged)
 {
     const struct kind streams = {&session->streams, &session->stream_segments,
-                                 arena_stream_segment_size(session->ring_depth), RESOURCE_STREAMS,
-                                 make_stream};
+                                 arena_stream_segment_size(session->ring_depth) +
+                                     ARENA_RECORD_HEAD + ARENA_STREAMS * sizeof(struct stream_kept),
+                                 RESOURCE_STREAMS, make_stream};
 
     charge_segment(&streams);
 }

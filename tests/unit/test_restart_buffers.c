@@ -89,6 +89,15 @@ START_TEST(an_orphan_stays_while_it_is_used)
 }
 END_TEST
 
+/* The client hangs up, and its process lives on. */
+static void end_session(struct client *c)
+{
+    hang_up(c);
+    for (unsigned i = 0; i < 1000 && session_of(c); i++)
+        schedule_round(&server.schedule, server.base, true);
+    ck_assert_ptr_null(session_of(c));
+}
+
 /* What the process of a session that has ended holds is not another's before the process ends. */
 START_TEST(a_survivor_keeps_what_it_holds)
 {
@@ -103,9 +112,7 @@ START_TEST(a_survivor_keeps_what_it_holds)
     for (uint64_t n = 1; n <= 4; n++)
         put_number(OWNER, queue, segment, n);
     held = take_message(ring_of(queue), session_of(READER));
-    hang_up(READER);
-    for (unsigned i = 0; i < 1000 && session_of(READER); i++)
-        schedule_round(&server.schedule, server.base, true);
+    end_session(READER);
     ck_assert_ptr_nonnull(server.survivors);
     expect_the_same(3);
     ck_assert_uint_eq(mbuf_state(find_buffer(held)->word), MBUF_HELD);
@@ -115,6 +122,36 @@ START_TEST(a_survivor_keeps_what_it_holds)
     npud_turn();
     ck_assert_ptr_null(server.survivors);
     ck_assert_uint_eq(mbuf_state(find_buffer(held)->word), MBUF_FREE);
+    take_numbers(OWNER, queue, 2, 4);
+    expect_no_buffer();
+    end_all();
+}
+END_TEST
+
+/*
+ * Without memory for what is kept of a process that outlives its session, what the process holds is
+ * given back with the session, and a later npud finds nothing that it does not know.
+ */
+START_TEST(a_survivor_without_memory_holds_nothing)
+{
+    static const enum kept_kind lacks[] = {KEPT_PEER, KEPT_SURVIVOR};
+    uint32_t segment, queue;
+
+    begin();
+    segment = make_segment_of(OWNER, 64);
+    queue = make_queue_of(OWNER, 8);
+    share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
+    allow_map(OWNER, queue, segment);
+    map_segment(READER, segment);
+    for (uint64_t n = 1; n <= 4; n++)
+        put_number(OWNER, queue, segment, n);
+    ck_assert_uint_ne(take_message(ring_of(queue), session_of(READER)), 0);
+    restart_lacks = lacks[_i];
+    end_session(READER);
+    restart_lacks = KEPT_KIND_MAX;
+    expect_the_same(2);
+    kill_process(READER);
+    npud_turn();
     take_numbers(OWNER, queue, 2, 4);
     expect_no_buffer();
     end_all();
@@ -155,6 +192,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, segments_are_as_they_were);
     tcase_add_test(t, an_orphan_stays_while_it_is_used);
     tcase_add_test(t, a_survivor_keeps_what_it_holds);
+    tcase_add_loop_test(t, a_survivor_without_memory_holds_nothing, 0, 2);
     tcase_add_test(t, clients_die_meanwhile);
     return s;
 }

@@ -268,6 +268,69 @@ START_TEST(failures_are_remembered)
 }
 END_TEST
 
+/* --- streams that wait --- */
+
+#define CROWD 400 /* more than are let go in one step */
+
+static bool is_parked(uint32_t slot)
+{
+    struct stream *s = slots_get(&session_of(first)->streams, slot);
+
+    return stream_has_waited(s) && atomic_load(&s->ctrl->done) == 0;
+}
+
+/* A record that looks like one of this opener's to come. */
+static void forge_pending(const struct ipc_open *open, uint64_t number)
+{
+    atomic_store(&open->event->page->slot[number % IPC_SLOTS],
+                 number << 32 | (uint64_t)open->opener->slot.number << 16 | IPC_PENDING);
+}
+
+static void park_crowd(const struct ipc_open *open, uint64_t number)
+{
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct stream *s = npud_stream(session_of(first), 0);
+
+        kept_commit();
+        client_submit(s, (struct task){.op = TASK_IPC_WAIT,
+                                       .object = open->slot.number,
+                                       .generation = slot_generation(open),
+                                       .ipc.number = number});
+        AWAIT(is_parked(i));
+    }
+}
+
+/*
+ * An opener that leaves has damaged the page: what waits for a record that nobody has made fails,
+ * also if npud ends before all of it was told. _i: was the opener's end certain by then?
+ */
+START_TEST(all_that_wait_on_a_damaged_page_fail)
+{
+    struct ipc_open *open;
+    struct stream *s;
+
+    start_clients();
+    open = create(first, 0, true);
+    open_by_handle(SECOND, open->event);
+    record_by(open);
+    forge_pending(open, 1 + IPC_SLOTS);
+    park_crowd(open, 1 + IPC_SLOTS);
+    atomic_store(&open->event->page->slot[7], UINT64_C(3) << 32 | 77 << 16 | IPC_PENDING);
+    ipc_open_free(open_of(SECOND, open->event));
+    ck_assert(waitlist_has_any(&open->event->completed));
+    if (_i == 0)
+        kept_commit();
+    hang_up(SECOND);
+    restart_npud();
+    npud_turn();
+    slots_foreach (&session_of(first)->streams, i, s) {
+        AWAIT(atomic_load(&s->ctrl->done) == 1);
+        ck_assert_int_eq(stream_error_pid(atomic_load(&s->ctrl->error)), SECOND);
+    }
+    stop_all();
+}
+END_TEST
+
 /* --- steps that are cut short --- */
 
 static void commit_step(void)
@@ -689,6 +752,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, events_are_as_they_were);
     tcase_add_test(t, only_its_user_opens_it);
     tcase_add_test(t, failures_are_remembered);
+    tcase_add_loop_test(t, all_that_wait_on_a_damaged_page_fail, 0, 2);
     tcase_add_test(t, words_of_npud_are_stored_again);
     tcase_add_test(t, half_a_failure_is_finished);
     tcase_add_loop_test(t, a_table_that_grows_is_there, 0, 2);

@@ -4,6 +4,14 @@
  *
  * Skipped under TSan: an npud that is killed leaves its locks as they are.
  */
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "daemon/base/waker.h"
+#include "daemon/buffers/queue_sleepers.h"
 #include "tests/unit/restart_buffers.h"
 
 #define OWNER  (&client[0])
@@ -270,6 +278,121 @@ START_TEST(the_asker_dies_meanwhile)
 }
 END_TEST
 
+/* --- sleepers --- */
+
+#define CROWD 40
+
+static pthread_t crowd[CROWD];
+static struct queue_put *slept_on; /* the client's mapping of the ring */
+static bool thread_never_comes;
+static _Atomic unsigned asleep;
+
+/* Of npud: the thread that wakes what is left to it may be one that does not come to it. */
+static void *come_to_nothing(void *arg)
+{
+    return arg;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    static int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+    if (!create)
+        create = (__typeof__(create))dlsym(RTLD_NEXT, "pthread_create");
+    return create(thread, attr, thread_never_comes ? come_to_nothing : run, arg);
+}
+
+static void *sleep_on_ring(void *arg)
+{
+    uint32_t seen = (uint32_t)(uintptr_t)arg;
+
+    atomic_fetch_add(&asleep, 1);
+    futex_wait_until(&slept_on->wake, seen, NULL);
+    atomic_fetch_sub(&asleep, 1);
+    return NULL;
+}
+
+/* Those that sleep there: the kernel says how many it would move. */
+static unsigned count_sleepers(void)
+{
+    static _Atomic uint32_t aside;
+    long n = syscall(SYS_futex, &slept_on->wake, FUTEX_REQUEUE, 0, INT_MAX, &aside, 0);
+
+    ck_assert_int_ge(n, 0);
+    ck_assert_int_eq(syscall(SYS_futex, &aside, FUTEX_REQUEUE, 0, INT_MAX, &slept_on->wake, 0), n);
+    return (unsigned)n;
+}
+
+static void gather_crowd(void)
+{
+    slept_on = mmap(NULL, queue_put_size(16), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    queue_with_id(queue)->ring.put_fd, 0);
+    ck_assert_ptr_ne(slept_on, MAP_FAILED);
+    for (unsigned i = 0; i < CROWD; i++)
+        ck_assert_int_eq(pthread_create(&crowd[i], NULL, sleep_on_ring,
+                                        (void *)(uintptr_t)atomic_load(&slept_on->wake)),
+                         0);
+    AWAIT(count_sleepers() == CROWD);
+}
+
+static void begin_crowd(void)
+{
+    restart_start(NULL);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        begin_client(i);
+    begin_shared();
+    gather_crowd();
+}
+
+/* The ring moves, or ends. */
+static void end_ring_of(int which)
+{
+    if (which == 0)
+        act_revoke();
+    else
+        act_destroy();
+    expect_done(OWNER);
+}
+
+static void part_crowd(void)
+{
+    AWAIT(atomic_load(&asleep) == 0);
+    for (unsigned i = 0; i < CROWD; i++)
+        pthread_join(crowd[i], NULL);
+}
+
+/* npud ends before its thread has woken those that were left to it. */
+START_TEST(sleepers_of_an_old_ring_are_woken_by_the_next_npud)
+{
+    begin_crowd();
+    thread_never_comes = true;
+    ck_assert_int_eq(waker_start(), 0);
+    thread_never_comes = false;
+    end_ring_of(_i);
+    ck_assert_uint_gt(count_sleepers(), 0);
+    waker_stop();
+    ck_assert_uint_gt(count_sleepers(), 0);
+    restart_npud();
+    part_crowd();
+    npud_turn();
+    end_all();
+}
+END_TEST
+
+/* Its thread wakes them: then there is nothing left for a later npud. */
+START_TEST(sleepers_that_were_woken_are_not_kept)
+{
+    begin_crowd();
+    ck_assert_int_eq(waker_start(), 0);
+    end_ring_of(_i);
+    part_crowd();
+    while (server.queues->sleepers)
+        schedule_round(&server.schedule, server.base, true);
+    waker_stop();
+    end_all();
+}
+END_TEST
+
 /* --- as it was --- */
 
 START_TEST(all_is_as_it_was)
@@ -310,6 +433,8 @@ static Suite *make_suite(void)
 
     tcase_add_test(t, all_is_as_it_was);
     tcase_add_test(t, the_asker_dies_meanwhile);
+    tcase_add_loop_test(t, sleepers_of_an_old_ring_are_woken_by_the_next_npud, 0, 2);
+    tcase_add_loop_test(t, sleepers_that_were_woken_are_not_kept, 0, 2);
     tcase_add_loop_test(t, a_step_is_cut_short, 0, CUTS);
     return s;
 }

@@ -325,12 +325,38 @@ START_TEST(all_is_as_it_was)
 }
 END_TEST
 
+/* Without memory for their records messages stay in their source, until there is some. */
+START_TEST(messages_wait_for_memory)
+{
+    restart_start(NULL);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        begin_client(i);
+    begin_full();
+    restart_lacks = KEPT_MESSAGE;
+    put_numbers(1, 10);
+    npud_turn();
+    /* Two in the other ring, and one for which there was a record. */
+    ck_assert_uint_eq(queue_fill(ring_of(source)), 7);
+    restart_lacks = KEPT_KIND_MAX;
+    if (_i == 0)
+        restart_npud();
+    else
+        users_tell_of_memory(&server.users);
+    npud_turn();
+    ck_assert_uint_eq(queue_fill(ring_of(source)), 0);
+    restart_npud();
+    end_full();
+    end_all();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("restart: routes");
     TCase *t = suite_case(s, "routes", 300, NULL, NULL);
 
     tcase_add_test(t, all_is_as_it_was);
+    tcase_add_loop_test(t, messages_wait_for_memory, 0, 2);
     tcase_add_loop_test(t, a_step_is_cut_short, 0, CUTS);
     return s;
 }

@@ -375,11 +375,15 @@ static void expect_timeout(void)
     ck_assert_uint_eq(stream_at(1)->kept->failures, 1);
 }
 
+/* A stream that waits for its timer is looked at again when that is over. */
 static bool timed_over(void)
 {
-    static const struct timespec nap = {.tv_nsec = 20000};
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        const struct timer *timer = &stream_at(i)->timer;
 
-    nanosleep(&nap, NULL);
+        if (timer->place != 0)
+            AWAIT(clock_ns() >= timer->deadline);
+    }
     return all_done();
 }
 
@@ -533,6 +537,60 @@ static void expect_callbacks(void)
     expect_no_error();
 }
 
+/*
+ * Handed over one after the other, to a thread that looks when it is told of one: it runs all that
+ * were handed over by then, also those that it was told of before npud ended and has not run.
+ */
+static uint32_t report_seen;
+
+static struct report *the_report(void)
+{
+    return &the_session()->page->report[0];
+}
+
+static void submit_free_callbacks(void)
+{
+    callbacks_run = 0;
+    report_seen = atomic_load(&the_report()->seq);
+    report_arm(the_report());
+    for (unsigned i = 1; i <= 5; i++)
+        submit_to(0, (struct task){.op = TASK_CALLBACK, .callback = {.ordinal = i}});
+}
+
+static void run_if_told(void)
+{
+    uint32_t seq = atomic_load(&the_report()->seq);
+
+    if (seq == report_seen)
+        return;
+    report_seen = seq;
+    callbacks_run = (unsigned)atomic_load(&stream_at(0)->ctrl->callbacks);
+    report_arm(the_report());
+}
+
+/* The thread does not come to it before all are there. */
+static bool free_callbacks_over(void)
+{
+    if (!all_done())
+        return false;
+    run_if_told();
+    return true;
+}
+
+/* It was asleep when npud ended. */
+static bool prompt_callbacks_over(void)
+{
+    run_if_told();
+    return all_done();
+}
+
+static void expect_free_callbacks(void)
+{
+    run_if_told();
+    ck_assert_uint_eq(callbacks_run, 5);
+    expect_no_error();
+}
+
 static void submit_failures(void)
 {
     submit_to(0, (struct task){.op = TASK_NOP});
@@ -596,6 +654,10 @@ static const struct scenario scenarios[] = {
     {"value write", submit_value, change_word, expect_value, NULL},
     {"value wait", submit_value_wait, NULL, expect_value_wait, NULL},
     {"callbacks", submit_callbacks, NULL, expect_callbacks, callbacks_over},
+    {"callbacks, taken late", submit_free_callbacks, NULL, expect_free_callbacks,
+     free_callbacks_over},
+    {"callbacks, taken at once", submit_free_callbacks, run_if_told, expect_free_callbacks,
+     prompt_callbacks_over},
     {"failure", submit_failures, NULL, expect_one_failure, NULL},
     {"failure that stops", submit_stop, NULL, expect_stop, stop_over},
 };
@@ -721,6 +783,39 @@ START_TEST(discards_are_remembered)
 }
 END_TEST
 
+/* What a user is charged is the same: also for what npud itself notes. */
+START_TEST(charges_are_as_they_were)
+{
+    uint64_t used[RESOURCE_COUNT];
+
+    begin();
+    for (unsigned i = 0; i < 2 * ARENA_STREAMS; i++)
+        npud_stream(the_session(), i % 2);
+    for (unsigned i = 0; i < ARENA_EVENTS; i++) {
+        struct event_obj *ev;
+        int fd;
+
+        ck_assert_int_eq(event_obj_new(the_session(), 0, 0, &ev, &fd), 0);
+    }
+    kept_commit();
+    memcpy(used, the_session()->user->used, sizeof(used));
+    ck_assert_uint_gt(
+        used[RESOURCE_TABLE_MEMORY],
+        3 * (arena_stream_segment_size(64) + ARENA_STREAMS * sizeof(struct stream_kept)) +
+            2 * (arena_event_segment_size() + ARENA_EVENTS * sizeof(struct event_kept)));
+    for (unsigned round = 0; round < 3; round++) {
+        restart_npud();
+        for (int i = 0; i < RESOURCE_COUNT; i++)
+            ck_assert_msg(the_session()->user->used[i] == used[i], "%s: %llu, was %llu",
+                          resource_names[i], (unsigned long long)the_session()->user->used[i],
+                          (unsigned long long)used[i]);
+    }
+    session_free(the_session());
+    ck_assert_uint_eq(server.users.used[RESOURCE_TABLE_MEMORY], 0);
+    restart_stop();
+}
+END_TEST
+
 #define TOLD 507001
 
 static uint64_t held_from, held_to;
@@ -816,6 +911,30 @@ START_TEST(an_abort_is_carried_out_once)
 }
 END_TEST
 
+/* What comes after the abort has begun, while there is no npud, is no part of it. */
+START_TEST(an_abort_drops_what_was_there)
+{
+    enum kill_place place = (enum kill_place)_i;
+    bool killed = true;
+
+    for (unsigned pass = 1; killed; pass++) {
+        uint64_t to = 4;
+
+        prepare_abort();
+        killed = restart_kill(place, pass, act_hold, NULL);
+        if (killed) {
+            to += stream_at(0)->kept->held == STREAM_FREE;
+            submit_to(0, (struct task){.op = TASK_NOP});
+            act_hold(NULL);
+        }
+        ck_assert_uint_eq(held_to, to);
+        act_abort(NULL);
+        expect_aborted();
+        end();
+    }
+}
+END_TEST
+
 static void act_stop(void *arg)
 {
     (void)arg;
@@ -843,6 +962,34 @@ START_TEST(a_task_is_ended_once)
         ck_assert_uint_eq(done(0), 1);
         take_news();
         ck_assert_uint_eq(errors_taken, 1);
+        end();
+    }
+}
+END_TEST
+
+/* A task that would be over by itself before the request comes again. */
+START_TEST(a_task_that_is_ended_is_told)
+{
+    enum kill_place place = (enum kill_place)_i;
+    bool killed = true;
+
+    for (unsigned pass = 1; killed; pass++) {
+        begin();
+        submit_delay();
+        submit_to(0, wait_position(3, 101, 0));
+        for (unsigned i = 0; i < 5; i++)
+            turn_once();
+        killed = restart_kill(place, pass, act_stop, NULL);
+        take_news();
+        while (clock_ns() <= began + LIMIT)
+            turn_once();
+        act_turns(NULL);
+        if (killed)
+            act_stop(NULL);
+        act_turns(NULL);
+        take_news();
+        ck_assert_uint_eq(errors_taken, 1);
+        ck_assert_int_eq(last_error, ACL_ERROR_RT_STREAM_ABORT);
         end();
     }
 }
@@ -970,6 +1117,38 @@ START_TEST(a_wait_is_the_same_wait)
 }
 END_TEST
 
+/*
+ * A limit that passes while there is no npud: what has come by then counts, and what has not does
+ * not. which: what the stream waits for.
+ */
+static void let_limit_pass(int which, bool comes, bool turn)
+{
+    begin();
+    submit_to(1, which == 0 ? wait_position(0, 1, LIMIT) : wait_level(LIMIT));
+    began = clock_ns();
+    turn_once();
+    ck_assert(stream_has_waited(stream_at(1)));
+    if (comes && which == 0)
+        submit_to(0, (struct task){.op = TASK_NOP});
+    else if (comes)
+        event_slot_raise(event_at(0)->shm);
+    AWAIT(clock_ns() > began + LIMIT);
+    restart_npud();
+    turned = turn;
+    act_turns(NULL);
+    ck_assert(all_done());
+    take_news();
+    ck_assert_uint_eq(errors_taken, !comes);
+    ck_assert(comes || last_error == ACL_ERROR_RT_TASK_TIMEOUT);
+    end();
+}
+
+START_TEST(a_limit_that_passes_meanwhile)
+{
+    let_limit_pass(_i % 2, _i / 2 % 2, _i / 4);
+}
+END_TEST
+
 /* --- rules of fault injection --- */
 
 static void set_rule(Npud__Inject rule)
@@ -1081,6 +1260,70 @@ START_TEST(a_lost_device_stays_lost)
 }
 END_TEST
 
+static Npud__Inject losing_rule(const char *kind)
+{
+    Npud__Inject rule = make_rule(INJECT_LOSE_DEVICE);
+
+    rule.device = 0;
+    rule.kind = (char *)kind;
+    return rule;
+}
+
+static void act_lose(void *arg)
+{
+    (void)arg;
+    if (server.inject->n == 0) /* else the command was noted, and is answered only */
+        set_rule(losing_rule(""));
+}
+
+/* By an administrator, or by a task. */
+START_TEST(a_loss_is_told_once)
+{
+    enum kill_place place = (enum kill_place)(_i / 2);
+    bool by_task = _i % 2, killed = true;
+
+    for (unsigned pass = 1; killed; pass++) {
+        begin();
+        if (by_task) {
+            set_rule(losing_rule("nop"));
+            submit_to(0, (struct task){.op = TASK_NOP});
+        }
+        killed = restart_kill(place, pass, by_task ? act_turns : act_lose, NULL);
+        take_news();
+        if (!by_task)
+            act_lose(NULL);
+        act_turns(NULL);
+        take_news();
+        restart_npud();
+        act_turns(NULL);
+        take_news();
+        ck_assert(all_done());
+        ck_assert_uint_eq(errors_taken, by_task);
+        ck_assert_uint_eq(exceptions_taken, 1 + by_task);
+        ck_assert_uint_eq(server.inject->n, 1);
+        clear_rules();
+        end();
+    }
+}
+END_TEST
+
+/* One that comes later does not hear of it. */
+START_TEST(a_loss_is_not_told_to_those_that_come_later)
+{
+    begin();
+    act_lose(NULL);
+    npud_session(4711)->protocol = PROTOCOL;
+    atomic_store(&server.sessions->next->page->exceptions[0].wanted, 1);
+    kept_commit();
+    restart_npud();
+    ck_assert_uint_eq(server.sessions->next->attach[0]->live->exceptions, 0);
+    ck_assert_uint_eq(server.sessions->next->attach[0]->live->lost, 0);
+    session_free(server.sessions->next);
+    clear_rules();
+    end();
+}
+END_TEST
+
 /* What a client submits, and rings, while there is no npud. */
 START_TEST(what_comes_meanwhile_is_found)
 {
@@ -1112,14 +1355,20 @@ static Suite *make_suite(void)
     tcase_add_test(t, a_stuck_stream_stays);
     tcase_add_test(t, streams_are_counted);
     tcase_add_test(t, discards_are_remembered);
+    tcase_add_test(t, charges_are_as_they_were);
     tcase_add_test(t, an_outcome_is_kept);
     tcase_add_test(t, a_wait_is_the_same_wait);
+    tcase_add_loop_test(t, a_limit_that_passes_meanwhile, 0, 8);
     tcase_add_test(t, a_held_task_stays_held);
     tcase_add_test(t, a_lost_device_stays_lost);
+    tcase_add_loop_test(t, a_loss_is_told_once, 0, 2 * KILL_PLACE_COUNT);
+    tcase_add_test(t, a_loss_is_not_told_to_those_that_come_later);
     tcase_add_loop_test(t, a_rule_hits_once, 0, KILL_PLACE_COUNT);
     tcase_add_test(t, what_comes_meanwhile_is_found);
     tcase_add_loop_test(t, an_abort_is_carried_out_once, 0, KILL_PLACE_COUNT);
+    tcase_add_loop_test(t, an_abort_drops_what_was_there, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, a_task_is_ended_once, 0, KILL_PLACE_COUNT);
+    tcase_add_loop_test(t, a_task_that_is_ended_is_told, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, objects_are_made_and_destroyed_once, 0, KILL_PLACE_COUNT);
     return s;
 }

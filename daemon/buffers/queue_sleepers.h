@@ -1,0 +1,26 @@
+/*
+ * Threads that sleep on a ring that has ended. npud wakes a few of them at once, and a thread of
+ * its own the rest (base/waker.h). The record of the ring is gone by then: so that a later npud
+ * wakes those that are left, the files of the ring have a record of their own until all are awake.
+ * Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+struct kept_cell;
+struct queue_ring;
+struct queues;
+struct server;
+
+/**
+ * The ring has ended, and its sleepers were woken, but for those that are left to the thread; it is
+ * freed next. Without memory for what is kept, all are woken now.
+ */
+void queue_sleepers_keep(struct server *server, struct queue_ring *ring);
+
+/** Those that an npud before has not woken are. A row of recovery. */
+bool queue_sleepers_restore(struct server *server, struct kept_cell *cell);
+
+/** npud ends: the thread wakes all before it ends. */
+void queue_sleepers_deinit(struct queues *queues);
