@@ -1,20 +1,25 @@
 /*
- * The death of the real server at every place of daemon/base/kill_here.h that it passes.
+ * The death of the real server at every place of daemon/base/kill_here.h.
  *
- * Two processes do a bit of everything that npud keeps (workload.h). The first time nothing dies,
- * which tells which places are passed and how often. Then, once for each of them, the server ends
- * itself with SIGKILL at the first pass, the second, one in the middle, and the last. The workload
- * must not notice: each process checks all that it gets. Afterwards npud has nothing, and its
- * keeper has as many descriptors as before.
+ * Two processes do a bit of everything that npud keeps, and two others end in the middle of it
+ * (workload.h). The first time nothing dies, which tells how often each place is passed. Then, once
+ * for each of them, the server ends itself with SIGKILL at the first pass, and at another one; in
+ * make check-long at many. The workload must not notice: each process checks all that it gets.
+ * Afterwards npud has nothing, and its keeper has as many descriptors as before. A place that the
+ * workload does not pass fails the test.
  *
- * In each run the server is killed once between two steps as well, so that there is a recovery with
- * all kinds of record, and its places are passed, too. NPUD_TEST_TABLE=1 prints each place.
+ * In each run the server is killed twice between two steps as well, so that there are recoveries
+ * with all kinds of record, and their places are passed, too: one hears of a process that has died
+ * meanwhile, and one finds a process that goes on although its session has ended.
+ *
+ * NPUD_TEST_TABLE=1 prints each place. NPUD_KILL_PLACE=NAME or NAME:PASS tries this one only.
  *
  * Skipped under TSan: the same as test_kill.
  * Skipped under chaos: the server dies where this test says.
  * Runs long: 60 s.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +28,15 @@
 #include <unistd.h>
 
 #include "tests/common/actor.h"
+#include "tests/common/chance.h"
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
 #include "tests/common/proc.h"
 #include "tests/kill/server/kill_here_switch.h"
 #include "tests/kill/server/workload.h"
 
-#define TRIES     3 /* how often an engine passes a place is up to the machine */
-#define OFTEN     3 /* passes that another run has as well */
-#define KILL_STEP 3 /* before it the server is killed: both processes have what they share */
+#define TRIES 3 /* how often an engine passes a place is up to the machine */
+#define OFTEN 3 /* passes that another run has as well */
 
 static const struct {
     const char *name, *what;
@@ -72,18 +77,79 @@ static void stop(void)
     unlink(path);
 }
 
-/* One step of one process, and then of the other. */
-static void run_steps(struct actor *first, struct actor *second)
+/* If it does not end itself just now, which is as good. */
+static void kill_server(void)
 {
-    for (int i = 0; i < WORKLOAD_STEPS; i++) {
-        if (i == KILL_STEP)
-            npud_kill_server();
-        actor_next_step(first);
-        actor_await_step(first);
-        actor_next_step(second);
-        actor_await_step(second);
+    pid_t pid = npud_server_pid();
+
+    if (pid == 0)
+        return;
+    kill(pid, SIGKILL);
+    EVENTUALLY(npud_server_pid() != pid, "the server does not die");
+}
+
+/* --- the processes --- */
+
+static struct actor first, second, victim[VICTIMS];
+
+static void start_actors(void)
+{
+    actor_start(&first, first_main, NULL);
+    actor_start(&second, second_main, NULL);
+    workload->second = second.pid;
+    for (int i = 0; i < VICTIMS; i++) {
+        actor_start(&victim[i], victim_main, &workload->victim[i]);
+        workload->victim[i].pid = victim[i].pid;
     }
 }
+
+static void do_step(struct actor *a)
+{
+    actor_next_step(a);
+    actor_await_step(a);
+}
+
+/* The next npud hears of it: this one is stopped. */
+static void kill_victim_and_server(struct actor *a)
+{
+    pid_t pid = npud_server_pid();
+
+    if (pid != 0)
+        kill(pid, SIGSTOP);
+    actor_kill(a);
+    kill_server();
+}
+
+/* The process goes on, which npud has to reckon with until it ends. */
+static void end_session_of(const struct actor *a)
+{
+    char command[64];
+
+    snprintf(command, sizeof(command), "kill %llu", (unsigned long long)npud_session_of(a->pid));
+    npuctl_says(command, 0, "");
+}
+
+/* One step of one process, and then of the other. */
+static void run_steps(void)
+{
+    for (int i = 0; i < WORKLOAD_STEPS; i++) {
+        if (i == STEPS_BEFORE_VICTIMS)
+            for (int v = 0; v < VICTIMS; v++)
+                do_step(&victim[v]);
+        if (i == STEPS_BEFORE_DEATHS) {
+            kill_victim_and_server(&victim[0]);
+            end_session_of(&victim[1]);
+            kill_server();
+        }
+        do_step(&first);
+        do_step(&second);
+    }
+    actor_kill(&victim[1]);
+    actor_end(&first);
+    actor_end(&second);
+}
+
+/* --- */
 
 /* What the keeper has is no one's but npud's: with no session it is as it was. */
 static unsigned keeper_fds(void)
@@ -94,42 +160,19 @@ static unsigned keeper_fds(void)
 /* Did the server die at the place? */
 static bool run_workload(uint32_t place, uint32_t pass, unsigned keeper)
 {
-    struct actor first, second;
-
     memset(workload, 0, sizeof(*workload));
     memset(kill_switch, 0, sizeof(*kill_switch));
     atomic_store(&kill_switch->place, place);
     atomic_store(&kill_switch->pass, pass);
     atomic_store(&kill_switch->on, 1);
-    actor_start(&first, first_main, NULL);
-    actor_start(&second, second_main, NULL);
-    workload->second = second.pid;
-    run_steps(&first, &second);
-    actor_end(&first);
-    actor_end(&second);
+    start_actors();
+    run_steps();
     npud_expect_empty();
     if (keeper > 0)
         EVENTUALLY(keeper_fds() == keeper, "the keeper has %u descriptors, before %u", keeper_fds(),
                    keeper);
     atomic_store(&kill_switch->on, 0);
     return atomic_load(&kill_switch->died) != 0;
-}
-
-/* The n-th pass to try; 0: there are no more. */
-static uint32_t choose_pass(uint32_t hits, unsigned n)
-{
-    const uint32_t passes[] = {1, 2, hits / 2 + 1, hits};
-    unsigned found = 0;
-
-    for (unsigned i = 0; i < 4; i++) {
-        bool twice = passes[i] > hits;
-
-        for (unsigned k = 0; k < i; k++)
-            twice |= passes[k] == passes[i];
-        if (!twice && found++ == n)
-            return passes[i];
-    }
-    return 0;
 }
 
 static bool try_pass(uint32_t place, uint32_t pass, unsigned keeper)
@@ -147,32 +190,101 @@ static unsigned count_before(void)
     return keeper_fds();
 }
 
+static uint32_t hits[KILL_PLACE_COUNT];
+
+static const char *place_not_passed(void)
+{
+    for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++)
+        if (hits[p] == 0)
+            return places[p].name;
+    return NULL;
+}
+
+/* How often is each place passed? */
+static void count_hits(unsigned keeper)
+{
+    for (int i = 0; i < TRIES && place_not_passed(); i++) {
+        ck_assert(!run_workload(0, 0, keeper));
+        for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++)
+            if (atomic_load(&kill_switch->hits[p]) > hits[p])
+                hits[p] = atomic_load(&kill_switch->hits[p]);
+    }
+    ck_assert_msg(!place_not_passed(), "the workload does not pass %s", place_not_passed());
+}
+
+/*
+ * At the first pass, and at another one, which is drawn; in make check-long, at up to so many that
+ * are spread over all of them.
+ */
+#define PASSES_LONG 24
+
+static unsigned n_passes(uint32_t n)
+{
+    unsigned most = choose_effort(2, PASSES_LONG);
+
+    return n < most ? n : most;
+}
+
+static uint32_t choose_pass(uint32_t n, unsigned i)
+{
+    static uint64_t seed;
+
+    if (seed == 0)
+        seed = now_ns() | 1;
+    if (i == 0)
+        return 1;
+    return n_passes(n) > 2 ? 1 + (uint32_t)((uint64_t)i * (n - 1) / (n_passes(n) - 1))
+                           : 2 + draw_below(&seed, n - 1);
+}
+
+/* NPUD_KILL_PLACE=NAME, or NAME:PASS: nothing but this. */
+static bool is_wanted(uint32_t place, uint32_t *pass)
+{
+    const char *wanted = getenv("NPUD_KILL_PLACE");
+    size_t n = strlen(places[place].name);
+
+    *pass = 0;
+    if (!wanted)
+        return true;
+    if (strncmp(wanted, places[place].name, n) != 0)
+        return false;
+    if (wanted[n] == ':')
+        *pass = (uint32_t)strtoul(wanted + n + 1, NULL, 10);
+    return wanted[n] == ':' || wanted[n] == '\0';
+}
+
+/* How many of these deaths there were. */
+static unsigned try_place(uint32_t p, unsigned keeper)
+{
+    unsigned died = 0, n;
+    uint32_t only;
+
+    if (!is_wanted(p, &only))
+        return 0;
+    n = only != 0 ? 1 : n_passes(hits[p]);
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t pass = only != 0 ? only : choose_pass(hits[p], i);
+
+        fprintf(stderr, "place %s, pass %u of %u\n", places[p].name, pass, hits[p]);
+        died += try_pass(p, pass, keeper);
+    }
+    if (getenv("NPUD_TEST_TABLE"))
+        printf("kill server | %-18s | %-58s | %5u passes, %u of %u died\n", places[p].name,
+               places[p].what, hits[p], died, n);
+    ck_assert_msg(hits[p] < OFTEN || died > 0, "the server never dies at %s", places[p].name);
+    return died;
+}
+
 #define PARTS 4 /* of the places: each test takes one */
 
 START_TEST(every_place)
 {
-    unsigned keeper = count_before(), passed = 0, deaths = 0;
-    uint32_t hits[KILL_PLACE_COUNT];
+    unsigned keeper = count_before(), deaths = 0;
 
-    ck_assert(!run_workload(0, 0, keeper));
-    for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++)
-        hits[p] = atomic_load(&kill_switch->hits[p]);
-    for (uint32_t p = (uint32_t)_i; p < KILL_PLACE_COUNT; p += PARTS) {
-        unsigned died = 0, n = 0;
-        uint32_t pass;
-
-        passed += hits[p] > 0;
-        for (; (pass = choose_pass(hits[p], n)) != 0; n++) {
-            fprintf(stderr, "place %s, pass %u of %u\n", places[p].name, pass, hits[p]);
-            died += try_pass(p, pass, keeper);
-        }
-        deaths += died;
-        if (getenv("NPUD_TEST_TABLE"))
-            printf("kill server | %-18s | %-50s | %5u passes, %u of %u died\n", places[p].name,
-                   places[p].what, hits[p], died, n);
-        ck_assert_msg(hits[p] < OFTEN || died > 0, "the server never dies at %s", places[p].name);
-    }
-    printf("kill server: %u places passed, %u deaths\n", passed, deaths);
+    count_hits(keeper);
+    for (uint32_t p = (uint32_t)_i; p < KILL_PLACE_COUNT; p += PARTS)
+        deaths += try_place(p, keeper);
+    printf("kill server: %u deaths\n", deaths);
     fflush(stdout);
 }
 END_TEST
