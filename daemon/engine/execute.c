@@ -379,8 +379,9 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
     struct report *report;
 
     (void)now;
-    if (stream_has_begun(s)) /* the device was lost, and is back, when it has not returned */
-        return execute_callback_done(s) ? RUN_RETIRED : await_callback(s);
+    /* The device was lost, and is back; or the npud before has ended as the task was done. */
+    if (stream_has_begun(s))
+        return !t->callback.block || execute_callback_done(s) ? RUN_RETIRED : await_callback(s);
     if (t->callback.report >= REPORTS ||
         (t->callback.ordinal <= s->kept->callbacks && !gave_callback(s)))
         return run_bad_entry(s, "no such thread or order");
