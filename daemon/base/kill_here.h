@@ -77,7 +77,52 @@
     X(STOP_TASK, "task ended on request, done not published")                                      \
     X(COMMAND_BEGUN, "command of an administrator carried out, nothing certain")                   \
     X(COMMAND_CERTAIN, "command certain, not answered")                                            \
-    X(COMMAND_ANSWERED, "command answered")
+    X(COMMAND_ANSWERED, "command answered")                                                        \
+    X(RECOVERY_BEGINS, "server let go, descriptors not fetched")                                   \
+    X(FDS_FETCHED, "descriptors fetched, tables not mapped")                                       \
+    X(TABLES_MAPPED, "tables mapped, last commit not carried out")                                 \
+    X(LOG_CARRIED_OUT, "last commit carried out again, words of engines not")                      \
+    X(WORDS_CARRIED_OUT, "words of an engine carried out again, not forgotten")                    \
+    X(LOG_FORGOTTEN, "last commit forgotten, its keys with the keeper")                            \
+    X(KEYS_DROPPED_AGAIN, "keys of the last commit dropped again")                                 \
+    X(RECORDS_FOUND, "records found, none restored")                                               \
+    X(RECORD_RESTORED, "records of a kind restored up to here")                                    \
+    X(KIND_RESTORED, "kinds restored up to here")                                                  \
+    X(RECORDS_RESTORED, "records restored, nothing finished")                                      \
+    X(REST_FINISHED, "message of an ended ring done by recovery")                                  \
+    X(RESTS_FINISHED, "rings that move have another one, routes not looked at")                    \
+    X(TAKES_COMMITTED, "takes from sources committed, puts not looked at")                         \
+    X(PUT_FINISHED, "put of the npud before judged, its note there")                               \
+    X(PUT_FORGOTTEN, "put of the npud before judged, its note gone")                               \
+    X(TAKE_FINISHED, "message in hand has a record, not committed")                                \
+    X(BACKLOGS_FILLED, "backlogs filled, nothing of npud swept")                                   \
+    X(SLOT_TAKEN_BACK, "buffer on its way and in no ring taken back")                              \
+    X(SEGMENT_SWEPT, "one segment swept for what npud had in hand")                                \
+    X(NPUD_SWEPT, "all segments swept, messages not certain")                                      \
+    X(MESSAGES_CERTAIN, "messages certain, routes do not go on")                                   \
+    X(ROUTES_FINISHED, "routes finished, pools not")                                               \
+    X(POOLS_FINISHED, "pools finished, queues not")                                                \
+    X(QUEUES_FINISHED, "queues finished, grants not")                                              \
+    X(GRANTS_FINISHED, "askers of grants told, sessions not")                                      \
+    X(BUFFERS_FINISHED, "buffers finished, nothing else")                                          \
+    X(IN_HAND_FORGOTTEN, "what was in hand judged and forgotten")                                  \
+    X(OPENERS_AGAIN, "numbers of openers given out again")                                         \
+    X(FAILURES_AGAIN, "failures of an IPC event told again")                                       \
+    X(DONE_AGAIN, "done published again, task at the head not looked at")                          \
+    X(SLICE_AGAIN, "slice of a reduction put again, progress not kept")                            \
+    X(TASK_AGAIN, "task at the head restored, its callback not")                                   \
+    X(CALLBACK_AGAIN, "callback handed over again")                                                \
+    X(BELL_AGAIN, "doorbell set again")                                                            \
+    X(FAILURE_AGAIN, "exception told again")                                                       \
+    X(EVENT_FD_AGAIN, "one event descriptor waits again, or is told")                              \
+    X(END_AGAIN, "session that ends halted again")                                                 \
+    X(KIND_FINISHED, "one kind finished")                                                          \
+    X(FDS_FORGOTTEN, "descriptors of no record dropped, recovery not certain")                     \
+    X(RECOVERY_CERTAIN, "recovery certain, engines not started")                                   \
+    X(ENGINES_STARTED, "engines run, sockets not open")                                            \
+    X(SOCKETS_OPEN, "sockets open, no client heard")                                               \
+    X(READY_TOLD, "systemd told, supervisor not")                                                  \
+    X(SERVING_TOLD, "supervisor told, no client heard")
 
 enum kill_place {
 #define KILL_PLACE_ENUM(name, what) KILL_HERE_##name,

@@ -398,6 +398,7 @@ void queue_rests_finish_restoring(struct queues *queues)
         /* Now: the buffer of no other message is npud's without being in a ring. */
         if (rest->at < rest->n)
             do_message(rest);
+        KILL_HERE(REST_FINISHED);
         job_list(&rest->job);
     }
 }

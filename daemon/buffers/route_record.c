@@ -15,6 +15,7 @@
 #include <utlist.h>
 
 #include "daemon/base/array.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/queue.h"
@@ -247,8 +248,10 @@ static void finish_put(struct route *route)
     if (put != 0 && put >> 60 == (next & 15) &&
         was_put(route->router->server, NOTE_REF(put), NOTE_GENERATION(put)))
         route_passed(route, next);
+    KILL_HERE(PUT_FINISHED);
     atomic_store_explicit(&route->live->put, 0, memory_order_relaxed);
     kept_order();
+    KILL_HERE(PUT_FORGOTTEN);
 }
 
 /*
@@ -278,6 +281,7 @@ static bool finish_take(struct relay *from)
     *m = (struct message){
         .ref = NOTE_REF(taken), .generation = generation, .source = serial, .sequence = sequence};
     message_keep(server->router, m);
+    KILL_HERE(TAKE_FINISHED);
     from->message = m;
     sort_messages();
     return true;
@@ -421,6 +425,7 @@ static bool restore_messages(struct server *server)
     DL_FOREACH (server->queues->all, queue)
         if (queue->route)
             commit_take(queue->route);
+    KILL_HERE(TAKES_COMMITTED);
     DL_FOREACH (server->router->all, route)
         finish_put(route);
     sort_messages();
@@ -435,6 +440,7 @@ static bool restore_messages(struct server *server)
     DL_FOREACH (server->queues->all, queue)
         if (queue->route)
             queue->route->message = NULL;
+    KILL_HERE(BACKLOGS_FILLED);
     forget_undue(server);
     return sweep(server);
 }
@@ -452,7 +458,9 @@ bool router_finish_restoring(struct server *server)
     found.n = found.size = 0;
     if (!all)
         return false;
+    KILL_HERE(NPUD_SWEPT);
     kept_commit();
+    KILL_HERE(MESSAGES_CERTAIN);
     router->unkept = false;
     DL_FOREACH (router->all, route) {
         if (route->backlog.n > 0)

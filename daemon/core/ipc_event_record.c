@@ -6,6 +6,7 @@
 #include <utlist.h>
 
 #include "daemon/base/waker.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_failures.h"
 #include "daemon/core/server.h"
@@ -312,7 +313,9 @@ void ipc_events_finish_restoring(struct server *server)
 
     HASH_ITER (hh, server->ipc->by_id, ev, next) {
         give_numbers(ev);
+        KILL_HERE(OPENERS_AGAIN);
         ipc_failures_finish_restoring(ev);
+        KILL_HERE(FAILURES_AGAIN);
         wake_all(ev);
     }
     HASH_ITER (hh, server->users.by_uid, user, other)

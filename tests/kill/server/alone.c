@@ -220,13 +220,16 @@ static void do_rules(void)
 #define MESSAGES 5 /* more than a destination takes */
 
 static struct {
-    aclrtStream stream, other;
+    aclrtStream stream, other, calling;
     aclrtEvent gate, timed, ipc;
     aclrtNotify count;
     int fd;
     void *memory;
     uint32_t from, to[2], full;
-} left;
+    pthread_t thread; /* for the callback; it sleeps until `may_call` */
+    _Atomic int over;
+    pthread_mutex_t may_call;
+} left = {.may_call = PTHREAD_MUTEX_INITIALIZER};
 
 /* One source, two destinations that are full: the rest waits in their backlogs. */
 static void leave_messages(void)
@@ -255,6 +258,43 @@ static void take_messages(void)
     OK(acltdtDestroyQueue(left.full)); /* with its message */
 }
 
+static void *call_later(void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&left.may_call);
+    pthread_mutex_unlock(&left.may_call);
+    return serve_callbacks(&left.over);
+}
+
+/* npud hands it over, and its thread does not take it yet. */
+static void leave_callback(void)
+{
+    aclrtEvent behind;
+
+    called = 0;
+    OK(aclrtCreateStream(&left.calling));
+    OK(aclrtCreateEventWithFlag(&behind, ACL_EVENT_SYNC));
+    pthread_mutex_lock(&left.may_call);
+    ck_assert_int_eq(pthread_create(&left.thread, NULL, call_later, NULL), 0);
+    OK(aclrtSubscribeReport((uint64_t)left.thread, left.calling));
+    OK(aclrtLaunchCallback(count_call, NULL, ACL_CALLBACK_NO_BLOCK, left.calling));
+    OK(aclrtRecordEvent(behind, left.calling));
+    OK(aclrtSynchronizeEvent(behind));
+    OK(aclrtDestroyEvent(behind));
+}
+
+static void take_callback(void)
+{
+    pthread_mutex_unlock(&left.may_call);
+    OK(aclrtSynchronizeStream(left.calling));
+    EVENTUALLY(called == 1, "the callback is not called");
+    OK(aclrtUnSubscribeReport((uint64_t)left.thread, left.calling));
+    left.over = 1;
+    pthread_join(left.thread, NULL);
+    ck_assert_uint_eq(called, 1);
+    OK(aclrtDestroyStream(left.calling));
+}
+
 void leave_work(void)
 {
     aclrtCntNotifyWaitInfo wait = {.mode = ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE, .value = 1};
@@ -278,6 +318,7 @@ void leave_work(void)
     OK(aclrtDestroyEvent(left.ipc));
     OK(aclrtDestroyEvent(left.timed));
     leave_messages();
+    leave_callback();
 }
 
 void end_work(void)
@@ -286,6 +327,7 @@ void end_work(void)
     unsigned char byte = 0;
     uint64_t n;
 
+    take_callback();
     take_messages();
     stream_let_go(left.gate);
     ck_assert_int_eq(read(left.fd, &n, sizeof(n)), sizeof(n));

@@ -3,8 +3,8 @@
  *
  * Two processes do a bit of everything that npud keeps, and two others end in the middle of it
  * (workload.h). The first time nothing dies, which tells how often each place is passed. Then, once
- * for each of them, the server ends itself with SIGKILL at the first pass, and at another one; in
- * make check-long at many. The workload must not notice: each process checks all that it gets.
+ * for each of them, the server ends itself with SIGKILL at the first pass; and at another one, where
+ * the next server that passes the place dies, too; in make check-long at many. The workload must not notice: each process checks all that it gets.
  * Afterwards npud has nothing, and its keeper has as many descriptors as before. A place that the
  * workload does not pass fails the test.
  *
@@ -12,13 +12,14 @@
  * with all kinds of record, and their places are passed, too: one hears of a process that has died
  * meanwhile, and one finds a process that goes on although its session has ended.
  *
- * NPUD_TEST_TABLE=1 prints each place. NPUD_KILL_PLACE=NAME or NAME:PASS tries this one only.
+ * NPUD_TEST_TABLE=1 prints each place. NPUD_KILL_PLACE=NAME[:PASS[:AGAIN]] tries this one only.
  *
  * Skipped under TSan: the same as test_kill.
  * Skipped under chaos: the server dies where this test says.
  * Runs long: 60 s.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,13 +158,39 @@ static unsigned keeper_fds(void)
     return proc_usage(npud_keeper_pid()).fds;
 }
 
-/* Did the server die at the place? */
-static bool run_workload(uint32_t place, uint32_t pass, unsigned keeper)
+/* Recovery passes these only if the npud before has died at the other. */
+static const struct {
+    enum kill_place place, after;
+} only_after[] = {
+    {KILL_HERE_SLICE_AGAIN, KILL_HERE_SLICE_NOTED},
+    {KILL_HERE_REST_FINISHED, KILL_HERE_REST_TAKEN_OUT},
+    {KILL_HERE_TAKE_FINISHED, KILL_HERE_MESSAGE_TAKEN},
+};
+#define ONLY_AFTER (sizeof(only_after) / sizeof(only_after[0]))
+
+/* 1 + the place; 0: there is none. */
+static uint32_t place_before(uint32_t place)
+{
+    for (size_t i = 0; i < ONLY_AFTER; i++)
+        if (only_after[i].place == place)
+            return (uint32_t)only_after[i].after + 1;
+    return 0;
+}
+
+struct death {
+    uint32_t place, pass;
+    uint32_t again; /* so many passes later, too; 0: not */
+};
+
+/* How often has the server died at the place? */
+static unsigned run_workload(const struct death *death, unsigned keeper)
 {
     memset(workload, 0, sizeof(*workload));
     memset(kill_switch, 0, sizeof(*kill_switch));
-    atomic_store(&kill_switch->place, place);
-    atomic_store(&kill_switch->pass, pass);
+    atomic_store(&kill_switch->place, death ? death->place + 1 : 0);
+    atomic_store(&kill_switch->pass, death ? death->pass : 0);
+    atomic_store(&kill_switch->again, death ? death->again : 0);
+    atomic_store(&kill_switch->after, death ? place_before(death->place) : 0);
     atomic_store(&kill_switch->on, 1);
     start_actors();
     run_steps();
@@ -172,57 +199,68 @@ static bool run_workload(uint32_t place, uint32_t pass, unsigned keeper)
         EVENTUALLY(keeper_fds() == keeper, "the keeper has %u descriptors, before %u", keeper_fds(),
                    keeper);
     atomic_store(&kill_switch->on, 0);
-    return atomic_load(&kill_switch->died) != 0;
+    return atomic_load(&kill_switch->died);
 }
 
-static bool try_pass(uint32_t place, uint32_t pass, unsigned keeper)
+static unsigned try_death(const struct death *death, unsigned keeper)
 {
-    for (int i = 0; i < TRIES; i++)
-        if (run_workload(place + 1, pass, keeper))
-            return true;
-    return false;
+    unsigned died = 0;
+
+    for (int i = 0; i < TRIES && died == 0; i++)
+        died = run_workload(death, keeper);
+    return died;
 }
 
-/* The server that has begun last has the keeper's full attention: its descriptors are all there. */
+/* What the servers before have given is there when another has asked the keeper for it. */
 static unsigned count_before(void)
 {
-    run_workload(0, 0, 0);
+    npud_kill_server();
     return keeper_fds();
 }
 
 static uint32_t hits[KILL_PLACE_COUNT];
 
-static const char *place_not_passed(void)
+static unsigned count_not_passed(bool name_them)
 {
-    for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++)
-        if (hits[p] == 0)
-            return places[p].name;
-    return NULL;
+    unsigned n = 0;
+
+    for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++) {
+        n += hits[p] == 0;
+        if (hits[p] == 0 && name_them)
+            fprintf(stderr, "the workload does not pass %s\n", places[p].name);
+    }
+    return n;
 }
 
-/* How often is each place passed? */
+/* How often is each place passed that has not been seen so far? */
+static void count_run(const struct death *death, unsigned keeper)
+{
+    ck_assert_uint_eq(run_workload(death, keeper), 0);
+    for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++)
+        if (hits[p] == 0)
+            hits[p] = atomic_load(&kill_switch->hits[p]);
+}
+
 static void count_hits(unsigned keeper)
 {
-    for (int i = 0; i < TRIES && place_not_passed(); i++) {
-        ck_assert(!run_workload(0, 0, keeper));
-        for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++)
-            if (atomic_load(&kill_switch->hits[p]) > hits[p])
-                hits[p] = atomic_load(&kill_switch->hits[p]);
-    }
-    ck_assert_msg(!place_not_passed(), "the workload does not pass %s", place_not_passed());
+    for (int i = 0; i < TRIES && count_not_passed(false) > ONLY_AFTER; i++)
+        count_run(NULL, keeper);
+    for (size_t i = 0; i < ONLY_AFTER; i++)
+        count_run(&(struct death){.place = only_after[i].place, .pass = UINT32_MAX}, keeper);
+    ck_assert_msg(count_not_passed(true) == 0, "the workload does not pass all places");
 }
 
 /*
- * At the first pass, and at another one, which is drawn; in make check-long, at up to so many that
- * are spread over all of them.
+ * At the first pass, and at one that is drawn, where the next server that comes there dies as well;
+ * in make check-long, at up to so many that are spread over all of them.
  */
-#define PASSES_LONG 24
+#define DEATHS_LONG 24
 
-static unsigned n_passes(uint32_t n)
+static unsigned n_deaths(uint32_t n)
 {
-    unsigned most = choose_effort(2, PASSES_LONG);
+    unsigned most = choose_effort(2, DEATHS_LONG);
 
-    return n < most ? n : most;
+    return n < 2 ? 2 : n < most ? n : most;
 }
 
 static uint32_t choose_pass(uint32_t n, unsigned i)
@@ -231,25 +269,25 @@ static uint32_t choose_pass(uint32_t n, unsigned i)
 
     if (seed == 0)
         seed = now_ns() | 1;
-    if (i == 0)
+    if (i == 0 || n < 2)
         return 1;
-    return n_passes(n) > 2 ? 1 + (uint32_t)((uint64_t)i * (n - 1) / (n_passes(n) - 1))
+    return n_deaths(n) > 2 ? 1 + (uint32_t)((uint64_t)i * (n - 1) / (n_deaths(n) - 1))
                            : 2 + draw_below(&seed, n - 1);
 }
 
-/* NPUD_KILL_PLACE=NAME, or NAME:PASS: nothing but this. */
-static bool is_wanted(uint32_t place, uint32_t *pass)
+/* NPUD_KILL_PLACE=NAME, or NAME:PASS, or NAME:PASS:AGAIN: nothing but this. */
+static bool is_wanted(uint32_t place, struct death *only)
 {
     const char *wanted = getenv("NPUD_KILL_PLACE");
     size_t n = strlen(places[place].name);
 
-    *pass = 0;
+    *only = (struct death){.place = place};
     if (!wanted)
         return true;
     if (strncmp(wanted, places[place].name, n) != 0)
         return false;
     if (wanted[n] == ':')
-        *pass = (uint32_t)strtoul(wanted + n + 1, NULL, 10);
+        sscanf(wanted + n, ":%" SCNu32 ":%" SCNu32, &only->pass, &only->again);
     return wanted[n] == ':' || wanted[n] == '\0';
 }
 
@@ -257,20 +295,22 @@ static bool is_wanted(uint32_t place, uint32_t *pass)
 static unsigned try_place(uint32_t p, unsigned keeper)
 {
     unsigned died = 0, n;
-    uint32_t only;
+    struct death only;
 
     if (!is_wanted(p, &only))
         return 0;
-    n = only != 0 ? 1 : n_passes(hits[p]);
+    n = only.pass != 0 ? 1 : n_deaths(hits[p]);
     for (unsigned i = 0; i < n; i++) {
-        uint32_t pass = only != 0 ? only : choose_pass(hits[p], i);
+        struct death death = {.place = p, .pass = choose_pass(hits[p], i), .again = i % 2};
 
-        fprintf(stderr, "place %s, pass %u of %u\n", places[p].name, pass, hits[p]);
-        died += try_pass(p, pass, keeper);
+        if (only.pass != 0)
+            death = only;
+        fprintf(stderr, "place %s:%u:%u of %u\n", places[p].name, death.pass, death.again, hits[p]);
+        died += try_death(&death, keeper);
     }
     if (getenv("NPUD_TEST_TABLE"))
-        printf("kill server | %-18s | %-58s | %5u passes, %u of %u died\n", places[p].name,
-               places[p].what, hits[p], died, n);
+        printf("kill server | %-18s | %-58s | %5u passes, %2u deaths\n", places[p].name,
+               places[p].what, hits[p], died);
     ck_assert_msg(hits[p] < OFTEN || died > 0, "the server never dies at %s", places[p].name);
     return died;
 }
