@@ -48,6 +48,7 @@
     X(TASK_READ, "task copied from its ring")                                                      \
     X(TASK_DONE, "task executed, not retired")                                                     \
     X(TASK_RETIRED, "task retired, done not published")                                            \
+    X(STREAM_CLEARED, "slot of a new stream cleared, nothing of it stored")                        \
     X(DONE_TOLD, "done published, npud's own not")                                                 \
     X(DONE_KEPT, "done published, nobody woken")                                                   \
     X(WAIT_NOTED, "wait has a time limit, and is on no list")                                      \

@@ -161,8 +161,8 @@ static void count_exception(aclrtExceptionInfo *info)
 
 static void do_failures(void)
 {
+    aclrtEvent gate, passed;
     aclrtStream s;
-    aclrtEvent gate;
 
     OK(aclrtCreateStream(&s));
     told = 0;
@@ -171,8 +171,14 @@ static void do_failures(void)
     FAILS(FAILURE, aclrtSynchronizeStream(s));
     ck_assert_uint_eq(told, 1);
     OK(aclrtSetExceptionInfoCallback(NULL));
+    OK(aclrtCreateEventWithFlag(&passed, ACL_EVENT_SYNC));
+    OK(aclrtRecordEvent(passed, s));
     OK(aclrtDestroyStream(s));
     OK(aclrtCreateStream(&s));
+    /* Of the stream before, in the same slot: positions go on. */
+    OK(aclrtStreamWaitEvent(other, passed));
+    OK(aclrtSynchronizeStream(other));
+    OK(aclrtDestroyEvent(passed));
     gate = stream_hold(s);
     OK(aclnpudLaunchDelay(0, 0, s));
     OK(aclrtStreamAbort(s));
