@@ -70,6 +70,7 @@ static bool peer_exited(struct survivor_part *part)
 
     if (!peer->swept) {
         peer->swept = sweep_segments(peer);
+        KILL_HERE(PEER_SWEPT);
         return false;
     }
     if (!forget_map(peer))

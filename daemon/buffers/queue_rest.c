@@ -130,6 +130,7 @@ static void rest_free(struct queue_rest *rest)
     server->queues->by_number[rest->number] = NULL;
     if (rest->queue)
         end_move(rest->queue, rest->to);
+    KILL_HERE(REST_OVER);
     kept_drop(&rest->kept);
     user_uncharge(&rest->charge);
     user_unref(rest->user);
@@ -219,6 +220,7 @@ static uint64_t end_ring(struct queue_rest *rest, enum queue_state why)
     rest->server->queues->by_number[rest->number] = QUEUE_NUMBER_KEPT;
     queue_ring_wake(v);
     queue_ring_free(&rest->ring, rest->user);
+    KILL_HERE(RING_FREED);
     rest->noted = true;
     kept_touch(&rest->kept);
     return first;

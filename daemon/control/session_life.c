@@ -427,6 +427,7 @@ static bool await_death(struct session *session)
     session_halt(session);
     session->state = SESSION_DYING;
     kept_touch(&session->record);
+    KILL_HERE(DEATH_AWAITED);
     return true;
 }
 

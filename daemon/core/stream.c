@@ -410,6 +410,7 @@ void stream_free(struct stream *s)
     context_leave(s);
     kept_set(&s->kept->is, 0);
     session_unlock(session);
+    KILL_HERE(STREAM_FREED);
     a->streams--;
     give_resources_back(s);
 }

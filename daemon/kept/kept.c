@@ -290,6 +290,7 @@ static void give_back(void)
         else if (entry->kind == LOG_KEY)
             kept_fds_drop(entry->where);
     }
+    KILL_HERE(KEPT_CELLS_FREED);
     kept_fds_flush();
     KILL_HERE(KEPT_FREED);
 }

@@ -158,7 +158,6 @@ int recovery_run(struct server *server, bool fault)
 {
     int r = kept_scan();
 
-    KILL_HERE(RECORDS_FOUND);
     if (r == 0)
         r = restore_all(server);
     KILL_HERE(RECORDS_RESTORED);

@@ -13,6 +13,7 @@
 
 #include "daemon/base/kill_here.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/kept/cells.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/recovery/recovery.h"
@@ -223,6 +224,7 @@ static inline bool restart_kill(unsigned place, unsigned pass, void (*act)(void 
     restart_armed = false;
 #ifdef NPUD_KILL_POINTS
     waitlist_forget_locks();
+    cells_forget_lock();
 #endif
     restart_npud();
     return true;

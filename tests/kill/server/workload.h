@@ -40,3 +40,5 @@ int victim_main(int fd, void *arg);
 #define STEPS_BEFORE_VICTIMS 2
 /** With all four there is all that npud keeps. */
 #define STEPS_BEFORE_DEATHS 3
+/** The process whose session has ended exits: what it has left is there. */
+#define STEPS_BEFORE_EXIT 5
