@@ -16,6 +16,7 @@
 
 #include "daemon/admin/admin.h"
 #include "daemon/base/deferred_close.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
 #include "daemon/base/config.h"
 #include "daemon/base/heap.h"
@@ -169,7 +170,9 @@ static void tell_ready(struct npud *npud)
         log_warning("cannot write to the descriptor of --ready-fd: %m");
     if (fd > STDERR_FILENO)
         close(fd);
+    KILL_HERE(READY_TOLD);
     server_role_tell_serving();
+    KILL_HERE(SERVING_TOLD);
     log_info("ready: %u devices (%s), listening at %s", devices->n, devices->backend->name,
              npud->entrance.passed ? "the socket passed by systemd" : npud->entrance.control.path);
 }
@@ -230,12 +233,14 @@ static int serve_begin(struct npud *npud, int signals)
     struct server *server = npud->server;
     int r = npud_start_engines(server);
 
+    KILL_HERE(ENGINES_STARTED);
     if (r == 0)
         r = deferred_close_start();
     if (r == 0)
         r = waker_start();
     if (r == 0)
         r = entrance_open(&npud->entrance, server);
+    KILL_HERE(SOCKETS_OPEN);
     if (r == -EACCES || r == -ENOENT || r == -EROFS)
         say_how_by_hand(npud);
     if (r == 0)

@@ -11,6 +11,7 @@
 
 #include "daemon/base/fence.h"
 #include "daemon/base/keeper_link.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
 #include "daemon/core/server.h"
@@ -223,9 +224,11 @@ int server_role_begin_tables(bool *restore)
     *restore = false;
     if (!role.on)
         return 0;
+    KILL_HERE(RECOVERY_BEGINS);
     r = kept_fds_fetch();
     if (r < 0)
         return r;
+    KILL_HERE(FDS_FETCHED);
     tables = may_restore() ? kept_fd_take(KEEPER_KEY_TABLES) : -1;
     if (tables < 0)
         return start_anew();

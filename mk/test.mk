@@ -144,7 +144,8 @@ $(BUILD)/tests/kill/share/test_kill_share: $(KILL_SHARE_OBJ) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
 # The deaths of npud itself, which is built with kill places (daemon/base/kill_here.h).
-KILL_SERVER_OBJ := $(BUILD)/tests/kill/server/test_kill_server.o
+KILL_SERVER_OBJ := $(patsubst %.c,$(BUILD)/%.o,\
+    $(filter-out %/kill_here.c,$(wildcard tests/kill/server/*.c)))
 $(BUILD)/tests/kill/server/test_kill_server: $(KILL_SERVER_OBJ) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 

@@ -257,6 +257,7 @@ static void note_upgrade(struct admin *admin, struct command *command, uint64_t 
     command->asks++;
     commands_touch(admin->server);
     kept_commit();
+    KILL_HERE(UPGRADE_NOTED);
 }
 
 static int answer_upgrade(struct admin *admin, const Npud__AdminRequest *request)
@@ -274,6 +275,7 @@ static int answer_upgrade(struct admin *admin, const Npud__AdminRequest *request
     note_upgrade(admin, before, request->token);
     if (!*asked)
         *asked = admin_request_upgrade && admin_request_upgrade();
+    KILL_HERE(UPGRADE_ASKED);
     if (*asked)
         return await_upgrade(admin, request->id);
     return send_reply(

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
@@ -69,6 +70,7 @@ static bool peer_exited(struct survivor_part *part)
 
     if (!peer->swept) {
         peer->swept = sweep_segments(peer);
+        KILL_HERE(PEER_SWEPT);
         return false;
     }
     if (!forget_map(peer))
@@ -175,11 +177,16 @@ bool buffers_finish_restoring(struct server *server)
     struct session *session;
 
     queue_rests_finish_restoring(server->queues);
+    KILL_HERE(RESTS_FINISHED);
     if (!router_finish_restoring(server))
         return false;
+    KILL_HERE(ROUTES_FINISHED);
     pools_finish_restoring(server);
+    KILL_HERE(POOLS_FINISHED);
     queues_finish_restoring(server);
+    KILL_HERE(QUEUES_FINISHED);
     grants_finish_restoring(server);
+    KILL_HERE(GRANTS_FINISHED);
     for (session = server->sessions; session; session = session->next)
         if (session->peer)
             session_tell_retired(session);

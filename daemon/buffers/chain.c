@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "proto/shm/mbuf_chain.h"
@@ -68,6 +69,7 @@ void chain_drop(struct server *server, struct segment *s, struct mbuf *head)
         next = atomic_load_explicit(&m.mbuf->next, memory_order_relaxed);
         chain_drop_slot((struct segment *)m.view, m.mbuf);
     }
+    KILL_HERE(CHAIN_DROPPED);
     chain_drop_slot(s, head);
 }
 
@@ -122,6 +124,7 @@ static enum chain_result copy_member(const struct chain_member *from, struct cha
         mbuf_release(from->view, m);
         return CHAIN_DAMAGED;
     }
+    KILL_HERE(SLOT_REFERS);
     atomic_store_explicit(&m->room, atomic_load_explicit(&old->room, memory_order_relaxed),
                           memory_order_relaxed);
     atomic_store_explicit(&m->length, atomic_load_explicit(&old->length, memory_order_relaxed),
@@ -142,6 +145,7 @@ static void link_members(struct chain *copy)
     atomic_store_explicit(&head->mbuf->count, copy->n, memory_order_relaxed);
     atomic_store_explicit(&head->mbuf->tail, copy->member[copy->n - 1].ref, memory_order_relaxed);
     mbuf_hold(head->mbuf, PEER_NPUD);
+    KILL_HERE(CHAIN_HELD);
     for (uint32_t i = 1; i < copy->n; i++) {
         struct mbuf *m = copy->member[i].mbuf;
         uint64_t w = atomic_load_explicit(&m->word, memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/base/pidfd.h"
 #include "daemon/base/waker.h"
 #include "daemon/buffers/queue.h"
@@ -22,6 +23,7 @@
 static void tell_session(struct session *session)
 {
     atomic_fetch_add(&session->page->grants, 1);
+    KILL_HERE(GRANT_TOLD);
     waker_wake(&session->page->grants);
 }
 
@@ -294,6 +296,7 @@ enum cause grant_set(struct queue *queue, pid_t pid, uint32_t rights)
     if (queue->ends)
         return CAUSE_QUEUE_NOT_ATTACHED;
     cause = attach ? queue_attach_change(attach, rights) : grant_to_process(queue, pid, rights);
+    KILL_HERE(GRANTED);
     if (cause == CAUSE_NONE)
         grant_tell_process(server->queues, pid);
     return cause;

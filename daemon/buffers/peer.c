@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/kept/buffers_record.h"
@@ -42,6 +43,7 @@ static bool take_number(struct session *session, uint32_t range)
             continue;
         n->session = session;
         session->peer_id = (uint32_t)server->last->peer;
+        KILL_HERE(PEER_NUMBERED);
         return true;
     }
     return false;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/peer.h"
@@ -412,6 +413,7 @@ static bool end_attachment(struct queue_attach *attach)
         return false;
     queue_attach_free(attach);
     session_tell_retired(session);
+    KILL_HERE(ATTACHMENT_ENDED);
     return true;
 }
 
@@ -422,6 +424,7 @@ void queue_destroy(struct queue *queue)
     if (queues_of(queue)->on_gone)
         queues_of(queue)->on_gone(queue);
     queue_rest_begin(queue);
+    KILL_HERE(QUEUE_RESTS);
     while (queue->grants)
         grant_free(queue->grants);
     while (queue->attached)
@@ -454,6 +457,7 @@ bool queue_finish_some(struct queue *queue, struct queue_attach *last)
         queue->ends = true;
         kept_touch(&queue->kept);
         kept_commit();
+        KILL_HERE(QUEUE_ENDS);
     }
     if (queues_of(queue)->on_ending && !queues_of(queue)->on_ending(queue))
         return false;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/segment.h"
@@ -173,7 +174,9 @@ bool queue_allow_map(struct queue *queue, struct segment *segment)
     kept_order();
     word->newest = queue->server->last->segment;
     kept_order();
+    KILL_HERE(ALLOW_HALF);
     word->bits |= UINT64_C(1) << id % 64;
+    KILL_HERE(ALLOW_NOTED);
     note_allowed(queue, segment);
     add_right_of_readers(queue, segment);
     return true;

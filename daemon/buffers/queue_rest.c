@@ -131,6 +131,7 @@ static void rest_free(struct queue_rest *rest)
     server->queues->by_number[rest->number] = NULL;
     if (rest->queue)
         end_move(rest->queue, rest->to);
+    KILL_HERE(REST_OVER);
     kept_drop(&rest->kept);
     user_uncharge(&rest->charge);
     user_unref(rest->user);
@@ -221,6 +222,7 @@ static uint64_t end_ring(struct queue_rest *rest, enum queue_state why)
     queue_ring_wake(v);
     queue_sleepers_keep(rest->server, &rest->ring);
     queue_ring_free(&rest->ring, rest->user);
+    KILL_HERE(RING_FREED);
     rest->noted = true;
     kept_touch(&rest->kept);
     return first;
@@ -412,6 +414,7 @@ void queue_rests_finish_restoring(struct queues *queues)
         /* Now: the buffer of no other message is npud's without being in a ring. */
         if (rest->at < rest->n)
             do_message(rest);
+        KILL_HERE(REST_FINISHED);
         job_list(&rest->job);
     }
 }

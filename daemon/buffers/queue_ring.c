@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/deferred_close.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/waker.h"
 #include "daemon/kept/buffers_record.h"
@@ -102,6 +103,7 @@ void queue_ring_wake(const struct queue_view *v)
     queue_disarm_all(&v->take->waiting);
     atomic_fetch_add(&v->put->wake, 1);
     waker_wake(&v->put->wake);
+    KILL_HERE(TAKERS_WOKEN);
     queue_disarm_all(&v->put->waiting);
     atomic_fetch_add(&v->take->wake, 1);
     waker_wake(&v->take->wake);

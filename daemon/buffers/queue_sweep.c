@@ -5,6 +5,7 @@
 #include <utlist.h>
 
 #include "daemon/base/file_pages.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
@@ -199,6 +200,7 @@ static void sweep_attachment(struct queue_attach *attach)
         queue_commit(v, atomic_load(&v->take->head), segments_table(queue->server));
     queue_party_left(queue, attach->rights, session->pid);
     attach->told = true;
+    KILL_HERE(PARTY_LEFT);
     kept_touch(&attach->kept);
 }
 

@@ -302,6 +302,7 @@ static void set_next(struct route *route, uint64_t sequence)
     kept_order();
     atomic_store_explicit(&route->live->next, sequence, memory_order_relaxed);
     kept_order();
+    KILL_HERE(ROUTE_FROM);
 }
 
 /* All that its source takes from here on, or nothing of it. */

@@ -15,6 +15,7 @@
 #include <utlist.h>
 
 #include "daemon/base/array.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/queue.h"
@@ -253,8 +254,10 @@ static void finish_put(struct route *route)
     if (put != 0 && put >> 60 == (next & 15) &&
         was_put(route->router->server, NOTE_REF(put), NOTE_GENERATION(put)))
         route_passed(route, next);
+    KILL_HERE(PUT_FINISHED);
     atomic_store_explicit(&route->live->put, 0, memory_order_relaxed);
     kept_order();
+    KILL_HERE(PUT_FORGOTTEN);
 }
 
 /*
@@ -285,7 +288,10 @@ static bool finish_take(struct relay *from)
         .ref = NOTE_REF(taken), .generation = generation, .source = serial, .sequence = sequence};
     from->message = m;
     sort_messages();
-    return message_keep_again(server->router, m);
+    if (!message_keep_again(server->router, m))
+        return false;
+    KILL_HERE(TAKE_FINISHED);
+    return true;
 }
 
 static void commit_take(struct relay *from)
@@ -426,6 +432,7 @@ static bool restore_messages(struct server *server)
     DL_FOREACH (server->queues->all, queue)
         if (queue->route)
             commit_take(queue->route);
+    KILL_HERE(TAKES_COMMITTED);
     DL_FOREACH (server->router->all, route)
         finish_put(route);
     sort_messages();
@@ -440,6 +447,7 @@ static bool restore_messages(struct server *server)
     DL_FOREACH (server->queues->all, queue)
         if (queue->route)
             queue->route->message = NULL;
+    KILL_HERE(BACKLOGS_FILLED);
     forget_undue(server);
     return sweep(server);
 }
@@ -457,7 +465,9 @@ bool router_finish_restoring(struct server *server)
     found.n = found.size = 0;
     if (!all)
         return false;
+    KILL_HERE(NPUD_SWEPT);
     kept_commit();
+    KILL_HERE(MESSAGES_CERTAIN);
     router->unkept = false;
     DL_FOREACH (router->all, route) {
         if (route->backlog.n > 0)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
@@ -94,6 +95,7 @@ static void bind_route(struct session *session, struct route *route)
     kept_touch(&route->destination->kept);
     relay_tell_queue(route->source);
     relay_tell_queue(route->destination);
+    KILL_HERE(ROUTE_BOUND);
     relay_make_ready(route->source);
 }
 
@@ -153,6 +155,7 @@ static void unbind_route(struct route *route)
 
     route_set_state(route, ROUTE_UNBOUND);
     route_leave_binder(route);
+    KILL_HERE(ROUTE_UNBOUND);
     if (bound) {
         relay_tell_queue(source);
         relay_tell_queue(destination);

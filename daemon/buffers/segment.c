@@ -8,6 +8,7 @@
 
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/file_pages.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/memfd.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
@@ -258,9 +259,11 @@ void segment_free(struct segment *s)
     atomic_store_explicit(&s->pool->server->pools->table->view[s->view.id], NULL,
                           memory_order_relaxed);
     atomic_store(&s->view.news->dead, 1);
+    KILL_HERE(SEGMENT_DEAD);
     DL_FOREACH_SAFE (s->maps, map, next) {
         peer_tell_retired(map->peer);
         segment_unmap(map);
+        KILL_HERE(SEGMENT_LEFT);
     }
     assert(s->n_maps == 0 && s->n_lost == 0 && s->n_left == 0);
     DL_DELETE(s->pool->segments, s);

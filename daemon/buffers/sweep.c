@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
@@ -70,6 +71,7 @@ static void take_back(struct sweep *sweep, struct segment *s, struct mbuf *m, ui
     if (!queue || !queue_sweep_has(queue, mbuf_ref(&s->view, m), sweep->dead))
         atomic_compare_exchange_strong(&m->word, &word,
                                        mbuf_word_held(mbuf_generation(word) + 1, sweep->dead));
+    KILL_HERE(SLOT_TAKEN_BACK);
 }
 
 static void look_at_slot(struct sweep *sweep, struct segment *s, struct mbuf *m, uint64_t word)
@@ -221,6 +223,7 @@ static void visit_all(struct sweep *sweep, visit_fn *visit)
 
             while (visit ? !visit_slots(sweep, s, &slot, visit) : !restore_hints(s, &slot))
                 ;
+            KILL_HERE(SEGMENT_SWEPT);
         }
 }
 

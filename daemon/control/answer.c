@@ -534,10 +534,12 @@ int answer_repeat(struct session *session)
     }
     if (r == 0)
         r = packet_send(session->socket, a->data, a->size, fds, n, MSG_DONTWAIT);
+    KILL_HERE(REPEAT_SENT);
     while (n-- > 0)
         if (fds[n] >= 0)
             close(fds[n]);
     packet_drop(session->socket);
+    KILL_HERE(REPEAT_TAKEN);
     repeat_free(session);
     return log_not_sent(session, r);
 }

@@ -214,8 +214,10 @@ void event_fds_finish_restoring(struct server *server)
     /* For one that ends, nothing has come. */
     DL_FOREACH (server->sessions, session)
         if (session->state < SESSION_DYING)
-            DL_FOREACH_SAFE (session->event_fds, e, next)
+            DL_FOREACH_SAFE (session->event_fds, e, next) {
                 begin_wait(e);
+                KILL_HERE(EVENT_FD_AGAIN);
+            }
 }
 
 bool event_fd_drop(struct session *session)

@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "daemon/base/client_socket.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/control/answer.h"
@@ -45,12 +46,14 @@ void session_halt(struct session *session)
     /* First: the client must know of the end before it can meet a change that comes of it. */
     if (session->page)
         session_announce_end(session->page);
+    KILL_HERE(END_ANNOUNCED);
     session_lock(session);
     for (unsigned i = 0; i < DEVICES_MAX; i++)
         if (session->attach[i])
             engine_detach(session->attach[i]->device->engine, session->attach[i]);
     session->halted = true;
     session_unlock(session);
+    KILL_HERE(SESSION_HALTED);
 }
 
 /* --- the parts, an object at a time; true: nothing of this kind is left --- */
@@ -205,6 +208,7 @@ static void free_empty(struct session *session)
     /* The keeper has a copy for a moment, and so the connection does not end with this one. */
     if (kept_outlives())
         shutdown(session->socket, SHUT_RDWR);
+    KILL_HERE(CONNECTION_SHUT);
     if (!answer_leave(session))
         client_socket_close(session->socket, session->takes_fds);
     survivor_watch(session);
@@ -232,6 +236,7 @@ static bool free_some(struct session *session, bool all)
         }
         /* Each object by itself: what a step may change at once is bounded. */
         kept_commit();
+        KILL_HERE(END_PIECE_CERTAIN);
         if (!all && schedule_step_over(&session->server->schedule))
             return false;
     }

@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "daemon/base/client_socket.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/buffers/peer.h"
@@ -400,6 +401,7 @@ void sessions_finish_restoring(struct server *server)
         if (s->state < SESSION_DYING && is_served(s))
             continue;
         session_halt(s);
+        KILL_HERE(END_AGAIN);
         s->state = SESSION_OPEN;
         session_end(s);
     }
@@ -425,6 +427,7 @@ static bool await_death(struct session *session)
     session_halt(session);
     session->state = SESSION_DYING;
     kept_touch(&session->record);
+    KILL_HERE(DEATH_AWAITED);
     return true;
 }
 

@@ -51,6 +51,7 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
     atomic_store_explicit(&ev->shm->level_waiters, 0, memory_order_relaxed);
     atomic_store_explicit(&ev->shm->time_number, 0, memory_order_relaxed);
     atomic_store_explicit(&ev->shm->records, 0, memory_order_relaxed);
+    KILL_HERE(EVENT_CLEARED);
     kept_set(&ev->kept->is, event_is(slot_generation(ev), ev->device, ev->flags));
     slots_publish(ev);
     *eventp = ev;
@@ -65,6 +66,7 @@ void event_obj_free(struct session *session, struct event_obj *ev)
     waitlist_deinit(&ev->raised);
     kept_set(&ev->kept->is, 0);
     session_unlock(session);
+    KILL_HERE(EVENT_FREED);
     user_uncharge_part(&session->charge_events, 1);
     session_put_slot(session, &session->events, ev);
 }

@@ -40,6 +40,7 @@ bool ipc_left_exited(struct survivor_part *part)
     struct ipc_left *left = (struct ipc_left *)((char *)part - offsetof(struct ipc_left, part));
 
     ipc_records_sweep(left->event, left->opener);
+    KILL_HERE(IPC_SWEPT);
     left_free(left);
     return true;
 }
@@ -472,6 +473,7 @@ void ipc_open_free(struct ipc_open *open)
                  (unsigned long long)ev->id, failed);
     DL_DELETE(ev->opens, open);
     opener_leave(ev, open->opener, session);
+    KILL_HERE(IPC_LEFT);
     open_give_back(open, session);
     if (!ev->opens)
         let_linger(ev, session->server->linger_max);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_failures.h"
@@ -313,8 +314,10 @@ void ipc_events_finish_restoring(struct server *server)
 
     HASH_ITER (hh, server->ipc->by_id, ev, next) {
         give_numbers(ev);
+        KILL_HERE(OPENERS_AGAIN);
         ipc_failures_finish_restoring(ev);
         ipc_records_finish_restoring(ev);
+        KILL_HERE(FAILURES_AGAIN);
         wake_all(ev);
     }
     HASH_ITER (hh, server->users.by_uid, user, other)

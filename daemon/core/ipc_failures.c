@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/server.h"
 
@@ -22,6 +23,7 @@ static void store_failure(struct ipc_failure *f, uint64_t number, int32_t pid, u
     f->pid = pid;
     f->unsubmitted = unsubmitted;
     kept_order();
+    KILL_HERE(FAILURE_HALF);
     f->number = number;
 }
 
@@ -102,6 +104,7 @@ bool ipc_failure_remember(struct ipc_event *ev, uint64_t number, int32_t pid, bo
             forget_failure(ev, f->number);
         store_failure(f, number, pid, unsubmitted);
         is_new = true;
+        KILL_HERE(FAILURE_REMEMBERED);
     }
     /* Under the lock: records may fail in several engines at once. */
     if (number > ev->newest_failed) {

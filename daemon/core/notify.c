@@ -227,6 +227,7 @@ void notify_open_free(struct notify_open *open)
     /* Those that wait fail, since the notify can be gone before they go on. */
     stream_evict_waiters(session, &n->waiting, open->slot.number);
     session_unlock(session);
+    KILL_HERE(NOTIFY_CLOSED);
     assert(n->n_opens > 0);
     DL_DELETE(n->opens, open);
     n->n_opens--;

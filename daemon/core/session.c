@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/config.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/pidfd.h"
@@ -310,6 +311,7 @@ bool session_free_segment(struct segments *segs)
             continue;
         kept_drop(&file->kept);
         munmap(file->map, file->size);
+        KILL_HERE(SEGMENT_UNMAPPED);
         kept_close(file->fd);
         free(file);
         return false;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -59,16 +60,19 @@ void stream_let_go(struct stream *s, int32_t result, int32_t pid)
  */
 static void reset_kept(struct stream *s, uint32_t context, uint32_t priority, uint32_t flags)
 {
-    uint64_t start = atomic_load_explicit(&s->kept->done, memory_order_relaxed);
+    const size_t behind_done = offsetof(struct stream_kept, begun_at);
+    struct stream_kept *k = s->kept;
 
-    *s->kept = (struct stream_kept){.position = start,
-                                    .done = start,
-                                    .first = start,
-                                    .flags = flags,
-                                    .priority = priority,
-                                    .context = context,
-                                    .device = s->attach->device->index,
-                                    .ordinal = s->session->streams_made++};
+    k->position = atomic_load_explicit(&k->done, memory_order_relaxed);
+    /* But for `done`: the next npud, too, must know where positions go on. */
+    memset((unsigned char *)k + behind_done, 0, sizeof(*k) - behind_done);
+    KILL_HERE(STREAM_CLEARED);
+    k->first = k->position;
+    k->flags = flags;
+    k->priority = priority;
+    k->context = context;
+    k->device = s->attach->device->index;
+    k->ordinal = s->session->streams_made++;
     kept_touch(&s->session->record);
 }
 
@@ -406,6 +410,7 @@ void stream_free(struct stream *s)
     context_leave(s);
     kept_set(&s->kept->is, 0);
     session_unlock(session);
+    KILL_HERE(STREAM_FREED);
     a->streams--;
     give_resources_back(s);
 }

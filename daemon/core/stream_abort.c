@@ -269,7 +269,9 @@ static void remember_discard(struct stream *s, int32_t code)
     r->from = s->kept->held_from;
     r->code = code;
     kept_order();
+    KILL_HERE(DISCARD_BEGUN);
     r->to = s->kept->position;
+    KILL_HERE(DISCARD_NOTED);
     d->live->n++;
 }
 

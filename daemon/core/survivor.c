@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/base/pidfd.h"
 #include "daemon/base/log.h"
 #include "daemon/core/server.h"
@@ -109,6 +110,7 @@ static void free_piece(struct survivor *survivor)
     survivor_remove(part);
     if (!part->exited(part))
         survivor_add(survivor, part, part->exited);
+    KILL_HERE(SURVIVOR_PIECE);
 }
 
 void survivor_free_parts(struct survivor *survivor)

@@ -368,6 +368,7 @@ static void note_callback(struct stream *s)
     s->kept->callback_report = s->kept->task.callback.report;
     s->kept->callback_at = s->kept->position + 1;
     kept_order();
+    KILL_HERE(CALLBACK_HALF);
     s->kept->callbacks = s->kept->task.callback.ordinal;
     kept_order();
     KILL_HERE(CALLBACK_NOTED);

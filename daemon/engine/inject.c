@@ -352,6 +352,7 @@ enum cause inject_clear(struct server *server, uint64_t id)
             rule_remove(server, i);
     tell_engines(server);
     engines_unlock(server);
+    KILL_HERE(RULE_CLEARED);
     return CAUSE_NONE;
 }
 

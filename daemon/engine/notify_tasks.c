@@ -136,6 +136,7 @@ static void set_count(struct stream *s, struct notify *n, uint32_t value, struct
     KILL_HERE(NOTIFY_RECORDED);
     look_at_waits(n, engine_of(s));
     s->count_change = is_looking(n) ? change : 0;
+    KILL_HERE(COUNT_LOOKED);
 }
 
 /* True: the wait is over at once. */
@@ -321,6 +322,7 @@ static uint64_t arrival_of(const struct stream *s, struct notify *n)
     if (stream_has_waited(s))
         return s->kept->target;
     notify_set_word(&n->live->arrivals, arrival + 1);
+    KILL_HERE(WAIT_COUNTED);
     return arrival;
 }
 

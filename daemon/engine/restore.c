@@ -2,6 +2,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
@@ -45,6 +46,7 @@ static void post_callback_again(struct stream *s)
     report = &s->session->page->report[k->callback_report];
     report_post(report);
     waker_wake(&report->seq);
+    KILL_HERE(CALLBACK_AGAIN);
 }
 
 /*
@@ -81,6 +83,8 @@ static void put_slice_again(struct stream *s)
         return;
     memcpy(dst, d->slice, d->slice_bytes);
     allocation_filled(m);
+    KILL_HERE(SLICE_AGAIN);
+    kept_order();
     k->progress = at + d->slice_bytes;
     kept_order();
     stream_begin_task(s);
@@ -112,7 +116,9 @@ static void restore_task(struct stream *s)
 static void restore_stream(struct stream *s)
 {
     publish_again(s);
+    KILL_HERE(DONE_AGAIN);
     restore_task(s);
+    KILL_HERE(TASK_AGAIN);
     post_callback_again(s);
     if (s->kept->held != STREAM_FREE) {
         s->run = RUN_HELD;
@@ -157,7 +163,9 @@ static void restore_session(struct session *session)
     for (unsigned i = 0; i < DEVICES_MAX; i++)
         if (session->attach[i]) {
             restore_doorbell(session->attach[i]);
+            KILL_HERE(BELL_AGAIN);
             failure_restore(session->attach[i]);
+            KILL_HERE(FAILURE_AGAIN);
         }
 }
 

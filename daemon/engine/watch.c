@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/session.h"
@@ -58,6 +59,7 @@ static bool collect_word(struct engine *e, struct attach *a, unsigned w, uint64_
     uint64_t bits = atomic_exchange(&a->bell->word[w], 0);
     bool found = false;
 
+    KILL_HERE(BELL_TAKEN);
     for (; bits; bits &= bits - 1) {
         struct stream *s =
             slots_get(&a->session->streams, w * 64 + (unsigned)__builtin_ctzll(bits));
@@ -80,8 +82,10 @@ bool watch_collect(struct engine *e, struct attach *a, uint64_t now)
     bool found = failure_can_retry(a) && failure_retry(a);
 
     /* Before the words: a bit raised after this exchange raises the summary again. */
-    if (a->words == 0 && atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0)
+    if (a->words == 0 && atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0) {
         a->words = atomic_exchange(&a->bell->summary, 0);
+        KILL_HERE(SUMMARY_TAKEN);
+    }
     for (unsigned n = 0; n < COLLECT_WORDS && a->words; n++) {
         found |= collect_word(e, a, (unsigned)__builtin_ctzll(a->words), now);
         a->words &= a->words - 1;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "daemon/base/kill_here.h"
+
 #define CLASS_MIN   6u /* log2 of CELL_MIN */
 #define CLASS_MAX   SLAB_SHIFT
 #define WORDS       (SLAB_BYTES / CELL_MIN / 64)
@@ -123,6 +125,7 @@ static void give_slabs_back(uint32_t i, size_t n)
 {
     if (madvise(slab_at(i), n << SLAB_SHIFT, MADV_REMOVE) < 0)
         memset(slab_at(i), 0, n << SLAB_SHIFT);
+    KILL_HERE(SLABS_EMPTIED);
     for (size_t k = n; k-- > 0;)
         head->slab[i + k] = 0;
     if (i < lowest)
@@ -181,6 +184,7 @@ static struct kept_cell *take_large(size_t n)
     /* From behind: a cell that is cut short has no beginning. */
     for (size_t k = n; k-- > 1;)
         head->slab[i + k] = SLAB_MORE;
+    KILL_HERE(SLABS_TAKEN);
     head->slab[i] = SLAB_LARGE;
     note_end(i + (uint32_t)n);
     return (struct kept_cell *)slab_at(i);
@@ -280,6 +284,13 @@ bool cells_begin(unsigned char *at)
     }
     return true;
 }
+
+#ifdef NPUD_KILL_POINTS
+void cells_forget_lock(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+#endif
 
 void cells_end(void)
 {

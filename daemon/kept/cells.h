@@ -28,3 +28,8 @@ size_t cells_room(const struct kept_cell *cell);
 
 /** Call fn for each cell in use. No other thread. */
 void cells_each(void (*fn)(void *arg, struct kept_cell *cell), void *arg);
+
+#ifdef NPUD_KILL_POINTS
+/** As waitlist_forget_locks(). */
+void cells_forget_lock(void);
+#endif

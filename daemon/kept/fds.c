@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/base/array.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/kept/kept_room.h"
 
 #define DROPS_AT_ONCE 128
@@ -95,7 +96,9 @@ uint64_t kept_fd(int fd)
     /* Without memory for it the descriptor ends with npud, and so does what names it. */
     if (!set_key(fd, key))
         return 0;
+    KILL_HERE(KEY_GIVEN);
     keeper_put(key, fd);
+    KILL_HERE(KEY_KEPT);
     return key;
 }
 

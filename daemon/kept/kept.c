@@ -290,6 +290,7 @@ static void give_back(void)
         else if (entry->kind == LOG_KEY)
             kept_fds_drop(entry->where);
     }
+    KILL_HERE(KEPT_CELLS_FREED);
     kept_fds_flush();
     KILL_HERE(KEPT_FREED);
 }
@@ -416,12 +417,14 @@ static bool recover_logs(void)
     for (size_t at = 0; sound && (entry = log_next(&control_log, &at));)
         if (entry->kind == LOG_KEY)
             kept_fds_drop(entry->where);
+    KILL_HERE(LOG_CARRIED_OUT);
     for (unsigned i = 0; sound && i < KEPT_WORD_LOGS; i++) {
         struct log log = {.head = &head->word_log[i],
                           .at = base + KEPT_WORDS_AT + i * KEPT_WORD_BYTES,
                           .room = KEPT_WORD_BYTES};
 
         sound = log_recover(&log, base);
+        KILL_HERE(WORDS_CARRIED_OUT);
         atomic_store_explicit(&log.head->committed, 0, memory_order_relaxed);
     }
     return sound;
@@ -439,6 +442,7 @@ int kept_begin_from(int fd)
     r = map_file(fd);
     if (r < 0)
         return r;
+    KILL_HERE(TABLES_MAPPED);
     kept_fds_begin(head);
     kept_fds_know(KEEPER_KEY_TABLES, fd);
     if (!recover_logs()) {
@@ -448,7 +452,9 @@ int kept_begin_from(int fd)
     }
     /* What it had freed and not committed is in use; what it had taken for new records is not. */
     atomic_store_explicit(&head->log.committed, 0, memory_order_relaxed);
+    KILL_HERE(LOG_FORGOTTEN);
     kept_fds_flush();
+    KILL_HERE(KEYS_DROPPED_AGAIN);
     log_begin(&control_log);
     sign_file();
     return cells_begin(base) ? 0 : -ENOMEM;

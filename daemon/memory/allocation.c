@@ -7,6 +7,7 @@
 
 #include "acl/acl_base.h"
 #include "daemon/base/deferred_close.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/core/device.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
@@ -165,6 +166,7 @@ void allocation_free(struct mem *m)
     map = atomic_exchange_explicit(&m->map, NULL, memory_order_relaxed);
     session_unlock(session);
     kept_drop(&m->kept);
+    KILL_HERE(ALLOCATION_FREED);
     kept_fd_leave(m->fd);
     deferred_close_free_memory(session->user, m->fd, map, m->size, m->size);
     assert(session->memory >= m->size);

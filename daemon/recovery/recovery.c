@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "daemon/admin/commands.h"
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/buffers/grant.h"
@@ -137,6 +138,7 @@ static bool restore_record(void *arg, struct kept_cell *cell)
         const struct row *row;
     } *now = arg;
 
+    KILL_HERE(RECORD_RESTORED);
     return now->row->restore(now->server, cell);
 }
 
@@ -148,6 +150,7 @@ static int restore_all(struct server *server)
             const struct row *row;
         } now = {server, &rows[i]};
 
+        KILL_HERE(KIND_RESTORED);
         if (!kept_each(rows[i].kind, restore_record, &now)) {
             log_error("a record of the npud before cannot be restored: kind %d", (int)rows[i].kind);
             return -EIO;
@@ -183,6 +186,7 @@ int recovery_run(struct server *server, bool fault)
 
     if (r == 0)
         r = restore_all(server);
+    KILL_HERE(RECORDS_RESTORED);
     kept_scan_end();
     if (r == 0 && !buffers_finish_restoring(server)) {
         log_error("no memory to restore the messages of the npud before");
@@ -190,10 +194,16 @@ int recovery_run(struct server *server, bool fault)
     }
     if (r < 0)
         return r;
+    KILL_HERE(BUFFERS_FINISHED);
     kept_each_in_hand(fault, suspect, NULL);
-    for (size_t i = 0; i < sizeof(finish) / sizeof(finish[0]); i++)
+    KILL_HERE(IN_HAND_FORGOTTEN);
+    for (size_t i = 0; i < sizeof(finish) / sizeof(finish[0]); i++) {
         finish[i](server);
+        KILL_HERE(KIND_FINISHED);
+    }
     kept_fds_forget_rest();
+    KILL_HERE(FDS_FORGOTTEN);
     kept_commit();
+    KILL_HERE(RECOVERY_CERTAIN);
     return 0;
 }

@@ -13,6 +13,7 @@
 
 #include "daemon/base/kill_here.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/kept/cells.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/recovery/recovery.h"
@@ -199,6 +200,7 @@ static inline void restart_npud(void)
         engine_free(server.devices->device[i].engine);
 #ifdef NPUD_KILL_POINTS
     waitlist_forget_locks();
+    cells_forget_lock();
 #endif
     event_base_free(server.base);
     close(server.schedule.fd);

@@ -25,6 +25,13 @@ __attribute__((constructor)) static void find_switch(void)
         kill_switch = map;
 }
 
+static _Noreturn void die(void)
+{
+    kill(getpid(), SIGKILL);
+    for (;;)
+        pause(); /* the signal is on its way to all threads */
+}
+
 void kill_here(enum kill_place place)
 {
     struct kill_here_switch *s = kill_switch;
@@ -33,12 +40,13 @@ void kill_here(enum kill_place place)
     if (!s || !atomic_load(&s->on))
         return;
     pass = atomic_fetch_add(&s->hits[place], 1) + 1;
-    if (atomic_load(&s->place) != (uint32_t)place + 1 || atomic_load(&s->pass) != pass)
+    if (atomic_load(&s->after) == (uint32_t)place + 1 && pass == 1)
+        die();
+    if (atomic_load(&s->place) != (uint32_t)place + 1 ||
+        (pass != atomic_load(&s->pass) && pass != atomic_load(&s->pass) + atomic_load(&s->again)))
         return;
-    atomic_store(&s->died, getpid());
-    kill(getpid(), SIGKILL);
-    for (;;)
-        pause(); /* the signal is on its way to all threads */
+    atomic_fetch_add(&s->died, 1);
+    die();
 }
 
 /* Those of clients, which npud passes where it does the same. */

@@ -1,20 +1,27 @@
 /*
- * The death of the real server at every place of daemon/base/kill_here.h that it passes.
+ * The death of the real server at every place of daemon/base/kill_here.h.
  *
- * Two processes do a bit of everything that npud keeps (workload.h). The first time nothing dies,
- * which tells which places are passed and how often. Then, once for each of them, the server ends
- * itself with SIGKILL at the first pass, the second, one in the middle, and the last. The workload
+ * Two processes do a bit of everything that npud keeps, and two others end in the middle of it
+ * (workload.h). The first time nothing dies, which tells how often each place is passed. Then, once
+ * for each of them, the server ends itself with SIGKILL at the first pass; and at another one,
+ * where the next server that passes the place dies, too; in make check-long at many. The workload
  * must not notice: each process checks all that it gets. Afterwards npud has nothing, and its
- * keeper has as many descriptors as before.
+ * keeper has as many descriptors as before. A place that the workload does not pass fails the test.
  *
- * In each run the server is killed once between two steps as well, so that there is a recovery with
- * all kinds of record, and its places are passed, too. NPUD_TEST_TABLE=1 prints each place.
+ * In each run the server is killed between two steps as well, and replaced by npuctl upgrade, so
+ * that there are recoveries with all kinds of record, and their places are passed, too: one hears
+ * of a process that has died meanwhile, and one finds a process that goes on although its session
+ * has ended.
+ *
+ * NPUD_TEST_TABLE=1 prints each place. NPUD_KILL_PLACE=NAME[:PASS[:AGAIN]] tries this one only.
  *
  * Skipped under TSan: the same as test_kill.
  * Skipped under chaos: the server dies where this test says.
  * Runs long: 60 s.
  */
 #include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +30,15 @@
 #include <unistd.h>
 
 #include "tests/common/actor.h"
+#include "tests/common/chance.h"
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
 #include "tests/common/proc.h"
 #include "tests/kill/server/kill_here_switch.h"
 #include "tests/common/workload.h"
 
-#define TRIES     3 /* how often an engine passes a place is up to the machine */
-#define OFTEN     3 /* passes that another run has as well */
-#define KILL_STEP 3 /* before it the server is killed: both processes have what they share */
+#define TRIES 3 /* how often an engine passes a place is up to the machine */
+#define OFTEN 3 /* passes that another run has as well */
 
 static const struct {
     const char *name, *what;
@@ -72,18 +79,80 @@ static void stop(void)
     unlink(path);
 }
 
-/* One step of one process, and then of the other. */
-static void run_steps(struct actor *first, struct actor *second)
+/* If it does not end itself just now, which is as good. */
+static void kill_server(void)
 {
-    for (int i = 0; i < WORKLOAD_STEPS; i++) {
-        if (i == KILL_STEP)
-            npud_kill_server();
-        actor_next_step(first);
-        actor_await_step(first);
-        actor_next_step(second);
-        actor_await_step(second);
+    pid_t pid = npud_server_pid();
+
+    if (pid == 0)
+        return;
+    kill(pid, SIGKILL);
+    EVENTUALLY(npud_server_pid() != pid, "the server does not die");
+}
+
+/* --- the processes --- */
+
+static struct actor first, second, victim[VICTIMS];
+
+static void start_actors(void)
+{
+    actor_start(&first, first_main, NULL);
+    actor_start(&second, second_main, NULL);
+    workload->second = second.pid;
+    for (int i = 0; i < VICTIMS; i++) {
+        actor_start(&victim[i], victim_main, &workload->victim[i]);
+        workload->victim[i].pid = victim[i].pid;
     }
 }
+
+static void do_step(struct actor *a)
+{
+    actor_next_step(a);
+    actor_await_step(a);
+}
+
+/* The next npud hears of it: this one is stopped. */
+static void kill_victim_and_server(struct actor *a)
+{
+    pid_t pid = npud_server_pid();
+
+    if (pid != 0)
+        kill(pid, SIGSTOP);
+    actor_kill(a);
+    kill_server();
+}
+
+/* The process goes on, which npud has to reckon with until it ends. */
+static void end_session_of(const struct actor *a)
+{
+    char command[64];
+
+    snprintf(command, sizeof(command), "kill %llu", (unsigned long long)npud_session_of(a->pid));
+    npuctl_says(command, 0, "");
+}
+
+/* One step of one process, and then of the other. */
+static void run_steps(void)
+{
+    for (int i = 0; i < WORKLOAD_STEPS; i++) {
+        if (i == STEPS_BEFORE_VICTIMS)
+            for (int v = 0; v < VICTIMS; v++)
+                do_step(&victim[v]);
+        if (i == STEPS_BEFORE_DEATHS) {
+            kill_victim_and_server(&victim[0]);
+            end_session_of(&victim[1]);
+            npuctl_says("upgrade", 0, "");
+        }
+        if (i == STEPS_BEFORE_EXIT)
+            actor_kill(&victim[1]);
+        do_step(&first);
+        do_step(&second);
+    }
+    actor_end(&first);
+    actor_end(&second);
+}
+
+/* --- */
 
 /* What the keeper has is no one's but npud's: with no session it is as it was. */
 static unsigned keeper_fds(void)
@@ -91,88 +160,184 @@ static unsigned keeper_fds(void)
     return proc_usage(npud_keeper_pid()).fds;
 }
 
-/* Did the server die at the place? */
-static bool run_workload(uint32_t place, uint32_t pass, unsigned keeper)
-{
-    struct actor first, second;
+/* Recovery passes these only if the npud before has died at the other. */
+static const struct {
+    enum kill_place place, after;
+} only_after[] = {
+    {KILL_HERE_SLICE_AGAIN, KILL_HERE_SLICE_NOTED},
+    {KILL_HERE_REST_FINISHED, KILL_HERE_REST_TAKEN_OUT},
+    {KILL_HERE_TAKE_FINISHED, KILL_HERE_MESSAGE_TAKEN},
+    {KILL_HERE_END_AGAIN, KILL_HERE_END_PIECE_CERTAIN},
+    {KILL_HERE_REPEAT_SENT, KILL_HERE_ANSWER_COMMITTED},
+    {KILL_HERE_REPEAT_TAKEN, KILL_HERE_ANSWER_COMMITTED},
+};
+#define ONLY_AFTER (sizeof(only_after) / sizeof(only_after[0]))
 
+/* 1 + the place; 0: there is none. */
+static uint32_t place_before(uint32_t place)
+{
+    for (size_t i = 0; i < ONLY_AFTER; i++)
+        if (only_after[i].place == place)
+            return (uint32_t)only_after[i].after + 1;
+    return 0;
+}
+
+struct death {
+    uint32_t place, pass;
+    uint32_t again; /* so many passes later, too; 0: not */
+};
+
+/* How often has the server died at the place? */
+static unsigned run_workload(const struct death *death, unsigned keeper)
+{
     memset(workload, 0, sizeof(*workload));
     memset(kill_switch, 0, sizeof(*kill_switch));
-    atomic_store(&kill_switch->place, place);
-    atomic_store(&kill_switch->pass, pass);
+    atomic_store(&kill_switch->place, death ? death->place + 1 : 0);
+    atomic_store(&kill_switch->pass, death ? death->pass : 0);
+    atomic_store(&kill_switch->again, death ? death->again : 0);
+    atomic_store(&kill_switch->after, death ? place_before(death->place) : 0);
     atomic_store(&kill_switch->on, 1);
-    actor_start(&first, first_main, NULL);
-    actor_start(&second, second_main, NULL);
-    workload->second = second.pid;
-    run_steps(&first, &second);
-    actor_end(&first);
-    actor_end(&second);
+    start_actors();
+    run_steps();
     npud_expect_empty();
     if (keeper > 0)
         EVENTUALLY(keeper_fds() == keeper, "the keeper has %u descriptors, before %u", keeper_fds(),
                    keeper);
     atomic_store(&kill_switch->on, 0);
-    return atomic_load(&kill_switch->died) != 0;
+    return atomic_load(&kill_switch->died);
 }
 
-/* The n-th pass to try; 0: there are no more. */
-static uint32_t choose_pass(uint32_t hits, unsigned n)
+static unsigned try_death(const struct death *death, unsigned keeper)
 {
-    const uint32_t passes[] = {1, 2, hits / 2 + 1, hits};
-    unsigned found = 0;
+    unsigned died = 0;
 
-    for (unsigned i = 0; i < 4; i++) {
-        bool twice = passes[i] > hits;
+    for (int i = 0; i < TRIES && died == 0; i++)
+        died = run_workload(death, keeper);
+    return died;
+}
 
-        for (unsigned k = 0; k < i; k++)
-            twice |= passes[k] == passes[i];
-        if (!twice && found++ == n)
-            return passes[i];
+/*
+ * Before the workload and after it, because one of a request of npud's own may be there for a
+ * moment. What the servers before have given is there when another has asked the keeper for it.
+ */
+static unsigned count_keeper_fds(void)
+{
+    unsigned before, after;
+
+    npud_kill_server();
+    before = keeper_fds();
+    run_workload(NULL, 0);
+    after = keeper_fds();
+    return before < after ? before : after;
+}
+
+static uint32_t hits[KILL_PLACE_COUNT];
+
+static unsigned count_not_passed(bool name_them)
+{
+    unsigned n = 0;
+
+    for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++) {
+        n += hits[p] == 0;
+        if (hits[p] == 0 && name_them)
+            fprintf(stderr, "the workload does not pass %s\n", places[p].name);
     }
-    return 0;
+    return n;
 }
 
-static bool try_pass(uint32_t place, uint32_t pass, unsigned keeper)
+/* How often is each place passed that has not been seen so far? */
+static void count_run(const struct death *death, unsigned keeper)
 {
-    for (int i = 0; i < TRIES; i++)
-        if (run_workload(place + 1, pass, keeper))
-            return true;
-    return false;
+    ck_assert_uint_eq(run_workload(death, keeper), 0);
+    for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++)
+        if (hits[p] == 0)
+            hits[p] = atomic_load(&kill_switch->hits[p]);
 }
 
-/* The server that has begun last has the keeper's full attention: its descriptors are all there. */
-static unsigned count_before(void)
+static void count_hits(unsigned keeper)
 {
-    run_workload(0, 0, 0);
-    return keeper_fds();
+    for (int i = 0; i < TRIES && count_not_passed(false) > ONLY_AFTER; i++)
+        count_run(NULL, keeper);
+    for (size_t i = 0; i < ONLY_AFTER; i++)
+        count_run(&(struct death){.place = only_after[i].place, .pass = UINT32_MAX}, keeper);
+    ck_assert_msg(count_not_passed(true) == 0, "the workload does not pass all places");
+}
+
+/*
+ * At the first pass, and at one that is drawn, where the next server that comes there dies as well;
+ * in make check-long, at up to so many that are spread over all of them.
+ */
+#define DEATHS_LONG 24
+
+static unsigned n_deaths(uint32_t n)
+{
+    unsigned most = choose_effort(2, DEATHS_LONG);
+
+    return n < 2 ? 2 : n < most ? n : most;
+}
+
+static uint32_t choose_pass(uint32_t n, unsigned i)
+{
+    static uint64_t seed;
+
+    if (seed == 0)
+        seed = now_ns() | 1;
+    if (i == 0 || n < 2)
+        return 1;
+    return n_deaths(n) > 2 ? 1 + (uint32_t)((uint64_t)i * (n - 1) / (n_deaths(n) - 1))
+                           : 2 + draw_below(&seed, n - 1);
+}
+
+/* NPUD_KILL_PLACE=NAME, or NAME:PASS, or NAME:PASS:AGAIN: nothing but this. */
+static bool is_wanted(uint32_t place, struct death *only)
+{
+    const char *wanted = getenv("NPUD_KILL_PLACE");
+    size_t n = strlen(places[place].name);
+
+    *only = (struct death){.place = place};
+    if (!wanted)
+        return true;
+    if (strncmp(wanted, places[place].name, n) != 0)
+        return false;
+    if (wanted[n] == ':')
+        sscanf(wanted + n, ":%" SCNu32 ":%" SCNu32, &only->pass, &only->again);
+    return wanted[n] == ':' || wanted[n] == '\0';
+}
+
+/* How many of these deaths there were. */
+static unsigned try_place(uint32_t p, unsigned keeper)
+{
+    unsigned died = 0, n;
+    struct death only;
+
+    if (!is_wanted(p, &only))
+        return 0;
+    n = only.pass != 0 ? 1 : n_deaths(hits[p]);
+    for (unsigned i = 0; i < n; i++) {
+        struct death death = {.place = p, .pass = choose_pass(hits[p], i), .again = i % 2};
+
+        if (only.pass != 0)
+            death = only;
+        fprintf(stderr, "place %s:%u:%u of %u\n", places[p].name, death.pass, death.again, hits[p]);
+        died += try_death(&death, keeper);
+    }
+    if (getenv("NPUD_TEST_TABLE"))
+        printf("kill server | %-18s | %-58s | %5u passes, %2u deaths\n", places[p].name,
+               places[p].what, hits[p], died);
+    ck_assert_msg(hits[p] < OFTEN || died > 0, "the server never dies at %s", places[p].name);
+    return died;
 }
 
 #define PARTS 4 /* of the places: each test takes one */
 
 START_TEST(every_place)
 {
-    unsigned keeper = count_before(), passed = 0, deaths = 0;
-    uint32_t hits[KILL_PLACE_COUNT];
+    unsigned keeper = count_keeper_fds(), deaths = 0;
 
-    ck_assert(!run_workload(0, 0, keeper));
-    for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++)
-        hits[p] = atomic_load(&kill_switch->hits[p]);
-    for (uint32_t p = (uint32_t)_i; p < KILL_PLACE_COUNT; p += PARTS) {
-        unsigned died = 0, n = 0;
-        uint32_t pass;
-
-        passed += hits[p] > 0;
-        for (; (pass = choose_pass(hits[p], n)) != 0; n++) {
-            fprintf(stderr, "place %s, pass %u of %u\n", places[p].name, pass, hits[p]);
-            died += try_pass(p, pass, keeper);
-        }
-        deaths += died;
-        if (getenv("NPUD_TEST_TABLE"))
-            printf("kill server | %-18s | %-50s | %5u passes, %u of %u died\n", places[p].name,
-                   places[p].what, hits[p], died, n);
-        ck_assert_msg(hits[p] < OFTEN || died > 0, "the server never dies at %s", places[p].name);
-    }
-    printf("kill server: %u places passed, %u deaths\n", passed, deaths);
+    count_hits(keeper);
+    for (uint32_t p = (uint32_t)_i; p < KILL_PLACE_COUNT; p += PARTS)
+        deaths += try_place(p, keeper);
+    printf("kill server: %u deaths\n", deaths);
     fflush(stdout);
 }
 END_TEST
