@@ -1,7 +1,8 @@
 /*
  * Numbered places in npud where a test ends it with SIGKILL (tests/kill): between every two stores
  * of a change that the next npud must find either done or not begun. In a test build of npud
- * (NPUD_KILL_POINTS) only; nothing in every other build.
+ * (NPUD_KILL_POINTS) only; nothing in every other build. Those of recovery begin with
+ * RECOVERY_BEGINS.
  */
 #pragma once
 

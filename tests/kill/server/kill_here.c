@@ -39,11 +39,14 @@ void kill_here(enum kill_place place)
 
     if (!s || !atomic_load(&s->on))
         return;
-    pass = atomic_fetch_add(&s->hits[place], 1) + 1;
-    if (atomic_load(&s->after) == (uint32_t)place + 1 && pass == 1)
+    atomic_fetch_add(&s->hits[place], 1);
+    if (atomic_load(&s->after) == (uint32_t)place + 1 && atomic_exchange(&s->after_died, 1) == 0)
         die();
     if (atomic_load(&s->place) != (uint32_t)place + 1 ||
-        (pass != atomic_load(&s->pass) && pass != atomic_load(&s->pass) + atomic_load(&s->again)))
+        (atomic_load(&s->after) != 0 && atomic_load(&s->after_died) == 0))
+        return;
+    pass = atomic_fetch_add(&s->passes, 1) + 1;
+    if (pass != atomic_load(&s->pass) && pass != atomic_load(&s->pass) + atomic_load(&s->again))
         return;
     atomic_fetch_add(&s->died, 1);
     die();

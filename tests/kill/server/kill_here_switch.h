@@ -16,7 +16,12 @@ struct kill_here_switch {
     _Atomic uint32_t place; /* 1 + where to die; 0: nowhere */
     _Atomic uint32_t pass;  /* at which pass of it, from 1 */
     _Atomic uint32_t again; /* and so many passes later once more; 0: not */
-    _Atomic uint32_t after; /* 1 + where to die before that, at the first pass; 0: nowhere */
-    _Atomic uint32_t died;  /* so often, but for `after` */
+    /*
+     * 1 + where to die before that, at the first pass: passes of `place` count from then on. 0:
+     * nowhere
+     */
+    _Atomic uint32_t after;
+    _Atomic uint32_t after_died, passes; /* of `place` */
+    _Atomic uint32_t died;               /* so often, but for `after` */
     _Atomic uint32_t hits[KILL_PLACE_COUNT];
 };

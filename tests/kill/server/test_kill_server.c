@@ -13,7 +13,8 @@
  * of a process that has died meanwhile, and one finds a process that goes on although its session
  * has ended.
  *
- * NPUD_TEST_TABLE=1 prints each place. NPUD_KILL_PLACE=NAME[:PASS[:AGAIN]] tries this one only.
+ * NPUD_TEST_TABLE=1 prints each place. NPUD_KILL_PLACE=NAME[:PASS[:AGAIN[:AFTER]]], as printed,
+ * tries this one only.
  *
  * Skipped under TSan: the same as test_kill.
  * Skipped under chaos: the server dies where this test says.
@@ -37,8 +38,9 @@
 #include "tests/kill/server/kill_here_switch.h"
 #include "tests/common/workload.h"
 
-#define TRIES 3 /* how often an engine passes a place is up to the machine */
-#define OFTEN 3 /* passes that another run has as well */
+#define TRIES      3 /* how often an engine passes a place is up to the machine */
+#define RECOVERIES 2 /* of a run in which nothing else dies */
+#define OFTEN      3 /* passes that another run has as well */
 
 static const struct {
     const char *name, *what;
@@ -185,6 +187,7 @@ static uint32_t place_before(uint32_t place)
 struct death {
     uint32_t place, pass;
     uint32_t again; /* so many passes later, too; 0: not */
+    uint32_t after; /* 1 + where a server dies before that; 0: nowhere */
 };
 
 /* How often has the server died at the place? */
@@ -195,7 +198,7 @@ static unsigned run_workload(const struct death *death, unsigned keeper)
     atomic_store(&kill_switch->place, death ? death->place + 1 : 0);
     atomic_store(&kill_switch->pass, death ? death->pass : 0);
     atomic_store(&kill_switch->again, death ? death->again : 0);
-    atomic_store(&kill_switch->after, death ? place_before(death->place) : 0);
+    atomic_store(&kill_switch->after, death ? death->after : 0);
     atomic_store(&kill_switch->on, 1);
     start_actors();
     run_steps();
@@ -259,15 +262,28 @@ static void count_hits(unsigned keeper)
     for (int i = 0; i < TRIES && count_not_passed(false) > ONLY_AFTER; i++)
         count_run(NULL, keeper);
     for (size_t i = 0; i < ONLY_AFTER; i++)
-        count_run(&(struct death){.place = only_after[i].place, .pass = UINT32_MAX}, keeper);
+        count_run(&(struct death){.place = only_after[i].place,
+                                  .pass = UINT32_MAX,
+                                  .after = (uint32_t)only_after[i].after + 1},
+                  keeper);
     ck_assert_msg(count_not_passed(true) == 0, "the workload does not pass all places");
 }
 
 /*
  * At the first pass, and at one that is drawn, where the next server that comes there dies as well;
- * in make check-long, at up to so many that are spread over all of them.
+ * in make check-long, at up to so many that are spread over all of them. Every other death in
+ * recovery is one in the recovery from the death at another place, which is drawn.
  */
 #define DEATHS_LONG 24
+
+static uint32_t draw(uint32_t n)
+{
+    static uint64_t seed;
+
+    if (seed == 0)
+        seed = now_ns() | 1;
+    return draw_below(&seed, n);
+}
 
 static unsigned n_deaths(uint32_t n)
 {
@@ -278,17 +294,27 @@ static unsigned n_deaths(uint32_t n)
 
 static uint32_t choose_pass(uint32_t n, unsigned i)
 {
-    static uint64_t seed;
-
-    if (seed == 0)
-        seed = now_ns() | 1;
     if (i == 0 || n < 2)
         return 1;
     return n_deaths(n) > 2 ? 1 + (uint32_t)((uint64_t)i * (n - 1) / (n_deaths(n) - 1))
-                           : 2 + draw_below(&seed, n - 1);
+                           : 2 + draw(n - 1);
 }
 
-/* NPUD_KILL_PLACE=NAME, or NAME:PASS, or NAME:PASS:AGAIN: nothing but this. */
+static struct death choose_death(uint32_t place, unsigned i)
+{
+    struct death death = {.place = place,
+                          .pass = choose_pass(hits[place], i),
+                          .again = i % 2,
+                          .after = place_before(place)};
+
+    if (i % 2 == 0 || place < KILL_HERE_RECOVERY_BEGINS || death.after != 0)
+        return death;
+    death.after = 1 + draw(KILL_HERE_RECOVERY_BEGINS);
+    death.pass = 1 + draw(hits[place] / RECOVERIES + 1);
+    return death;
+}
+
+/* NPUD_KILL_PLACE=NAME, or NAME:PASS, or NAME:PASS:AGAIN:AFTER: nothing but this. */
 static bool is_wanted(uint32_t place, struct death *only)
 {
     const char *wanted = getenv("NPUD_KILL_PLACE");
@@ -300,7 +326,8 @@ static bool is_wanted(uint32_t place, struct death *only)
     if (strncmp(wanted, places[place].name, n) != 0)
         return false;
     if (wanted[n] == ':')
-        sscanf(wanted + n, ":%" SCNu32 ":%" SCNu32, &only->pass, &only->again);
+        sscanf(wanted + n, ":%" SCNu32 ":%" SCNu32 ":%" SCNu32, &only->pass, &only->again,
+               &only->after);
     return wanted[n] == ':' || wanted[n] == '\0';
 }
 
@@ -314,11 +341,11 @@ static unsigned try_place(uint32_t p, unsigned keeper)
         return 0;
     n = only.pass != 0 ? 1 : n_deaths(hits[p]);
     for (unsigned i = 0; i < n; i++) {
-        struct death death = {.place = p, .pass = choose_pass(hits[p], i), .again = i % 2};
+        struct death death = only.pass != 0 ? only : choose_death(p, i);
 
-        if (only.pass != 0)
-            death = only;
-        fprintf(stderr, "place %s:%u:%u of %u\n", places[p].name, death.pass, death.again, hits[p]);
+        fprintf(stderr, "place %s:%u:%u:%u (after %s), of %u\n", places[p].name, death.pass,
+                death.again, death.after, death.after ? places[death.after - 1].name : "none",
+                hits[p]);
         died += try_death(&death, keeper);
     }
     if (getenv("NPUD_TEST_TABLE"))
