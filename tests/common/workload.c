@@ -4,7 +4,7 @@
 #include "tests/common/actor.h"
 #include "tests/common/harness.h"
 #include "tests/kill/server/alone.h"
-#include "tests/kill/server/queue_steps.h"
+#include "tests/common/queue_steps.h"
 
 struct workload *workload;
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "tests/common/harness.h"
-#include "tests/kill/server/queue_steps.h"
+#include "tests/common/queue_steps.h"
 
 #define SIZE    4096u
 #define COUNT   1000u

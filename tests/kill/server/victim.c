@@ -4,8 +4,8 @@
 #include "acl/acl_tdt_queue.h"
 #include "tests/common/actor.h"
 #include "tests/common/harness.h"
-#include "tests/kill/server/queue_steps.h"
-#include "tests/kill/server/workload.h"
+#include "tests/common/queue_steps.h"
+#include "tests/common/workload.h"
 
 static aclrtStream stream, other;
 

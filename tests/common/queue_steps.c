@@ -1,4 +1,4 @@
-#include "tests/kill/server/queue_steps.h"
+#include "tests/common/queue_steps.h"
 
 #include <string.h>
 
