@@ -3,7 +3,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "tests/common/actor.h"
 #include "tests/common/harness.h"
-#include "tests/kill/server/alone.h"
+#include "tests/common/alone.h"
 #include "tests/common/queue_steps.h"
 
 struct workload *workload;

@@ -1,4 +1,4 @@
-#include "tests/kill/server/alone.h"
+#include "tests/common/alone.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
