@@ -406,8 +406,8 @@ kill_next() { # OLD
     [ -n "$next" ] && kill -KILL "$next"
 }
 
-# One of a hundred: most are deaths of the server.
-restart_somehow() {
+# One of a hundred: most are deaths of the server, alone or together with another one.
+end_somehow() {
     local old
 
     case $(($1 % 10)) in
@@ -419,9 +419,17 @@ restart_somehow() {
         old=$(server_pid)
         systemctl restart npud.service && until_true another server_pid "$old"
         ;;
+    5)
+        old=$(server_pid)
+        kill -KILL "$old" && systemctl restart npud.service && until_true another server_pid "$old"
+        ;;
     6)
         old=$(keeper_pid)
         kill -KILL "$old" && until_true keeper_has_all "$old"
+        ;;
+    8)
+        old=$(server_pid)
+        kill -KILL "$old" "$(show MainPID)" && until_true another server_pid "$old"
         ;;
     9)
         old=$(server_pid)
@@ -463,6 +471,17 @@ journal_of_npud() {
     shift
     journalctl -b -q -o cat --after-cursor="$cursor" "$@" _SYSTEMD_UNIT=npud.service + \
         _SYSTEMD_UNIT=npud-keeper.service
+}
+
+# The server is that of the supervisor. Before that, the keeper must not die: a server of an earlier
+# supervisor cannot be given another one.
+is_settled() {
+    [ "$(sed -n 's/^PPid:\t//p' "/proc/$(server_pid)/status")" = "$(show MainPID)" ] &&
+        npud_is_active
+}
+
+restart_somehow() {
+    end_somehow "$1" && until_true is_settled
 }
 
 check_restarts_under_load() {
