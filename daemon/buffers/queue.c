@@ -33,7 +33,7 @@ void queues_deinit(struct queues *queues)
 {
     grants_deinit(queues);
     queue_rests_finish(queues);
-    queue_sleepers_deinit(queues);
+    queue_sleepers_deinit(&queues->sleepers);
     free(queues->by_number);
     queues->by_number = NULL;
 }

@@ -220,7 +220,7 @@ static uint64_t end_ring(struct queue_rest *rest, enum queue_state why)
         rest->live->ref[rest->n++] = ref;
     rest->server->queues->by_number[rest->number] = QUEUE_NUMBER_KEPT;
     queue_ring_wake(v);
-    queue_sleepers_keep(rest->server, &rest->ring);
+    queue_sleepers_keep(rest->server, &rest->server->queues->sleepers, &rest->ring);
     queue_ring_free(&rest->ring, rest->user);
     KILL_HERE(RING_FREED);
     rest->noted = true;

@@ -9,7 +9,6 @@
 
 #include "daemon/base/schedule.h"
 #include "daemon/base/waker.h"
-#include "daemon/buffers/queue.h"
 #include "daemon/buffers/queue_ring.h"
 #include "daemon/core/server.h"
 #include "daemon/kept/buffers_record.h"
@@ -28,7 +27,8 @@ struct queue_sleepers {
     struct server *server;
     struct kept kept;
     struct word put, take;
-    struct queue_sleepers *prev, *next; /* queues->sleepers */
+    struct queue_sleepers **all; /* the list that it is in */
+    struct queue_sleepers *prev, *next;
 };
 
 static size_t write_record(const struct kept *kept, void *record)
@@ -43,7 +43,7 @@ static size_t write_record(const struct kept *kept, void *record)
 
 static void free_sleepers(struct queue_sleepers *s)
 {
-    DL_DELETE(s->server->queues->sleepers, s);
+    DL_DELETE(*s->all, s);
     kept_close(s->put.fd);
     kept_close(s->take.fd);
     kept_drop(&s->kept);
@@ -79,30 +79,32 @@ static void keep_word(struct queue_sleepers *s, struct word *word, int fd, _Atom
     }
 }
 
-static struct queue_sleepers *make_sleepers(struct server *server)
+static struct queue_sleepers *make_sleepers(struct server *server, struct queue_sleepers **all)
 {
     struct queue_sleepers *s = calloc(1, sizeof(*s));
 
     if (!s)
         return NULL;
     s->server = server;
+    s->all = all;
     if (!kept_make(&s->kept, KEPT_QUEUE_SLEEPERS, sizeof(struct queue_sleepers_record),
                    write_record)) {
         free(s);
         return NULL;
     }
-    DL_APPEND(server->queues->sleepers, s);
+    DL_APPEND(*all, s);
     return s;
 }
 
-void queue_sleepers_keep(struct server *server, struct queue_ring *ring)
+void queue_sleepers_keep(struct server *server, struct queue_sleepers **all,
+                         const struct queue_ring *ring)
 {
     const struct queue_view *v = &ring->view;
     struct queue_sleepers *s;
 
     if (!kept_outlives() || (!waker_wakes(&v->put->wake) && !waker_wakes(&v->take->wake)))
         return;
-    s = make_sleepers(server);
+    s = make_sleepers(server, all);
     if (!s) {
         futex_wake_all(&v->put->wake);
         futex_wake_all(&v->take->wake);
@@ -114,11 +116,11 @@ void queue_sleepers_keep(struct server *server, struct queue_ring *ring)
         free_sleepers(s);
 }
 
-void queue_sleepers_deinit(struct queues *queues)
+void queue_sleepers_deinit(struct queue_sleepers **all)
 {
     struct queue_sleepers *s, *next;
 
-    DL_FOREACH_SAFE (queues->sleepers, s, next) {
+    DL_FOREACH_SAFE (*all, s, next) {
         waker_forget(&s->put.woken);
         waker_forget(&s->take.woken);
         job_cancel(&s->put.woken);

@@ -10,17 +10,18 @@
 
 struct kept_cell;
 struct queue_ring;
-struct queues;
+struct queue_sleepers;
 struct server;
 
 /**
  * The ring has ended, and its sleepers were woken, but for those that are left to the thread; it is
- * freed next. Without memory for what is kept, all are woken now.
+ * freed next. Without memory for what is kept, all are woken now. all: the list of what is kept.
  */
-void queue_sleepers_keep(struct server *server, struct queue_ring *ring);
+void queue_sleepers_keep(struct server *server, struct queue_sleepers **all,
+                         const struct queue_ring *ring);
 
 /** Those that an npud before has not woken are. A row of recovery. */
 bool queue_sleepers_restore(struct server *server, struct kept_cell *cell);
 
 /** npud ends: the thread wakes all before it ends. */
-void queue_sleepers_deinit(struct queues *queues);
+void queue_sleepers_deinit(struct queue_sleepers **all);

@@ -132,8 +132,8 @@ int session_own_fd(const struct server *server, int fd)
 }
 
 /*
- * npud has it mapped, and keeps its descriptor. noted: bytes that npud itself notes of it, which are
- * charged with it.
+ * npud has it mapped, and keeps its descriptor. noted: bytes that npud itself notes of it, which
+ * are charged with it.
  */
 static enum cause make_file(struct session *session, const char *name, size_t size, size_t noted,
                             int *fd, void **map)

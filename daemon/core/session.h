@@ -208,7 +208,7 @@ void sessions_restored(void);
 
 /** The descriptor gets a number apart from those that libevent polls. -1: stays -1. */
 int session_own_fd(const struct server *server, int fd);
-/** A file that npud has mapped for the session is charged again: bytes with what npud notes of it. */
+/** A file that npud has mapped for the session is charged again. bytes: with what npud notes. */
 void session_charge_file_again(struct session *session, size_t bytes);
 
 /** Answer to Hello: make the session page, session->page_fd. */

@@ -109,9 +109,9 @@ static void look_again(struct stream *s)
 }
 
 /*
- * Behind what is queued. Not further than the tail, because the first look at a page of a ring makes
- * the kernel give it memory: an entry behind it is of a submission that has just begun, for which
- * look_again() looks. The task at head was there, whatever the tail says now.
+ * Behind what is queued. Not further than the tail, because the first look at a page of a ring
+ * makes the kernel give it memory: an entry behind it is of a submission that has just begun, for
+ * which look_again() looks. The task at head was there, whatever the tail says now.
  */
 static uint64_t end_of_queue(const struct stream *s)
 {

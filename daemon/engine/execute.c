@@ -380,7 +380,10 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
     struct report *report;
 
     (void)now;
-    /* The device was lost, and is back, when it has not returned; or npud ended before it retired. */
+    /*
+     * The device was lost, and is back, when it has not returned; or npud ended before the task
+     * retired.
+     */
     if (stream_has_begun(s))
         return t->callback.block && !execute_callback_done(s) ? await_callback(s) : RUN_RETIRED;
     if (t->callback.report >= REPORTS ||

@@ -85,8 +85,8 @@ void inject_deinit(struct inject *inject);
 
 /**
  * Set a rule, *id. Control thread. When the table is full, the oldest rule that is used up makes
- * room. If the rule loses a device at once, it is certain (kept_commit()) with all that the step has
- * changed before.
+ * room. If the rule loses a device at once, it is certain (kept_commit()) with all that the step
+ * has changed before.
  */
 enum cause inject_set(struct server *server, const struct Npud__Inject *in, uint64_t *id);
 

@@ -37,6 +37,11 @@ static struct client {
     bool asks; /* a request that is not answered */
 } client[CLIENTS];
 
+#define OWNER  (&client[0])
+#define READER (&client[1])
+#define WRITER (&client[2])
+#define OTHER  (&client[3])
+
 /* The answer that was read last. */
 static struct {
     int32_t error;
@@ -168,6 +173,14 @@ static inline void begin_client(unsigned i)
     hello.protocol = PROTOCOL;
     hello.program = (char *)"restarted";
     ck_assert_int_eq(ask(c, &request), 0);
+}
+
+/* The first npud, with all clients. */
+static inline void begin_clients(void)
+{
+    restart_start(NULL);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        begin_client(i);
 }
 
 static inline void kill_process(struct client *c)
@@ -309,13 +322,24 @@ static inline void put_unbind(struct client *c, uint32_t source, uint32_t destin
     put_request(c, &request);
 }
 
+/** What npud has answered already, maybe twice: without error. */
+static inline void expect_answer(struct client *c)
+{
+    read_answer(c);
+    ck_assert_uint_ge(answer.copies, 1);
+    ck_assert_msg(answer.error == 0, "error %d", answer.error);
+}
+
 /** The answer to what was put: without error. */
 static inline void expect_done(struct client *c)
 {
     npud_turn();
-    read_answer(c);
-    ck_assert_uint_ge(answer.copies, 1);
-    ck_assert_msg(answer.error == 0, "error %d", answer.error);
+    expect_answer(c);
+}
+
+static inline void expect_owner(void)
+{
+    expect_answer(OWNER);
 }
 
 /* --- queues and messages --- */
@@ -668,6 +692,20 @@ static inline void compare_dumps(const struct dump *a, const struct dump *b, con
     }
 }
 
+/* npud is replaced so often, and all is as it was. */
+static inline void expect_the_same(unsigned times)
+{
+    static struct dump before, after;
+
+    dump_all(&before);
+    for (unsigned i = 0; i < times; i++) {
+        restart_npud();
+        npud_turn();
+        dump_all(&after);
+        compare_dumps(&before, &after, "restarted");
+    }
+}
+
 /* Each buffer is back in its pool. */
 static inline void expect_no_buffer(void)
 {
@@ -688,6 +726,10 @@ struct cut_short {
     void (*end)(void);   /* what comes later, the same as ever; or NULL */
 };
 
+static inline void nothing(void)
+{
+}
+
 static inline void end_all(void)
 {
     end_clients();
@@ -702,9 +744,7 @@ static unsigned first_hits[RESTART_PLACES], killed;
 static inline void run_cut(const struct cut_short *cut, unsigned place, unsigned pass,
                            struct dump *dump)
 {
-    restart_start(NULL);
-    for (unsigned i = 0; i < CLIENTS; i++)
-        begin_client(i);
+    begin_clients();
     cut->begin();
     cut->act();
     await_ends();

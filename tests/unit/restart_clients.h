@@ -74,6 +74,14 @@ static inline void hang_up_all(void)
             hang_up(restart_client[i].pid);
 }
 
+/** All hang up, and the last npud ends. */
+static inline void stop_all(void)
+{
+    hang_up_all();
+    npud_turn();
+    restart_stop();
+}
+
 /** A process that does nothing but live. *pidfd is npud's then. */
 static inline pid_t start_process(int *pidfd)
 {

@@ -6,35 +6,11 @@
  */
 #include "tests/unit/restart_buffers.h"
 
-#define OWNER  (&client[0])
-#define READER (&client[1])
-#define WRITER (&client[2])
-
-static void begin(void)
-{
-    restart_start(NULL);
-    for (unsigned i = 0; i < CLIENTS; i++)
-        begin_client(i);
-}
-
-static void expect_the_same(unsigned times)
-{
-    static struct dump before, after;
-
-    dump_all(&before);
-    for (unsigned i = 0; i < times; i++) {
-        restart_npud();
-        npud_turn();
-        dump_all(&after);
-        compare_dumps(&before, &after, "restarted");
-    }
-}
-
 START_TEST(segments_are_as_they_were)
 {
     uint32_t first, queue;
 
-    begin();
+    begin_clients();
     first = make_segment_of(OWNER, 64);
     queue = make_queue_of(OWNER, 64);
     share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
@@ -62,7 +38,7 @@ START_TEST(an_orphan_stays_while_it_is_used)
 {
     uint32_t segment, queue, held;
 
-    begin();
+    begin_clients();
     segment = make_segment_of(OWNER, 64);
     queue = make_queue_of(OWNER, 8);
     share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
@@ -103,7 +79,7 @@ START_TEST(a_survivor_keeps_what_it_holds)
 {
     uint32_t segment, queue, held;
 
-    begin();
+    begin_clients();
     segment = make_segment_of(OWNER, 64);
     queue = make_queue_of(OWNER, 8);
     share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
@@ -137,7 +113,7 @@ START_TEST(a_survivor_without_memory_holds_nothing)
     static const enum kept_kind lacks[] = {KEPT_PEER, KEPT_SURVIVOR};
     uint32_t segment, queue;
 
-    begin();
+    begin_clients();
     segment = make_segment_of(OWNER, 64);
     queue = make_queue_of(OWNER, 8);
     share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
@@ -163,7 +139,7 @@ START_TEST(clients_die_meanwhile)
 {
     uint32_t segment, queue;
 
-    begin();
+    begin_clients();
     segment = make_segment_of(OWNER, 64);
     queue = make_queue_of(OWNER, 8);
     share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);

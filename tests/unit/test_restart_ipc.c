@@ -158,13 +158,6 @@ static void start_clients(void)
     connect_client_of(1001, THIRD, -1);
 }
 
-static void stop_all(void)
-{
-    hang_up_all();
-    npud_turn();
-    restart_stop();
-}
-
 /* --- all is as it was --- */
 
 START_TEST(events_are_as_they_were)

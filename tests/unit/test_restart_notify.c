@@ -7,31 +7,13 @@
  */
 #include "tests/unit/restart_clients.h"
 
-#include <sys/epoll.h>
 #include <utlist.h>
 
 #include "acl/acl_rt.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/stream_abort.h"
 #include "proto/wire/packet.h"
-
-/* As tests/fuzz/hooks/engine.h has it for engine.c. */
-void engine_turn(struct engine *e);
-int step_no_thread(pthread_t *thread);
-int step_poll(int epoll, struct epoll_event *events, int max);
-
-int step_no_thread(pthread_t *thread)
-{
-    *thread = 0;
-    return 0;
-}
-
-int step_poll(int epoll, struct epoll_event *events, int max)
-{
-    int n = epoll_wait(epoll, events, max, 0);
-
-    return n < 0 ? 0 : n;
-}
+#include "tests/unit/restart_steps.h"
 
 #define FIRST  2000000 /* has made the notify, or the counter */
 #define SECOND 2000001
@@ -149,13 +131,6 @@ static void submit_count(pid_t pid, uint32_t slot, uint8_t op, uint8_t mode, uin
     client_submit(stream_in(pid, slot), t);
 }
 
-static void turn_engines(unsigned turns)
-{
-    for (unsigned i = 0; i < turns; i++)
-        for (uint32_t d = 0; d < server.devices->n; d++)
-            engine_turn(devices_get(server.devices, d)->engine);
-}
-
 /* All that there is to do. */
 static void act_turns(void)
 {
@@ -165,19 +140,13 @@ static void act_turns(void)
     }
 }
 
-static void start_npud(void)
-{
-    restart_start((const char *const[]){"sim.devices=2", "engine.spin_us=0", "stream.depth=64",
-                                        "ipc.scope=any", NULL});
-}
-
 /* Three sessions that have a notify; the first with three streams, the others with two. */
 static void start_clients(void)
 {
     static const pid_t pids[] = {FIRST, SECOND, THIRD};
     struct notify_open *open;
 
-    start_npud();
+    start_two_devices();
     for (unsigned i = 0; i < 3; i++) {
         connect_client_of(1000 + i / 2, pids[i], -1);
         for (unsigned k = 0; k < (i ? 2 : 3); k++)
@@ -196,19 +165,12 @@ static void start_counter(void)
 {
     struct notify_open *open;
 
-    start_npud();
+    start_two_devices();
     connect_client_of(1000, FIRST, -1);
     ck_assert_int_eq(notify_new(session_of(FIRST), devices_get(server.devices, 0), true, &open), 0);
     for (unsigned i = 0; i < CROWD + 2; i++)
         npud_stream(session_of(FIRST), i % 2);
     kept_commit();
-}
-
-static void stop_all(void)
-{
-    hang_up_all();
-    npud_turn();
-    restart_stop();
 }
 
 /* --- the objects are as they were --- */
@@ -267,7 +229,7 @@ START_TEST(an_importer_is_the_same_process)
     pid_t pid;
     int pidfd;
 
-    start_npud();
+    start_two_devices();
     connect_client_of(1000, FIRST, -1);
     pid = start_process(&pidfd);
     ck_assert_int_eq(notify_new(session_of(FIRST), devices_get(server.devices, 0), false, &open),

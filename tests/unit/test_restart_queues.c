@@ -14,11 +14,6 @@
 #include "daemon/buffers/queue_sleepers.h"
 #include "tests/unit/restart_buffers.h"
 
-#define OWNER  (&client[0])
-#define READER (&client[1])
-#define WRITER (&client[2])
-#define OTHER  (&client[3])
-
 static uint32_t segment, second; /* of the owner */
 static uint32_t of_writer;
 static uint32_t queue;
@@ -43,29 +38,14 @@ static void begin_shared(void)
         put_number(n % 2 ? OWNER : WRITER, queue, n % 2 ? segment : of_writer, n);
 }
 
-static void expect_owner(void)
-{
-    read_answer(OWNER);
-    ck_assert_uint_ge(answer.copies, 1);
-    ck_assert_msg(answer.error == 0, "error %d", answer.error);
-}
-
 static void expect_other(void)
 {
-    read_answer(OTHER);
-    ck_assert_uint_ge(answer.copies, 1);
-    ck_assert_msg(answer.error == 0, "error %d", answer.error);
+    expect_answer(OTHER);
 }
 
 static void expect_reader(void)
 {
-    read_answer(READER);
-    ck_assert_uint_ge(answer.copies, 1);
-    ck_assert_msg(answer.error == 0, "error %d", answer.error);
-}
-
-static void nothing(void)
-{
+    expect_answer(READER);
 }
 
 static void take_all(void)
@@ -262,9 +242,7 @@ END_TEST
 START_TEST(the_asker_dies_meanwhile)
 {
     for (unsigned place = KILL_HERE_RING_MOVES; place <= KILL_HERE_REST_NOTED; place++) {
-        restart_start(NULL);
-        for (unsigned i = 0; i < CLIENTS; i++)
-            begin_client(i);
+        begin_clients();
         begin_shared();
         act_revoke();
         ck_assert(restart_kill(place, 1, turns, NULL));
@@ -337,9 +315,7 @@ static void gather_crowd(void)
 
 static void begin_crowd(void)
 {
-    restart_start(NULL);
-    for (unsigned i = 0; i < CLIENTS; i++)
-        begin_client(i);
+    begin_clients();
     begin_shared();
     gather_crowd();
 }
@@ -397,11 +373,7 @@ END_TEST
 
 START_TEST(all_is_as_it_was)
 {
-    static struct dump before, after;
-
-    restart_start(NULL);
-    for (unsigned i = 0; i < CLIENTS; i++)
-        begin_client(i);
+    begin_clients();
     begin_shared();
     for (unsigned i = 0; i < 100; i++) {
         uint32_t q = make_queue_of(WRITER, 2 + i);
@@ -414,13 +386,7 @@ START_TEST(all_is_as_it_was)
     /* An orphan, and a session that is not there any more. */
     act_owner_dies();
     npud_turn();
-    dump_all(&before);
-    for (unsigned i = 0; i < 5; i++) {
-        restart_npud();
-        npud_turn();
-        dump_all(&after);
-        compare_dumps(&before, &after, "restarted");
-    }
+    expect_the_same(5);
     take_numbers(READER, queue, 1, 6);
     end_all();
 }

@@ -6,32 +6,13 @@
  */
 #include "tests/unit/restart_clients.h"
 
-#include <sys/epoll.h>
 #include <utlist.h>
 
 #include "daemon/control/event_fd.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
 #include "daemon/core/release.h"
-#include "daemon/engine/engine.h"
-
-/* As tests/fuzz/hooks/engine.h has it for engine.c. */
-void engine_turn(struct engine *e);
-int step_no_thread(pthread_t *thread);
-int step_poll(int epoll, struct epoll_event *events, int max);
-
-int step_no_thread(pthread_t *thread)
-{
-    *thread = 0;
-    return 0;
-}
-
-int step_poll(int epoll, struct epoll_event *events, int max)
-{
-    int n = epoll_wait(epoll, events, max, 0);
-
-    return n < 0 ? 0 : n;
-}
+#include "tests/unit/restart_steps.h"
 
 #define FIRST  2000000
 #define SECOND 2000001
@@ -78,17 +59,12 @@ static void tell_all(void)
     tell_charges();
 }
 
-static void turn_engines(void)
-{
-    for (unsigned i = 0; i < 20; i++)
-        for (uint32_t d = 0; d < server.devices->n; d++)
-            engine_turn(devices_get(server.devices, d)->engine);
-}
+#define TURNS 20
 
 static void act_turns(void)
 {
     for (unsigned i = 0; i < 3; i++) {
-        turn_engines();
+        turn_engines(TURNS);
         npud_turn();
     }
 }
@@ -103,8 +79,7 @@ static void start_clients(void)
     struct ipc_open *open;
     int fd;
 
-    restart_start((const char *const[]){"sim.devices=2", "engine.spin_us=0", "stream.depth=64",
-                                        "ipc.scope=any", NULL});
+    start_two_devices();
     connect_client_of(1000, FIRST, -1);
     connect_client_of(1001, SECOND, -1);
     for (uint32_t i = 0; i < 3; i++)
@@ -121,7 +96,7 @@ static void start_clients(void)
                       (struct task){.op = TASK_WAIT_LEVEL, .generation = slot_generation(ev)});
         client_submit(stream_at(i), (struct task){.op = TASK_NOP});
     }
-    turn_engines();
+    turn_engines(TURNS);
 }
 
 static void raise_level(void)
@@ -132,13 +107,6 @@ static void raise_level(void)
                                               .flags = TASK_RECORD_LEVEL,
                                               .generation = slot_generation(ev),
                                               .record.number = 1});
-}
-
-static void stop_all(void)
-{
-    hang_up_all();
-    npud_turn();
-    restart_stop();
 }
 
 static const struct fence fences[] = {{0, 2}, {1, 2}};

@@ -7,9 +7,6 @@
  */
 #include "tests/unit/restart_buffers.h"
 
-#define OWNER  (&client[0])
-#define READER (&client[1])
-
 static uint32_t segment;
 static uint32_t source, shallow, deep; /* queues */
 
@@ -43,17 +40,6 @@ static void put_numbers(uint64_t first, uint64_t last)
     for (uint64_t n = first; n <= last; n++)
         put_number(OWNER, source, segment, n);
     ring_bell(source);
-}
-
-static void nothing(void)
-{
-}
-
-static void expect_owner(void)
-{
-    read_answer(OWNER);
-    ck_assert_uint_ge(answer.copies, 1);
-    ck_assert_int_eq(answer.error, 0);
 }
 
 static void take(uint32_t queue, uint64_t first, uint64_t last)
@@ -207,9 +193,7 @@ static void act_bell(void)
 
 static void expect_reader(void)
 {
-    read_answer(READER);
-    ck_assert_uint_ge(answer.copies, 1);
-    ck_assert_int_eq(answer.error, 0);
+    expect_answer(READER);
     ck_assert_uint_eq(answer.n_fds, 1);
 }
 
@@ -299,11 +283,7 @@ END_TEST
 
 START_TEST(all_is_as_it_was)
 {
-    static struct dump before, after;
-
-    restart_start(NULL);
-    for (unsigned i = 0; i < CLIENTS; i++)
-        begin_client(i);
+    begin_clients();
     begin_gap();
     for (unsigned i = 0; i < 50; i++) {
         uint32_t q = make_queue_of(OWNER, 4);
@@ -312,13 +292,7 @@ START_TEST(all_is_as_it_was)
         if (i % 2)
             unbind_from(q);
     }
-    dump_all(&before);
-    for (unsigned i = 0; i < 5; i++) {
-        restart_npud();
-        npud_turn();
-        dump_all(&after);
-        compare_dumps(&before, &after, "restarted");
-    }
+    expect_the_same(5);
     take(deep, 1, 40);
     take(shallow, 1, 10);
     end_all();
@@ -328,9 +302,7 @@ END_TEST
 /* Without memory for their records messages stay in their source, until there is some. */
 START_TEST(messages_wait_for_memory)
 {
-    restart_start(NULL);
-    for (unsigned i = 0; i < CLIENTS; i++)
-        begin_client(i);
+    begin_clients();
     begin_full();
     restart_lacks = KEPT_MESSAGE;
     put_numbers(1, 10);

@@ -7,7 +7,6 @@
  *
  * Skipped under TSan: an npud that is killed leaves its locks as they are.
  */
-#include <sys/epoll.h>
 
 #include "acl/acl_base.h"
 #include "acl/acl_rt.h"
@@ -17,31 +16,13 @@
 #include "daemon/engine/inject.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
-#include "tests/unit/restart.h"
+#include "tests/unit/restart_steps.h"
 
 #define STREAMS 4 /* 0 and 2 on device 0, 1 and 3 on device 1 */
 #define BYTES   ((uint64_t)1 << 20)
 #define TURNS   400
 #define LIMIT   (2 * NSEC_PER_MSEC)
 #define FAILED  123456 /* a code that tasks fail with */
-
-/* As tests/fuzz/hooks/engine.h has it for engine.c. */
-void engine_turn(struct engine *e);
-int step_no_thread(pthread_t *thread);
-int step_poll(int epoll, struct epoll_event *events, int max);
-
-int step_no_thread(pthread_t *thread)
-{
-    *thread = 0;
-    return 0;
-}
-
-int step_poll(int epoll, struct epoll_event *events, int max)
-{
-    int n = epoll_wait(epoll, events, max, 0);
-
-    return n < 0 ? 0 : n;
-}
 
 /* --- the client --- */
 
@@ -198,8 +179,7 @@ static void begin(void)
     struct mem *m;
     int fd;
 
-    restart_start(
-        (const char *const[]){"sim.devices=2", "engine.spin_us=0", "stream.depth=64", NULL});
+    start_two_devices();
     npud_session(getpid())->protocol = PROTOCOL;
     for (uint32_t i = 0; i < STREAMS; i++)
         npud_stream(the_session(), i % 2);
