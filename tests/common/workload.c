@@ -2,8 +2,8 @@
 
 #include "acl/acl_tdt_queue.h"
 #include "tests/common/actor.h"
-#include "tests/common/harness.h"
 #include "tests/common/alone.h"
+#include "tests/common/harness.h"
 #include "tests/common/queue_steps.h"
 
 struct workload *workload;
@@ -52,14 +52,14 @@ static void share_from_first(void)
     OK(acltdtGrantQueue(workload->queue[0], pid, GET, 0));
     OK(acltdtGrantQueue(workload->queue[2], pid, GET, 0));
     change_route(acltdtBindQueueRoutes, workload->queue[1], workload->queue[2]);
-    for (int i = 0; i < VICTIMS; i++)
+    for (uint32_t i = 0; i < workload->victims; i++)
         share_with_victim(&workload->victim[i], &with_victim[i]);
 }
 
 /* Both waits end with an error when the victim does, which has not recorded either. */
 static void wait_for_victims(void)
 {
-    for (int i = 0; i < VICTIMS; i++) {
+    for (uint32_t i = 0; i < workload->victims; i++) {
         struct with_victim *with = &with_victim[i];
 
         for (int k = 0; k < 2; k++)
@@ -72,7 +72,7 @@ static void wait_for_victims(void)
 /* Its messages are there: they were put. */
 static void see_deaths(void)
 {
-    for (int i = 0; i < VICTIMS; i++) {
+    for (uint32_t i = 0; i < workload->victims; i++) {
         struct with_victim *with = &with_victim[i];
 
         for (int k = 0; k < 2; k++) {

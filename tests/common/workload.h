@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "acl/acl.h"
@@ -25,6 +26,8 @@ struct workload {
     char key[65];               /* of a notify of the first */
     uint32_t queue[3];          /* the third one is the second process's, and routed into */
     int32_t second;             /* its pid */
+    uint32_t victims;           /* there are so many */
+    bool injects;               /* the processes may give rules of injection */
     struct victim victim[VICTIMS];
 };
 extern struct workload *workload;

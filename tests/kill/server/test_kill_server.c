@@ -101,6 +101,8 @@ static void start_actors(void)
     actor_start(&first, first_main, NULL);
     actor_start(&second, second_main, NULL);
     workload->second = second.pid;
+    workload->victims = VICTIMS;
+    workload->injects = true;
     for (int i = 0; i < VICTIMS; i++) {
         actor_start(&victim[i], victim_main, &workload->victim[i]);
         workload->victim[i].pid = victim[i].pid;
