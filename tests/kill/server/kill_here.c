@@ -25,7 +25,7 @@ __attribute__((constructor)) static void find_switch(void)
         kill_switch = map;
 }
 
-static _Noreturn void die(void)
+static _Noreturn void end_itself(void)
 {
     kill(getpid(), SIGKILL);
     for (;;)
@@ -41,7 +41,7 @@ void kill_here(enum kill_place place)
         return;
     atomic_fetch_add(&s->hits[place], 1);
     if (atomic_load(&s->after) == (uint32_t)place + 1 && atomic_exchange(&s->after_died, 1) == 0)
-        die();
+        end_itself();
     if (atomic_load(&s->place) != (uint32_t)place + 1 ||
         (atomic_load(&s->after) != 0 && atomic_load(&s->after_died) == 0))
         return;
@@ -49,7 +49,7 @@ void kill_here(enum kill_place place)
     if (pass != atomic_load(&s->pass) && pass != atomic_load(&s->pass) + atomic_load(&s->again))
         return;
     atomic_fetch_add(&s->died, 1);
-    die();
+    end_itself();
 }
 
 /* Those of clients, which npud passes where it does the same. */

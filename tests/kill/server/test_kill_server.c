@@ -278,7 +278,7 @@ static void count_hits(unsigned keeper)
  */
 #define DEATHS_LONG 24
 
-static uint32_t draw(uint32_t n)
+static uint32_t draw_number(uint32_t n)
 {
     static uint64_t seed;
 
@@ -299,7 +299,7 @@ static uint32_t choose_pass(uint32_t n, unsigned i)
     if (i == 0 || n < 2)
         return 1;
     return n_deaths(n) > 2 ? 1 + (uint32_t)((uint64_t)i * (n - 1) / (n_deaths(n) - 1))
-                           : 2 + draw(n - 1);
+                           : 2 + draw_number(n - 1);
 }
 
 static struct death choose_death(uint32_t place, unsigned i)
@@ -311,8 +311,8 @@ static struct death choose_death(uint32_t place, unsigned i)
 
     if (i % 2 == 0 || place < KILL_HERE_RECOVERY_BEGINS || death.after != 0)
         return death;
-    death.after = 1 + draw(KILL_HERE_RECOVERY_BEGINS);
-    death.pass = 1 + draw(hits[place] / RECOVERIES + 1);
+    death.after = 1 + draw_number(KILL_HERE_RECOVERY_BEGINS);
+    death.pass = 1 + draw_number(hits[place] / RECOVERIES + 1);
     return death;
 }
 
