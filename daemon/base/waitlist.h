@@ -10,7 +10,7 @@
  * waitlist_fire(), which begins with a fence and a look at `n`. One of the two sees the other, and
  * an event without waiters costs no lock.
  *
- * Locks: list lock before inbox lock (engine.c); never two lists: some lists have one lock together.
+ * Locks: list lock before inbox lock (engine.c); never two lists: some have one lock together.
  */
 #pragma once
 
@@ -54,7 +54,7 @@ void waitlist_lock(const struct waitlist *list);
 void waitlist_unlock(const struct waitlist *list);
 
 #ifdef NPUD_KILL_POINTS
-/** The thread that had any of the locks is gone, as by a SIGKILL: a test has left npud by a jump. */
+/** The thread that had any of the locks is gone, as killed: a test has left npud by a jump. */
 void waitlist_forget_locks(void);
 #endif
 

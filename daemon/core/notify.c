@@ -24,8 +24,8 @@
 /* --- a counter whose record was dropped --- */
 
 /*
- * Under the lock of `waiting`. True: there are none left. No other session has a counter. Each wait keeps
- * that it has failed: if npud ends meanwhile, the others are still to fail.
+ * Under the lock of `waiting`. True: there are none left. No other session has a counter. Each wait
+ * keeps that it has failed: if npud ends meanwhile, the others are still to fail.
  */
 static bool fail_some(struct notify *n)
 {

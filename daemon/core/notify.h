@@ -71,8 +71,8 @@ struct notify {
 
     struct waitlist waiting; /* streams; target: `arrivals` when they came */
     /*
-     * In the record, under the lock of `waiting`: `value`, the bit or the counter; `failed_pid`, of a record
-     * that was dropped while no stream waited.
+     * In the record, under the lock of `waiting`: `value`, the bit or the counter; `failed_pid`, of
+     * a record that was dropped while no stream waited.
      *
      * Of a counter: a change is not over before all waits have been looked at, in slices; the next
      * change waits for that, and so does a wait that comes meanwhile: on the list, as the last one.
