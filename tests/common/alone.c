@@ -91,6 +91,35 @@ static void do_events(void)
     OK(aclrtDestroyEvent(a));
 }
 
+/* One level, which engines of two devices change in turns. */
+static void do_two_devices(void)
+{
+    aclrtStream far;
+    aclrtEvent e;
+
+    OK(aclrtCreateEventWithFlag(&e, ACL_EVENT_SYNC));
+    OK(aclrtSetDevice(1));
+    OK(aclrtCreateStream(&far));
+    for (int i = 0; i < 2; i++) {
+        OK(aclrtStreamWaitEvent(far, e));
+        OK(aclrtSetDevice(0));
+        OK(aclrtRecordEvent(e, stream));
+        OK(aclrtSetDevice(1));
+        OK(aclrtResetEvent(e, far));
+        OK(aclrtSynchronizeStream(far));
+    }
+    OK(aclrtSetDevice(0));
+    OK(aclrtStreamWaitEvent(stream, e));
+    OK(aclrtSetDevice(1));
+    OK(aclrtRecordEvent(e, far));
+    OK(aclrtSynchronizeStream(far));
+    OK(aclrtDestroyStream(far));
+    OK(aclrtResetDevice(1));
+    OK(aclrtSetDevice(0));
+    OK(aclrtSynchronizeStream(stream));
+    OK(aclrtDestroyEvent(e));
+}
+
 static _Atomic unsigned called;
 
 static void count_call(void *arg)
@@ -361,6 +390,7 @@ void do_alone(aclrtStream one, aclrtStream two)
     do_copies();
     do_values();
     do_events();
+    do_two_devices();
     do_callbacks();
     do_notifies();
     do_failures();

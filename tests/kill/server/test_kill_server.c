@@ -18,7 +18,7 @@
  *
  * Skipped under TSan: the same as test_kill.
  * Skipped under chaos: the server dies where this test says.
- * Runs long: 60 s.
+ * Runs long: 80 s.
  */
 #include <fcntl.h>
 #include <inttypes.h>
