@@ -13,6 +13,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/hash.h"
+#include "daemon/base/waitlist.h"
 #include "daemon/base/waker.h"
 #include "tests/unit/interleave_steps.h"
 
@@ -23,6 +24,8 @@
 struct survivor *model_survivor_of(struct session *session);
 void engine_lock_all(struct session *session);
 void engine_unlock_all(struct session *session);
+#define waitlist_lock(list)     ((void)(list), interleave_lock())
+#define waitlist_unlock(list)   ((void)(list), interleave_unlock())
 #define waker_wake(word)        futex_wake_all(word)
 #define survivor_of(session)    model_survivor_of(session)
 #define session_lock(session)   engine_lock_all(session)
