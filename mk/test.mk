@@ -154,7 +154,7 @@ KILL_BIN := $(addprefix $(BUILD)/kill/tests/kill/,\
 .PHONY: test-kill
 test-kill:
 	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN) \
-	    $(addprefix $(BUILD)/kill/,npud npud-keeper npud-supervisor)
+	    $(addprefix $(BUILD)/kill/,npud npud-keeper npud-supervisor npuctl)
 
 # The C++ headers, as users compile them.
 CXX_WARN := -std=c++17 -Wall -Wextra -Werror

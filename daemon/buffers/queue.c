@@ -229,6 +229,10 @@ void queue_attach_free(struct queue_attach *attach)
         attach->queue->creator = NULL;
         kept_touch(&attach->queue->kept);
     }
+    if (attach->queue->ended_by == attach->peer->session) {
+        attach->queue->ended_by = NULL;
+        kept_touch(&attach->queue->kept);
+    }
     kept_drop(&attach->kept);
     job_cancel(&attach->count);
     tdelete(attach, &attach->peer->by_id, compare_ids);
@@ -452,9 +456,12 @@ static bool finish_one(struct queue *queue, const struct queue_attach *last)
 
 bool queue_finish_some(struct queue *queue, struct queue_attach *last)
 {
+    if (last && queue->ended_by && queue->ended_by != last->peer->session)
+        return false;
     /* Certain before anything of it is done: each part of it may be done again. */
     if (!queue->ends) {
         queue->ends = true;
+        queue->ended_by = last ? last->peer->session : NULL;
         kept_touch(&queue->kept);
         kept_commit();
         KILL_HERE(QUEUE_ENDS);

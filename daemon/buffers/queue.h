@@ -85,8 +85,9 @@ struct queue {
     struct queue_attach *attached;
     struct grant *grants; /* not attached yet */
     uint32_t n_grants;
-    bool ends;      /* queue_finish_some() has begun: nobody gets it any more */
-    struct job end; /* of one without attachments */
+    bool ends;                /* queue_finish_some() has begun: nobody gets it any more */
+    struct session *ended_by; /* its attachment goes last; NULL: none, or it has gone */
+    struct job end;           /* of one without attachments */
     struct queue_party puts, takes;
     struct kept kept_map;
     struct map_word *map_allowed; /* in it: segments that readers may map, by id / 64; or NULL */
@@ -149,7 +150,8 @@ void queue_destroy(struct queue *queue);
  * Some of what queue_destroy() does, because there may be thousands of each: routes, grants and
  * attachments go, but for the attachment `last`, until the step is over. False: there may be more.
  * After true, what is left for queue_destroy() is short. The caller goes on in another step; if the
- * session of `last` ends first, its end does.
+ * session of `last` ends first, its end does. For another session it is false until then, and then
+ * the queue is gone.
  */
 bool queue_finish_some(struct queue *queue, struct queue_attach *last);
 

@@ -32,7 +32,8 @@ static size_t write_queue(const struct kept *kept, void *record)
                                .puts_pid = queue->puts.pid,
                                .takes_pid = queue->takes.pid,
                                .ends = queue->ends,
-                               .ends_in_turn = queue->end.listed};
+                               .ends_in_turn = queue->end.listed,
+                               .ended_by = queue->ended_by ? queue->ended_by->peer_id : PEER_NPUD};
     memcpy(r->name, queue->name, sizeof(r->name));
     return sizeof(*r);
 }
@@ -73,6 +74,7 @@ bool queue_restore(struct server *server, struct kept_cell *cell)
     queue->puts = (struct queue_party){.gone = r.puts_gone, .pid = r.puts_pid};
     queue->takes = (struct queue_party){.gone = r.takes_gone, .pid = r.takes_pid};
     queue->ends = r.ends;
+    queue->ended_by = r.ended_by != PEER_NPUD ? peer_session(server, r.ended_by) : NULL;
     snprintf(queue->name, sizeof(queue->name), "%.127s", r.name);
     server->queues->by_number[queue->ring.view.number] = queue;
     charge_again(queue);

@@ -234,8 +234,8 @@ bool queue_sweep_leave(struct peer *peer)
 
     if (!attach)
         return true;
-    if ((is_last(attach) || queue->ends) && !peer->server->ending &&
-        !queue_finish_some(queue, attach))
+    if ((is_last(attach) || (queue->ended_by && queue->ended_by == peer->session)) &&
+        !peer->server->ending && !queue_finish_some(queue, attach))
         return false;
     queue_attach_free(attach);
     queue_check_used(queue);

@@ -66,7 +66,7 @@ struct queue_record {
     int32_t puts_pid, takes_pid;
     uint8_t ends;         /* queue_finish_some() has begun */
     uint8_t ends_in_turn; /* and goes on by itself */
-    uint8_t unused[2];
+    uint16_t ended_by;    /* peer id of the session that does it; 0: none */
     char name[128];
 };
 

@@ -750,6 +750,36 @@ START_TEST(a_queue_of_a_crowd_ends_in_steps)
 }
 END_TEST
 
+/* What a session has begun to destroy is its own to finish, also when another one ends meanwhile. */
+START_TEST(a_session_that_ends_leaves_the_end_of_a_queue_to_another)
+{
+    struct session *s;
+    struct queue_attach *mine;
+    struct queue *queue;
+    pid_t pid = child_start_idle();
+
+    npud_start(NULL);
+    s = npud_session(100);
+    queue = make_crowded_queue(s, pid);
+    mine = queue_attachment(s, queue);
+    be_late();
+    ck_assert(!queue_finish_some(queue, mine));
+    for (unsigned n = CROWD; n > 0; n--) {
+        struct queue_attach *first = queue->attached == mine ? mine->qnext : queue->attached;
+
+        ck_assert(!queue_finish_some(queue, first));
+        ck_assert(!queue_sweep_leave(first->peer));
+        ck_assert_uint_eq(count_attached(queue), n);
+        ck_assert_ptr_eq(queue_attachment(s, queue), mine);
+    }
+    ck_assert(queue_finish_some(queue, mine));
+    queue_destroy(queue);
+    server.schedule.until = 0;
+    child_kill(pid);
+    npud_stop();
+}
+END_TEST
+
 static unsigned count_retired(struct session *const *crowd)
 {
     unsigned n = 0;
@@ -1340,6 +1370,7 @@ int main(void)
     tcase_add_test(tc, rights_to_many_segments_change_in_steps);
     tcase_add_test(tc, rights_that_change_both_ways_are_counted);
     tcase_add_test(tc, a_queue_of_a_crowd_ends_in_steps);
+    tcase_add_test(tc, a_session_that_ends_leaves_the_end_of_a_queue_to_another);
     tcase_add_test(tc, a_crowd_learns_in_steps_that_a_segment_is_gone);
     tcase_add_test(tc, the_request_waits_until_a_crowd_has_gone);
     tcase_add_test(tc, the_end_of_a_queue_is_ended);
