@@ -750,7 +750,7 @@ START_TEST(a_queue_of_a_crowd_ends_in_steps)
 }
 END_TEST
 
-/* What a session has begun to destroy is its own to finish, also when another one ends meanwhile. */
+/* What a session has begun to destroy is its own to finish, also when another ends meanwhile. */
 START_TEST(a_session_that_ends_leaves_the_end_of_a_queue_to_another)
 {
     struct session *s;
