@@ -48,9 +48,9 @@ void heap_configure(void)
     mallctl("arena.0.extent_hooks", NULL, NULL, &now, sizeof(now));
 }
 
-#define PAGE ((size_t)4096)
-#define LARGE_BYTES                                                                                \
-    ((size_t)16 << 10) /* what is smaller shares its pages with others of its size */
+/* What is smaller than LARGE_BYTES shares its pages with others of its size. */
+#define PAGE        ((size_t)4096)
+#define LARGE_BYTES ((size_t)16 << 10)
 
 void *heap_take_pages(size_t bytes)
 {

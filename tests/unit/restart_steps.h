@@ -4,28 +4,8 @@
  */
 #pragma once
 
-#include <sys/epoll.h>
-
-#include "daemon/engine/engine.h"
+#include "tests/unit/engine_steps.h"
 #include "tests/unit/restart.h"
-
-/* As tests/fuzz/hooks/engine.h has it for engine.c. */
-void engine_turn(struct engine *e);
-int step_no_thread(pthread_t *thread);
-int step_poll(int epoll, struct epoll_event *events, int max);
-
-int step_no_thread(pthread_t *thread)
-{
-    *thread = 0;
-    return 0;
-}
-
-int step_poll(int epoll, struct epoll_event *events, int max)
-{
-    int n = epoll_wait(epoll, events, max, 0);
-
-    return n < 0 ? 0 : n;
-}
 
 /** The first npud: two devices, the engines of which sleep when there is nothing to do. */
 static inline void start_two_devices(void)

@@ -2,11 +2,9 @@
  * What an engine does in one turn, when tens of thousands of streams can go on at the same moment:
  * a part of it. The engines have no thread here; each turn is a call.
  */
-#include <sys/epoll.h>
-
 #include "acl/acl_rt.h"
 #include "daemon/core/ipc_record.h"
-#include "daemon/engine/engine.h"
+#include "engine_steps.h"
 #include "npud.h"
 
 #define CROWD    600
@@ -15,24 +13,6 @@
 static struct session *session;
 static struct engine *engine;
 static struct stream *crowd[CROWD];
-
-/* As tests/fuzz/hooks/engine.h has it for engine.c. */
-void engine_turn(struct engine *e);
-int step_no_thread(pthread_t *thread);
-int step_poll(int epoll, struct epoll_event *events, int max);
-
-int step_no_thread(pthread_t *thread)
-{
-    *thread = 0;
-    return 0;
-}
-
-int step_poll(int epoll, struct epoll_event *events, int max)
-{
-    int n = epoll_wait(epoll, events, max, 0);
-
-    return n < 0 ? 0 : n;
-}
 
 static void begin(void)
 {

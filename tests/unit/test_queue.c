@@ -718,13 +718,12 @@ static void be_late(void)
     server.schedule.until = 1;
 }
 
-/* Those that are attached to a queue go in steps; until then no other process gets it. */
-START_TEST(a_queue_of_a_crowd_ends_in_steps)
+/* Its maker has begun to destroy it, whose attachment this is. */
+static struct queue_attach *begin_end_of_crowded_queue(pid_t pid)
 {
     struct session *s;
-    struct queue_attach *mine;
     struct queue *queue;
-    pid_t pid = child_start_idle();
+    struct queue_attach *mine;
 
     npud_start(NULL);
     s = npud_session(100);
@@ -732,6 +731,24 @@ START_TEST(a_queue_of_a_crowd_ends_in_steps)
     mine = queue_attachment(s, queue);
     be_late();
     ck_assert(!queue_finish_some(queue, mine));
+    return mine;
+}
+
+static void finish_crowded_queue(struct queue *queue, pid_t pid)
+{
+    queue_destroy(queue);
+    server.schedule.until = 0;
+    child_kill(pid);
+    npud_stop();
+}
+
+/* Those that are attached to a queue go in steps; until then no other process gets it. */
+START_TEST(a_queue_of_a_crowd_ends_in_steps)
+{
+    pid_t pid = child_start_idle();
+    struct queue_attach *mine = begin_end_of_crowded_queue(pid);
+    struct queue *queue = mine->queue;
+
     ck_assert_uint_eq(queue->n_grants, 0);
     ck_assert_uint_eq(count_attached(queue), CROWD + 1);
     ck_assert_int_eq(grant_set(queue, pid, QUEUE_TAKE), CAUSE_QUEUE_NOT_ATTACHED);
@@ -743,40 +760,27 @@ START_TEST(a_queue_of_a_crowd_ends_in_steps)
     }
     ck_assert(queue_finish_some(queue, mine));
     ck_assert_ptr_eq(queue->attached, mine);
-    queue_destroy(queue);
-    server.schedule.until = 0;
-    child_kill(pid);
-    npud_stop();
+    finish_crowded_queue(queue, pid);
 }
 END_TEST
 
 /* What a session has begun to destroy is its own to finish, also when another ends meanwhile. */
 START_TEST(a_session_that_ends_leaves_the_end_of_a_queue_to_another)
 {
-    struct session *s;
-    struct queue_attach *mine;
-    struct queue *queue;
     pid_t pid = child_start_idle();
+    struct queue_attach *mine = begin_end_of_crowded_queue(pid);
+    struct queue *queue = mine->queue;
 
-    npud_start(NULL);
-    s = npud_session(100);
-    queue = make_crowded_queue(s, pid);
-    mine = queue_attachment(s, queue);
-    be_late();
-    ck_assert(!queue_finish_some(queue, mine));
     for (unsigned n = CROWD; n > 0; n--) {
         struct queue_attach *first = queue->attached == mine ? mine->qnext : queue->attached;
 
         ck_assert(!queue_finish_some(queue, first));
         ck_assert(!queue_sweep_leave(first->peer));
         ck_assert_uint_eq(count_attached(queue), n);
-        ck_assert_ptr_eq(queue_attachment(s, queue), mine);
+        ck_assert_ptr_eq(queue_attachment(mine->peer->session, queue), mine);
     }
     ck_assert(queue_finish_some(queue, mine));
-    queue_destroy(queue);
-    server.schedule.until = 0;
-    child_kill(pid);
-    npud_stop();
+    finish_crowded_queue(queue, pid);
 }
 END_TEST
 

@@ -5,6 +5,21 @@
  * Skipped under TSan: an npud that is killed leaves its locks as they are.
  */
 #include "tests/unit/restart_buffers.h"
+/* The reader may put, too, and has the segment that the numbers 1 to 4 in the queue are of. */
+static uint32_t begin_with_numbers(uint32_t *segment)
+{
+    uint32_t queue;
+
+    begin_clients();
+    *segment = make_segment_of(OWNER, 64);
+    queue = make_queue_of(OWNER, 8);
+    share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
+    allow_map(OWNER, queue, *segment);
+    map_segment(READER, *segment);
+    for (uint64_t n = 1; n <= 4; n++)
+        put_number(OWNER, queue, *segment, n);
+    return queue;
+}
 
 START_TEST(segments_are_as_they_were)
 {
@@ -38,14 +53,7 @@ START_TEST(an_orphan_stays_while_it_is_used)
 {
     uint32_t segment, queue, held;
 
-    begin_clients();
-    segment = make_segment_of(OWNER, 64);
-    queue = make_queue_of(OWNER, 8);
-    share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
-    allow_map(OWNER, queue, segment);
-    map_segment(READER, segment);
-    for (uint64_t n = 1; n <= 4; n++)
-        put_number(OWNER, queue, segment, n);
+    queue = begin_with_numbers(&segment);
     held = take_message(ring_of(queue), session_of(READER));
     ck_assert_uint_ne(held, 0);
     kill_process(OWNER);
@@ -79,14 +87,7 @@ START_TEST(a_survivor_keeps_what_it_holds)
 {
     uint32_t segment, queue, held;
 
-    begin_clients();
-    segment = make_segment_of(OWNER, 64);
-    queue = make_queue_of(OWNER, 8);
-    share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
-    allow_map(OWNER, queue, segment);
-    map_segment(READER, segment);
-    for (uint64_t n = 1; n <= 4; n++)
-        put_number(OWNER, queue, segment, n);
+    queue = begin_with_numbers(&segment);
     held = take_message(ring_of(queue), session_of(READER));
     end_session(READER);
     ck_assert_ptr_nonnull(server.survivors);
@@ -113,14 +114,7 @@ START_TEST(a_survivor_without_memory_holds_nothing)
     static const enum kept_kind lacks[] = {KEPT_PEER, KEPT_SURVIVOR};
     uint32_t segment, queue;
 
-    begin_clients();
-    segment = make_segment_of(OWNER, 64);
-    queue = make_queue_of(OWNER, 8);
-    share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
-    allow_map(OWNER, queue, segment);
-    map_segment(READER, segment);
-    for (uint64_t n = 1; n <= 4; n++)
-        put_number(OWNER, queue, segment, n);
+    queue = begin_with_numbers(&segment);
     ck_assert_uint_ne(take_message(ring_of(queue), session_of(READER)), 0);
     restart_lacks = lacks[_i];
     end_session(READER);
@@ -139,14 +133,7 @@ START_TEST(clients_die_meanwhile)
 {
     uint32_t segment, queue;
 
-    begin_clients();
-    segment = make_segment_of(OWNER, 64);
-    queue = make_queue_of(OWNER, 8);
-    share_queue(OWNER, queue, READER, QUEUE_TAKE | QUEUE_PUT);
-    allow_map(OWNER, queue, segment);
-    map_segment(READER, segment);
-    for (uint64_t n = 1; n <= 4; n++)
-        put_number(OWNER, queue, segment, n);
+    queue = begin_with_numbers(&segment);
     make_message(OWNER, segment, 100);
     kill_process(OWNER);
     hang_up(OWNER);
