@@ -268,12 +268,15 @@ static int serve_clients(struct npud *npud, int signals)
         while (schedule_round(&server->schedule, server->base, true))
             ;
     }
+    KILL_HERE(NPUD_ENDS);
     halt_sessions(server);
     if (leaves_sockets(npud))
         entrance_leave(&npud->entrance, server);
     else
         entrance_close(&npud->entrance, server);
+    KILL_HERE(SOCKETS_REMOVED);
     npud_end(server);
+    KILL_HERE(TABLES_FREED);
     deferred_close_stop();
     waker_stop();
     reload_end(&npud->reload);
@@ -322,6 +325,7 @@ static int run_server(struct server *server, const struct options *options, int 
     r = serve_clients(&npud, signals);
     if (options->runtime_dir && !leaves_sockets(&npud))
         rmdir(options->runtime_dir);
+    KILL_HERE(DIR_REMOVED);
     return r;
 }
 

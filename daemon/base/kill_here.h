@@ -2,7 +2,7 @@
  * Numbered places in npud where a test ends it with SIGKILL (tests/kill): between every two stores
  * of a change that the next npud must find either done or not begun. In a test build of npud
  * (NPUD_KILL_POINTS) only; nothing in every other build. Those of recovery begin with
- * RECOVERY_BEGINS.
+ * RECOVERY_BEGINS, those of the end in order with NPUD_ENDS.
  */
 #pragma once
 
@@ -177,7 +177,12 @@
     X(ENGINES_STARTED, "engines run, sockets not open")                                            \
     X(SOCKETS_OPEN, "sockets open, no client heard")                                               \
     X(READY_TOLD, "systemd told, supervisor not")                                                  \
-    X(SERVING_TOLD, "supervisor told, no client heard")
+    X(SERVING_TOLD, "supervisor told, no client heard")                                            \
+    X(NPUD_ENDS, "npud has been told to end, sessions go on")                                      \
+    X(SOCKET_UNNAMED, "name of a socket removed, that of its lock not")                            \
+    X(SOCKETS_REMOVED, "names of all sockets removed, nothing freed")                              \
+    X(TABLES_FREED, "nothing is kept, runtime directory there")                                    \
+    X(DIR_REMOVED, "runtime directory removed, the process there")
 
 enum kill_place {
 #define KILL_PLACE_ENUM(name, what) KILL_HERE_##name,

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 
 #define BACKLOG    1024 /* a thousand clients may start together */
@@ -216,6 +217,7 @@ void socket_file_remove(struct socket_file *file)
     if (lock && file->inode != 0 && lstat(file->path, &st) == 0 && S_ISSOCK(st.st_mode) &&
         st.st_dev == file->device && st.st_ino == file->inode)
         unlink(file->path);
+    KILL_HERE(SOCKET_UNNAMED);
     /* First the name of the lock, then the lock itself: see lock_is_named(). A lock file of a dead
      * npud stays as long as its socket may. */
     if (lock && (file->inode != 0 || !file->found))
@@ -227,6 +229,16 @@ void socket_file_remove(struct socket_file *file)
     *file = SOCKET_FILE_NULL;
 }
 
+/* The one before has died between the two removals, or a user has removed the socket. */
+static void let_lock_go(struct socket_file *file)
+{
+    char *name = lock_path(file->path);
+
+    file->found = !name || !lock_is_named(file->lock, name);
+    free(name);
+    socket_file_remove(file);
+}
+
 int socket_file_adopt(struct socket_file *file, int socket, int lock)
 {
     struct sockaddr_un addr = {.sun_path = ""};
@@ -234,17 +246,20 @@ int socket_file_adopt(struct socket_file *file, int socket, int lock)
     struct stat st;
 
     *file = SOCKET_FILE_NULL;
-    if (getsockname(socket, (struct sockaddr *)&addr, &size) < 0)
-        return -errno;
-    file->path = strndup(addr.sun_path, sizeof(addr.sun_path));
-    if (!file->path)
-        return -ENOMEM;
     file->lock = lock;
     file->found = true;
-    if (lstat(file->path, &st) == 0 && S_ISSOCK(st.st_mode)) {
-        file->device = st.st_dev;
-        file->inode = st.st_ino;
+    if (getsockname(socket, (struct sockaddr *)&addr, &size) == 0)
+        file->path = strndup(addr.sun_path, sizeof(addr.sun_path));
+    if (!file->path) {
+        socket_file_remove(file);
+        return -ENOMEM;
     }
+    if (lstat(file->path, &st) < 0 || !S_ISSOCK(st.st_mode)) {
+        let_lock_go(file);
+        return -ENOENT;
+    }
+    file->device = st.st_dev;
+    file->inode = st.st_ino;
     return 0;
 }
 

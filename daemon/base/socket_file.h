@@ -31,7 +31,8 @@ struct socket_file {
 int socket_file_bind(struct socket_file *file, const char *path, const char *group, bool everyone);
 
 /** Takes over what socket_file_bind() has made in a process that has ended: its socket, which stays
- * the caller's, and its lock, which is the file's now. 0 or -errno. */
+ * the caller's, and its lock, which is the file's now. 0; or -errno, and the lock is closed.
+ * -ENOENT: the name is gone, and the lock's too: socket_file_bind() can make both again. */
 int socket_file_adopt(struct socket_file *file, int socket, int lock);
 
 /** Removes the name and the lock, if they are still those of socket_file_bind(). Safe to repeat. */

@@ -141,6 +141,21 @@ START_TEST(the_supervisor_is_killed)
 }
 END_TEST
 
+/* By somebody who tidies up. */
+START_TEST(the_next_server_makes_a_socket_that_was_removed)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/npud.sock", npud.dir);
+    ck_assert_int_eq(unlink(path), 0);
+    npud_kill_server();
+    expect_service();
+    npud_kill_server();
+    expect_service();
+    npud_teardown();
+}
+END_TEST
+
 /* --- its end --- */
 
 static int hold_and_be_told(void *arg)
@@ -442,6 +457,7 @@ int main(void)
     tcase_add_test(t, the_keeper_is_killed);
     tcase_add_test(t, all_of_its_children_are_killed);
     tcase_add_test(t, the_supervisor_is_killed);
+    tcase_add_test(t, the_next_server_makes_a_socket_that_was_removed);
     t = suite_case(suite, "end", 60, start, npud_teardown);
     tcase_add_test(t, sigterm_ends_all_of_it);
     tcase_add_test(t, sigint_ends_all_of_it);

@@ -18,6 +18,7 @@
 
 static struct shared {
     _Atomic int ended; /* children that have done all */
+    int rule[RULES];
 } * shared;
 
 static int sessions; /* of each program */
@@ -87,14 +88,18 @@ END_TEST
 
 /* --- commands --- */
 
+/* A number is passed over if npud dies between giving it out and committing the rule. */
 static int set_rules(void *arg)
 {
     (void)arg;
-    for (int i = 1; i <= RULES; i++) {
-        char wanted[16];
+    for (int i = 0; i < RULES; i++) {
+        int status, before = i > 0 ? shared->rule[i - 1] : 0;
+        char *said = npuctl("inject stall --session=999999", &status);
 
-        snprintf(wanted, sizeof(wanted), "%d\n", i);
-        npuctl_says("inject stall --session=999999", 0, wanted);
+        ck_assert_msg(status == 0, "%s", said);
+        shared->rule[i] = atoi(said);
+        ck_assert_msg(shared->rule[i] > before, "%d rules, and now: %s", i, said);
+        free(said);
     }
     atomic_fetch_add(&shared->ended, 1);
     return 0;
@@ -103,10 +108,10 @@ static int set_rules(void *arg)
 static int clear_rules(void *arg)
 {
     (void)arg;
-    for (int i = 1; i <= RULES; i++) {
+    for (int i = 0; i < RULES; i++) {
         char command[32];
 
-        snprintf(command, sizeof(command), "inject clear %d", i);
+        snprintf(command, sizeof(command), "inject clear %d", shared->rule[i]);
         npuctl_says(command, 0, "");
     }
     atomic_fetch_add(&shared->ended, 1);

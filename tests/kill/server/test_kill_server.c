@@ -13,6 +13,8 @@
  * of a process that has died meanwhile, and one finds a process that goes on although its session
  * has ended.
  *
+ * The places of the end in order are passed by an npud of each one's own, which is to end.
+ *
  * NPUD_TEST_TABLE=1 prints each place. NPUD_KILL_PLACE=NAME[:PASS[:AGAIN[:AFTER]]], as printed,
  * tries this one only.
  *
@@ -28,6 +30,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/common/actor.h"
@@ -242,7 +245,7 @@ static unsigned count_not_passed(bool name_them)
 {
     unsigned n = 0;
 
-    for (uint32_t p = 0; p < KILL_PLACE_COUNT; p++) {
+    for (uint32_t p = 0; p < KILL_HERE_NPUD_ENDS; p++) {
         n += hits[p] == 0;
         if (hits[p] == 0 && name_them)
             fprintf(stderr, "the workload does not pass %s\n", places[p].name);
@@ -364,10 +367,59 @@ START_TEST(every_place)
     unsigned keeper = count_keeper_fds(), deaths = 0;
 
     count_hits(keeper);
-    for (uint32_t p = (uint32_t)_i; p < KILL_PLACE_COUNT; p += PARTS)
+    for (uint32_t p = (uint32_t)_i; p < KILL_HERE_NPUD_ENDS; p += PARTS)
         deaths += try_place(p, keeper);
     printf("kill server: %u deaths\n", deaths);
     fflush(stdout);
+}
+END_TEST
+
+/* --- the end in order --- */
+
+static int hold_to_the_end(void *arg)
+{
+    aclrtStream stream;
+
+    (void)arg;
+    session_open();
+    OK(aclrtCreateStream(&stream));
+    stream_hold(stream);
+    turn_tell(&to_parent);
+    FAILS(ACL_ERROR_RT_SOCKET_CLOSE, aclrtSynchronizeStream(stream));
+    return 0;
+}
+
+static void start_fresh(void)
+{
+    make_switch();
+    turns_init();
+}
+
+/* It ends all the same, as if nothing had died, and leaves nothing; also if the next server dies
+ * there, too. */
+START_TEST(every_place_of_the_end)
+{
+    uint32_t place = KILL_HERE_NPUD_ENDS + (uint32_t)_i / 2, again = (uint32_t)_i % 2;
+    pid_t child;
+    struct stat st;
+    int status;
+
+    memset(kill_switch, 0, sizeof(*kill_switch));
+    npud_start_restartable(NULL);
+    child = child_start(hold_to_the_end, NULL);
+    turn_await(&to_parent);
+    atomic_store(&kill_switch->pass, 1);
+    atomic_store(&kill_switch->again, again);
+    atomic_store(&kill_switch->place, place + 1);
+    atomic_store(&kill_switch->on, 1);
+    ck_assert_int_eq(kill(npud.pid, SIGTERM), 0);
+    child_expect_ok(child);
+    ck_assert_int_eq(waitpid(npud.pid, &status, 0), npud.pid);
+    npud.pid = 0;
+    ck_assert_int_eq(status, 0);
+    ck_assert_msg(lstat(npud.dir, &st) < 0, "%s: the directory is left", places[place].name);
+    ck_assert_msg(atomic_load(&kill_switch->died) == 1 + again, "the end passes %s %u times",
+                  places[place].name, atomic_load(&kill_switch->hits[place]));
 }
 END_TEST
 
@@ -393,5 +445,7 @@ int main(void)
 
     use_own_npud();
     tcase_add_loop_test(t, every_place, 0, PARTS);
+    t = suite_case(suite, "the end", 60, start_fresh, stop);
+    tcase_add_loop_test(t, every_place_of_the_end, 0, 2 * (KILL_PLACE_COUNT - KILL_HERE_NPUD_ENDS));
     return run_suite(suite);
 }
