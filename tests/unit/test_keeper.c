@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -22,6 +23,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/own_fds.h"
+#include "proto/util/clock.h"
 #include "tests/common/need.h"
 #include "unit.h"
 
@@ -312,6 +314,50 @@ static void *put_and_drop(void *arg)
 }
 
 /* Messages of another holder of the lease on their way: what was put before is always there. */
+/* How often it has slept so far. */
+static unsigned long sleeps_of(pid_t pid)
+{
+    char path[64], line[128];
+    unsigned long n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    f = fopen(path, "re");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof(line), f))
+        sscanf(line, "voluntary_ctxt_switches: %lu", &n);
+    fclose(f);
+    return n;
+}
+
+#define PACED   400
+#define PACE_NS 50000
+
+/* It sleeps for its rest, and then for the next message. */
+START_TEST(many_drops_wake_it_a_few_times)
+{
+    pid_t pid = link_start();
+    unsigned long sleeps;
+    uint64_t began, rests;
+
+    fetch_again(); /* it has begun */
+    sleeps = sleeps_of(pid);
+    began = clock_ns();
+    for (uint64_t i = 0, last = began; i < PACED; i++) {
+        while (clock_ns() < last + PACE_NS)
+            ;
+        last = clock_ns();
+        keeper_drop(&(uint64_t){99}, 1);
+    }
+    rests = (clock_ns() - began) / KEEPER_REST_NS + 2;
+    sleeps = sleeps_of(pid) - sleeps;
+    ck_assert_msg(sleeps <= 2 * rests, "%lu sleeps in the time of %llu rests", sleeps,
+                  (unsigned long long)rests);
+    keeper_link_close();
+    keeper_expect_end(pid);
+}
+END_TEST
+
 START_TEST(fetch_while_puts_are_on_their_way)
 {
     struct kept_by k = keeper_start();
@@ -649,6 +695,7 @@ int main(void)
     tcase_add_test(t, ten_thousand_are_all_there);
     tcase_add_test(t, an_asker_that_dies_is_no_error);
     tcase_add_test(t, a_put_outlives_its_process);
+    tcase_add_test(t, many_drops_wake_it_a_few_times);
     tcase_add_test(t, fetch_while_puts_are_on_their_way);
     t = suite_case(suite, "end", 60, NULL, NULL);
     tcase_add_test(t, the_last_copy_of_the_lease_lets_go);
