@@ -24,7 +24,7 @@ static struct {
     int life;
     bool on;
     uint32_t cause;
-    uint32_t leases; /* that came after the first one */
+    uint32_t lease; /* the number of the latest; 0: that of START */
     struct server_role_calls calls;
     struct event *on_message, *on_life;
 } role = {.socket = -1, .life = -1};
@@ -74,10 +74,13 @@ int server_role_exec_supervisor(const struct options *options)
 
 /* --- waiting --- */
 
+/* To the one that has started it, or to the next one: also to one that is still to come. */
 static void tell(enum supervisor_operation operation, uint32_t value, const char *text)
 {
-    if (role.socket >= 0)
-        supervisor_message_send(role.socket, operation, value, text, NULL, 0);
+    int to = role.socket >= 0 ? role.socket : role.life;
+
+    if (to >= 0)
+        supervisor_message_send(to, operation, value, text, NULL, 0);
 }
 
 static int take_start(const struct supervisor_message *m, const int *fds, size_t n)
@@ -95,9 +98,9 @@ static int take_start(const struct supervisor_message *m, const int *fds, size_t
     return keeper_link_open(have[0]);
 }
 
-static int receive(struct supervisor_message *m, int *fds, size_t *n, int flags)
+static int receive(int socket, struct supervisor_message *m, int *fds, size_t *n, int flags)
 {
-    return supervisor_message_receive(role.socket, m, fds, SUPERVISOR_FDS, n, flags);
+    return supervisor_message_receive(socket, m, fds, SUPERVISOR_FDS, n, flags);
 }
 
 /* The server whose tables they are goes on meanwhile. */
@@ -125,7 +128,7 @@ int server_role_begin(const struct options *options)
     prctl(PR_SET_NAME, "npud-standby"); /* executed by its descriptor, it has the number's name */
     role.on = true;
     role.socket = options->supervisor_fd;
-    r = receive(&m, fds, &n, MSG_CMSG_CLOEXEC);
+    r = receive(role.socket, &m, fds, &n, MSG_CMSG_CLOEXEC);
     if (r == 1 && m.operation == SUPERVISOR_START)
         r = take_start(&m, fds, n);
     else
@@ -137,11 +140,16 @@ int server_role_begin(const struct options *options)
     return r;
 }
 
-static void take_lease(const int *fds, size_t n, int (*adopt)(int fd))
+static void take_lease(const struct supervisor_message *m, const int *fds, size_t n,
+                       int (*adopt)(int fd))
 {
-    role.leases++;
-    if (n > 0 && adopt(fds[0]) < 0)
+    int r = n > 0 ? adopt(fds[0]) : -EPROTO;
+
+    role.lease = m->value;
+    if (r < 0)
         log_error("the new keeper does not take what npud gives it");
+    else
+        tell(SUPERVISOR_KEPT, role.lease, NULL);
 }
 
 /* A store of the old server after this would be one into the state of this one. */
@@ -168,10 +176,10 @@ bool server_role_await_go(bool can_serve)
         return true;
     tell(can_serve ? SUPERVISOR_PREPARED : SUPERVISOR_CANNOT, 0, NULL);
     while (m.operation != SUPERVISOR_GO) {
-        if (receive(&m, fds, &n, 0) <= 0)
+        if (receive(role.socket, &m, fds, &n, 0) <= 0)
             return false;
         if (m.operation == SUPERVISOR_LEASE)
-            take_lease(fds, n, keeper_link_open);
+            take_lease(&m, fds, n, keeper_link_open);
         else
             while (n > 0)
                 close(fds[--n]);
@@ -247,14 +255,14 @@ static void on_lost(void *arg)
 {
     (void)arg;
     log_warning("the keeper has ended: waiting for another");
-    tell(SUPERVISOR_LOST, role.leases, NULL);
+    tell(SUPERVISOR_LOST, role.lease, NULL);
 }
 
 static void handle(const struct supervisor_message *m, const int *fds, size_t n)
 {
     switch (m->operation) {
     case SUPERVISOR_LEASE:
-        take_lease(fds, n, keeper_link_replace);
+        take_lease(m, fds, n, keeper_link_replace);
         return;
     case SUPERVISOR_RELOAD:
         role.calls.reload(role.calls.arg);
@@ -276,24 +284,30 @@ static void handle(const struct supervisor_message *m, const int *fds, size_t n)
         close(fds[--n]);
 }
 
-static void on_message(evutil_socket_t fd, short what, void *arg)
+/* Is there, or may there be, somebody at the other end? */
+static bool hear(int socket)
 {
     struct supervisor_message m;
     int fds[SUPERVISOR_FDS];
     size_t n;
-    int r = receive(&m, fds, &n, MSG_DONTWAIT);
+    int r = receive(socket, &m, fds, &n, MSG_DONTWAIT);
 
+    if (r == 1)
+        handle(&m, fds, n);
+    return r == 1 || r == -EAGAIN;
+}
+
+static void on_message(evutil_socket_t fd, short what, void *arg)
+{
     (void)fd;
     (void)what;
     (void)arg;
-    if (r == 1) {
-        handle(&m, fds, n);
-    } else if (r != -EAGAIN) {
-        /* The next supervisor replaces this server; that there is none, the life line says. */
-        event_del(role.on_message);
-        close(role.socket);
-        role.socket = -1;
-    }
+    if (hear(role.socket))
+        return;
+    /* The next supervisor replaces this server; that there is none, the life line says. */
+    event_del(role.on_message);
+    close(role.socket);
+    role.socket = -1;
 }
 
 static void on_life(evutil_socket_t fd, short what, void *arg)
@@ -301,6 +315,8 @@ static void on_life(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     (void)arg;
+    if (hear(role.life))
+        return;
     event_del(role.on_life);
     role.calls.end(role.calls.arg, "no supervisor is left");
 }

@@ -1,13 +1,14 @@
 /*
- * The messages between the supervisor and the servers that it has started, over a socket pair for
- * each server. Both may be of different versions of npud: during an upgrade, and afterwards until
+ * The messages between the supervisor and its servers, over a socket pair for each server that it has
+ * started. A server of an earlier supervisor, which is gone with its end of that, has a second one,
+ * whose other end is in the store of descriptors: the life line. Both sides may be of different versions of npud: during an upgrade, and afterwards until
  * the supervisor has executed itself again. So operations and flags are only added, an unknown
  * operation is ignored, and a message may be shorter or longer than this one.
  *
  *     supervisor to server
  *     START      the descriptors of `value` (enum supervisor_fd), in the order of their bits
  *     GO         serve. `value`: why the server before has ended (enum supervisor_cause)
- *     LEASE      the lease of a new keeper, attached
+ *     LEASE      the lease of a new keeper, attached. `value`: its number
  *     RELOAD     read the configuration again
  *     END        end in order. `value`: the signal that the supervisor got
  *     PING       answer with ALIVE
@@ -18,7 +19,8 @@
  *     CANNOT     it cannot serve, and its log says why; GO makes it refuse the waiting clients
  *     SERVING    clients are served
  *     ALIVE      no engine hangs
- *     LOST       its keeper has died
+ *     LOST       its keeper, that of the LEASE with the number `value`, has died. 0: of START
+ *     KEPT       the keeper of the LEASE with the number `value` has all
  *     UPGRADE    an administrator asks for the installed program
  *     CAN_READ   `value`: 1 it can read the kept tables; 0 it cannot, and `text` says why
  */
@@ -43,6 +45,7 @@ enum supervisor_operation {
     SUPERVISOR_LOST,
     SUPERVISOR_UPGRADE,
     SUPERVISOR_CAN_READ,
+    SUPERVISOR_KEPT,
 };
 
 /* What START can bring. */

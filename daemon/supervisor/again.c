@@ -13,8 +13,8 @@
 
 #define VARIABLE "NPUD_SUPERVISOR_STATE"
 /* A later version appends numbers, and an earlier one reads those that it knows. */
-#define FORMAT  "lease %d keeper %d %d server %d %d %d %d program %d control %d admin %d"
-#define NUMBERS 10
+#define FORMAT  "lease %d keeper %d %d server %d %d %d %d program %d control %d admin %d number %u"
+#define NUMBERS 11
 
 static void keep_fds(const struct supervisor *s, int flags)
 {
@@ -35,7 +35,7 @@ void supervisor_execute_again(struct supervisor *s)
     child_discard(&s->candidate);
     snprintf(text, sizeof(text), FORMAT, s->lease, (int)s->keeper.pid, s->keeper.pidfd,
              (int)s->server.pid, s->server.pidfd, s->server.socket, s->server.life,
-             s->server.program, s->control, s->admin);
+             s->server.program, s->control, s->admin, s->server.lease);
     setenv(VARIABLE, text, 1);
     keep_fds(s, 0);
     service_manager_stop();
@@ -57,7 +57,8 @@ bool supervisor_is_again(struct supervisor *s)
     if (!text)
         return false;
     n = sscanf(text, FORMAT, &s->lease, &keeper, &s->keeper.pidfd, &server, &s->server.pidfd,
-               &s->server.socket, &s->server.life, &s->server.program, &s->control, &s->admin);
+               &s->server.socket, &s->server.life, &s->server.program, &s->control, &s->admin,
+               &s->server.lease);
     unsetenv(VARIABLE);
     if (n != NUMBERS) {
         log_error("the supervisor before this one has left nothing that can be read: \"%s\"", text);
@@ -67,6 +68,7 @@ bool supervisor_is_again(struct supervisor *s)
     s->server.pid = server;
     s->server.state = CHILD_SERVING;
     s->server.can_read = true;
+    s->server.kept = s->server.lease;
     s->served = true;
     s->cause = SUPERVISOR_KILLED;
     s->told_ready = true;

@@ -28,7 +28,8 @@ struct child {
     bool killed;          /* by the supervisor: it is about to be gone */
     bool hung;            /* and that was why */
     unsigned unanswered;  /* PINGs */
-    uint32_t leases;      /* LEASEs that it was sent */
+    uint32_t lease;       /* the number of the LEASE that it was sent last; 0: none */
+    uint32_t kept;        /* the same, of the one whose keeper has all of it */
     uint64_t deadline_ns; /* against hanging; 0: none */
 };
 

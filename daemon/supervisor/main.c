@@ -3,6 +3,7 @@
  * NPUD is the path of npud, and the options are those of npud.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -93,13 +94,15 @@ static int take_passed(struct supervisor *s)
     s->control = passed.control;
     s->admin = passed.admin;
     s->lease = passed.lease;
-    if (passed.lease >= 0) {
+    /* systemd does not keep a lease whose keeper has died. */
+    if (passed.lease >= 0 || passed.server >= 0) {
         s->served = true;
         s->cause = SUPERVISOR_KILLED;
     }
     if (passed.server >= 0) {
         s->server.pidfd = passed.server;
         s->server.life = passed.life;
+        s->server.socket = fcntl(passed.life, F_DUPFD_CLOEXEC, 0);
         s->server.state = CHILD_SERVING;
         s->replace = true;
     } else if (passed.life >= 0) {
@@ -135,6 +138,7 @@ static int supervise(struct supervisor *s)
         return 1;
     }
     take_watchdog(s);
+    s->lease_number = (uint32_t)(clock_ns() / NSEC_PER_MSEC);
     return supervisor_run(s);
 }
 

@@ -205,8 +205,11 @@ void on_message(struct supervisor *s, struct child *child)
         child->unanswered = 0;
         break;
     case SUPERVISOR_LOST:
-        if (child == &s->server && s->lease >= 0 && m.value == child->leases)
+        if (child == &s->server && s->lease >= 0 && m.value == child->lease)
             shutdown(s->lease, SHUT_RDWR); /* it hangs: as if it had died */
+        break;
+    case SUPERVISOR_KEPT:
+        child->kept = m.value;
         break;
     case SUPERVISOR_UPGRADE:
         begin_upgrade(s);
@@ -364,28 +367,13 @@ void on_deadline(struct child *child)
 
 /* --- the keeper, the watchdog --- */
 
-static void give_lease(const struct supervisor *s, struct child *child)
-{
-    if (child->socket >= 0 &&
-        supervisor_message_send(child->socket, SUPERVISOR_LEASE, 0, NULL, &s->lease, 1) == 0)
-        child->leases++;
-}
-
 void on_lease_lost(struct supervisor *s)
 {
     log_warning("the keeper has ended: the server gives everything to another");
     close(s->lease);
     child_discard(&s->keeper);
-    s->lease = lease_open(&s->keeper, s->keeper_path, s->fd_store);
-    if (s->lease < 0) {
-        log_error("npud goes on without a keeper: its end would be that of all sessions");
-        return;
-    }
-    if (s->fd_store)
-        fd_store_put("lease", s->lease);
-    give_lease(s, &s->server);
-    give_lease(s, &s->standby);
-    give_lease(s, &s->candidate);
+    s->lease = -1;
+    supervisor_open_lease(s);
 }
 
 /* Twice per period. A server that has let a whole period pass hangs. */

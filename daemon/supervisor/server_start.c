@@ -112,6 +112,12 @@ static void advance_to_end(struct supervisor *s)
         start_standby(s);
 }
 
+/* Until then its death would be that of its sessions. */
+static bool is_kept(const struct child *server)
+{
+    return server->kept == server->lease;
+}
+
 void supervisor_advance(struct supervisor *s)
 {
     bool serving = s->server.state == CHILD_SERVING;
@@ -124,7 +130,7 @@ void supervisor_advance(struct supervisor *s)
     }
     if (s->server.state == CHILD_NONE && may_go(&s->standby))
         server_let_go(s);
-    else if (serving && s->replace && s->standby.state == CHILD_PREPARED)
+    else if (serving && s->replace && s->standby.state == CHILD_PREPARED && is_kept(&s->server))
         child_kill(&s->server);
     /* While a server recovers it has all processors. */
     if (s->standby.state == CHILD_NONE &&

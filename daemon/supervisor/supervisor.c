@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/supervisor_message.h"
 #include "daemon/supervisor/again.h"
 #include "daemon/supervisor/lease.h"
 #include "proto/util/clock.h"
@@ -128,6 +129,13 @@ static void wait_and_handle(struct supervisor *s)
     handle_times(s);
 }
 
+static void give_lease(const struct supervisor *s, struct child *child)
+{
+    if (child->socket >= 0 && supervisor_message_send(child->socket, SUPERVISOR_LEASE,
+                                                      s->lease_number, NULL, &s->lease, 1) == 0)
+        child->lease = s->lease_number;
+}
+
 /* Without a keeper npud serves, and its server's end is that of all sessions. */
 void supervisor_open_lease(struct supervisor *s)
 {
@@ -137,9 +145,15 @@ void supervisor_open_lease(struct supervisor *s)
     if (s->lease < 0) {
         s->lease = -1;
         log_error("npud has no keeper: the end of its server would be that of all sessions");
-    } else if (s->fd_store) {
-        fd_store_put("lease", s->lease);
+        return;
     }
+    if (s->fd_store)
+        fd_store_put("lease", s->lease);
+    if (++s->lease_number == 0)
+        s->lease_number = 1;
+    give_lease(s, &s->server);
+    give_lease(s, &s->standby);
+    give_lease(s, &s->candidate);
 }
 
 static void end_children(struct supervisor *s)

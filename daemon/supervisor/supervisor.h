@@ -44,8 +44,9 @@ struct supervisor {
     int ready_fd; /* -1: not wanted */
 
     int signals;
-    int control, admin; /* sockets that systemd passed; -1 */
-    int lease;          /* -1: there is no keeper */
+    int control, admin;    /* sockets that systemd passed; -1 */
+    int lease;             /* -1: there is no keeper */
+    uint32_t lease_number; /* of the last LEASE; an earlier supervisor has given out others */
     struct child keeper;
     struct child server, standby, candidate;
     enum candidate_for candidate_for;
@@ -70,7 +71,8 @@ struct supervisor {
 /** Runs npud until its end. Returns the exit status. */
 int supervisor_run(struct supervisor *s);
 
-/** Finds a keeper, if an earlier supervisor has left none. */
+/** Finds a keeper, if there is none: an earlier supervisor has left none, or that has died. Those
+ * servers that are there get it. */
 void supervisor_open_lease(struct supervisor *s);
 
 /** Waits for the next thing to happen, and does what is to be done then. */

@@ -427,6 +427,10 @@ end_somehow() {
         old=$(keeper_pid)
         kill -KILL "$old" && until_true keeper_has_all "$old"
         ;;
+    7) # the next supervisor has another keeper, and the server of before gives it everything
+        old=$(server_pid)
+        kill -KILL "$(show MainPID)" "$(keeper_pid)" && until_true another server_pid "$old"
+        ;;
     8)
         old=$(server_pid)
         kill -KILL "$old" "$(show MainPID)" && until_true another server_pid "$old"
@@ -473,8 +477,7 @@ journal_of_npud() {
         _SYSTEMD_UNIT=npud-keeper.service
 }
 
-# The server is that of the supervisor. Before that, the keeper must not die: a server of an earlier
-# supervisor cannot be given another one.
+# The server is that of the supervisor.
 is_settled() {
     [ "$(sed -n 's/^PPid:\t//p' "/proc/$(server_pid)/status")" = "$(show MainPID)" ] &&
         npud_is_active

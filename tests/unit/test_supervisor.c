@@ -32,9 +32,11 @@ int __lsan_is_turned_off(void)
 
 /* --- a server --- */
 
+static int supervisor_fd = CHILD_FD, life = -1;
+
 static void say(enum supervisor_operation operation, uint32_t value, const char *text)
 {
-    supervisor_message_send(CHILD_FD, operation, value, text, NULL, 0);
+    supervisor_message_send(supervisor_fd, operation, value, text, NULL, 0);
 }
 
 /* Until it is to do something: what the supervisor has said, or exit at its end. */
@@ -44,11 +46,12 @@ static struct supervisor_message hear(int *fds, size_t *n)
 {
     struct supervisor_message m;
 
-    if (supervisor_message_receive(CHILD_FD, &m, fds, SUPERVISOR_FDS, n, 0) == 1)
-        return m;
-    while (serving) /* as a server does whose supervisor has died */
-        pause();
-    _exit(0);
+    while (supervisor_message_receive(supervisor_fd, &m, fds, SUPERVISOR_FDS, n, 0) != 1) {
+        if (!serving || supervisor_fd == life)
+            _exit(0);
+        supervisor_fd = life; /* as a server does whose supervisor has died */
+    }
+    return m;
 }
 
 /* Words of the program's arguments: what goes wrong. */
@@ -72,12 +75,14 @@ static int be_server(char *const *argv)
 {
     struct supervisor_message m = {.operation = 0};
     int fds[SUPERVISOR_FDS];
+    uint32_t lease = 0;
     size_t n;
 
     if (told(argv, "ends-at-once"))
         return 5;
     if (hear(fds, &n).operation != SUPERVISOR_START || fcntl(CHILD_FD + 1, F_GETFD) < 0)
         return 6;
+    life = CHILD_FD + 2; /* behind the lease */
     if (told(argv, "--can-read"))
         say(SUPERVISOR_CAN_READ, !told(argv, "cannot-read"), "these are other tables");
     say(told(argv, "cannot-serve") ? SUPERVISOR_CANNOT : SUPERVISOR_PREPARED, 0, NULL);
@@ -94,6 +99,10 @@ static int be_server(char *const *argv)
     serving = true;
     for (;;) {
         m = hear(fds, &n);
+        if (m.operation == SUPERVISOR_LEASE)
+            lease = m.value;
+        if (m.operation == (told(argv, "keeps-late") ? SUPERVISOR_PING : SUPERVISOR_LEASE))
+            say(SUPERVISOR_KEPT, lease, NULL);
         if (m.operation == SUPERVISOR_PING)
             say(SUPERVISOR_ALIVE, 0, NULL);
         if (m.operation == SUPERVISOR_END)
@@ -475,16 +484,22 @@ START_TEST(with_a_store_the_server_is_left_alone)
 }
 END_TEST
 
+/* The server is of an earlier supervisor, and what has stayed of that is its life line. */
+static void become_another(void)
+{
+    child_discard(&s.standby);
+    s.server.pid = 0;
+    close(s.server.socket);
+    s.server.socket = fcntl(s.server.life, F_DUPFD_CLOEXEC, 0);
+    s.replace = true;
+}
+
 START_TEST(a_server_of_an_earlier_supervisor_is_replaced)
 {
     pid_t server = begin_and_serve(NULL);
     int status;
 
-    child_discard(&s.standby);
-    s.server.pid = 0; /* not ours any more */
-    close(s.server.socket);
-    s.server.socket = -1;
-    s.replace = true;
+    become_another();
     supervisor_advance(&s);
     ck_assert_int_eq(waitpid(server, &status, WNOHANG), 0); /* it serves until then */
     STEP_UNTIL(IS_WHOLE && s.server.pid != 0);
@@ -538,11 +553,34 @@ START_TEST(a_new_keeper_follows)
     for (uint32_t i = 1; i <= 5; i++) {
         keeper = s.keeper.pid;
         kill(keeper, SIGKILL);
-        STEP_UNTIL(s.server.leases == i);
+        STEP_UNTIL(s.server.lease == 1 + i); /* the first one came with START */
         ck_assert_int_ne(s.keeper.pid, keeper);
-        ck_assert_uint_eq(s.standby.leases, i);
+        ck_assert_uint_eq(s.standby.lease, 1 + i);
     }
     ck_assert_int_eq(s.server.pid, server);
+}
+END_TEST
+
+/* A supervisor that finds server and keeper of before, and the keeper dead. */
+START_TEST(a_new_keeper_follows_for_a_server_of_before)
+{
+    pid_t server = begin_and_serve("keeps-late"), keeper = s.keeper.pid;
+    uint32_t lease;
+    int status;
+
+    become_another();
+    kill(keeper, SIGKILL);
+    STEP_UNTIL((lease = s.server.lease) != 0);
+    STEP_UNTIL(s.standby.state == CHILD_PREPARED);
+    /* Its death would be that of its sessions: the keeper does not have all yet. */
+    ck_assert_int_eq(waitpid(server, &status, WNOHANG), 0);
+    ck_assert(!s.server.killed);
+    on_watchdog(&s);
+    s.next_watchdog_ns = 0;
+    STEP_UNTIL(s.server.kept == lease);
+    STEP_UNTIL(IS_WHOLE && s.server.pid != 0);
+    ck_assert_int_eq(waitpid(server, &status, 0), server);
+    ck_assert_int_eq(status, SIGKILL);
 }
 END_TEST
 
@@ -660,7 +698,7 @@ static int be_supervisor_again(void)
     if (s.server.pid != server)
         return 3;
     kill(keeper, SIGKILL);
-    while (s.server.leases == 0)
+    while (s.server.lease == 0)
         supervisor_step(&s);
     kill(server, SIGKILL);
     while (s.server.pid == server || !IS_WHOLE)
@@ -789,6 +827,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, a_reload_renews_the_standby);
     t = suite_case(suite, "keeper, watchdog", 60, NULL, end_all);
     tcase_add_test(t, a_new_keeper_follows);
+    tcase_add_test(t, a_new_keeper_follows_for_a_server_of_before);
     tcase_add_test(t, a_server_that_answers_is_left_alone);
     tcase_add_test(t, a_server_that_does_not_answer_is_killed);
     tcase_add_test(t, a_server_that_hangs_as_it_starts_is_killed);
