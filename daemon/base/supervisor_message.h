@@ -1,9 +1,10 @@
 /*
- * The messages between the supervisor and its servers, over a socket pair for each server that it has
- * started. A server of an earlier supervisor, which is gone with its end of that, has a second one,
- * whose other end is in the store of descriptors: the life line. Both sides may be of different versions of npud: during an upgrade, and afterwards until
- * the supervisor has executed itself again. So operations and flags are only added, an unknown
- * operation is ignored, and a message may be shorter or longer than this one.
+ * The messages between the supervisor and its servers, over a socket pair for each server that it
+ * has started. A server of an earlier supervisor, which is gone with its end of that, has a second
+ * one, the life line, whose other end is in systemd's store of descriptors. Both sides may be of
+ * different versions of npud: during an upgrade, and afterwards until the supervisor has executed
+ * itself again. So operations and flags are only added, an unknown operation is ignored, and a
+ * message may be shorter or longer than this one.
  *
  *     supervisor to server
  *     START      the descriptors of `value` (enum supervisor_fd), in the order of their bits

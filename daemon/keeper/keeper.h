@@ -2,10 +2,10 @@
  * The keeper: keeps descriptors by key for one owner, npud, over the deaths of its servers.
  * daemon/base/keeper_message.h is the protocol.
  *
- * It has one owner at a time, and waits for nothing but its messages, at which it looks at most once
- * per KEEPER_REST_NS: while it answers a FETCH it
- * waits for the asker to read, because the asker is a server that is recovering, and no other
- * process puts anything then. The answer ends with the asker.
+ * It has one owner at a time, and waits for nothing but its messages, at which it looks at most
+ * once per KEEPER_REST_NS: while it answers a FETCH it waits for the asker to read, because the
+ * asker is a server that is recovering, and no other process puts anything then. The answer ends
+ * with the asker.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * The client of check-systemd. usage: client use | hold | fork | babble | fill | load
+ * The client of check-systemd. usage: client use | hold | fork | babble | fill | load | crowd
  *
  * use:    work a little; print the first error and its sentence and exit with 1, or print "worked"
  * hold:   print "holding", wait on a stream until npud ends, print error and sentence, connect anew
@@ -9,15 +9,24 @@
  * fill:   have an engine fill 1 GiB of device memory, look at some of it, and print "filled"
  * load:   print "loading", and until standard input ends: copy, create streams, wait for events,
  *         and send messages through a route, looking at all that comes of it; then print "loaded"
+ * crowd:  be 100 sessions in as many processes, four of which make requests and wait for tasks
+ *         without a break; print "calling", and for each line of standard input, when the four go
+ *         on, the longest call since the last line, in microseconds
  * babble: send what is no packet of the protocol, print the own pid, and exit when npud has hung up
  */
 #include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
@@ -217,6 +226,110 @@ static int be_load(void)
     return 0;
 }
 
+/* --- crowd --- */
+
+#define CROWD   100
+#define CALLERS 4
+#define STREAMS 10 /* of each */
+#define EVENTS  100
+
+static struct shared {
+    _Atomic unsigned there, laps[CALLERS];
+    _Atomic uint64_t longest_us;
+} * shared;
+
+static uint64_t now_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+static bool note_call(uint64_t began, aclError error)
+{
+    uint64_t us = now_us() - began, longest = atomic_load(&shared->longest_us);
+
+    while (us > longest && !atomic_compare_exchange_weak(&shared->longest_us, &longest, us))
+        ;
+    return is_ok(error);
+}
+
+#define IS_TIMED_OK(call) (began = now_us(), note_call(began, call))
+
+static bool call_all(aclrtEvent event)
+{
+    uint64_t began;
+    void *memory;
+
+    return IS_TIMED_OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST)) &&
+           IS_TIMED_OK(aclrtRecordEvent(event, stream)) &&
+           IS_TIMED_OK(aclrtSynchronizeEvent(event)) && IS_TIMED_OK(aclrtFree(memory));
+}
+
+/* Ends by the signal of its parent's end, as the tests of npud want it: without a word. */
+static int be_member(int number)
+{
+    aclrtEvent event = NULL;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!open_session())
+        return 1;
+    for (int i = 1; i < STREAMS; i++)
+        if (!is_ok(aclrtCreateStream(&stream)))
+            return 1;
+    for (int i = 0; i < EVENTS; i++)
+        if (!is_ok(aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC)))
+            return 1;
+    atomic_fetch_add(&shared->there, 1);
+    while (number < CALLERS && call_all(event))
+        atomic_fetch_add(&shared->laps[number], 1);
+    while (number >= CALLERS)
+        pause();
+    return 1;
+}
+
+static bool a_member_has_failed(void)
+{
+    return waitpid(-1, NULL, WNOHANG) > 0;
+}
+
+/* Each caller has begun a lap from here on, and ended it. */
+static bool await_laps(void)
+{
+    unsigned before[CALLERS];
+
+    for (int i = 0; i < CALLERS; i++)
+        before[i] = atomic_load(&shared->laps[i]);
+    for (int i = 0; i < CALLERS; i++)
+        while (atomic_load(&shared->laps[i]) < before[i] + 2)
+            if (a_member_has_failed() || poll(NULL, 0, 1) < 0)
+                return false;
+    return true;
+}
+
+static int be_crowd(void)
+{
+    char line[16];
+
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return 1;
+    for (int i = 0; i < CROWD; i++)
+        if (fork() == 0)
+            _exit(be_member(i));
+    while (atomic_load(&shared->there) < CROWD)
+        if (a_member_has_failed() || poll(NULL, 0, 1) < 0)
+            return 1;
+    puts("calling");
+    while (fgets(line, sizeof(line), stdin)) {
+        if (!await_laps())
+            return 1;
+        printf("%llu\n", (unsigned long long)atomic_exchange(&shared->longest_us, 0));
+    }
+    return 0;
+}
+
 static int send_noise(void)
 {
     static const char noise[] = "\xff\xff\xff\xffthis is not protobuf";
@@ -243,12 +356,13 @@ int main(int argc, char **argv)
     } modes[] = {
         {"use", use_npu},       {"hold", hold_stream}, {"fork", fork_and_hold},
         {"babble", send_noise}, {"fill", fill_memory}, {"load", be_load},
+        {"crowd", be_crowd},
     };
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; argc == 2 && i < sizeof(modes) / sizeof(modes[0]); i++)
         if (strcmp(argv[1], modes[i].name) == 0)
             return modes[i].run();
-    fputs("usage: client use | hold | fork | babble | fill | load\n", stderr);
+    fputs("usage: client use | hold | fork | babble | fill | load | crowd\n", stderr);
     return 2;
 }

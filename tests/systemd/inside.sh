@@ -516,6 +516,35 @@ check_restarts_under_load() {
     expect_whole "restarts under load"
 }
 
+# A figure, not judged: the machine may have other work. The budget is 400 ms for nine of ten.
+PAUSES=20
+
+check_pause() {
+    local i longest=() old said
+
+    coproc CROWD { exec setpriv --reuid=npu-alice --regid=npu-alice --init-groups --inh-caps=-all \
+        ./client crowd 2>&1; }
+    read -r -t "$GUARD_S" said <&"${CROWD[0]}"
+    equal "a hundred sessions are there" calling "$said"
+    for ((i = 0; i < PAUSES; i++)); do
+        echo >&"${CROWD[1]}"
+        read -r -t "$GUARD_S" said <&"${CROWD[0]}"
+        old=$(server_pid)
+        systemctl kill --signal=KILL npud.service
+        until_true another server_pid "$old" && until_true is_settled
+        echo >&"${CROWD[1]}"
+        read -r -t "$GUARD_S" said <&"${CROWD[0]}"
+        longest+=("$said")
+    done
+    mapfile -t longest < <(printf '%s\n' "${longest[@]}" | sort -n)
+    equal "all of the unit killed $PAUSES times: no call of a hundred sessions has failed" 100 \
+        "$(sessions)"
+    verdict 0 "... and the longest call has a median of $((longest[PAUSES / 2] / 1000)) ms, p90 \
+$((longest[PAUSES * 9 / 10 - 1] / 1000)) ms, longest $((longest[PAUSES - 1] / 1000)) ms"
+    kill "$CROWD_PID"
+    check "the hundred are gone" until_true no_sessions
+}
+
 nothing_runs() {
     store_has 0 && ! pgrep -u npud >/dev/null &&
         [ "$(systemctl is-active npud-keeper.service)" = inactive ]
@@ -727,6 +756,7 @@ install)
     check_watchdog
     check_deaths
     check_restarts_under_load
+    check_pause
     check_memory
     check_reload
     check_stop_and_start
