@@ -22,6 +22,9 @@
 #include "tests/common/proc.h"
 
 #define LOOK_NS (1 * NSEC_PER_MSEC) /* for the next server */
+/* Deaths in recovery in a row. The next one serves before it dies: a recovery that takes longer than
+ * the mean time would never end. */
+#define DEATHS_IN_RECOVERY 4
 
 /* Shared with the killer, so that the test needs no descriptor for it. */
 struct chaos {
@@ -110,17 +113,36 @@ static void await_end(int server)
     close(server);
 }
 
+/* The supervisor starts the next standby then. */
+static bool serves(pid_t supervisor)
+{
+    return proc_child_named(supervisor, "npud-standby") != 0;
+}
+
+/* Or until it has ended by itself. */
+static void await_service(pid_t supervisor, int server)
+{
+    for (bool lives = true; lives && !serves(supervisor);) {
+        set_timer(LOOK_NS);
+        lives = server_lives_on(server);
+    }
+}
+
 static _Noreturn void kill_for_ever(pid_t supervisor, double mean)
 {
     uint64_t rng = chaos.seed;
+    unsigned in_recovery = 0;
 
     timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     for (;;) {
         pid_t pid;
         int server = await_server(supervisor, &pid);
 
+        if (in_recovery >= DEATHS_IN_RECOVERY)
+            await_service(supervisor, server);
         set_timer(draw_ns(&rng, mean));
         if (server_lives_on(server)) {
+            in_recovery = serves(supervisor) ? 0 : in_recovery + 1;
             syscall(SYS_pidfd_send_signal, server, SIGKILL, NULL, 0);
             atomic_fetch_add(&chaos.shared->kills, 1);
         } else {
