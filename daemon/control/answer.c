@@ -48,16 +48,17 @@ struct unread {
 };
 
 /*
- * An answer that the kernel did not take. Requests of the session are not read while it is here.
- * Its request is still in the socket: with the answer's record, the next npud answers it.
+ * An answer that the kernel did not take, or one of the npud before, which may have sent it or not.
+ * Requests of the session are not read while it is here. Its request is still in the socket: with
+ * the answer's record, the next npud answers it.
  */
 struct answer {
     struct kept kept;
     struct session *session;
     uint64_t request;
     struct answer *prev, *next; /* server->answers, the oldest first */
-    int fds[FDS_MAX];           /* its own */
-    struct call_source source[FDS_MAX];
+    /* Its own, and with the keeper: what they were made from may go before it is sent. */
+    int fds[FDS_MAX];
     unsigned n;
     size_t size;
     uint8_t data[];
@@ -73,12 +74,6 @@ static struct {
     size_t size;
     uint8_t data[PACKET_MAX];
 } now;
-
-/* An answer of the npud before, to a request that is still in the socket. */
-struct repeat {
-    struct kept kept;
-    struct answer_record record; /* a copy, with its data */
-};
 
 /* --- what clients have not read --- */
 
@@ -234,15 +229,11 @@ static int source_of(const struct call_source *source, int fd)
     return source->file >= 0 ? source->file : fd;
 }
 
+/* But for its descriptors. */
 static size_t write_answer(struct answer_record *r, const struct session *session, uint64_t request,
-                           const int *fds, const struct call_source *source, const void *data,
-                           size_t size)
+                           const void *data, size_t size)
 {
     *r = (struct answer_record){.session = session->id, .request = request, .size = (uint32_t)size};
-    for (; r->n_fds < FDS_MAX && fds[r->n_fds] >= 0; r->n_fds++) {
-        r->fd[r->n_fds].key = kept_key(source_of(&source[r->n_fds], fds[r->n_fds]));
-        r->fd[r->n_fds].read_only = source[r->n_fds].read_only;
-    }
     memcpy(r->data, data, size);
     return (sizeof(*r) + size + 7) & ~(size_t)7;
 }
@@ -251,21 +242,30 @@ static size_t write_now(const struct kept *kept, void *record)
 {
     const struct call *call = now.call;
     const int fds[FDS_MAX] = {call->fd, call->more_fd[0], call->more_fd[1]};
+    struct answer_record *r = record;
+    size_t written = write_answer(r, call->session, call->request->id, now.data, now.size);
 
     (void)kept;
-    return write_answer(record, call->session, call->request->id, fds, call->source, now.data,
-                        now.size);
+    for (; r->n_fds < FDS_MAX && fds[r->n_fds] >= 0; r->n_fds++) {
+        r->fd[r->n_fds].key = kept_key(source_of(&call->source[r->n_fds], fds[r->n_fds]));
+        r->fd[r->n_fds].file =
+            call->source[r->n_fds].read_only ? ANSWER_FILE_READ_ONLY : ANSWER_FILE_COPY;
+    }
+    return written;
 }
 
 static size_t write_kept_answer(const struct kept *kept, void *record)
 {
     const struct answer *a =
         (const struct answer *)((const char *)kept - offsetof(struct answer, kept));
-    int fds[FDS_MAX] = {-1, -1, -1};
+    struct answer_record *r = record;
+    size_t written = write_answer(r, a->session, a->request, a->data, a->size);
 
-    for (unsigned i = 0; i < a->n; i++)
-        fds[i] = a->fds[i];
-    return write_answer(record, a->session, a->request, fds, a->source, a->data, a->size);
+    for (; r->n_fds < a->n; r->n_fds++) {
+        r->fd[r->n_fds].key = kept_key(a->fds[r->n_fds]);
+        r->fd[r->n_fds].file = ANSWER_FILE_OWN;
+    }
+    return written;
 }
 
 /* What this step has changed, and the answer that tells of it, are certain at once. */
@@ -286,14 +286,30 @@ static void commit_with_answer(const struct call *call)
 
 /* --- answers that are kept --- */
 
-static void repeat_free(struct session *session);
+/* NULL: no memory. */
+static struct answer *answer_new(struct session *session, uint64_t request, const void *data,
+                                 size_t size)
+{
+    struct answer *answer = calloc(1, sizeof(*answer) + size);
+
+    if (!answer)
+        return NULL;
+    assert(!session->answer);
+    answer->session = session;
+    session->answer = answer;
+    DL_APPEND(session->server->answers, answer);
+    answer->request = request;
+    answer->size = size;
+    memcpy(answer->data, data, size);
+    return answer;
+}
 
 static void answer_free(struct answer *answer)
 {
     DL_DELETE(answer->session->server->answers, answer);
     answer->session->answer = NULL;
     for (unsigned i = 0; i < answer->n; i++)
-        close(answer->fds[i]);
+        kept_close(answer->fds[i]);
     kept_drop(&answer->kept);
     free(answer);
 }
@@ -304,7 +320,6 @@ bool answer_leave(struct session *session)
 
     if (session->answer)
         answer_free(session->answer);
-    repeat_free(session);
     session->unread = NULL;
     if (!unread)
         return false;
@@ -321,14 +336,22 @@ static void schedule_retry(struct server *server)
     event_add(server->on_retry, &in);
 }
 
+/* A descriptor that was opened for it. False: it was not, as errno says. */
+static bool add_fd(struct answer *answer, int fd)
+{
+    if (fd < 0)
+        return false;
+    kept_fd(fd);
+    answer->fds[answer->n++] = fd;
+    return true;
+}
+
 /* Copies: those that the reply borrows may be closed before it is sent. */
 static bool own_fds(struct answer *answer, const int *fds, unsigned n)
 {
-    for (; answer->n < n; answer->n++) {
-        answer->fds[answer->n] = fcntl(fds[answer->n], F_DUPFD_CLOEXEC, 0);
-        if (answer->fds[answer->n] < 0)
+    for (unsigned i = 0; i < n; i++)
+        if (!add_fd(answer, fcntl(fds[i], F_DUPFD_CLOEXEC, 0)))
             return false;
-    }
     return true;
 }
 
@@ -337,29 +360,19 @@ static int keep_answer(struct call *call, const int *fds, unsigned n)
 {
     struct session *session = call->session;
     struct server *server = session->server;
-    struct answer *answer = calloc(1, sizeof(*answer) + now.size);
+    struct answer *answer;
 
-    if (!answer)
-        return -ENOMEM;
-    assert(!session->answer);
-    answer->session = session;
-    session->answer = answer;
     if (!server->answers) {
         server->retry_ns = RETRY_FIRST_NS;
         schedule_retry(server);
     }
-    DL_APPEND(server->answers, answer);
+    answer = answer_new(session, call->request->id, now.data, now.size);
+    if (!answer)
+        return -ENOMEM;
     if (!own_fds(answer, fds, n)) {
         answer_free(answer);
         return -EMFILE;
     }
-    answer->request = call->request->id;
-    answer->size = now.size;
-    memcpy(answer->data, now.data, now.size);
-    memcpy(answer->source, call->source, sizeof(answer->source));
-    for (unsigned i = 0; i < n; i++)
-        if (answer->source[i].file < 0)
-            answer->source[i].file = fds[i];
     kept_make(&answer->kept, KEPT_ANSWER, sizeof(struct answer_record) + answer->size,
               write_kept_answer);
     session_hear_no_more(session);
@@ -382,8 +395,10 @@ static bool send_again(struct answer *answer)
 
     if (r == -ETOOMANYREFS)
         return false;
+    KILL_HERE(REPEAT_SENT);
     if (kept_outlives())
         packet_drop(session->socket); /* the request: it is answered */
+    KILL_HERE(REPEAT_TAKEN);
     answer_free(answer);
     if (log_not_sent(session, r) < 0)
         session_end(session);
@@ -454,25 +469,6 @@ int answer_send(struct call *call)
 
 /* --- answers of the npud before --- */
 
-static void repeat_free(struct session *session)
-{
-    struct repeat *repeat = session->repeat;
-
-    if (!repeat)
-        return;
-    session->repeat = NULL;
-    kept_drop(&repeat->kept);
-    free(repeat);
-}
-
-/* The record says it all, and is written by no npud any more. */
-static size_t write_repeat(const struct kept *kept, void *record)
-{
-    (void)kept;
-    (void)record;
-    return 0;
-}
-
 /* The id of the request that the session has in its socket. 0: there is none, or it is none. */
 static uint64_t waiting_request(const struct session *session)
 {
@@ -491,57 +487,47 @@ static uint64_t waiting_request(const struct session *session)
     return id;
 }
 
+/* For the answer only. -1: it is not there. */
+static int open_file(uint64_t key, uint64_t file)
+{
+    int fd = file == ANSWER_FILE_OWN ? kept_fd_take(key) : kept_fd_of(key);
+
+    if (fd < 0 || file == ANSWER_FILE_OWN)
+        return fd;
+    return file == ANSWER_FILE_READ_ONLY ? memfd_open_read_only(fd) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
 bool answer_restore(struct server *server, struct kept_cell *cell)
 {
-    struct answer_record head;
+    static struct {
+        struct answer_record head;
+        uint8_t data[PACKET_MAX];
+    } record;
+    const struct answer_record *head = &record.head;
     struct session *session;
-    struct repeat *repeat;
+    struct answer *answer;
 
-    (void)server;
-    kept_read(cell, &head, sizeof(head));
-    session = session_by_id(head.session);
-    if (!session || session->repeat || waiting_request(session) != head.request) {
+    kept_read(cell, &record, sizeof(record));
+    session = session_by_id(head->session);
+    if (!session || session->answer || waiting_request(session) != head->request) {
         kept_discard(cell);
         return true;
     }
-    repeat = head.size <= PACKET_MAX ? calloc(1, sizeof(*repeat) + head.size) : NULL;
-    if (!repeat)
+    if (head->size > PACKET_MAX || head->n_fds > FDS_MAX)
         return false;
-    session->repeat = repeat;
-    kept_read(cell, &repeat->record, sizeof(head) + head.size);
-    return kept_bind(&repeat->kept, cell, sizeof(head) + head.size, write_repeat);
-}
-
-/* For the answer only. Negative: it is not there. */
-static int open_source(uint64_t key, bool read_only)
-{
-    int fd = kept_fd_of(key);
-
-    if (fd < 0)
-        return -EBADF;
-    return read_only ? memfd_open_read_only(fd) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-}
-
-int answer_repeat(struct session *session)
-{
-    const struct answer_record *a = &session->repeat->record;
-    int fds[FDS_MAX], r = 0;
-    unsigned n = 0;
-
-    for (; r == 0 && n < a->n_fds && n < FDS_MAX; n++) {
-        fds[n] = open_source(a->fd[n].key, a->fd[n].read_only);
-        r = fds[n] < 0 ? fds[n] : 0;
-    }
-    if (r == 0)
-        r = packet_send(session->socket, a->data, a->size, fds, n, MSG_DONTWAIT);
-    KILL_HERE(REPEAT_SENT);
-    while (n-- > 0)
-        if (fds[n] >= 0)
-            close(fds[n]);
-    packet_drop(session->socket);
-    KILL_HERE(REPEAT_TAKEN);
-    repeat_free(session);
-    return log_not_sent(session, r);
+    answer = answer_new(session, head->request, record.data, head->size);
+    if (!answer)
+        return false;
+    for (unsigned i = 0; i < head->n_fds; i++)
+        if (!add_fd(answer, open_file(head->fd[i].key, head->fd[i].file)))
+            return false;
+    session_hear_no_more(session);
+    server->retry_ns = RETRY_FIRST_NS;
+    job_list(&server->retry);
+    if (!kept_bind(&answer->kept, cell, sizeof(*head) + head->size, write_kept_answer))
+        return false;
+    kept_touch(&answer->kept);
+    return true;
 }
 
 int answers_init(struct server *server)

@@ -368,8 +368,6 @@ static enum dispatched receive(struct session *session)
     struct packet packet;
     int r;
 
-    if (session->repeat)
-        return answer_repeat(session) < 0 ? DISPATCH_ENDED : DISPATCH_HANDLED;
     r = take_packet(session, &packet);
     if (r == -EAGAIN)
         return DISPATCH_NONE;

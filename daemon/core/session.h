@@ -34,7 +34,6 @@ struct peer;
 struct survivor;
 struct unread;
 struct own_waits;
-struct repeat;
 struct value_rest;
 
 /** A session's use of a device. */
@@ -128,7 +127,6 @@ struct session {
     struct kept_request *kept;   /* control/kept_request.h; NULL: no request waits */
     struct unread *unread;       /* control/answer.c; NULL: no descriptor was sent so far */
     struct answer *answer;       /* there, that could not be sent yet; NULL: none */
-    struct repeat *repeat;       /* there, of the npud before; NULL: none */
     struct own_waits *own_waits; /* admin/own_waits.c; NULL: it has not asked */
 
     struct session_page *page; /* shared, hostile */

@@ -58,6 +58,13 @@ struct memory_record {
  * An answer that was made certain together with what its request has changed. If the request is
  * still in the socket when npud ends, the next npud sends the answer (once more).
  */
+/* What the client gets. */
+enum answer_file {
+    ANSWER_FILE_COPY,      /* a copy of what an object has under the key */
+    ANSWER_FILE_READ_ONLY, /* the same, opened anew for reading */
+    ANSWER_FILE_OWN,       /* what the answer itself has under the key */
+};
+
 struct answer_record {
     /* kept */
     uint64_t session;
@@ -66,7 +73,7 @@ struct answer_record {
     uint32_t n_fds;
     struct {
         uint64_t key;
-        uint64_t read_only; /* the client gets it opened anew, for reading */
+        uint64_t file; /* enum answer_file */
     } fd[3];
     uint8_t data[]; /* the packet */
 };

@@ -256,6 +256,30 @@ START_TEST(the_asker_dies_meanwhile)
 }
 END_TEST
 
+/*
+ * An answer has been made certain and not sent when the ring that it gives moves, and npud ends
+ * again and again meanwhile: the client gets it all the same.
+ */
+START_TEST(an_answer_outlives_what_it_gives)
+{
+    for (unsigned place = KILL_HERE_RING_MOVES; place <= KILL_HERE_REST_NOTED; place++) {
+        begin_clients();
+        begin_shared();
+        act_attach();
+        ck_assert(restart_kill(KILL_HERE_ANSWER_COMMITTED, 1, turns, NULL));
+        act_revoke();
+        restart_npud();
+        restart_kill((enum kill_place)place, 1, turns, NULL);
+        restart_npud();
+        npud_turn();
+        expect_answer(OTHER);
+        expect_owner();
+        take_all();
+        end_all();
+    }
+}
+END_TEST
+
 /* --- sleepers --- */
 
 #define CROWD 40
@@ -399,6 +423,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(t, all_is_as_it_was);
     tcase_add_test(t, the_asker_dies_meanwhile);
+    tcase_add_test(t, an_answer_outlives_what_it_gives);
     tcase_add_loop_test(t, sleepers_of_an_old_ring_are_woken_by_the_next_npud, 0, 2);
     tcase_add_loop_test(t, sleepers_that_were_woken_are_not_kept, 0, 2);
     tcase_add_loop_test(t, a_step_is_cut_short, 0, CUTS);
