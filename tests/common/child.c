@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "proto/util/clock.h"
+#include "tests/common/moment.h"
 
 #define CHILDREN_MAX 64
 #define GUARD_MS     60000                /* against hanging only */
@@ -63,7 +63,7 @@ pid_t fork_when_quiet(void)
     pid_t pid;
 
     while (!others_sleep() && clock_ns() < give_up)
-        sched_yield();
+        wait_a_moment();
     pid = fork();
     ck_assert_int_ge(pid, 0);
     return pid;

@@ -42,7 +42,7 @@ uint64_t now_ns(void)
 
 static void exec_npud(int ready, const char *const *options, const char *const *args)
 {
-    const char *argv[32] = {"npud", "--quiet", "--die-with-parent", "--config=/dev/null"};
+    const char *argv[32] = {"npud", getenv("NPUD_TEST_VERBOSE") ? "--verbose" : "--quiet", "--die-with-parent", "--config=/dev/null"};
     char path[256], fd[32];
     int n = 4;
 

@@ -153,7 +153,6 @@ uint64_t proc_main_cpu_ns(pid_t pid)
 
 struct stat_line {
     char name[64], state;
-    int parent;
 };
 
 static bool read_stat(const char *pid, struct stat_line *s)
@@ -170,7 +169,7 @@ static bool read_stat(const char *pid, struct stat_line *s)
     fclose(f);
     open = found ? strchr(line, '(') : NULL;
     close = found ? strrchr(line, ')') : NULL;
-    if (!open || !close || sscanf(close + 1, " %c %d", &s->state, &s->parent) != 2)
+    if (!open || !close || sscanf(close + 1, " %c", &s->state) != 1)
         return false;
     *close = '\0';
     snprintf(s->name, sizeof(s->name), "%s", open + 1);
@@ -186,25 +185,31 @@ bool proc_is_zombie(pid_t pid)
     return read_stat(text, &s) && (s.state == 'Z' || s.state == 'X');
 }
 
-static bool is_child_named(const char *pid, pid_t parent, const char *name)
+static bool is_named(const char *pid, const char *name)
 {
     struct stat_line s;
 
-    return read_stat(pid, &s) && s.parent == parent && s.state != 'Z' && s.state != 'X' &&
-           strcmp(s.name, name) == 0;
+    return read_stat(pid, &s) && s.state != 'Z' && s.state != 'X' && strcmp(s.name, name) == 0;
 }
 
+/*
+ * Not by a walk over /proc, which leaves the kernel names of all processes there to be forgotten
+ * when they are reaped: with several tests that walk often, and that reap, it spins for half a
+ * minute in d_walk() (Linux 6.18, seen under chaos).
+ */
 pid_t proc_child_named(pid_t parent, const char *name)
 {
-    DIR *dir = opendir("/proc");
-    struct dirent *d;
+    char path[64], pid[16];
     pid_t found = 0;
+    FILE *f;
 
-    if (!dir)
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    f = fopen(path, "re");
+    if (!f)
         return 0;
-    while (found == 0 && (d = readdir(dir)))
-        if (d->d_name[0] >= '0' && d->d_name[0] <= '9' && is_child_named(d->d_name, parent, name))
-            found = (pid_t)atoi(d->d_name);
-    closedir(dir);
+    while (found == 0 && fscanf(f, "%15s", pid) == 1)
+        if (is_named(pid, name))
+            found = (pid_t)atoi(pid);
+    fclose(f);
     return found;
 }

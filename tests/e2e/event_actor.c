@@ -1,7 +1,7 @@
 #include "event_actor.h"
+#include "tests/common/moment.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -238,7 +238,7 @@ static void act_side_begin(struct act *a)
     side.back = false;
     ck_assert_int_eq(pthread_create(&side.thread, NULL, side_run, NULL), 0);
     while (!side.back && !side_sleeps() && now_ns() < give_up)
-        sched_yield();
+        wait_a_moment();
     a->value = !side.back;
 }
 

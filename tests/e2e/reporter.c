@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "proto/wire/npud.pb-c.h"
+#include "tests/common/moment.h"
 
 #define GUARD_S 60 /* against hanging only */
 
@@ -19,7 +20,7 @@ static void *process_reports(void *arg)
         if (result == 0)
             atomic_fetch_add(&r->callbacks, 1);
         else if (result == ACL_ERROR_RT_THREAD_SUBSCRIBE)
-            sched_yield();
+            wait_a_moment();
         else if (result != ACL_ERROR_RT_REPORT_TIMEOUT)
             break;
     } while (result == 0 || !atomic_load(&r->stop));

@@ -13,6 +13,7 @@
 #include "gate.h"
 #include "reporter.h"
 #include "tests/common/effort.h"
+#include "tests/common/moment.h"
 
 static aclrtStream stream, other, probe;
 
@@ -254,7 +255,7 @@ START_TEST(who_ends_it_waits_for_the_one_that_runs)
     if (_i == UNSUBSCRIBE) {
         /* Once it has dropped them, it waits. */
         while (aclrtUnSubscribeReport(1, stream) == ACL_ERROR_RT_THREAD_SUBSCRIBE)
-            sched_yield();
+            wait_a_moment();
     }
     ck_assert(!latch_is_open(&gone));
     latch_open(&leave);
@@ -468,7 +469,7 @@ static void await_threads(int n)
 
     while (count_threads() != n) {
         ck_assert_msg(now_ns() < give_up, "%d threads, expected %d", count_threads(), n);
-        sched_yield();
+        wait_a_moment();
     }
 }
 

@@ -7,11 +7,11 @@
  */
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gate.h"
+#include "tests/common/moment.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -237,7 +237,7 @@ static void *kill_npud_then(void *arg)
     int32_t id;
 
     while (aclrtStreamGetId(arg, &id) == 0)
-        sched_yield();
+        wait_a_moment();
     npud_kill();
     return NULL;
 }
@@ -704,7 +704,7 @@ START_TEST(query_does_not_consume_a_failure)
     s = new_stream();
     OK(aclnpudLaunchDelay(0, ACL_ERROR_RT_AICORE_EXCEPTION, s));
     while (!idle(s))
-        sched_yield();
+        wait_a_moment();
     ck_assert(idle(s));
     FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStreamWithTimeout(s, LIMIT_MS));
 }
@@ -956,7 +956,7 @@ static void *set_anew_while_resetting(void *arg)
 
     (void)arg;
     while (is_active(0))
-        sched_yield();
+        wait_a_moment();
     OK(aclrtSetDevice(0));
     OK(aclrtMalloc(&fresh_memory, MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     OK(aclrtCreateContext(&helper, 1));

@@ -4,7 +4,6 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 #include "proto/shm/task.h"
 
 /*
@@ -677,7 +677,7 @@ START_TEST(lost_while_a_thread_waits)
     OK(aclnpudLaunchDelay(60000000, 0, stream));
     pthread_create(&thread, NULL, block_in_call, NULL);
     while (!blocked)
-        sched_yield();
+        wait_a_moment();
     npud_kill();
     pthread_join(thread, NULL);
     OK(aclFinalize());
@@ -819,7 +819,7 @@ START_TEST(forked_child_begins_anew)
     complete_delay();
     OK(aclrtMemset(memory, 4096, 1, 4096));
     while (npud_ledger().sessions != 1)
-        sched_yield();
+        wait_a_moment();
     OK(aclrtFree(memory));
     leave_npud();
 }

@@ -7,7 +7,6 @@
  */
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,6 +18,7 @@
 
 #include "gate.h"
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 #include "proto/wire/npud.pb-c.h"
 
 #define GUARD_MS 20000
@@ -223,7 +223,7 @@ START_TEST(test_callbacks_of_aborted_stream)
         sem_post(&go_on);
         OK(aclrtSynchronizeStreamWithTimeout(stream, GUARD_MS));
         while (n_run + n_dropped < launched)
-            sched_yield();
+            wait_a_moment();
     }
     ck_assert_uint_eq(n_run, 4 * ROUNDS);
     finished = true;
@@ -351,7 +351,7 @@ static void fill_ring(void)
     for (int i = 0; i < 70; i++)
         OK(aclnpudLaunchDelay(0, CODE, third));
     while (n_exceptions == 0)
-        sched_yield();
+        wait_a_moment();
     engine_turn(probe);
     engine_turn(probe);
 }
@@ -542,7 +542,7 @@ START_TEST(test_held_stopped)
     /* Of a wait: no exception, for which there may be no room. */
     OK(aclrtStreamWaitEventWithTimeout(failing, gate, 1));
     while (aclrtStreamQuery(probe, &status) == 0)
-        sched_yield();
+        wait_a_moment();
     returns = true;
     sem_post(&let_return);
     ck_assert_int_eq(aclrtSynchronizeStream(stream), ACL_ERROR_RT_TASK_TIMEOUT);

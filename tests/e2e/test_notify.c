@@ -3,7 +3,6 @@
  * of the reference.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "proto/wire/npud.pb-c.h"
 #include "tests/common/chance.h"
 #include "tests/common/effort.h"
+#include "tests/common/moment.h"
 
 #define STREAMS 64
 
@@ -351,7 +351,7 @@ START_TEST(an_aborted_wait_is_told_or_has_its_record)
         OK(aclrtWaitAndResetNotify(notify, doomed, 0));
         ck_assert_int_eq(pthread_create(&thread, NULL, synchronize_stream, doomed), 0);
         while (!npud_lists_sleeper(getpid(), "aclrtSynchronizeStream"))
-            sched_yield();
+            wait_a_moment();
         OK(aclrtSetCurrentContext(second));
         OK(aclrtRecordNotify(notify, remote));
         for (volatile int n = i % 50 * 200; n > 0; n--)

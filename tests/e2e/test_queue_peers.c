@@ -17,6 +17,7 @@
 
 #include "acl/acl_tdt_queue.h"
 #include "tests/common/effort.h"
+#include "tests/common/moment.h"
 #include "queue_kit.h"
 
 #define MANAGE 1u
@@ -213,7 +214,7 @@ static acltdtBuf take_buffer(uint32_t qid, unsigned i, bool poll)
     while ((error = acltdtDequeue(qid, &buf, choose_timeout(i, poll))) ==
                ACL_ERROR_RT_QUEUE_EMPTY &&
            poll)
-        sched_yield();
+        wait_a_moment();
     OK(error);
     return buf;
 }
@@ -846,7 +847,7 @@ START_TEST(npud_ends_in_traffic)
     turn_await(&to_parent);
     turn_await(&to_parent);
     while (atomic_load(&shared->received) < 1 + 100u * (unsigned)_i)
-        sched_yield();
+        wait_a_moment();
     if (_i % 3)
         npud_kill();
     else

@@ -9,7 +9,6 @@
 #include <linux/membarrier.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +24,7 @@
 #include <unistd.h>
 
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 #include "tests/common/need.h"
 #include "proto/shm/arena.h"
 #include "proto/shm/ipc_page.h"
@@ -258,7 +258,7 @@ static void raw_await(struct raw *r, uint32_t slot, uint64_t done)
     uint64_t give_up = now_ns() + GUARD;
 
     while (atomic_load(&c->done) < done && now_ns() < give_up)
-        sched_yield();
+        wait_a_moment();
     ck_assert_uint_eq(atomic_load(&c->done), done);
 }
 
@@ -776,7 +776,7 @@ START_TEST(reset_leaves_alone_what_came_after_it)
     turn_await(&ready);
     while (active) {
         OK(aclrtGetPrimaryCtxState(0, NULL, &active));
-        sched_yield();
+        wait_a_moment();
     }
     OK(aclrtSetDevice(0));
     OK(aclrtCreateStream(&stream));

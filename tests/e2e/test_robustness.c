@@ -18,6 +18,7 @@
 
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 #include "tests/common/need.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
@@ -238,7 +239,7 @@ START_TEST(npud_end_ends_every_blocked_call)
     for (int i = 0; i < N; i++)
         pthread_create(&thread[i], NULL, block_in_call, (void *)(intptr_t)i);
     while (n_blocked < N)
-        sched_yield();
+        wait_a_moment();
     start = now_ns();
     end_npud[_i]();
     for (int i = 0; i < N; i++) {

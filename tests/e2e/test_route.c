@@ -3,7 +3,6 @@
  *
  * Runs long: 7 s.
  */
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "tests/common/harness.h"
 #include "tests/common/effort.h"
+#include "tests/common/moment.h"
 #include "tests/common/need.h"
 #include "proto/wire/npud.pb-c.h"
 #include "tests/e2e/queue_kit.h"
@@ -922,7 +922,7 @@ static int random_producer(void *arg)
         if (atomic_exchange(&board->begun[i], 1) != 0)
             continue;
         while (i > least_taken() + AHEAD)
-            sched_yield();
+            wait_a_moment();
         buf = numbered_buffer(i);
         if (i % 7 == 0)
             OK(acltdtAppendBufChain(buf, numbered_buffer(i)));
@@ -1076,7 +1076,7 @@ START_TEST(kills_at_random)
 
         while (read_progress(victim) < more) {
             ck_assert_uint_lt(now_ns(), give_up);
-            sched_yield();
+            wait_a_moment();
         }
         ck_assert_int_eq(kill(pids[victim], SIGKILL), 0);
         kills[victim]++;
@@ -1134,7 +1134,7 @@ static void put_until_stopped(uint32_t queue)
             atomic_store(&sources->bound, i + 1);
         }
         while (i > atomic_load(&sources->got[1]) + AHEAD && atomic_load(&sources->stop) == 0)
-            sched_yield();
+            wait_a_moment();
         OK(acltdtEnqueue(queue, numbered_buffer(i), GUARD_MS));
         atomic_store(&sources->put, i + 1);
     }

@@ -3,7 +3,6 @@
  * process are inside calls of every kind.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "tests/common/effort.h"
 #include "acl/acl_tdt_queue.h"
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 #include "proto/wire/npud.pb-c.h"
 #include "queue_kit.h"
 
@@ -179,7 +179,7 @@ static void callers_await_turns(uint32_t n)
     for (int i = 0; i < CALLERS; i++)
         while (callers[i].turn != turn_take && atomic_load(&callers[i].turns) < n &&
                callers[i].error == 0 && (callers[i].turn != turn_put || n < 2))
-            sched_yield();
+            wait_a_moment();
 }
 
 static void callers_expect(aclError error)
@@ -323,7 +323,7 @@ static void open_and_finalize(uint64_t turns)
     atomic_store(&beside_queue, qid);
     begin = atomic_load(&beside_turns);
     while (atomic_load(&beside_turns) - begin < turns)
-        sched_yield();
+        wait_a_moment();
     OK(aclrtResetDevice(0));
     OK(aclFinalize());
 }
@@ -362,7 +362,7 @@ static void *process_reports(void *arg)
 {
     (void)arg;
     while (!atomic_load(&subscribed))
-        sched_yield();
+        wait_a_moment();
     FAILS(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(-1));
     return NULL;
 }

@@ -4,7 +4,6 @@
  * names the fault that it guards against.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "proto/wire/npud.pb-c.h"
 #include "reporter.h"
 #include "tests/common/effort.h"
+#include "tests/common/moment.h"
 
 static aclrtStream stream, other;
 static aclrtContext context;
@@ -52,7 +52,7 @@ static void await_complete(aclrtStream s)
         OK(aclrtStreamQuery(s, &status));
         if (status == ACL_STREAM_STATUS_COMPLETE)
             return;
-        sched_yield();
+        wait_a_moment();
     }
 }
 
@@ -118,7 +118,7 @@ static void call_start(struct call *c, aclError (*fn)(void *), void *arg)
     *c = (struct call){.fn = fn, .arg = arg};
     ck_assert_int_eq(pthread_create(&c->thread, NULL, call_main, c), 0);
     while (!atomic_load(&c->bound))
-        sched_yield();
+        wait_a_moment();
 }
 
 static bool is_over(struct call *c, uint64_t ns)
@@ -126,7 +126,7 @@ static bool is_over(struct call *c, uint64_t ns)
     uint64_t until = now_ns() + ns;
 
     while (!atomic_load(&c->over) && now_ns() < until)
-        sched_yield();
+        wait_a_moment();
     return atomic_load(&c->over);
 }
 
@@ -248,7 +248,7 @@ START_TEST(reset_in_a_callback_of_a_stream_that_is_destroyed)
     call_start(&destroyer, aclrtDestroyStream, stream);
     /* The handle dies, and then the thread waits for the callback. */
     for (int32_t id; aclrtStreamGetId(stream, &id) == 0;)
-        sched_yield();
+        wait_a_moment();
     latch_open(&destroying);
     call_join(&destroyer);
     ck_assert_int_eq(destroyer.result, 0);
@@ -300,7 +300,7 @@ static aclError create_streams(void *go)
     aclrtStream s;
 
     while (!atomic_load((_Atomic bool *)go))
-        sched_yield();
+        wait_a_moment();
     return aclrtCreateStream(&s);
 }
 
@@ -323,7 +323,7 @@ START_TEST(created_during_the_last_reset)
             call_start(&creator[k], create_streams, (void *)&go);
         atomic_store(&go, true);
         for (unsigned n = 0; n < i % 8; n++)
-            sched_yield();
+            wait_a_moment();
         OK(aclrtResetDevice(0));
         for (unsigned k = 0; k < CREATORS; k++) {
             call_join(&creator[k]);

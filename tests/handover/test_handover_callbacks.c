@@ -12,13 +12,13 @@
  * Skipped under TSan: it kills processes for minutes; the same threads meet in the soak.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
 #include "stage.h"
+#include "tests/common/moment.h"
 
 #define PLAYERS  5u
 #define LAUNCHES 100000u
@@ -115,7 +115,7 @@ static void *process_reports(void *arg)
                   life_ends(),
               "aclrtProcessReport: %d: %s", r, aclGetRecentErrMsg());
         if (r == ACL_ERROR_RT_THREAD_SUBSCRIBE || life_ends())
-            sched_yield();
+            wait_a_moment();
     }
     life_over();
     return NULL;

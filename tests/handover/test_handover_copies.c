@@ -16,7 +16,6 @@
  * Skipped under TSan: it kills processes for minutes; the same threads meet in the soak.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,6 +25,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "content.h"
 #include "stage.h"
+#include "tests/common/moment.h"
 #include "tests/common/share_cast.h"
 
 #define PLAYERS 4u
@@ -244,7 +244,7 @@ static void abort_laps(void)
     for (unsigned k = 0; k < pipe_of.stages; k++)
         DO(aclrtSynchronizeStream(pipe_of.stream[k]));
     while (atomic_load(&pipe_of.looked_at) < to && !is_over())
-        sched_yield();
+        wait_a_moment();
     for (uint64_t n = from; n < to; n++)
         for (unsigned k = 0; k < pipe_of.stages && !life_ends(); k++)
             check_stage(n, k, &before, &after, whole_device);

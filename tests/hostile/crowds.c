@@ -1,7 +1,6 @@
 #include "tests/hostile/crowds.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -15,6 +14,7 @@
 #include "tests/common/raw_share.h"
 #include "tests/hostile/attack.h"
 #include "tests/hostile/row.h"
+#include "tests/common/moment.h"
 
 #define STREAMS 4000
 
@@ -113,7 +113,7 @@ void end_queues_of_sleepers(void)
     state_stands();
     for (;;) {
         while (atomic_load(&about_to_sleep) < SLEEPERS)
-            sched_yield();
+            wait_a_moment();
         atomic_store(&about_to_sleep, 0);
         last = queue;
         must(raw_create_queue(raw, 2, &queue), "queue");

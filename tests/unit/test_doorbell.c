@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "unit.h"
+#include "tests/common/moment.h"
 #include "tests/common/need.h"
 
 static struct session_page page;
@@ -357,7 +358,7 @@ static void run_stress(unsigned submitters)
         threads[i] = start_thread(run_submitter, (void *)i);
     threads[submitters] = start_thread(run_engine, NULL);
     while (clock_ns() < end)
-        sched_yield();
+        wait_a_moment();
     /* The engine last: it must see what is submitted until then. */
     atomic_store(&over, true);
     for (unsigned i = 0; i < submitters; i++)

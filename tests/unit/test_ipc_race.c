@@ -7,6 +7,7 @@
 
 #include "proto/util/futex.h"
 #include "unit.h"
+#include "tests/common/moment.h"
 
 #define ME    7u
 #define OTHER 4094u
@@ -291,7 +292,7 @@ static void *run_completer(void *arg)
         else if (last && !held)
             return NULL;
         else
-            sched_yield();
+            wait_a_moment();
         burn_time(&rng, 50);
     }
 }

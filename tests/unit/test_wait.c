@@ -15,6 +15,7 @@
 #include "proto/shm/doorbell.h"
 #include "proto/shm/ipc_page.h"
 #include "unit.h"
+#include "tests/common/moment.h"
 
 /* What client/core/wait.c needs of the rest of the library. */
 __thread struct thread *thread_current;
@@ -120,7 +121,7 @@ static unsigned sleepers(void)
 static void await_sleepers(unsigned n)
 {
     while (sleepers() != n)
-        sched_yield();
+        wait_a_moment();
 }
 
 static uint64_t timer_at(void)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "proto/util/clock.h"
+#include "tests/common/moment.h"
 #include "tests/common/suite.h"
 
 #ifndef GUARD_NS
@@ -85,7 +86,7 @@ static inline void thread_join(pthread_t thread)
         while (!(condition)) {                                                                     \
             if (clock_ns() >= give_up_)                                                            \
                 ck_abort_msg("never came: %s", #condition);                                        \
-            sched_yield();                                                                         \
+            wait_a_moment();                                                                       \
         }                                                                                          \
     } while (0)
 
