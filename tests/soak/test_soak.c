@@ -90,10 +90,11 @@ static void world_kill(void)
 static void expect_fds_as_before(void)
 {
     uint64_t give_up = now_ns() + 20 * NSEC_PER_SEC;
+    unsigned fds;
 
-    while (proc_usage(npud.pid).fds > world.fds && now_ns() < give_up)
+    while ((fds = proc_usage(npud.pid).fds) > world.fds && now_ns() < give_up)
         npud_ledger();
-    ck_assert_uint_le(proc_usage(npud.pid).fds, world.fds);
+    ck_assert_uint_le(fds, world.fds);
 }
 
 static void world_stop(void)
