@@ -12,7 +12,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
-VERSION := 1.0.0
+VERSION := 0.9.0
 # CC, CFLAGS, CPPFLAGS, LDFLAGS: as usual, from the environment or the command line.
 # WERROR=1: warnings are errors, as in CI.
 ifeq ($(origin CC),default)
