@@ -22,8 +22,8 @@
 #include "tests/common/proc.h"
 
 #define LOOK_NS (1 * NSEC_PER_MSEC) /* for the next server */
-/* Deaths in recovery in a row. The next one serves before it dies: a recovery that takes longer than
- * the mean time would never end. */
+/* Deaths in recovery in a row. The next one serves before it dies: a recovery that takes longer
+ * than the mean time would never end. */
 #define DEATHS_IN_RECOVERY 4
 
 /* Shared with the killer, so that the test needs no descriptor for it. */

@@ -40,9 +40,15 @@ uint64_t now_ns(void)
 
 /* --- npud --- */
 
+/* NPUD_TEST_VERBOSE=1: what sessions come and go, for whoever looks into a failure. */
+static const char *log_option(void)
+{
+    return getenv("NPUD_TEST_VERBOSE") ? "--verbose" : "--quiet";
+}
+
 static void exec_npud(int ready, const char *const *options, const char *const *args)
 {
-    const char *argv[32] = {"npud", getenv("NPUD_TEST_VERBOSE") ? "--verbose" : "--quiet", "--die-with-parent", "--config=/dev/null"};
+    const char *argv[32] = {"npud", log_option(), "--die-with-parent", "--config=/dev/null"};
     char path[256], fd[32];
     int n = 4;
 
