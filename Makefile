@@ -115,6 +115,7 @@ include mk/fuzz.mk
 include mk/test.mk
 include mk/bench.mk
 include mk/lint.mk
+include mk/abi.mk
 include mk/mutants.mk
 include mk/install.mk
 include mk/arm64.mk

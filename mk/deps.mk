@@ -4,7 +4,7 @@ DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compil
               libinih-dev libjemalloc-dev uthash-dev libcjson-dev python3-dev
 DEPS_TEST  := check cmake pkg-config python3 python3-numpy procps mandoc
 DEPS_SYSTEMD := systemd systemd-container
-DEPS_LINT  := clang-format clang-tidy shellcheck git
+DEPS_LINT  := clang-format clang-tidy shellcheck git abigail-tools
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 DEPS_FUZZ  := clang libclang-rt-14-dev
 # dot, for `make docs`: the picture is drawn from text, and the result is in the tree.

@@ -20,6 +20,8 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	$(Q)clang-format --dry-run --Werror $(C_FILES)
 	@echo '== clang-tidy'
 	$(Q)$(MAKE) --no-print-directory -k $(TIDY)
+	@echo '== interface of the library'
+	$(Q)$(MAKE) --no-print-directory check-abi
 	@echo '== shellcheck'
 	$(Q)shellcheck $(SH_FILES)
 	@echo '== mandoc'
