@@ -179,6 +179,7 @@ $(BUILD)/npud-supervisor: $(SUPERVISOR_OBJ)
 
 LIB_LDFLAGS := -shared -Wl,-soname,libaclclient.so.1 \
                -Wl,--version-script=client/abi/libaclclient.map \
+               $(if $(KILL_POINTS),-Wl$(comma)--version-script=tests/kill/libaclclient.map) \
                -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete
 $(LIB): $(CLIENT_OBJ) client/abi/libaclclient.map
 	$(call link,$(LIB_LDFLAGS) -lprotobuf-c -lcjson -lpthread)
