@@ -181,6 +181,12 @@ static int parse_config(const char *path, const char *text)
     return error;
 }
 
+/* The vendor's library takes a file that says nothing for no configuration. */
+static bool is_blank(const char *text)
+{
+    return text[strspn(text, " \t\r\n")] == '\0';
+}
+
 int acl_config_load(const char *path)
 {
     char *text = NULL;
@@ -194,7 +200,7 @@ int acl_config_load(const char *path)
         error = error_set(
             ACL_ERROR_INVALID_PARAM,
             "aclInit: the configuration differs from that of the first aclInit in this process");
-    else if (text)
+    else if (text && !is_blank(text))
         error = parse_config(path, text);
     free(text);
     if (error != 0)

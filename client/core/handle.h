@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -66,4 +67,14 @@ static inline void *handle_get(const struct slots *t, enum handle_kind kind, con
     uint32_t tag;
 
     return handle_get_tag(t, kind, handle, &tag);
+}
+
+/** Does it name an object that t has or has had? Under the lock of slots_take(). */
+static inline bool handle_is_known(const struct slots *t, enum handle_kind kind, const void *handle)
+{
+    uint64_t h = (uint64_t)(uintptr_t)handle;
+    uint32_t age = (uint32_t)(h >> 24) - t->seed;
+
+    return h >> 52 == (HANDLE_MARK << 4 | kind) && ((uint32_t)h & 0xffffff) < t->end &&
+           (age & HANDLE_GENERATION) <= t->latest - t->seed;
 }

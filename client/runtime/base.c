@@ -1,5 +1,6 @@
 /* Helpers that need neither npud nor a device: data types, float16, data buffers, log, version. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +110,28 @@ uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
     return (uint32_t)aclGetDataBufferSizeV2(dataBuffer);
 }
 
+/*
+ * As the vendor's library has them, from the environment of the first message:
+ * ASCEND_GLOBAL_LOG_LEVEL, 0 to 3 as aclLogLevel, and 4 for nothing; and
+ * ASCEND_SLOG_PRINT_TO_STDOUT. Without the first, errors only. Where the vendor's library writes a
+ * file, this one writes to the standard error output.
+ */
+static struct {
+    pthread_once_t once;
+    int level;
+    FILE *to;
+} app_log = {.once = PTHREAD_ONCE_INIT};
+
+static void read_log_settings(void)
+{
+    const char *level = getenv("ASCEND_GLOBAL_LOG_LEVEL");
+    const char *print = getenv("ASCEND_SLOG_PRINT_TO_STDOUT");
+
+    app_log.level =
+        level && level[0] >= '0' && level[0] <= '4' && !level[1] ? level[0] - '0' : ACL_ERROR;
+    app_log.to = print && strcmp(print, "1") == 0 ? stdout : stderr;
+}
+
 static const char *level_name(aclLogLevel level)
 {
     static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
@@ -135,14 +158,18 @@ void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_
 
     if (func == NULL || file == NULL || fmt == NULL)
         return;
+    pthread_once(&app_log.once, read_log_settings);
+    if ((int)logLevel < app_log.level)
+        return;
     va_start(args, fmt);
     length = vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     if (length < 0)
         snprintf(text, sizeof(text), "(message with a bad format)");
     blank_control_bytes(text);
-    fprintf(stderr, "%s %s %s:%u %s%s\n", level_name(logLevel), func, file, line, text,
+    fprintf(app_log.to, "%s %s %s:%u %s%s\n", level_name(logLevel), func, file, line, text,
             length > LOG_TEXT_MAX ? " [cut]" : "");
+    fflush(app_log.to);
     errno = saved_errno;
 }
 

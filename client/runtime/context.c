@@ -316,6 +316,7 @@ aclError aclrtSetCurrentContext(aclrtContext context)
     CALL_SCOPE;
     struct session *s;
     struct context *c = NULL;
+    bool known = false;
 
     REQUIRE(context);
     RETURN_IF_ERROR(process_enter());
@@ -325,12 +326,15 @@ aclError aclrtSetCurrentContext(aclrtContext context)
         c = handle_get(&s->contexts, HANDLE_CONTEXT, context);
         if (c)
             bind_thread(c);
+        known = handle_is_known(&s->contexts, HANDLE_CONTEXT, context);
         pthread_mutex_unlock(&s->lock);
     }
-    if (!c)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtSetCurrentContext: no such context, or it was destroyed");
-    return 0;
+    if (c)
+        return 0;
+    if (known)
+        return error_set(ACL_ERROR_RT_CONTEXT_NULL,
+                         "aclrtSetCurrentContext: the context was destroyed, or its device reset");
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtSetCurrentContext: this is no context");
 }
 
 aclError aclrtGetCurrentContext(aclrtContext *context)

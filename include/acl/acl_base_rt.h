@@ -355,9 +355,12 @@ ACL_FUNC_VISIBILITY uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffe
 ACL_FUNC_VISIBILITY size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer);
 
 /*
- * Writes one line with level, function, file, line and the printf-style message to standard error.
- * About 1 KiB of the message is kept; a longer one is cut and marked. A call with func, file or
- * fmt NULL does nothing. Any thread may call; errno is preserved. Usually called by ACL_APP_LOG.
+ * Writes one line with level, function, file, line and the printf-style message to standard error,
+ * or to standard output if ASCEND_SLOG_PRINT_TO_STDOUT is 1. Messages below the level in
+ * ASCEND_GLOBAL_LOG_LEVEL are dropped: 0 debug, 1 info, 2 warning, 3 error, 4 none; 3 if it is not
+ * set, or anything else. Both are read from the environment when the first message comes. About
+ * 1 KiB of the message is kept; a longer one is cut and marked. A call with func, file or fmt NULL
+ * does nothing. Any thread may call; errno is preserved. Usually called by ACL_APP_LOG.
  */
 ACL_FUNC_VISIBILITY void aclAppLog(aclLogLevel logLevel, const char *func, const char *file,
                                    uint32_t line, const char *fmt, ...);

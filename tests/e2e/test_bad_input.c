@@ -335,9 +335,12 @@ static aclError call_of_context(int which, void *h, const char **name)
     return which ? aclrtSetCurrentContext(h) : aclrtDestroyContext(h);
 }
 
-static int code_of_context(int which)
+/* Of one that there was it is said that there is none. */
+static void *destroyed_context;
+
+static int code_of_context(int which, const void *h)
 {
-    return which ? PARAM : UNBOUND;
+    return which && h != destroyed_context ? PARAM : UNBOUND;
 }
 
 /* Every function refuses h. kind: 's'tream, 'e'vent or 'c'ontext is what h is not. */
@@ -355,7 +358,7 @@ static void expect_refusals(char kind, void *h, const char *what)
                 : kind == 'e' ? call_of_event(i, h, &name)
                               : call_of_context(i, h, &name);
         snprintf(text, sizeof(text), "%s(%s %p for a %c)", name, what, h, kind);
-        check_refused(text, kind == 'c' ? code_of_context(i) : HANDLE, error, __LINE__);
+        check_refused(text, kind == 'c' ? code_of_context(i, h) : HANDLE, error, __LINE__);
     }
 }
 
@@ -403,6 +406,7 @@ START_TEST(destroyed_handles)
     OK(aclrtCreateContext(&c, 0));
     OK(aclrtDestroyContext(c));
     OK(aclrtSetCurrentContext(context));
+    destroyed_context = c;
     refuse_as_anything(s, "destroyed stream");
     refuse_as_anything(forced, "destroyed stream");
     refuse_as_anything(plain, "destroyed event");

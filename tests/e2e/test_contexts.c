@@ -297,15 +297,15 @@ START_TEST(dead_context_is_refused)
 
     OK(aclrtCreateContext(&context, 0));
     OK(aclrtDestroyContext(context));
-    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtSetCurrentContext(context));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtSetCurrentContext(context));
     FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(context));
     OK(aclrtSetDevice(0));
     context = current_context();
     OK(aclrtResetDevice(0));
-    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtSetCurrentContext(context));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtSetCurrentContext(context));
     OK(aclrtSetDevice(0)); /* another primary context, though perhaps in the same place */
     ck_assert_ptr_ne(current_context(), context);
-    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtSetCurrentContext(context));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtSetCurrentContext(context));
 }
 END_TEST
 
