@@ -118,7 +118,7 @@ int abort_stream(struct stream *s, const char *function, int32_t code)
     int error;
 
     if (stream_stopped(s))
-        return stream_error_stopped(s->ctrl, function);
+        return 0; /* none of it will be done, and those that wait have been told */
     pthread_mutex_lock(&s->session->abort_lock);
     if (!(tag & 1) || !stream_is(s, tag)) {
         pthread_mutex_unlock(&s->session->abort_lock);

@@ -926,7 +926,8 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, ui
  * is the default stream. Stop ends only the task that the stream is at, which counts as failed with
  * 107023 at the next synchronise, without an exception; it does nothing when there is none. A
  * record that a rule of npuctl inject holds fails for those that wait for it. Both need a context.
- * Errors: 107003; 107017; the code of a stopped context; Stop with NULL 107000.
+ * In a stopped context both do nothing, and it stays stopped. Errors: 107003; 107017; Stop with
+ * NULL 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtStreamAbort(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtStreamStop(aclrtStream stream);
