@@ -30,7 +30,7 @@ void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function)
 
 /**
  * Discard what is queued: threads that wait for it, and that submit meanwhile, get the code.
- * Without locks. 0, 107017, the code of a stopped context, or of a lost npud.
+ * Nothing in a stopped context. Without locks. 0, 107017, or the code of a lost npud.
  */
 int abort_stream(struct stream *s, const char *function, int32_t code);
 
