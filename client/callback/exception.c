@@ -226,9 +226,14 @@ static bool drain_exceptions(struct session *s)
     return true;
 }
 
+/* What a callback does wrong is not what the call that fails has done. */
 void exception_drain(struct session *s)
 {
+    struct thread *t = thread_self();
+    int last = t->last_error;
+
     drain_exceptions(s);
+    t->last_error = last;
 }
 
 /* --- the thread --- */

@@ -32,6 +32,13 @@ static void count_exception(aclrtExceptionInfo *info)
         first_task = aclrtGetTaskIdFromExceptionInfo(info);
 }
 
+static void call_wrongly(aclrtExceptionInfo *info)
+{
+    (void)info;
+    n_exceptions++;
+    aclrtDestroyEvent((aclrtEvent)1);
+}
+
 static void open_device(void)
 {
     streams_open(&failing, &other);
@@ -191,6 +198,24 @@ static void stop_on(aclrtStream s)
 }
 
 #define EXPECT_LAST_ERROR(code) ck_assert_int_eq(aclrtGetLastError(ACL_RT_THREAD_LEVEL), code)
+
+/* A callback runs in the call that fails, or beside it. */
+START_TEST(the_last_error_is_not_that_of_a_callback)
+{
+    open_device();
+    OK(aclrtSetExceptionInfoCallback(call_wrongly));
+    for (unsigned i = 1; i <= 20; i++) {
+        OK(aclnpudLaunchDelay(0, CODE, failing));
+        if (i % 2)
+            FAILS(CODE, aclrtSynchronizeStream(failing));
+        else
+            FAILS(CODE, aclrtSynchronizeDevice());
+        ck_assert_int_eq(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), CODE);
+        EXPECT_LAST_ERROR(CODE);
+        ck_assert_uint_eq(n_exceptions, i);
+    }
+}
+END_TEST
 
 START_TEST(test_stop_rows)
 {
@@ -783,6 +808,7 @@ int main(void)
     Suite *suite = suite_create("failures");
     TCase *c = suite_case(suite, "modes", 60, npud_setup, npud_teardown);
 
+    tcase_add_test(c, the_last_error_is_not_that_of_a_callback);
     tcase_add_test(c, test_mode_call);
     tcase_add_test(c, test_continue);
     tcase_add_loop_test(c, test_stop_rows, 0, 2);
