@@ -4,6 +4,7 @@
 # environment.
 INSTALL_ENV = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' SYSCONFDIR='$(SYSCONFDIR)' \
               DESTDIR='$(DESTDIR)' BUILD='$(BUILD)' VERSION='$(VERSION)' \
+              ARCH='$(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))' \
               PYTHON_MODULE='$(PY_MODULE)' PYTHON_DIR='$(PY_INSTALL)'
 
 .PHONY: install uninstall

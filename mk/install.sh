@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs npud, or removes what it installs: one list serves both. Called by `make install` and
-# `make uninstall`, which set PREFIX, LIBDIR, SYSCONFDIR, DESTDIR, BUILD and VERSION, and
-# PYTHON_MODULE and PYTHON_DIR (empty: no Python module). Runs no program that was built, because
-# that may be for another machine. Names may have blanks.
+# `make uninstall`, which set PREFIX, LIBDIR, SYSCONFDIR, DESTDIR, BUILD, VERSION and ARCH (of the
+# machine that programs are for), and PYTHON_MODULE and PYTHON_DIR (empty: no Python module). Runs
+# no program that was built, because that may be for another machine. Names may have blanks.
 # usage: mk/install.sh install | uninstall
 set -eu
 action=$1
@@ -112,6 +112,15 @@ toolkit() {
     [ -z "$PYTHON_MODULE" ] ||
         link "$(below_prefix "$PYTHON_DIR" ../../../../..)/${PYTHON_MODULE##*/}" \
             "$toolkit/python/site-packages/${PYTHON_MODULE##*/}"
+    # Where programs look that were written for the vendor's tree.
+    for name in include lib64; do
+        link "../$name" "$toolkit/$ARCH-linux/$name"
+    done
+    file 644 client/toolkit/ascendc.cmake \
+        "$toolkit/tools/tikcpp/ascendc_kernel_cmake/ascendc.cmake"
+    link ../../tools/tikcpp/ascendc_kernel_cmake "$toolkit/compiler/tikcpp/ascendc_kernel_cmake"
+    link ../../../../tools/tikcpp/ascendc_kernel_cmake/ascendc.cmake \
+        "$toolkit/ascendc_devkit/tikcpp/samples/cmake/ascendc.cmake"
     file 644 client/toolkit/setenv.bash "$toolkit/bin/setenv.bash"
     fill client/toolkit/set_env.sh.in "$toolkit/set_env.sh"
 }
@@ -139,7 +148,10 @@ stop_services() {
 
 remove_folders() {
     for dir in "$toolkit/include" "$toolkit/lib64" "$toolkit/bin" "$toolkit/python/site-packages" \
-        "$toolkit/python" "$toolkit" \
+        "$toolkit/python" "$toolkit/$ARCH-linux" "$toolkit/tools/tikcpp/ascendc_kernel_cmake" \
+        "$toolkit/tools/tikcpp" "$toolkit/tools" "$toolkit/compiler/tikcpp" "$toolkit/compiler" \
+        "$toolkit/ascendc_devkit/tikcpp/samples/cmake" "$toolkit/ascendc_devkit/tikcpp/samples" \
+        "$toolkit/ascendc_devkit/tikcpp" "$toolkit/ascendc_devkit" "$toolkit" \
         "$PREFIX/lib/npud" "$PREFIX/include/acl/error_codes" "$PREFIX/include/acl"; do
         rmdir "$DESTDIR$dir" 2>/dev/null || true
     done

@@ -121,6 +121,35 @@ cmake -S "$work/cmake" -B "$work/cmake/out" >"$work/log" 2>&1 &&
     run "$work/cmake/out/main"
 report $? "CMake"
 
+# As programs with kernels do that look for the place of the vendor's file.
+mkdir "$work/kernels"
+arch=$(cc -dumpmachine)
+arch=${arch%%-*}-linux
+kernels() { # FOLDER
+    cat >"$work/kernels/CMakeLists.txt" <<C
+cmake_minimum_required(VERSION 3.5)
+project(sample CXX)
+include(\$ENV{ASCEND_INSTALL_PATH}/$1/ascendc.cmake)
+add_executable(main ../prog.cpp)
+target_include_directories(main PRIVATE \$ENV{ASCEND_INSTALL_PATH}/$arch/include)
+target_link_directories(main PRIVATE \$ENV{ASCEND_INSTALL_PATH}/$arch/lib64)
+target_link_libraries(main PRIVATE ascendcl)
+C
+    rm -rf "$work/kernels/out"
+    cmake -S "$work/kernels" -B "$work/kernels/out" >"$work/log" 2>&1
+}
+for folder in tools/tikcpp/ascendc_kernel_cmake compiler/tikcpp/ascendc_kernel_cmake \
+    ascendc_devkit/tikcpp/samples/cmake; do
+    kernels "$folder" && cmake --build "$work/kernels/out" >>"$work/log" 2>&1 &&
+        run "$work/kernels/out/main"
+    report $? "CMake with $folder/ascendc.cmake"
+done
+echo 'ascendc_library(kernels STATIC kernel.cpp)' >>"$work/kernels/CMakeLists.txt"
+! cmake -S "$work/kernels" -B "$work/kernels/out" >"$work/log" 2>&1 &&
+    tr -s '\n ' ' ' <"$work/log" |
+    grep -q 'ascendc_library(kernels): npud.s toolkit tree has no compiler'
+report $? "a kernel is refused with a sentence"
+
 (
     unset LD_LIBRARY_PATH
     mv "$work/usr" "$work/moved"
