@@ -481,11 +481,17 @@ size_t kept_read(const struct kept_cell *cell, void *record, size_t size)
     return bytes;
 }
 
-/* False: this npud does not know such a record. */
+/*
+ * False: this npud does not know such a record. The npud that serves goes on: a cell that is looked
+ * at twice may be free, or another record, the second time.
+ */
 static bool knows_cell(const struct kept_cell *cell, char *why, size_t size)
 {
-    uint16_t kind = cell_kind(cell), version = cell_version(cell);
+    uint64_t is = atomic_load_explicit(&cell->is, memory_order_relaxed);
+    uint16_t kind = (uint16_t)is, version = (uint16_t)(is >> 16);
 
+    if (is == 0) /* it is free */
+        return true;
     if (kind < KEPT_KIND_MAX && kinds[kind].what && kinds[kind].version == version)
         return true;
     if (kind < KEPT_KIND_MAX && kinds[kind].what)
@@ -504,8 +510,7 @@ static bool knows_slab(const unsigned char *at, unsigned class, char *why, size_
         const struct kept_cell *cell =
             (const struct kept_cell *)(at + (class == SLAB_LARGE ? 0 : (size_t)n << class));
 
-        if (atomic_load_explicit(&cell->is, memory_order_relaxed) != 0 &&
-            !knows_cell(cell, why, size))
+        if (!knows_cell(cell, why, size))
             return false;
     }
     return true;

@@ -97,11 +97,6 @@ static inline uint16_t cell_kind(const struct kept_cell *cell)
     return (uint16_t)atomic_load_explicit(&cell->is, memory_order_relaxed);
 }
 
-static inline uint16_t cell_version(const struct kept_cell *cell)
-{
-    return (uint16_t)(atomic_load_explicit(&cell->is, memory_order_relaxed) >> 16);
-}
-
 static inline uint32_t cell_bytes(const struct kept_cell *cell)
 {
     return (uint32_t)(atomic_load_explicit(&cell->is, memory_order_relaxed) >> 32);

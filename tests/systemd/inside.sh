@@ -336,6 +336,43 @@ check_restart_with_bad_configuration() {
     expect_whole "reload after it"
 }
 
+# systemd executes itself again: as it does when it is upgraded.
+check_reexec() {
+    local main old
+
+    main=$(show MainPID)
+    old=$(server_pid)
+    check "systemctl daemon-reexec" systemctl daemon-reexec
+    check "... and npud goes on" until_true npud_is_active
+    equal "... in the same processes" "$main $old" "$(show MainPID) $(server_pid)"
+    kill -KILL "$main"
+    check "the supervisor killed after it: another replaces the server" \
+        until_true another server_pid "$old"
+    expect_whole "daemon-reexec"
+}
+
+# A file that is no npud, as of a package that went wrong.
+check_upgrade_refused() {
+    local npud old said
+
+    npud=$(command -v npud)
+    old="$(show MainPID) $(server_pid)"
+    cp "$npud" npud.before
+    cp /bin/false "$npud.new" && mv "$npud.new" "$npud"
+    said=$(as npu-bob npuctl upgrade 2>&1)
+    equal "npuctl upgrade to what is no npud has exit status 1" 1 $?
+    contains "... and says why" "$said" "not upgraded" "ends at its start"
+    equal "... and nothing has changed" "$old" "$(show MainPID) $(server_pid)"
+    kill -KILL "${old#* }"
+    check "the server killed after it: the next one is of the program before" \
+        until_true another server_pid "${old#* }"
+    expect_whole "a refused upgrade"
+    cp npud.before "$npud.new" && mv "$npud.new" "$npud"
+    rm npud.before
+    check "systemctl restart npud.service with the right file" systemctl restart npud.service
+    expect_whole "a restart after it"
+}
+
 check_deaths() {
     check "systemctl restart npud.service" systemctl restart npud.service
     expect_whole "restart"
@@ -344,6 +381,8 @@ check_deaths() {
     check_keeper_killed
     check_unit_killed
     check_upgrade_by_rename
+    check_reexec
+    check_upgrade_refused
     check_restart_with_bad_configuration
 }
 

@@ -174,7 +174,7 @@ START_TEST(the_news_of_a_raise_is_discarded)
     position = wait_for_level(waiter, 1);
     client_submit(recorder, held);
     event_slot_raise(event->shm);
-    ck_assert_uint_eq(atomic_load(&event->shm->level_waiters), 1);
+    AWAIT(atomic_load(&event->shm->level_waiters) == 1);
     client_submit(recorder, make_record(TASK_RECORD_WAKE, 1));
     if (lowered)
         event_slot_lower(event->shm);
