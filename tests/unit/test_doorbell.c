@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "unit.h"
-#include "tests/common/moment.h"
 #include "tests/common/need.h"
 
 static struct session_page page;
@@ -358,7 +357,7 @@ static void run_stress(unsigned submitters)
         threads[i] = start_thread(run_submitter, (void *)i);
     threads[submitters] = start_thread(run_engine, NULL);
     while (clock_ns() < end)
-        wait_a_moment();
+        sched_yield();
     /* The engine last: it must see what is submitted until then. */
     atomic_store(&over, true);
     for (unsigned i = 0; i < submitters; i++)

@@ -8,7 +8,6 @@
 #include "npud.h"
 #include "proto/wire/error_name.h"
 #include "proto/wire/npud.pb-c.h"
-#include "tests/common/moment.h"
 
 #define TASKS 300000
 
@@ -116,7 +115,7 @@ static void *submit_tasks(void *arg)
 
     for (int i = 0; i < TASKS; i++) {
         while (atomic_load(&s->ctrl->tail) - atomic_load(&s->ctrl->done) >= s->depth)
-            wait_a_moment();
+            sched_yield();
         position = client_submit(s, nop);
     }
     client_wait(s, position);

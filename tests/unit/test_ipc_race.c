@@ -7,7 +7,6 @@
 
 #include "proto/util/futex.h"
 #include "unit.h"
-#include "tests/common/moment.h"
 
 #define ME    7u
 #define OTHER 4094u
@@ -292,7 +291,7 @@ static void *run_completer(void *arg)
         else if (last && !held)
             return NULL;
         else
-            wait_a_moment();
+            sched_yield();
         burn_time(&rng, 50);
     }
 }

@@ -15,7 +15,6 @@
 #include "daemon/buffers/sweep.h"
 #include "proto/shm/mbuf_ref.h"
 #include "tests/common/child.h"
-#include "tests/common/moment.h"
 
 #define WORKERS     4u
 #define DATA        16u /* buffers in play */
@@ -288,7 +287,7 @@ START_TEST(processes_are_killed)
         /* Some work is done in between, by whomever. */
         while (atomic_load(&board->rounds) - rounds < 1 + random_below(&rng, 4)) {
             CHECK(clock_ns() < guard);
-            wait_a_moment();
+            sched_yield();
         }
         child_kill(pid[i]);
         sweep_peer(w.session[i]->peer);

@@ -18,7 +18,6 @@
 #include "proto/shm/mbuf_ref.h"
 #include "proto/shm/queue_shm.h"
 #include "tests/common/child.h"
-#include "tests/common/moment.h"
 
 #define BUFFERS  256u
 #define DEPTH    3u
@@ -68,8 +67,8 @@ static void hold_up(void)
 {
     uint64_t until = atomic_load(&world->progress) + random_below(&me.rng, 8 * DEPTH);
 
-    for (int i = 0; i < 5 && atomic_load(&world->progress) < until; i++)
-        wait_a_moment();
+    for (int i = 0; i < 100 && atomic_load(&world->progress) < until; i++)
+        sched_yield();
 }
 
 void kill_point(enum kill_point point)
@@ -153,7 +152,7 @@ static uint32_t alloc_buffer(void)
     uint32_t slot;
 
     while ((slot = segment_claim(&segment, 0, BUFFERS, me.share)) == BUFFERS)
-        wait_a_moment();
+        sched_yield();
     mbuf_prepare(&segment, slot, 64);
     return slot;
 }

@@ -15,7 +15,6 @@
 #include "proto/shm/doorbell.h"
 #include "proto/shm/ipc_page.h"
 #include "unit.h"
-#include "tests/common/moment.h"
 
 /* What client/core/wait.c needs of the rest of the library. */
 __thread struct thread *thread_current;
@@ -121,7 +120,7 @@ static unsigned sleepers(void)
 static void await_sleepers(unsigned n)
 {
     while (sleepers() != n)
-        wait_a_moment();
+        sched_yield();
 }
 
 static uint64_t timer_at(void)

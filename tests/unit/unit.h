@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "proto/util/clock.h"
-#include "tests/common/moment.h"
 #include "tests/common/suite.h"
 
 #ifndef GUARD_NS
@@ -86,7 +85,7 @@ static inline void thread_join(pthread_t thread)
         while (!(condition)) {                                                                     \
             if (clock_ns() >= give_up_)                                                            \
                 ck_abort_msg("never came: %s", #condition);                                        \
-            wait_a_moment();                                                                       \
+            sched_yield();                                                                         \
         }                                                                                          \
     } while (0)
 
