@@ -497,6 +497,19 @@ static int open_file(uint64_t key, uint64_t file)
     return file == ANSWER_FILE_READ_ONLY ? memfd_open_read_only(fd) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
+/* The client waits for it in vain, and so its session ends; the others are not to suffer. */
+static bool drop_answer(struct answer *answer, struct kept_cell *cell)
+{
+    struct session *session = answer->session;
+
+    log_line(LOG_ERR, &session->log,
+             "a descriptor of an answer that was not sent is not there: session ended");
+    answer_free(answer);
+    kept_discard(cell);
+    session->state = SESSION_DYING; /* sessions_finish_restoring() */
+    return true;
+}
+
 bool answer_restore(struct server *server, struct kept_cell *cell)
 {
     static struct {
@@ -520,7 +533,7 @@ bool answer_restore(struct server *server, struct kept_cell *cell)
         return false;
     for (unsigned i = 0; i < head->n_fds; i++)
         if (!add_fd(answer, open_file(head->fd[i].key, head->fd[i].file)))
-            return false;
+            return drop_answer(answer, cell);
     session_hear_no_more(session);
     server->retry_ns = RETRY_FIRST_NS;
     job_list(&server->retry);
