@@ -683,7 +683,7 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyContext(aclrtContext context);
 /*
  * Binds the calling thread, replacing an earlier binding and with it the current device. A context
  * may be current in many threads; the binding does not keep it alive.
- * Errors: NULL 100000; dead or unknown handle 107000.
+ * Errors: NULL 100000; destroyed 107002; what was none 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetCurrentContext(aclrtContext context);
 
