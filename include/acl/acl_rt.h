@@ -65,9 +65,9 @@ typedef aclError (*aclInitCallbackFunc)(const char *configStr, size_t len, void 
 typedef aclError (*aclFinalizeCallbackFunc)(void *userData);
 
 /*
- * Starts the use of the library in this process. configPath names a JSON file; NULL and "" mean no
- * configuration. Opens no device and does not need npud to run. A further call while active counts
- * the use, ignores configPath and returns 100002, which callers may take for success.
+ * Starts the use of the library in this process. configPath names a JSON file; NULL, "" and a blank
+ * file mean no configuration. Opens no device and does not need npud to run. A further call while
+ * active counts the use, ignores configPath and returns 100002, which callers may take for success.
  * Errors: 100003 file missing, not regular or over 10 MiB; 100006 bad JSON or nested deeper than
  * 10; 100000 text differs from that of the first aclInit of this process; 500001 bad entry.
  */
