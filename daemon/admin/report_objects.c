@@ -181,6 +181,6 @@ void report_notifies(struct server *server, struct rows *rows)
         r->value = notify_value(n);
         r->waiting = atomic_load_explicit(&n->waiting.n, memory_order_relaxed);
         r->openers = n->n_opens;
-        r->allowed = n->n_pids;
+        r->allowed = n->importers.n;
     }
 }

@@ -9,7 +9,7 @@
 
 #include "daemon/base/user.h"
 #include "daemon/core/cause.h"
-#include "daemon/core/notify_key.h"
+#include "daemon/core/export_key.h"
 #include "proto/shm/doorbell.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
@@ -53,7 +53,7 @@ struct reply_body {
             Npud__Route row[ROUTES_MAX];
             Npud__Route *list[ROUTES_MAX];
         } routes;
-        char notify_key[NOTIFY_KEY_TEXT + 1];
+        char export_key[EXPORT_KEY_TEXT + 1];
     } parts;
 };
 

@@ -11,13 +11,11 @@
 #include "daemon/core/device.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
-#include "daemon/base/pidfd.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/ipc_event.h"
 #include "proto/util/random.h"
-#include "proto/wire/packet.h"
 
 #define FAILS_AT_ONCE 64 /* waits for a counter, before others have their turn */
 
@@ -94,8 +92,7 @@ static void notify_free(struct notify *n)
         slots_put(&n->device->notify_ids, n->id);
     waitlist_deinit(&n->waiting);
     kept_drop(&n->record);
-    kept_drop(&n->pids_record);
-    free(n->pids);
+    importers_deinit(&n->importers);
     free(n);
 }
 
@@ -116,7 +113,8 @@ static enum cause notify_make(struct session *session, struct device *device, bo
         return CAUSE_MEMORY;
     notify_begin(n, session->server->notifies, device, counts);
     n->number = ++session->server->last->notify;
-    n->uid = session->uid;
+    n->importers.uid = session->uid;
+    n->importers.object = n->number;
     n->id = slots_take(&device->notify_ids);
     if (!n->id) {
         notify_free(n);
@@ -253,101 +251,53 @@ enum cause notify_export(struct notify_open *open, bool any_pid)
         return CAUSE_NOTIFY_NOT_CREATED;
     if (n->exported)
         return CAUSE_NOTIFY_EXPORTED_BEFORE;
-    n->key = (struct notify_key){
-        .magic = NOTIFY_KEY_MAGIC,
-        .version = NOTIFY_KEY_VERSION,
+    n->key = (struct export_key){
+        .magic = EXPORT_KEY_NOTIFY,
+        .version = EXPORT_KEY_VERSION,
         .device = (uint8_t)n->device->index,
         .number = n->number,
         .instance = open->session->server->instance,
     };
     if (!random_fill(n->key.secret, sizeof(n->key.secret)))
         return CAUSE_RANDOM;
-    notify_key_seal(&n->key);
+    export_key_seal(&n->key);
     HASH_ADD(hh, n->all->by_number, number, sizeof(n->number), n);
     if (!n->hh.tbl)
         return CAUSE_MEMORY;
     n->exported = true;
-    n->any_pid = any_pid;
+    n->importers.any_pid = any_pid;
     kept_touch(&n->record);
-    return CAUSE_NONE;
-}
-
-static struct notify_pid *find_pid(struct notify *n, int32_t pid)
-{
-    for (uint32_t i = 0; i < n->n_pids; i++)
-        if (n->pids[i].pid == pid)
-            return &n->pids[i];
-    return NULL;
-}
-
-static enum cause allow_pid(struct notify *n, int32_t pid)
-{
-    struct notify_pid *entry = find_pid(n, pid);
-
-    if (!entry) {
-        if (n->n_pids == NOTIFY_PIDS_MAX)
-            return CAUSE_NOTIFY_PIDS;
-        if (!notify_keep_pids(n, n->n_pids + 1))
-            return CAUSE_MEMORY;
-        entry = reallocarray(n->pids, n->n_pids + 1, sizeof(*entry));
-        if (!entry)
-            return CAUSE_MEMORY;
-        n->pids = entry;
-        entry += n->n_pids++;
-    }
-    *entry = (struct notify_pid){.pid = pid, .process = pidfd_now(pid)};
-    kept_touch(&n->pids_record);
     return CAUSE_NONE;
 }
 
 enum cause notify_allow(struct notify_open *open, const int32_t *pids, size_t n)
 {
-    enum cause cause = CAUSE_NONE;
-
     if (!open->notify->exported || open->notify->creator != open)
         return CAUSE_NOTIFY_NOT_EXPORTED;
-    if (n > NOTIFY_PIDS_REQUEST)
-        return CAUSE_NOTIFY_PIDS_REQUEST;
-    for (size_t i = 0; i < n; i++)
-        if (pids[i] <= 0)
-            return CAUSE_NOTIFY_PID;
-    for (size_t i = 0; i < n && cause == CAUSE_NONE; i++)
-        cause = allow_pid(open->notify, pids[i]);
-    return cause;
+    return importers_allow(&open->notify->importers, KEPT_NOTIFY_PIDS, pids, n);
 }
 
-/*
- * The session's process lives, or npud learns in a moment that it does not: no other process has
- * its pid.
- */
 static enum cause may_import(struct notify *n, const struct session *session)
 {
-    struct notify_pid *entry;
-    uint64_t process;
+    static const enum cause causes[] = {
+        [IMPORTERS_MAY] = CAUSE_NONE,
+        [IMPORTERS_NOT_LISTED] = CAUSE_NOTIFY_NOT_LISTED,
+        [IMPORTERS_OTHER_USER] = CAUSE_NOTIFY_OF_OTHER_USER,
+    };
 
     if (n->creator->session == session)
         return CAUSE_NONE;
-    if (n->any_pid)
-        return capability_in_scope(session, n->uid) ? CAUSE_NONE : CAUSE_NOTIFY_OF_OTHER_USER;
-    entry = find_pid(n, session->pid);
-    if (!entry)
-        return CAUSE_NOTIFY_NOT_LISTED;
-    process = pidfd_of(session->pid, session->pidfd);
-    if (entry->process == 0) {
-        entry->process = process;
-        kept_touch(&n->pids_record);
-    }
-    return entry->process == process ? CAUSE_NONE : CAUSE_NOTIFY_NOT_LISTED;
+    return causes[importers_ask(&n->importers, session)];
 }
 
 static enum cause find_by_key(struct session *session, const char *text, size_t length,
                               struct notify **np)
 {
     struct notifies *all = session->server->notifies;
-    struct notify_key key;
+    struct export_key key;
     struct notify *n;
 
-    if (!notify_key_decode(&key, text, length))
+    if (!export_key_decode(&key, EXPORT_KEY_NOTIFY, text, length))
         return CAUSE_NOTIFY_KEY;
     if (key.instance != session->server->instance)
         return CAUSE_NOTIFY_OF_OTHER_NPUD;

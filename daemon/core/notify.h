@@ -24,7 +24,8 @@
 #include <stdint.h>
 
 #include "daemon/base/hash.h"
-#include "daemon/core/notify_key.h"
+#include "daemon/core/export_key.h"
+#include "daemon/core/importers.h"
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
@@ -33,23 +34,11 @@
 #include "proto/util/slots.h"
 #include "proto/shm/task.h"
 
-#define NOTIFY_PIDS_MAX 256u /* on the list of one notify */
-
 struct device;
 struct device_id;
 struct server;
 struct session;
 struct stream;
-
-/** A process that may import. */
-struct notify_pid {
-    int32_t pid;
-    /*
-     * No other process has it (notify.c). 0: there was none with that pid, and the first to import
-     * is the one.
-     */
-    uint64_t process;
-};
 
 struct notify {
     uint64_t number; /* in all of npud */
@@ -60,13 +49,10 @@ struct notify {
     struct notify_open *opens;
     uint32_t n_opens;
     struct notify_open *creator; /* NULL: it has left, and no session can import any more */
-    uid_t uid;                   /* the creator's */
 
     bool exported;
-    bool any_pid; /* no list of pids: any process with the key may import, within [ipc] scope */
-    struct notify_key key;
-    struct notify_pid *pids;
-    uint32_t n_pids;
+    struct export_key key;
+    struct importers importers;
     uint64_t openings; /* and closings: how often `opens` has changed */
 
     struct waitlist waiting; /* streams; target: `arrivals` when they came */
@@ -84,8 +70,7 @@ struct notify {
     struct notify_live *live;
     struct job look; /* control thread: the stream that was looking has gone */
     struct job fail;
-    struct kept record, pids_record;
-    uint32_t pids_room; /* of that one */
+    struct kept record;
     UT_hash_handle hh;
 };
 
@@ -118,10 +103,7 @@ void notify_open_free(struct notify_open *open);
 /** Once per notify, by its creator. The key is in open->notify->key then. */
 enum cause notify_export(struct notify_open *open, bool any_pid);
 
-/**
- * Put pids on the list of an exported notify: by its creator. At most NOTIFY_PIDS_REQUEST, because
- * each costs system calls.
- */
+/** Put pids on the list of an exported notify: by its creator. importers_allow() */
 enum cause notify_allow(struct notify_open *open, const int32_t *pids, size_t n);
 
 enum cause notify_import(struct session *session, const char *text, size_t length,
@@ -192,8 +174,6 @@ void notify_go_on(struct notify *notify);
 /* Make the record. False: no memory. */
 bool notify_keep(struct notify *notify);
 bool notify_open_keep(struct notify_open *open);
-/** The list of processes has changed, or there is to be room for so many in its record. */
-bool notify_keep_pids(struct notify *notify, uint32_t wanted);
 
 /* --- restoring: rows of recovery --- */
 

@@ -25,37 +25,14 @@ static size_t write_notify(const struct kept *kept, void *record)
 
     static_assert(sizeof(r->key) == sizeof(n->key), "as it was given out");
     *r = (struct notify_record){.number = n->number,
-                                .uid = n->uid,
+                                .uid = n->importers.uid,
                                 .device = n->device->index,
                                 .id = n->id->slot.number,
                                 .counts = n->counts,
                                 .exported = n->exported,
-                                .any_pid = n->any_pid};
+                                .any_pid = n->importers.any_pid};
     memcpy(r->key, &n->key, sizeof(r->key));
     return offsetof(struct notify_record, live);
-}
-
-static size_t bytes_of_pids(size_t n)
-{
-    const struct notify_pids_record *r = NULL;
-
-    return sizeof(*r) + n * sizeof(r->pid[0]);
-}
-
-static size_t write_pids(const struct kept *kept, void *record)
-{
-    const struct notify *n =
-        (const struct notify *)((const char *)kept - offsetof(struct notify, pids_record));
-    struct notify_pids_record *r = record;
-
-    r->notify = n->number;
-    r->n = n->n_pids;
-    for (uint32_t i = 0; i < n->n_pids; i++) {
-        r->pid[i].process = n->pids[i].process;
-        r->pid[i].pid = n->pids[i].pid;
-        r->pid[i].unused = 0;
-    }
-    return bytes_of_pids(n->n_pids);
 }
 
 static size_t write_open(const struct kept *kept, void *record)
@@ -82,28 +59,6 @@ bool notify_keep(struct notify *n)
     if (!kept_make(&n->record, KEPT_NOTIFY, sizeof(struct notify_record), write_notify))
         return false;
     use_record(n);
-    return true;
-}
-
-/* In a few sizes: a record has no more room than it was made with. */
-static uint32_t room_for(uint32_t n)
-{
-    return n <= 16 ? 16 : n <= 64 ? 64 : NOTIFY_PIDS_MAX;
-}
-
-bool notify_keep_pids(struct notify *n, uint32_t wanted)
-{
-    struct kept larger;
-
-    if (n->pids_record.cell && wanted <= n->pids_room) {
-        kept_touch(&n->pids_record);
-        return true;
-    }
-    if (!kept_make(&larger, KEPT_NOTIFY_PIDS, bytes_of_pids(room_for(wanted)), write_pids))
-        return false;
-    kept_drop(&n->pids_record);
-    kept_move(&n->pids_record, &larger);
-    n->pids_room = room_for(wanted);
     return true;
 }
 
@@ -149,7 +104,7 @@ static bool restore_key(struct notify *n, const struct notify_record *r)
         return true;
     memcpy(&n->key, r->key, sizeof(n->key));
     n->exported = true;
-    n->any_pid = r->any_pid;
+    n->importers.any_pid = r->any_pid;
     HASH_ADD(hh, n->all->by_number, number, sizeof(n->number), n);
     return n->hh.tbl != NULL;
 }
@@ -165,7 +120,8 @@ bool notify_restore(struct server *server, struct kept_cell *cell)
         return false;
     notify_begin(n, server->notifies, devices_get(server->devices, r.device), r.counts);
     n->number = r.number;
-    n->uid = r.uid;
+    n->importers.uid = r.uid;
+    n->importers.object = r.number;
     n->id = slots_restore(&n->device->notify_ids, r.id, 1);
     if (!n->id || !note_restored(n) || !kept_bind(&n->record, cell, sizeof(r), write_notify))
         return false;
@@ -175,21 +131,11 @@ bool notify_restore(struct server *server, struct kept_cell *cell)
 
 bool notify_pids_restore(struct server *server, struct kept_cell *cell)
 {
-    const struct notify_pids_record *r = (const struct notify_pids_record *)cell->record;
-    struct notify *n = find_restored(r->notify);
+    const struct importers_record *r = (const struct importers_record *)cell->record;
+    struct notify *n = find_restored(r->object);
 
     (void)server;
-    if (!n || n->pids || r->n > NOTIFY_PIDS_MAX || cell_bytes(cell) < bytes_of_pids(r->n))
-        return false;
-    n->pids = calloc(r->n, sizeof(*n->pids));
-    if (r->n > 0 && !n->pids)
-        return false;
-    n->n_pids = (uint32_t)r->n;
-    for (uint32_t i = 0; i < n->n_pids; i++)
-        n->pids[i] = (struct notify_pid){.pid = r->pid[i].pid, .process = r->pid[i].process};
-    n->pids_room =
-        (uint32_t)((cell_bytes(cell) - bytes_of_pids(0)) / (bytes_of_pids(1) - bytes_of_pids(0)));
-    return kept_bind(&n->pids_record, cell, cell_bytes(cell), write_pids);
+    return n && importers_restore(&n->importers, cell);
 }
 
 bool notify_open_restore(struct server *server, struct kept_cell *cell)

@@ -1,4 +1,4 @@
-/* What is kept of a notify, of the processes that may import it, and of its open handles. */
+/* What is kept of a notify and of its open handles. */
 #pragma once
 
 #include <stdatomic.h>
@@ -12,7 +12,7 @@ struct notify_record {
     uint32_t id; /* on the device */
     uint8_t counts, exported, any_pid;
     uint8_t unused;
-    uint8_t key[48]; /* struct notify_key, if it is exported */
+    uint8_t key[48]; /* struct export_key, if it is exported */
     uint64_t unused_too[3];
     /*
      * Live, under the lock of the notify's waiters. What a task changes here and in the record of
@@ -27,17 +27,6 @@ struct notify_record {
         _Atomic uint64_t reset_by; /* 1 + the id of the client's latest request to reset it */
         uint64_t unused[3];
     } live;
-};
-
-struct notify_pids_record {
-    /* kept */
-    uint64_t notify;
-    uint64_t n;
-    struct {
-        uint64_t process; /* no other has it; 0: the first one that imports */
-        int32_t pid;
-        uint32_t unused;
-    } pid[];
 };
 
 struct notify_open_record {

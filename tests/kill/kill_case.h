@@ -26,7 +26,7 @@ enum { BASE, EVENT, FOREIGN, N_EVENTS };
 struct shared {
     struct kill_switch kill;
     aclrtIpcEventHandle handle[N_EVENTS];
-    char notify_key[65];       /* the first observer's, which a stream of its waits for */
+    char export_key[65];       /* the first observer's, which a stream of its waits for */
     _Atomic uint64_t death_ns; /* when the parent had reaped it */
     _Atomic int32_t victim;
     /* from the death to a waiter's return, but for time without a CPU */

@@ -126,7 +126,7 @@ static void set_up_gate(const struct kill_case *c)
         event_make(EVENT);
     if (c->role->notifies) {
         OK(aclrtCreateNotify(&notify, 0));
-        OK(aclrtNotifyGetExportKey(notify, shared->notify_key, sizeof(shared->notify_key),
+        OK(aclrtNotifyGetExportKey(notify, shared->export_key, sizeof(shared->export_key),
                                    ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION));
         OK(aclrtCreateStream(&notified));
         OK(aclrtWaitAndResetNotify(notify, notified, 0));

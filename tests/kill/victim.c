@@ -275,7 +275,7 @@ static void act_notify(void)
     aclrtNotify n, own;
     char key[65];
 
-    OK(aclrtNotifyImportByKey(&n, shared->notify_key, 0));
+    OK(aclrtNotifyImportByKey(&n, shared->export_key, 0));
     OK(aclrtRecordNotify(n, idle));
     OK(aclrtCreateNotify(&own, 0));
     OK(aclrtNotifyGetExportKey(own, key, sizeof(key), 0));
@@ -291,7 +291,7 @@ static void act_notify_queued(void)
 {
     aclrtNotify n;
 
-    OK(aclrtNotifyImportByKey(&n, shared->notify_key, 0));
+    OK(aclrtNotifyImportByKey(&n, shared->export_key, 0));
     OK(aclrtRecordNotify(n, gated));
     OK(aclrtRecordNotify(n, gated));
     OK(aclrtWaitAndResetNotify(n, idle, 0));

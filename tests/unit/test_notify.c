@@ -2,7 +2,7 @@
  * A record of a notify is spent on one wait. If the stream that it has let go ends, or is aborted,
  * before its engine has looked at it, the record is for the next wait.
  */
-#include "daemon/core/notify_key.h"
+#include "daemon/core/export_key.h"
 #include "npud.h"
 #include "proto/wire/packet.h"
 
@@ -14,10 +14,10 @@ static struct stream *recording; /* on device 0 */
 
 static struct notify_open *import_notify(struct session *s)
 {
-    char text[NOTIFY_KEY_TEXT];
+    char text[EXPORT_KEY_TEXT];
     struct notify_open *open;
 
-    notify_key_encode(&ours->notify->key, text);
+    export_key_encode(&ours->notify->key, text);
     ck_assert_int_eq(notify_import(s, text, sizeof(text), &open), 0);
     return open;
 }
@@ -118,10 +118,10 @@ START_TEST(a_request_names_few_processes)
         pids[i] = getpid();
     ck_assert_int_eq(notify_new(recorder, devices_get(server.devices, 0), false, &open), 0);
     ck_assert_int_eq(notify_export(open, false), 0);
-    ck_assert_int_eq(notify_allow(open, pids, NOTIFY_PIDS_REQUEST + 1), CAUSE_NOTIFY_PIDS_REQUEST);
-    ck_assert_uint_eq(open->notify->n_pids, 0);
+    ck_assert_int_eq(notify_allow(open, pids, NOTIFY_PIDS_REQUEST + 1), CAUSE_IMPORTERS_REQUEST);
+    ck_assert_uint_eq(open->notify->importers.n, 0);
     ck_assert_int_eq(notify_allow(open, pids, NOTIFY_PIDS_REQUEST), 0);
-    ck_assert_uint_eq(open->notify->n_pids, 1);
+    ck_assert_uint_eq(open->notify->importers.n, 1);
 }
 END_TEST
 

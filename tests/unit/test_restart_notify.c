@@ -42,11 +42,11 @@ static void tell_notify(struct notify *n)
          n->counts ? "counter" : "notify", n->device->index, notify_value(n),
          (int)n->live->failed_pid, n->waiting.n, n->live->looking ? ", looking" : "",
          n->live->failing ? ", failing" : "", n->exported ? ", exported" : "",
-         n->any_pid ? " to any" : "", n->creator ? (int)n->creator->session->pid : 0);
+         n->importers.any_pid ? " to any" : "", n->creator ? (int)n->creator->session->pid : 0);
     DL_FOREACH (n->opens, open)
         tell(" %d/%u", (int)open->session->pid, open->slot.number);
-    for (uint32_t i = 0; i < n->n_pids; i++)
-        tell(", pid %d%s", n->pids[i].pid, n->pids[i].process ? " known" : "");
+    for (uint32_t i = 0; i < n->importers.n; i++)
+        tell(", pid %d%s", n->importers.list[i].pid, n->importers.list[i].process ? " known" : "");
     tell("\n");
     if (!with_names)
         return;
@@ -100,9 +100,9 @@ static struct stream *stream_in(pid_t pid, uint32_t slot)
 static struct notify_open *import_by(pid_t pid)
 {
     struct notify_open *open;
-    char text[NOTIFY_KEY_TEXT];
+    char text[EXPORT_KEY_TEXT];
 
-    notify_key_encode(&open_in(FIRST, 0)->notify->key, text);
+    export_key_encode(&open_in(FIRST, 0)->notify->key, text);
     ck_assert_int_eq(notify_import(session_of(pid), text, sizeof(text), &open), 0);
     return open;
 }
@@ -179,7 +179,7 @@ START_TEST(notifies_are_as_they_were)
 {
     struct notify_open *open;
     int32_t pids[NOTIFY_PIDS_REQUEST];
-    char text[NOTIFY_KEY_TEXT];
+    char text[EXPORT_KEY_TEXT];
 
     with_names = true;
     start_clients();
@@ -214,7 +214,7 @@ START_TEST(notifies_are_as_they_were)
     kept_commit();
     expect_same_after_restart(tell_all);
     open = slots_get(&session_of(FIRST)->notifies, 1);
-    notify_key_encode(&open->notify->key, text);
+    export_key_encode(&open->notify->key, text);
     ck_assert_int_eq(notify_import(session_of(THIRD), text, sizeof(text), &open),
                      CAUSE_NOTIFY_NOT_LISTED);
     stop_all();
@@ -225,7 +225,7 @@ END_TEST
 START_TEST(an_importer_is_the_same_process)
 {
     struct notify_open *open, *mine;
-    char text[NOTIFY_KEY_TEXT];
+    char text[EXPORT_KEY_TEXT];
     pid_t pid;
     int pidfd;
 
@@ -241,7 +241,7 @@ START_TEST(an_importer_is_the_same_process)
     connect_client_of(1000, pid, pidfd);
     open = open_in(FIRST, 0);
     ck_assert_uint_eq(open->notify->pids[0].process, pidfd_now(pid));
-    notify_key_encode(&open->notify->key, text);
+    export_key_encode(&open->notify->key, text);
     ck_assert_int_eq(notify_import(session_of(pid), text, sizeof(text), &mine), 0);
     open->notify->pids[0].process ^= 1;
     kept_touch(&open->notify->pids_record);

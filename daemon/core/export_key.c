@@ -1,26 +1,26 @@
-#include "daemon/core/notify_key.h"
+#include "daemon/core/export_key.h"
 
 #include <string.h>
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /* FNV-1a over everything but `check`. */
-static uint64_t compute_checksum(const struct notify_key *key)
+static uint64_t compute_checksum(const struct export_key *key)
 {
     const uint8_t *p = (const uint8_t *)key;
     uint64_t x = UINT64_C(0xcbf29ce484222325);
 
-    for (size_t i = 0; i < offsetof(struct notify_key, check); i++)
+    for (size_t i = 0; i < offsetof(struct export_key, check); i++)
         x = (x ^ p[i]) * UINT64_C(0x100000001b3);
     return x;
 }
 
-void notify_key_seal(struct notify_key *key)
+void export_key_seal(struct export_key *key)
 {
     key->check = compute_checksum(key);
 }
 
-void notify_key_encode(const struct notify_key *key, char *text)
+void export_key_encode(const struct export_key *key, char *text)
 {
     const uint8_t *p = (const uint8_t *)key;
 
@@ -32,11 +32,11 @@ void notify_key_encode(const struct notify_key *key, char *text)
     }
 }
 
-bool notify_key_decode(struct notify_key *key, const char *text, size_t length)
+bool export_key_decode(struct export_key *key, uint16_t magic, const char *text, size_t length)
 {
     uint8_t *p = (uint8_t *)key;
 
-    if (length != NOTIFY_KEY_TEXT)
+    if (length != EXPORT_KEY_TEXT)
         return false;
     for (size_t i = 0; i < length; i += 4) {
         uint32_t bits = 0;
@@ -52,6 +52,6 @@ bool notify_key_decode(struct notify_key *key, const char *text, size_t length)
         *p++ = (uint8_t)(bits >> 8);
         *p++ = (uint8_t)bits;
     }
-    return key->magic == NOTIFY_KEY_MAGIC && key->version == NOTIFY_KEY_VERSION &&
+    return key->magic == magic && key->version == EXPORT_KEY_VERSION &&
            key->check == compute_checksum(key);
 }
