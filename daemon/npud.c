@@ -17,12 +17,14 @@
 #include "daemon/core/server.h"
 #include "daemon/engine/inject.h"
 #include "daemon/memory/filled.h"
+#include "daemon/memory/share.h"
 
 static struct parts {
     struct devices devices;
     struct ipc_events ipc;
     struct inject inject;
     struct notifies notifies;
+    struct shares shares;
     struct peers peers;
     struct pools pools;
     struct queues queues;
@@ -38,6 +40,7 @@ void npud_assemble(struct server *server)
     server->ipc = &parts.ipc;
     server->inject = &parts.inject;
     server->notifies = &parts.notifies;
+    server->shares = &parts.shares;
     server->peers = &parts.peers;
     server->pools = &parts.pools;
     server->queues = &parts.queues;

@@ -17,7 +17,7 @@
 
 #define DEPTH_MIN  64u /* of streams' rings, as npud's configuration has it */
 #define DEPTH_MAX  65536u
-#define KEY_LENGTH 64 /* characters of the key of a notify */
+#define KEY_LENGTH 64 /* characters of the key of a notify, or of memory */
 #define UUID_SIZE  16
 
 /* An answer without error, whose body and number of descriptors are those of its row. */
@@ -176,9 +176,14 @@ static const char *check_notify(const struct answer *a)
     return in->device < a->session->n_devices ? NULL : "there is no such device";
 }
 
+static bool is_key(const char *key)
+{
+    return strlen(key) == KEY_LENGTH;
+}
+
 static const char *check_export_notify(const struct answer *a)
 {
-    return strlen(a->reply->export_notify->key) == KEY_LENGTH ? NULL : "the key has another size";
+    return is_key(a->reply->export_notify->key) ? NULL : "the key has another size";
 }
 
 static const char *check_malloc(const struct answer *a)
@@ -190,6 +195,36 @@ static const char *check_malloc(const struct answer *a)
     if (in->size < a->request->malloc->size)
         return "it is less memory than was asked for";
     return holds_bytes(a, 0, in->size) ? NULL : "its descriptor is not that much memory";
+}
+
+static const char *check_export_memory(const struct answer *a)
+{
+    const Npud__ExportMemoryReply *in = a->reply->export_memory;
+    bool by_number = a->request->export_memory->by_number;
+
+    if (by_number ? in->number == 0 || in->key[0] : !is_key(in->key))
+        return "the name has another size";
+    return NULL;
+}
+
+static const char *check_import_memory(const struct answer *a)
+{
+    const Npud__ImportMemoryReply *in = a->reply->import_memory;
+
+    if (in->slot >= SESSION_MEMS_MAX)
+        return "the slot is out of range";
+    if (in->device >= a->session->n_devices)
+        return "there is no such device";
+    if (in->exported == 0 || in->exported > in->size)
+        return "more is exported than there is";
+    return holds_bytes(a, 0, in->size) ? NULL : "its descriptor is not that much memory";
+}
+
+static const char *check_fetch_memory(const struct answer *a)
+{
+    return holds_bytes(a, 0, a->request->fetch_memory->size)
+               ? NULL
+               : "its descriptor is not that much memory";
 }
 
 static const char *check_mem_info(const struct answer *a)
@@ -356,6 +391,11 @@ static const struct rule table[] = {
     COMMAND(SET_STREAM_PRIORITY),
     ROW(STREAMS_LEFT, STREAMS_LEFT, 0, 0, check_streams_left),
     COMMAND(MEMORY_WRITTEN),
+    ROW(EXPORT_MEMORY, EXPORT_MEMORY, 0, 0, check_export_memory),
+    COMMAND(ALLOW_MEMORY),
+    COMMAND(UNEXPORT_MEMORY),
+    ROW(IMPORT_MEMORY, IMPORT_MEMORY, 1, 1, check_import_memory),
+    ROW(FETCH_MEMORY, _NOT_SET, 1, 1, check_fetch_memory),
     COMMAND(SET_FAILURE_MODE),
     COMMAND(STOP_TASK),
     ROW(CREATE_SEGMENT, SEGMENT, 2, 2, check_create_segment),

@@ -146,9 +146,9 @@ void report_memory(struct server *server, struct rows *rows)
 
         r->session = session->id;
         r->pid = session->pid;
-        r->kind = mem->kind == MEM_DEVICE ? "device" : "host";
-        r->device = mem->device->index;
-        r->size = mem->size;
+        r->kind = mem->pages->kind == MEM_DEVICE ? "device" : "host";
+        r->device = mem->pages->device->index;
+        r->size = mem->pages->size;
     }
 }
 

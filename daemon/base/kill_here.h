@@ -134,6 +134,9 @@
     X(UPGRADE_NOTED, "upgrade noted, supervisor not asked")                                        \
     X(UPGRADE_ASKED, "supervisor asked for an upgrade")                                            \
     X(ALLOCATION_FREED, "allocation freed, its record there")                                      \
+    X(PAGES_PASSED_ON, "exporter has let go of memory, the next holder is charged, not certain")   \
+    X(MEMORY_SHARED, "memory exported, not certain")                                               \
+    X(MEMORY_IMPORTED, "memory imported, not certain")                                             \
     X(RECOVERY_BEGINS, "server let go, descriptors not fetched")                                   \
     X(FDS_FETCHED, "descriptors fetched, tables not mapped")                                       \
     X(TABLES_MAPPED, "tables mapped, last commit not carried out")                                 \

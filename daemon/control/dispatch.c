@@ -100,11 +100,11 @@ static int32_t on_malloc(struct call *call)
         return refuse(call, cause, "no memory of %llu bytes on device %u, which has %llu free",
                       (unsigned long long)in->size, in->device,
                       (unsigned long long)(device->info.memory - device->memory_used));
-    call->fd = mem->fd;
+    call->fd = mem->pages->fd;
     out = CALL_REPLY(call, malloc, MALLOC);
     out->slot = mem->slot.number;
     out->generation = slot_generation(mem);
-    out->size = mem->size;
+    out->size = mem->pages->size;
     return 0;
 }
 
@@ -121,7 +121,7 @@ static int32_t on_memory_written(struct call *call)
 
     if (!mem)
         return 0;
-    if (in->offset > mem->size || in->size > mem->size - in->offset)
+    if (in->offset > mem->pages->size || in->size > mem->pages->size - in->offset)
         return refuse(call, CAUSE_ALLOCATION_RANGE, "bytes that were written");
     value_written(mem, in->offset, in->size);
     return 0;
@@ -190,6 +190,12 @@ static const struct row table[] = {
     [NPUD__REQUEST__BODY_MALLOC] = {ABOUT(on_malloc, DEVICE, Malloc, device), .answers_fds = true},
     [NPUD__REQUEST__BODY_FREE] = {ABOUT(on_free, MEMORY, Free, slot)},
     [NPUD__REQUEST__BODY_MEM_INFO] = {.handle = on_mem_info},
+    [NPUD__REQUEST__BODY_EXPORT_MEMORY] = {ABOUT(on_export_memory, MEMORY, ExportMemory, slot)},
+    [NPUD__REQUEST__BODY_ALLOW_MEMORY] = {.handle = on_allow_memory},
+    [NPUD__REQUEST__BODY_UNEXPORT_MEMORY] = {.handle = on_unexport_memory},
+    [NPUD__REQUEST__BODY_IMPORT_MEMORY] = {.handle = on_import_memory, .answers_fds = true},
+    [NPUD__REQUEST__BODY_FETCH_MEMORY] = {ABOUT(on_fetch_memory, MEMORY, FetchMemory, slot),
+                                          .answers_fds = true},
     [NPUD__REQUEST__BODY_NOTIFY_FD] = {.handle = on_notify_fd},
     [NPUD__REQUEST__BODY_IPC_EVENT_INFO] = {.handle = on_ipc_event_info},
     [NPUD__REQUEST__BODY_CREATE_NOTIFY] = {.handle = on_create_notify},

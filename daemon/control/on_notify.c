@@ -57,8 +57,7 @@ int32_t on_export_notify(struct call *call)
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "the notify is not exported");
     out = CALL_REPLY(call, export_notify, EXPORT_NOTIFY);
-    out->key = call->body->parts.export_key;
-    export_key_encode(&open->notify->key, out->key);
+    out->key = call_key(call, &open->notify->key);
     return 0;
 }
 

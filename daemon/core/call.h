@@ -39,6 +39,8 @@ struct reply_body {
         Npud__ExportNotifyReply export_notify;
         Npud__MallocReply malloc;
         Npud__MemInfoReply mem_info;
+        Npud__ExportMemoryReply export_memory;
+        Npud__ImportMemoryReply import_memory;
         Npud__SegmentReply segment;
         Npud__QueueReply queue;
         Npud__RoutesReply routes;
@@ -102,6 +104,16 @@ struct call {
      (call)->reply.body_case = NPUD__REPLY__BODY_##NAME,                                           \
      (call)->reply.field = &(call)->body->field)
 
+/** The key as a string, in the call. */
+static inline char *call_key(struct call *call, const struct export_key *key)
+{
+    char *text = call->body->parts.export_key;
+
+    export_key_encode(key, text);
+    text[EXPORT_KEY_TEXT] = '\0';
+    return text;
+}
+
 /*
  * Handlers, one per kind of request: rows of the table in dispatch.c. Each returns 0, with the body
  * of the reply and the descriptor that goes along set in call, or an ACL error with a sentence in
@@ -153,3 +165,10 @@ int32_t on_queue_bell(struct call *call);
 int32_t on_bind_routes(struct call *call);
 int32_t on_unbind_routes(struct call *call);
 int32_t on_query_routes(struct call *call);
+
+/** on_memory.c */
+int32_t on_export_memory(struct call *call);
+int32_t on_allow_memory(struct call *call);
+int32_t on_unexport_memory(struct call *call);
+int32_t on_import_memory(struct call *call);
+int32_t on_fetch_memory(struct call *call);

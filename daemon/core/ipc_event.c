@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <utlist.h>
 
+#include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
@@ -461,7 +462,7 @@ void ipc_open_free(struct ipc_open *open)
      * A client that closes an event which its streams still wait for has not said so (no honest one
      * does): they go on with an error, since nothing may wait on an event that can be gone.
      */
-    stream_evict_waiters(session, &ev->completed, open->slot.number);
+    stream_evict_waiters(session, &ev->completed, open->slot.number, ACL_ERROR_RT_INVALID_HANDLE);
     session_unlock(session);
     /* In this order: a record that the sweep does not find is seen with its opener gone. */
     slots_unpublish(open->opener);

@@ -223,7 +223,7 @@ void notify_open_free(struct notify_open *open)
      */
     slots_unpublish(open);
     /* Those that wait fail, since the notify can be gone before they go on. */
-    stream_evict_waiters(session, &n->waiting, open->slot.number);
+    stream_evict_waiters(session, &n->waiting, open->slot.number, ACL_ERROR_RT_INVALID_HANDLE);
     session_unlock(session);
     KILL_HERE(NOTIFY_CLOSED);
     assert(n->n_opens > 0);

@@ -30,6 +30,7 @@ struct pools;
 struct queues;
 struct router;
 struct session;
+struct shares;
 struct survivor;
 
 struct server {
@@ -41,6 +42,7 @@ struct server {
     struct ipc_events *ipc;
     struct inject *inject;
     struct notifies *notifies;
+    struct shares *shares;
     struct peers *peers;
     struct pools *pools;
     struct queues *queues;

@@ -335,7 +335,8 @@ bool streams_restore(struct server *server, struct kept_cell *cell)
     return true;
 }
 
-void stream_evict_waiters(struct session *session, struct waitlist *list, uint32_t object)
+void stream_evict_waiters(struct session *session, struct waitlist *list, uint32_t object,
+                          int32_t error)
 {
     struct stream *s;
 
@@ -349,7 +350,7 @@ void stream_evict_waiters(struct session *session, struct waitlist *list, uint32
         if (s->waiting_on != list || s->kept->task.object != object ||
             !waitlist_remove(list, &s->waiter))
             continue;
-        stream_let_go(s, ACL_ERROR_RT_INVALID_HANDLE, 0);
+        stream_let_go(s, error, 0);
         engine_unpark(s);
     }
 }

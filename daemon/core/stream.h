@@ -232,10 +232,11 @@ bool streams_restore(struct server *server, struct kept_cell *cell);
 void stream_stop_at_failure(struct stream *stream);
 
 /**
- * Streams of the session that wait on list in a task about this object fail: the client gives the
- * object up. The engines are locked out.
+ * Streams of the session that wait on list in a task about this object fail with error: the client
+ * gives the object up. The engines are locked out.
  */
-void stream_evict_waiters(struct session *session, struct waitlist *list, uint32_t object);
+void stream_evict_waiters(struct session *session, struct waitlist *list, uint32_t object,
+                          int32_t error);
 
 /** How many more streams the session could make there now. */
 uint32_t streams_left(const struct session *session, const struct attach *attach);

@@ -9,6 +9,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/memory/allocation.h"
+#include "proto/shm/mbuf_shm.h"
 #include "daemon/engine/run.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -48,21 +49,27 @@ static bool has_come(const struct stream *s)
 }
 
 /*
- * By word, and by stream: no two waiters of an allocation are alike. Offsets are those of mapped
- * memory, far below 2^52.
+ * By word, and by stream: no two waiters for the same pages are alike. Several sessions may have
+ * them: peer is the session's number.
  */
-static uint64_t target_of(uint64_t offset, uint32_t stream)
+#define STREAM_BITS 12
+#define PEER_BITS   16
+static_assert(SESSION_STREAMS_MAX <= 1 << STREAM_BITS, "a stream's slot fits");
+static_assert(PEER_MAX < 1 << PEER_BITS, "a session's number fits");
+static_assert(PAGES_BITS - 3 + STREAM_BITS + PEER_BITS <= 64, "and the number of a word");
+
+static uint64_t target_of(uint64_t offset, uint32_t peer, uint32_t stream)
 {
-    static_assert(SESSION_STREAMS_MAX <= 1 << 12, "a stream's slot in 12 bits");
-    return (offset & ~(uint64_t)(WORD - 1)) << 12 | stream;
+    return (offset / WORD) << (STREAM_BITS + PEER_BITS) | (uint64_t)peer << STREAM_BITS | stream;
 }
 
 static struct value_range range_of(uint64_t offset, uint64_t size)
 {
     if (size == 0)
         return VALUE_NONE;
-    return (struct value_range){target_of(offset, 0),
-                                target_of(offset + size - 1, SESSION_STREAMS_MAX - 1)};
+    return (struct value_range){
+        target_of(offset, 0, 0),
+        target_of(offset + size - 1, (1u << PEER_BITS) - 1, (1u << STREAM_BITS) - 1)};
 }
 
 static bool waiter_test(const struct waiter *w)
@@ -74,7 +81,8 @@ static bool waiter_test(const struct waiter *w)
 
 static bool check_some(struct mem *m, struct value_range *r)
 {
-    bool all = waitlist_fire_some(&m->values, &r->next, r->last, CHECKS_PER_STEP, waiter_test);
+    bool all =
+        waitlist_fire_some(&m->pages->values, &r->next, r->last, CHECKS_PER_STEP, waiter_test);
 
     allocation_filled(m); /* a page that a waiter was parked on may have been taken away */
     if (all)
@@ -209,7 +217,8 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     }
     allocation_filled(m);
     count_waiter(s);
-    if (run_park(s, &m->values, target_of(t->value.offset, s->slot.number), 0, now) < 0) {
+    if (run_park(s, &m->pages->values,
+                 target_of(t->value.offset, s->session->peer_id, s->slot.number), 0, now) < 0) {
         uncount_waiter(s);
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     }

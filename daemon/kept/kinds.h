@@ -22,6 +22,8 @@
     X(EVENTS, 12, 1, LIVE, "events of an arena segment")                                           \
     X(DISCARDS, 13, 1, LIVE, "discarded tasks")                                                    \
     X(MEMORY, 14, 1, PLAIN, "allocation")                                                          \
+    X(MEMORY_SHARE, 16, 1, PLAIN, "exported memory")                                               \
+    X(MEMORY_PIDS, 17, 1, PLAIN, "importers of memory")                                            \
     X(SURVIVOR, 15, 1, PLAIN, "process that outlives its session")                                 \
     X(IPC_EVENT, 24, 1, LIVE, "IPC event")                                                         \
     X(IPC_OPENER, 29, 1, PLAIN, "opener of an IPC event")                                          \

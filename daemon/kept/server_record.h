@@ -22,7 +22,9 @@ struct last_numbers {
     uint64_t peer;
     uint64_t segment_id;
     uint64_t ring; /* of a queue */
-    uint64_t unused[5];
+    /* appended after 0.9.0 */
+    uint64_t memory; /* pages that were exported: each number once */
+    uint64_t unused[4];
 };
 
 struct server_record {

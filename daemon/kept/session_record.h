@@ -52,6 +52,27 @@ struct memory_record {
     uint32_t slot, generation; /* in its table */
     uint32_t device;
     uint32_t kind; /* enum mem_kind */
+    /* Appended after 0.9.0: of memory that was exported once. 0: it never was */
+    uint64_t pages; /* their number, in the records of all that hold them */
+    uint64_t maker; /* id of the session that has allocated them */
+    int32_t maker_pid;
+    uint32_t maker_uid;
+    uint64_t imported; /* bytes that were exported; 0: it is the maker's */
+};
+
+/*
+ * An export of memory. The processes that may import it are in a record of kind MEMORY_PIDS
+ * (importers_record.h), by the number of the export.
+ */
+struct memory_share_record {
+    /* kept */
+    uint64_t session;
+    uint64_t number;
+    uint64_t size; /* of what is exported, from the first byte on */
+    uint32_t slot; /* of the allocation, in the table of the session */
+    uint8_t any_pid, by_number;
+    uint8_t unused[2];
+    uint8_t key[48]; /* struct export_key, unless it is named by its number */
 };
 
 /*

@@ -1,124 +1,114 @@
 #include "daemon/memory/allocation.h"
 
-#include <assert.h>
 #include <stddef.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "acl/acl_base.h"
-#include "daemon/base/deferred_close.h"
+#include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
-#include "daemon/core/device.h"
 #include "daemon/base/log.h"
-#include "daemon/base/memfd.h"
+#include "daemon/core/device.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/core/stream.h"
 #include "daemon/kept/fds.h"
+#include "daemon/memory/share.h"
 
 #define PAGE 4096u
-
-static enum cause charge_user(struct mem *m, struct session *session)
-{
-    const struct device *device = m->device;
-    bool host = m->kind == MEM_HOST;
-    enum resource r = host ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY;
-
-    if (!host && m->size > device->info.memory - device->memory_used)
-        return CAUSE_DEVICE_MEMORY;
-    if (user_charge(&m->charge, session->user, r, m->size) < 0)
-        return host ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
-    /* npud maps it when a task first needs it, on an engine's thread, which charges nothing. */
-    return cause_of_files(user_charge_files(&m->charge_fd, session->user, 1),
-                          CAUSE_USER_DESCRIPTORS);
-}
-
-static enum cause make_file(struct mem *m)
-{
-    struct device *device = m->device;
-
-    m->fd = m->kind == MEM_DEVICE
-                ? device->backend->memory_new(device->backend_state, device->index, m->size)
-                : memfd_new("npud-host-memory", m->size);
-    return m->fd < 0 ? cause_of_file(m->fd) : CAUSE_NONE;
-}
-
-/* And the slot. */
-static void give_charges_back(struct mem *m)
-{
-    user_uncharge(&m->charge);
-    user_uncharge(&m->charge_fd);
-    session_put_slot(m->session, &m->session->mems, m);
-}
 
 static size_t write_record(const struct kept *kept, void *record)
 {
     const struct mem *m = (const struct mem *)((const char *)kept - offsetof(struct mem, kept));
+    const struct pages *p = m->pages;
 
-    *(struct memory_record *)record = (struct memory_record){.session = m->session->id,
-                                                             .size = m->size,
-                                                             .key = kept_key(m->fd),
-                                                             .slot = m->slot.number,
-                                                             .generation = slot_generation(m),
-                                                             .device = m->device->index,
-                                                             .kind = m->kind};
+    *(struct memory_record *)record =
+        (struct memory_record){.session = m->session->id,
+                               .size = p->size,
+                               .key = kept_key(p->fd),
+                               .slot = m->slot.number,
+                               .generation = slot_generation(m),
+                               .device = p->device->index,
+                               .kind = p->kind,
+                               .pages = p->number,
+                               .maker = p->number ? p->maker : 0,
+                               .maker_pid = p->number ? p->maker_pid : 0,
+                               .maker_uid = p->number ? p->maker_uid : 0,
+                               .imported = m->imported};
     return sizeof(struct memory_record);
 }
 
-static enum cause keep_record(struct mem *m)
+static bool keep_record(struct mem *m)
 {
-    kept_fd(m->fd);
-    return kept_make(&m->kept, KEPT_MEMORY, sizeof(struct memory_record), write_record)
-               ? CAUSE_NONE
-               : CAUSE_FILE_MEMORY;
+    return kept_make(&m->kept, KEPT_MEMORY, sizeof(struct memory_record), write_record);
 }
 
-static void begin_use(struct mem *m)
+static struct mem *take_slot(struct session *session, enum cause *cause)
 {
-    atomic_store_explicit(&m->map, NULL, memory_order_relaxed);
+    struct mem *m = session_take_slot(session, &session->mems, CAUSE_ALLOCATIONS_OF_SESSION, cause);
+
+    if (!m) {
+        if (*cause == CAUSE_MEMORY)
+            *cause = CAUSE_FILE_MEMORY;
+        return NULL;
+    }
+    m->session = session;
+    m->pages = NULL;
+    m->imported = 0;
+    m->shares = NULL;
+    m->kept = (struct kept){0};
     atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
-    waitlist_init(&m->values);
+    return m;
 }
 
-/* It is there, and charged: count it. */
-static void count_size(struct mem *m)
+/* The session has the pages in this slot. False, with nothing changed: no memory. */
+static bool begin_use(struct mem *m, struct pages *pages)
 {
-    if (m->kind == MEM_DEVICE)
-        m->device->memory_used += m->size;
-    m->session->memory += m->size;
+    pages_join(pages, m);
+    if (!keep_record(m))
+        return false;
+    slots_publish(m);
+    return true;
 }
 
 enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
                           uint64_t size, struct mem **memp)
 {
+    struct pages *pages;
     enum cause cause;
     struct mem *m;
 
     if (size == 0)
         return CAUSE_ALLOCATION_SIZE;
-    if (size > UINT64_MAX - PAGE)
+    if (size > UINT64_C(1) << PAGES_BITS)
         return kind == MEM_DEVICE ? CAUSE_DEVICE_MEMORY : CAUSE_FILE_MEMORY;
-    m = session_take_slot(session, &session->mems, CAUSE_ALLOCATIONS_OF_SESSION, &cause);
+    m = take_slot(session, &cause);
     if (!m)
-        return cause == CAUSE_MEMORY ? CAUSE_FILE_MEMORY : cause;
-    m->session = session;
-    m->device = device;
-    m->kind = kind;
-    m->size = (size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-    m->fd = -1;
-    m->kept = (struct kept){0};
-    cause = charge_user(m, session);
-    if (cause == CAUSE_NONE)
-        cause = make_file(m);
-    if (cause == CAUSE_NONE)
-        cause = keep_record(m);
+        return cause;
+    cause = pages_new(session, device, kind, (size + PAGE - 1) & ~(uint64_t)(PAGE - 1), &pages);
+    if (cause == CAUSE_NONE && !begin_use(m, pages)) {
+        pages_leave(pages, m);
+        cause = CAUSE_FILE_MEMORY;
+    }
     if (cause != CAUSE_NONE) {
-        kept_close(m->fd);
-        give_charges_back(m);
+        session_put_slot(session, &session->mems, m);
         return cause;
     }
-    begin_use(m);
-    count_size(m);
-    slots_publish(m);
+    *memp = m;
+    return CAUSE_NONE;
+}
+
+enum cause allocation_import(struct session *session, struct pages *pages, uint64_t size,
+                             struct mem **memp)
+{
+    enum cause cause;
+    struct mem *m = take_slot(session, &cause);
+
+    if (!m)
+        return cause;
+    m->imported = size;
+    if (!begin_use(m, pages)) {
+        pages_leave(pages, m);
+        session_put_slot(session, &session->mems, m);
+        return CAUSE_FILE_MEMORY;
+    }
     *memp = m;
     return CAUSE_NONE;
 }
@@ -127,55 +117,54 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
 {
     struct memory_record r;
     struct session *session;
+    struct device *device;
+    struct pages *pages;
     struct mem *m;
 
     kept_read(cell, &r, sizeof(r));
     session = session_by_id(r.session);
-    m = session && devices_get(server->devices, r.device)
-            ? slots_restore(&session->mems, r.slot, r.generation)
-            : NULL;
-    if (!m)
+    device = devices_get(server->devices, r.device);
+    m = session && device ? slots_restore(&session->mems, r.slot, r.generation) : NULL;
+    pages = m ? pages_restore(session, device, &r) : NULL;
+    if (!pages || !kept_bind(&m->kept, cell, sizeof(r), write_record))
         return false;
     m->session = session;
-    m->device = devices_get(server->devices, r.device);
-    m->kind = (enum mem_kind)r.kind;
-    m->size = r.size;
-    m->fd = session_own_fd(server, kept_fd_take(r.key));
-    if (m->fd < 0 || !kept_bind(&m->kept, cell, sizeof(r), write_record))
-        return false;
-    user_charge_again(&m->charge, session->user,
-                      m->kind == MEM_HOST ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY, m->size,
-                      false);
-    user_charge_again(&m->charge_fd, session->user, RESOURCE_FDS, 1, true);
-    begin_use(m);
-    count_size(m);
+    m->imported = r.imported;
+    m->shares = NULL;
+    atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
+    pages_join(pages, m);
     return true;
+}
+
+/*
+ * While the engines are out: a copy in progress looks the memory up again before its next slice.
+ */
+static void end_use(struct mem *m)
+{
+    struct session *session = m->session;
+    struct waitlist *values = &m->pages->values;
+
+    session_lock(session);
+    slots_unpublish(m);
+    if (m->pages->n_holders == 1)
+        waitlist_fire(values, 0, UINT64_MAX, ACL_ERROR_RT_SYS_DMA, 0);
+    else
+        stream_evict_waiters(session, values, m->slot.number, ACL_ERROR_RT_SYS_DMA);
+    session_unlock(session);
 }
 
 void allocation_free(struct mem *m)
 {
     struct session *session = m->session;
-    void *map;
 
-    /* While the engines are out: a copy in progress looks the memory up again before its next
-     * slice. */
-    session_lock(session);
-    slots_unpublish(m);
-    waitlist_fire(&m->values, 0, UINT64_MAX, ACL_ERROR_RT_SYS_DMA, 0);
-    waitlist_deinit(&m->values);
-    map = atomic_exchange_explicit(&m->map, NULL, memory_order_relaxed);
-    session_unlock(session);
+    end_use(m);
+    while (m->shares)
+        share_free(m->shares);
     kept_drop(&m->kept);
     KILL_HERE(ALLOCATION_FREED);
-    kept_fd_leave(m->fd);
-    deferred_close_free_memory(session->user, m->fd, map, m->size, m->size);
-    assert(session->memory >= m->size);
-    assert(m->kind == MEM_HOST || m->device->memory_used >= m->size);
-    if (m->kind == MEM_DEVICE)
-        m->device->memory_used -= m->size;
-    session->memory -= m->size;
+    pages_leave(m->pages, m);
     user_unfill(session->user, atomic_load_explicit(&m->filled, memory_order_relaxed));
-    give_charges_back(m);
+    session_put_slot(session, &session->mems, m);
 }
 
 bool allocation_charge_filled(struct mem *m)
@@ -195,36 +184,7 @@ bool allocation_charge_filled(struct mem *m)
     return false;
 }
 
-static void *map_once(struct mem *m)
-{
-    void *map = atomic_load_explicit(&m->map, memory_order_acquire);
-    void *other = NULL;
-
-    if (map)
-        return map;
-    map = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
-    if (map == MAP_FAILED)
-        return NULL;
-    filled_watch(map, m->size);
-    /* Engines of two devices may come here at the same time. */
-    if (!atomic_compare_exchange_strong(&m->map, &other, map)) {
-        munmap(map, m->size);
-        map = other;
-    }
-    return map;
-}
-
 struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t generation)
 {
     return slots_get_generation(&session->mems, slot, generation);
-}
-
-void *allocation_range(struct mem *m, uint64_t offset, uint64_t size)
-{
-    unsigned char *map;
-
-    if (!m || offset > m->size || size > m->size - offset)
-        return NULL;
-    map = map_once(m);
-    return map ? map + offset : NULL;
 }

@@ -1,4 +1,6 @@
-/* Allocations: device memory and pinned host memory, each a memfd shared by one session and npud.
+/*
+ * Allocations: device memory and pinned host memory, by the names that the sessions have for them.
+ * What is there are pages (pages.h), which several sessions may have.
  */
 #pragma once
 
@@ -6,42 +8,36 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/user.h"
-#include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/filled.h"
+#include "daemon/memory/pages.h"
 #include "proto/util/slots.h"
 
 struct server;
 struct session;
 struct device;
-
-enum mem_kind {
-    MEM_DEVICE,
-    MEM_HOST,
-};
+struct share;
 
 struct mem {
     struct slot slot; /* in session->mems */
     struct session *session;
-    struct device *device;
-    enum mem_kind kind;
-    uint64_t size;
-    int fd;
+    struct pages *pages;
+    uint64_t imported; /* bytes that were exported; 0: it was allocated here */
+    struct share *shares;
     struct kept kept;
-    _Atomic(void *) map;    /* npud's mapping, made when a task first needs it */
-    struct waitlist values; /* streams that wait for words of it: value.h */
-    struct charge charge;
-    struct charge charge_fd;
     _Atomic uint64_t filled; /* bytes that npud has filled: filled.h */
+    struct mem *prev, *next; /* pages->holders */
 };
 
 /** Allocate size bytes (rounded up to pages) on an opened device. Control thread. */
 enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
                           uint64_t size, struct mem **memp);
+/** The session gets pages that another has exported: so many bytes of them. Control thread. */
+enum cause allocation_import(struct session *session, struct pages *pages, uint64_t size,
+                             struct mem **memp);
 /**
- * Free it. Tasks that come to use it later fail, and so do streams that wait for a word of it.
+ * Free it, and what was exported of it. Tasks that come to use it later fail, and so do streams that wait for a word of it.
  * Control thread; takes the locks of the session's engines.
  */
 void allocation_free(struct mem *mem);
@@ -52,11 +48,11 @@ bool allocation_restore(struct server *server, struct kept_cell *cell);
 /** The session's allocation in slot, or NULL. Engines, under their lock, and the control thread. */
 struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t generation);
 
-/**
- * Address in npud of `size` bytes at offset of m. NULL: m is, or the range leaves it, or it cannot
- * be mapped. Engines, under their lock, which keeps the mapping alive until they let go of it.
- */
-void *allocation_range(struct mem *m, uint64_t offset, uint64_t size);
+/** pages_range() of the allocation. NULL also if m is. */
+static inline void *allocation_range(struct mem *m, uint64_t offset, uint64_t size)
+{
+    return m ? pages_range(m->pages, offset, size) : NULL;
+}
 
 /** allocation_filled() of a user who has such pages. */
 bool allocation_charge_filled(struct mem *m);

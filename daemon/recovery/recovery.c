@@ -35,6 +35,7 @@
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
+#include "daemon/memory/share.h"
 
 #define FAULTS_MAX 2
 
@@ -54,6 +55,8 @@
     X(EVENTS, events_restore)                                                                      \
     X(DISCARDS, discards_restore)                                                                  \
     X(MEMORY, allocation_restore)                                                                  \
+    X(MEMORY_SHARE, share_restore)                                                                 \
+    X(MEMORY_PIDS, share_restore_pids)                                                             \
     X(SURVIVOR, survivor_restore)                                                                  \
     X(IPC_EVENT, ipc_event_restore)                                                                \
     X(IPC_OPENER, ipc_opener_restore)                                                              \

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* What is spoken, and what npud also serves: docs/protocol.md, "Versions". */
-#define PROTOCOL        9u
+#define PROTOCOL        10u
 #define PROTOCOL_OLDEST 9u
 
 #define PACKET_MAX     (16 * 1024)

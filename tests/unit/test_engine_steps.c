@@ -286,12 +286,12 @@ START_TEST(a_writer_that_goes)
     uint32_t left;
 
     write_to_crowd();
-    left = atomic_load(&memory->values.n);
+    left = atomic_load(&memory->pages->values.n);
     stream_free(writer);
-    ck_assert_uint_ge(atomic_load(&memory->values.n), left - PER_TURN);
+    ck_assert_uint_ge(atomic_load(&memory->pages->values.n), left - PER_TURN);
     ck_assert_ptr_nonnull(session->value_rests);
     npud_turn();
-    ck_assert_uint_eq(atomic_load(&memory->values.n), 0);
+    ck_assert_uint_eq(atomic_load(&memory->pages->values.n), 0);
     ck_assert_ptr_null(session->value_rests);
     expect_rest_in_slices();
 }

@@ -54,7 +54,7 @@ static struct mem *allocate(struct session *who, uint64_t size)
 /* As the client has it. */
 static char *map_client(struct mem *m)
 {
-    char *map = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
+    char *map = mmap(NULL, m->pages->size, PROT_READ | PROT_WRITE, MAP_SHARED, m->pages->fd, 0);
 
     ck_assert_ptr_ne(map, MAP_FAILED);
     return map;
@@ -65,7 +65,7 @@ static struct task set_task(struct mem *m, uint8_t value)
     return (struct task){.op = TASK_SET,
                          .object = m->slot.number,
                          .generation = slot_generation(m),
-                         .set = {.size = m->size, .value = value}};
+                         .set = {.size = m->pages->size, .value = value}};
 }
 
 /* The error of the task. */
@@ -89,11 +89,11 @@ START_TEST(pages_of_the_client_are_not_counted)
         return;
     m = allocate(session, 4 * SIZE);
     map = map_client(m);
-    memset(map, 1, m->size);
+    memset(map, 1, m->pages->size);
     ck_assert_int_eq(run(stream, set_task(m, 2)), 0);
     ck_assert_uint_eq(filled_of(session), 0);
-    ck_assert_int_eq(map[m->size - 1], 2);
-    munmap(map, m->size);
+    ck_assert_int_eq(map[m->pages->size - 1], 2);
+    munmap(map, m->pages->size);
     session_free(session);
     npud_stop();
 }
@@ -153,7 +153,8 @@ START_TEST(holes_count_each_time)
     do {
         memset(map, 1, SLICE);
         ck_assert_int_eq(
-            fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)SLICE), 0);
+            fallocate(m->pages->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)SLICE),
+            0);
         n++;
     } while (run(stream, set_task(m, (uint8_t)n)) == 0 && n < 100);
     ck_assert_uint_ge(n, MOST / SLICE);

@@ -240,11 +240,11 @@ START_TEST(an_importer_is_the_same_process)
     restart_npud();
     connect_client_of(1000, pid, pidfd);
     open = open_in(FIRST, 0);
-    ck_assert_uint_eq(open->notify->pids[0].process, pidfd_now(pid));
+    ck_assert_uint_eq(open->notify->importers.list[0].process, pidfd_now(pid));
     export_key_encode(&open->notify->key, text);
     ck_assert_int_eq(notify_import(session_of(pid), text, sizeof(text), &mine), 0);
-    open->notify->pids[0].process ^= 1;
-    kept_touch(&open->notify->pids_record);
+    open->notify->importers.list[0].process ^= 1;
+    kept_touch(&open->notify->importers.record);
     kept_commit();
     restart_npud();
     ck_assert_int_eq(notify_import(session_of(pid), text, sizeof(text), &mine),

@@ -1058,7 +1058,7 @@ START_TEST(an_outcome_is_kept)
     submit_to(1, wait_position(0, 9, 0));
     act_turns(NULL);
     session_lock(the_session());
-    stream_evict_waiters(the_session(), &stream_at(0)->passed, 0);
+    stream_evict_waiters(the_session(), &stream_at(0)->passed, 0, ACL_ERROR_RT_INVALID_HANDLE);
     session_unlock(the_session());
     restart_npud();
     act_turns(NULL);

@@ -75,7 +75,7 @@ static void park_all(struct stream **s, unsigned n, uint64_t offset)
         s[i] = npud_stream(session, i % 2);
         client_submit(s[i], on_word(TASK_VALUE_WAIT, offset, 7));
     }
-    AWAIT(atomic_load(&memory->values.n) == n);
+    AWAIT(atomic_load(&memory->pages->values.n) == n);
     ck_assert_uint_eq(count_waiters(), n);
 }
 
@@ -148,13 +148,13 @@ START_TEST(one_write_frees_all_who_wait_for_it)
         other[i] = npud_stream(session, i % 2);
         client_submit(other[i], on_word(TASK_VALUE_WAIT, 4088 + 16 * (i % 2), 7));
     }
-    AWAIT(atomic_load(&memory->values.n) == 2 * WAITERS);
+    AWAIT(atomic_load(&memory->pages->values.n) == 2 * WAITERS);
     client_wait(writer, client_submit(writer, on_word(TASK_VALUE_WRITE, 4096, 6)));
-    ck_assert_uint_eq(atomic_load(&memory->values.n), 2 * WAITERS);
+    ck_assert_uint_eq(atomic_load(&memory->pages->values.n), 2 * WAITERS);
     client_wait(writer, client_submit(writer, on_word(TASK_VALUE_WRITE, 4096, 7)));
     for (unsigned i = 0; i < WAITERS; i++)
         client_wait(s[i], atomic_load(&s[i]->ctrl->tail) - 1);
-    ck_assert_uint_eq(atomic_load(&memory->values.n), WAITERS);
+    ck_assert_uint_eq(atomic_load(&memory->pages->values.n), WAITERS);
     ck_assert_uint_eq(count_waiters(), WAITERS);
     atomic_store(&words[4088 / 8], 7);
     atomic_store(&words[4104 / 8], 7);
@@ -199,7 +199,7 @@ START_TEST(dropped_waiters_do_not_count)
         else
             stream_free(s[i]);
     }
-    ck_assert_uint_eq(atomic_load(&memory->values.n), 0);
+    ck_assert_uint_eq(atomic_load(&memory->pages->values.n), 0);
     ck_assert_uint_eq(count_waiters(), 0);
     /* and the place can be waited for again */
     client_submit(s[1], on_word(TASK_VALUE_WAIT, 8, 7));

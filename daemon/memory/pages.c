@@ -1,0 +1,275 @@
+#include "daemon/memory/pages.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <utlist.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/deferred_close.h"
+#include "daemon/base/kill_here.h"
+#include "daemon/base/memfd.h"
+#include "daemon/core/device.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/kept/fds.h"
+#include "daemon/memory/allocation.h"
+#include "daemon/memory/filled.h"
+#include "daemon/memory/share.h"
+
+static enum resource resource_of(const struct pages *p)
+{
+    return p->kind == MEM_HOST ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY;
+}
+
+static enum cause charge_user(struct pages *p, struct user *user)
+{
+    const struct device *device = p->device;
+    bool host = p->kind == MEM_HOST;
+
+    if (!host && p->size > device->info.memory - device->memory_used)
+        return CAUSE_DEVICE_MEMORY;
+    if (user_charge(&p->charge, user, resource_of(p), p->size) < 0)
+        return host ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
+    if (user_charge(&p->charge_table, user, RESOURCE_TABLE_MEMORY, sizeof(*p)) < 0)
+        return CAUSE_USER_TABLE_MEMORY;
+    /* npud maps it when a task first needs it, on an engine's thread, which charges nothing. */
+    return cause_of_files(user_charge_files(&p->charge_fd, user, 1), CAUSE_USER_DESCRIPTORS);
+}
+
+/* The user has the pages already. */
+static void charge_again(struct pages *p, struct session *session)
+{
+    user_charge_again(&p->charge, session->user, resource_of(p), p->size, false);
+    user_charge_again(&p->charge_table, session->user, RESOURCE_TABLE_MEMORY, sizeof(*p), false);
+    user_charge_again(&p->charge_fd, session->user, RESOURCE_FDS, 1, true);
+}
+
+static void give_charges_back(struct pages *p)
+{
+    user_uncharge(&p->charge);
+    user_uncharge(&p->charge_table);
+    user_uncharge(&p->charge_fd);
+}
+
+static enum cause make_file(struct pages *p)
+{
+    struct device *device = p->device;
+
+    p->fd = p->kind == MEM_DEVICE
+                ? device->backend->memory_new(device->backend_state, device->index, p->size)
+                : memfd_new("npud-host-memory", p->size);
+    return p->fd < 0 ? cause_of_file(p->fd) : CAUSE_NONE;
+}
+
+static struct pages *begin_pages(struct device *device, enum mem_kind kind, uint64_t size)
+{
+    struct pages *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return NULL;
+    p->device = device;
+    p->kind = kind;
+    p->size = size;
+    p->fd = -1;
+    waitlist_init(&p->values);
+    return p;
+}
+
+/* They are there, and charged. */
+static void count_size(struct pages *p)
+{
+    if (p->kind == MEM_DEVICE)
+        p->device->memory_used += p->size;
+}
+
+enum cause pages_new(struct session *session, struct device *device, enum mem_kind kind,
+                     uint64_t size, struct pages **pages)
+{
+    struct pages *p = begin_pages(device, kind, size);
+    enum cause cause;
+
+    if (!p)
+        return CAUSE_FILE_MEMORY;
+    p->maker = session->id;
+    p->maker_pid = session->pid;
+    p->maker_uid = session->uid;
+    cause = charge_user(p, session->user);
+    if (cause == CAUSE_NONE)
+        cause = make_file(p);
+    if (cause != CAUSE_NONE) {
+        give_charges_back(p);
+        free(p);
+        return cause;
+    }
+    kept_fd(p->fd);
+    count_size(p);
+    *pages = p;
+    return CAUSE_NONE;
+}
+
+static void free_pages(struct pages *p, struct user *user)
+{
+    void *map = atomic_load_explicit(&p->map, memory_order_relaxed);
+
+    waitlist_deinit(&p->values);
+    if (p->number)
+        HASH_DEL(p->all->pages, p);
+    kept_fd_leave(p->fd);
+    deferred_close_free_memory(user, p->fd, map, p->size, p->size);
+    assert(p->kind == MEM_HOST || p->device->memory_used >= p->size);
+    if (p->kind == MEM_DEVICE)
+        p->device->memory_used -= p->size;
+    give_charges_back(p);
+    free(p);
+}
+
+void pages_join(struct pages *p, struct mem *m)
+{
+    m->pages = p;
+    DL_APPEND(p->holders, m);
+    p->n_holders++;
+    if (p->holders == m)
+        m->session->memory += p->size;
+}
+
+/* The oldest holder has let go: the next one pays. */
+static void pass_on(struct pages *p)
+{
+    give_charges_back(p);
+    charge_again(p, p->holders->session);
+    p->holders->session->memory += p->size;
+    KILL_HERE(PAGES_PASSED_ON);
+}
+
+/*
+ * A process has died that had them. If only one session is left that has, and its streams wait for
+ * words, the process that was to write these may be the one that is gone.
+ */
+static void fail_deserted(struct pages *p, int32_t pid)
+{
+    const struct mem *m;
+
+    DL_FOREACH (p->holders, m)
+        if (m->session != p->holders->session)
+            return;
+    waitlist_fire(&p->values, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+}
+
+void pages_leave(struct pages *p, struct mem *m)
+{
+    struct session *session = m->session;
+    bool first = p->holders == m;
+
+    assert(p->n_holders > 0);
+    DL_DELETE(p->holders, m);
+    p->n_holders--;
+    if (first) {
+        assert(session->memory >= p->size);
+        session->memory -= p->size;
+    }
+    if (!p->holders) {
+        free_pages(p, session->user);
+        return;
+    }
+    if (first)
+        pass_on(p);
+    if (session->halted)
+        fail_deserted(p, session->pid);
+}
+
+struct session *pages_maker(const struct pages *p)
+{
+    const struct mem *m;
+
+    DL_FOREACH (p->holders, m)
+        if (m->session->id == p->maker && !m->imported)
+            return m->session;
+    return NULL;
+}
+
+/* --- restoring --- */
+
+static bool add_number(struct pages *p, struct shares *all, uint64_t number)
+{
+    p->number = number;
+    p->all = all;
+    HASH_ADD(hh, all->pages, number, sizeof(p->number), p);
+    if (!p->hh.tbl)
+        p->number = 0;
+    return p->number != 0;
+}
+
+bool pages_enlist(struct pages *p, struct shares *all)
+{
+    struct mem *m;
+
+    if (p->number)
+        return true;
+    if (!add_number(p, all, ++p->holders->session->server->last->memory))
+        return false;
+    DL_FOREACH (p->holders, m)
+        kept_touch(&m->kept);
+    return true;
+}
+
+static struct pages *restore_pages(struct session *session, struct device *device,
+                                   const struct memory_record *r)
+{
+    struct server *server = session->server;
+    struct pages *p = begin_pages(device, (enum mem_kind)r->kind, r->size);
+
+    if (!p)
+        return NULL;
+    p->fd = session_own_fd(server, kept_fd_take(r->key));
+    p->maker = r->pages ? r->maker : session->id;
+    p->maker_pid = r->pages ? r->maker_pid : session->pid;
+    p->maker_uid = r->pages ? r->maker_uid : session->uid;
+    if (p->fd < 0 || (r->pages && !add_number(p, server->shares, r->pages)))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
+        return NULL;
+    charge_again(p, session);
+    count_size(p);
+    return p;
+}
+
+struct pages *pages_restore(struct session *session, struct device *device,
+                            const struct memory_record *r)
+{
+    struct pages *p = NULL;
+
+    if (r->pages)
+        HASH_FIND(hh, session->server->shares->pages, &r->pages, sizeof(r->pages), p);
+    return p ? p : restore_pages(session, device, r);
+}
+
+/* --- for engines --- */
+
+static void *map_once(struct pages *p)
+{
+    void *map = atomic_load_explicit(&p->map, memory_order_acquire);
+    void *other = NULL;
+
+    if (map)
+        return map;
+    map = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
+    if (map == MAP_FAILED)
+        return NULL;
+    filled_watch(map, p->size);
+    /* Engines of two devices may come here at the same time. */
+    if (!atomic_compare_exchange_strong(&p->map, &other, map)) {
+        munmap(map, p->size);
+        map = other;
+    }
+    return map;
+}
+
+void *pages_range(struct pages *p, uint64_t offset, uint64_t size)
+{
+    unsigned char *map;
+
+    if (offset > p->size || size > p->size - offset)
+        return NULL;
+    map = map_once(p);
+    return map ? map + offset : NULL;
+}

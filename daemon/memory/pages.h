@@ -1,0 +1,87 @@
+/*
+ * The pages of an allocation: a memfd that npud and the sessions that hold it share. Mostly one
+ * session holds them, the one that has allocated them. Others come by importing what it has
+ * exported (share.h), and then they stay until the last holder lets go: an exporter may free the
+ * memory, or die.
+ *
+ * The user of the oldest holder is charged for them: it has made them, or is the first that has
+ * kept them since.
+ *
+ * Control thread, unless said otherwise.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/base/user.h"
+#include "daemon/base/waitlist.h"
+#include "daemon/core/cause.h"
+
+struct device;
+struct mem;
+struct memory_record;
+struct session;
+struct shares;
+
+enum mem_kind {
+    MEM_DEVICE,
+    MEM_HOST,
+};
+
+/** Targets of `values` (engine/value.c) have so many bits for the place in them. */
+#define PAGES_BITS 39
+
+struct pages {
+    struct device *device;
+    enum mem_kind kind;
+    uint64_t size;
+    int fd;
+    _Atomic(void *) map;    /* npud's mapping, made when a task first needs it */
+    struct waitlist values; /* streams of all holders that wait for words of it: value.h */
+    struct mem *holders;    /* the oldest first */
+    uint32_t n_holders;
+    struct charge charge, charge_fd, charge_table; /* of the first holder's user */
+
+    uint64_t number; /* in all of npud; 0: never exported, so that only one session holds them */
+    struct shares *all;
+    uint64_t maker; /* id of the session that has allocated them */
+    int32_t maker_pid;
+    uid_t maker_uid;
+    UT_hash_handle hh; /* all->pages, if they have a number */
+};
+
+/** Pages of a device, or of host memory, charged to the session. size: of whole pages. */
+enum cause pages_new(struct session *session, struct device *device, enum mem_kind kind,
+                     uint64_t size, struct pages **pages);
+
+/** The session of mem holds them, too. */
+void pages_join(struct pages *pages, struct mem *mem);
+
+/**
+ * It does not any more: none of its engines knows the allocation. With the last holder the pages
+ * go.
+ */
+void pages_leave(struct pages *pages, struct mem *mem);
+
+/** They get their number, if they have none. False: no memory. */
+bool pages_enlist(struct pages *pages, struct shares *all);
+
+/** The session that has allocated them, if it still holds them; or NULL. */
+struct session *pages_maker(const struct pages *pages);
+
+/**
+ * The pages that the record of an allocation is of: those that another holder has brought back, or
+ * new ones. NULL: they cannot be.
+ */
+struct pages *pages_restore(struct session *session, struct device *device,
+                            const struct memory_record *record);
+
+/**
+ * Address in npud of `size` bytes at offset. NULL: the range leaves them, or they cannot be mapped.
+ * Engines, under their lock, which keeps the mapping alive until they let go of it.
+ */
+void *pages_range(struct pages *pages, uint64_t offset, uint64_t size);

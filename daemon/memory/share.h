@@ -1,0 +1,70 @@
+/*
+ * Exports of memory: what one session has allocated, and others may import. Named by a text key, or
+ * by a number of 64 random bits (shareable handles); either is a capability, and a list of
+ * processes goes with it unless it is for any that has the name (core/importers.h).
+ *
+ * An export belongs to the allocation from which it was made and goes with it, or before. Who has
+ * imported by then keeps the pages (pages.h).
+ *
+ * Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/hash.h"
+#include "daemon/base/user.h"
+#include "daemon/core/cause.h"
+#include "daemon/core/export_key.h"
+#include "daemon/core/importers.h"
+#include "daemon/kept/kept.h"
+
+struct mem;
+struct pages;
+struct server;
+struct session;
+
+struct share {
+    uint64_t number; /* random */
+    struct mem *mem; /* whose it is */
+    uint64_t size;   /* of what is exported, from the first byte on */
+    bool by_number;  /* named by that */
+    struct export_key key;
+    struct importers importers;
+    struct kept record;
+    struct charge charge;
+    struct share *prev, *next; /* mem->shares */
+    UT_hash_handle hh;
+};
+
+/** All of npud. */
+struct shares {
+    struct share *by_number;
+    struct pages *pages; /* that have a number, by it */
+};
+
+/** How a client names an export. */
+struct share_name {
+    const char *key; /* NULL: by its number */
+    uint64_t number;
+};
+
+/** Export `size` bytes of the allocation of the session that has made it. */
+enum cause share_new(struct mem *mem, uint64_t size, bool any_pid, bool by_number,
+                     struct share **share);
+void share_free(struct share *share);
+
+/** The export that the session has made under this name. */
+enum cause share_find_own(struct session *session, struct share_name name, struct share **share);
+
+/** Put pids on its list: importers_allow(). */
+enum cause share_allow(struct share *share, const int32_t *pids, size_t n);
+
+/** The session gets an allocation that has the same pages, of share->size bytes. */
+enum cause share_import(struct session *session, struct share_name name, struct mem **mem);
+
+/** Rows of recovery. */
+bool share_restore(struct server *server, struct kept_cell *cell);
+bool share_restore_pids(struct server *server, struct kept_cell *cell);
