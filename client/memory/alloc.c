@@ -187,7 +187,7 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
 
     pthread_rwlock_wrlock(&s->memory_lock);
     m = find_in(&s->memory, address);
-    if (m && (m->mapped.start != (uintptr_t)address || m->host != host))
+    if (m && (m->mapped.start != (uintptr_t)address || m->host != host || m->reservation != 0))
         m = NULL;
     if (m) {
         move_to_freed(s, m);

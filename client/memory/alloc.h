@@ -24,6 +24,12 @@ struct memory {
     uint32_t device;
     uint32_t remote; /* npud's slot and generation */
     uint32_t remote_generation;
+    /*
+     * 0, or which reserved space it is mapped into: a range goes on in the next mapping of the same
+     * space. Then `size` is mapped.size.
+     */
+    uint64_t reservation;
+    uint64_t remote_offset;     /* where in npud's allocation it begins */
     uint64_t populated;         /* a bit for each part of it: memory_populate() */
     struct memory *prev, *next; /* session->allocations, or session->freed */
 };

@@ -7,6 +7,7 @@
 #include "client/core/error.h"
 #include "client/memory/place.h"
 #include "client/memory/staging.h"
+#include "client/memory/submit.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 
@@ -31,7 +32,7 @@ static int find_places(struct session *s, const char *function, void *dst, const
 {
     RETURN_IF_ERROR(place_find(s, function, dst, count, "dst", to));
     RETURN_IF_ERROR(place_find(s, function, src, count, "src", from));
-    return place_check_peers(s, function, to, from);
+    return place_check_peers(s, function, to, from, count);
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
@@ -79,25 +80,6 @@ static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind 
         if (rows[i].from == from && rows[i].to == to)
             return rows[i].kinds >> kind & 1;
     return true;
-}
-
-static int submit_copy(struct stream *s, const char *function, const struct place *to,
-                       const struct place *from, size_t count)
-{
-    struct task task = {
-        .op = TASK_COPY,
-        .object = to->memory.remote,
-        .generation = to->memory.remote_generation,
-        .copy = {.dst_offset = to->offset,
-                 .src = from->memory.remote,
-                 .src_generation = from->memory.remote_generation,
-                 .src_offset = from->offset,
-                 .size = count},
-    };
-
-    place_populate(s->session, to, count);
-    place_populate(s->session, from, count);
-    return stream_submit(s, function, &task);
 }
 
 /*
@@ -216,7 +198,6 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
 {
     CALL_SCOPE;
     int error = check_set(__func__, devPtr, maxCount, count);
-    struct task task;
     struct stream *s;
     struct place at;
 
@@ -228,18 +209,10 @@ aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t c
         error = stream_drain(s, __func__); /* in its turn, as on a device */
     else if (error == 0)
         error = stream_check(s, __func__);
-    if (error == 0 && at.kind != PLACE_DEVICE) {
+    if (error == 0 && at.kind == PLACE_DEVICE)
+        error = submit_set(s, __func__, &at, (uint8_t)value, count);
+    else if (error == 0)
         memset(devPtr, value, count); /* host memory is filled at once, as the reference has it */
-    } else if (error == 0) {
-        task = (struct task){
-            .op = TASK_SET,
-            .object = at.memory.remote,
-            .generation = at.memory.remote_generation,
-            .set = {.offset = at.offset, .size = count, .value = (uint8_t)value},
-        };
-        place_populate(s->session, &at, count);
-        error = stream_submit(s, __func__, &task);
-    }
     stream_unlock(s);
     return error;
 }

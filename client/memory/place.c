@@ -26,6 +26,89 @@ static int check_buffer(const char *function, const void *address, size_t count,
     return 0;
 }
 
+/* --- ranges across mappings --- */
+
+static uintptr_t range_end(const struct memory *m)
+{
+    return m->mapped.start + m->mapped.size;
+}
+
+/* Does a range that reaches the end of *m go on? Then *m becomes what it goes on in. */
+static bool find_next(struct session *s, struct memory *m)
+{
+    struct memory next;
+
+    if (m->reservation == 0 || !memory_look_up(s, (const void *)range_end(m), &next) ||
+        next.freed || next.reservation != m->reservation || next.host != m->host)
+        return false;
+    *m = next;
+    return true;
+}
+
+/* `count` bytes at `at` leave the allocation, or the mapping. */
+static int check_rest(struct session *s, const char *function, const void *address, size_t count,
+                      const char *name, struct place *at)
+{
+    struct memory m = at->memory;
+    uint64_t left = count;
+
+    if (m.reservation == 0 || at->offset > m.size)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %s: %zu bytes at offset %llu leave the allocation of %zu bytes",
+                         function, name, count, (unsigned long long)at->offset, at->memory.size);
+    for (uint64_t here = m.size - at->offset; left > here; here = m.size) {
+        left -= here;
+        if (!find_next(s, &m))
+            return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                             "%s: %s: %zu bytes at %p go beyond what is mapped there, which ends "
+                             "at %p: map memory of the same kind behind it first",
+                             function, name, count, address, (void *)range_end(&m));
+    }
+    at->goes_on = true;
+    return 0;
+}
+
+/* Bytes that cross no border. */
+static uint64_t piece_at(const struct place *at, uint64_t count)
+{
+    uint64_t here = at->memory.mapped.size - at->offset;
+
+    return at->goes_on && here < count ? here : count;
+}
+
+/* `bytes` further, to where more of the range is. */
+static int move_on(struct session *s, const char *function, struct place *at, uint64_t bytes)
+{
+    at->offset += bytes;
+    if (!at->goes_on || at->offset < at->memory.mapped.size)
+        return 0;
+    at->offset = 0;
+    if (find_next(s, &at->memory))
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: the memory at %p was unmapped during the call: unmap it afterwards",
+                     function, (void *)range_end(&at->memory));
+}
+
+int place_walk(struct session *s, const char *function, const struct place *to,
+               const struct place *from, uint64_t count, place_piece_fn *piece, void *context)
+{
+    struct place dst = *to, src = from ? *from : *to;
+    uint64_t bytes;
+
+    for (;;) {
+        bytes = piece_at(&dst, piece_at(&src, count));
+        RETURN_IF_ERROR(piece(context, &dst, from ? &src : NULL, bytes));
+        count -= bytes;
+        if (count == 0)
+            return 0;
+        RETURN_IF_ERROR(move_on(s, function, &dst, bytes));
+        RETURN_IF_ERROR(move_on(s, function, &src, bytes));
+    }
+}
+
+/* --- */
+
 int place_find(struct session *s, const char *function, const void *address, size_t count,
                const char *name, struct place *at)
 {
@@ -48,9 +131,7 @@ int place_find(struct session *s, const char *function, const void *address, siz
             name, address, at->memory.size);
     room = memory_size_allocated(at->memory.size);
     if (__builtin_expect(at->offset > room || count > room - at->offset, 0))
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: %s: %zu bytes at offset %llu leave the allocation of %zu bytes",
-                         function, name, count, (unsigned long long)at->offset, at->memory.size);
+        return check_rest(s, function, address, count, name, at);
     return 0;
 }
 
@@ -65,11 +146,29 @@ static int check_reach(struct session *s, const char *function, uint32_t a, uint
         function, b, a);
 }
 
-int place_check_peers(struct session *s, const char *function, const struct place *dst,
-                      const struct place *src)
+struct call {
+    struct session *session;
+    const char *function;
+};
+
+static int check_peers_of(void *context, const struct place *dst, const struct place *src,
+                          uint64_t count)
 {
+    const struct call *call = context;
+
+    (void)count;
+    return check_reach(call->session, call->function, dst->memory.device, src->memory.device);
+}
+
+int place_check_peers(struct session *s, const char *function, const struct place *dst,
+                      const struct place *src, uint64_t count)
+{
+    struct call call = {.session = s, .function = function};
+
     if (dst->kind != PLACE_DEVICE || src->kind != PLACE_DEVICE)
         return 0;
+    if (__builtin_expect(dst->goes_on | src->goes_on, 0))
+        return place_walk(s, function, dst, src, count, check_peers_of, &call);
     return check_reach(s, function, dst->memory.device, src->memory.device);
 }
 
@@ -80,21 +179,32 @@ int place_find_device(struct session *s, const char *function, uint32_t device, 
     if (at->kind != PLACE_DEVICE)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s (%p) is not device memory", function,
                          name, address);
+    if (at->goes_on)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %s: %llu bytes at %p cross from one mapping into the next, at %p: "
+                         "make a call for each",
+                         function, name, (unsigned long long)size, address,
+                         (void *)range_end(&at->memory));
     return check_reach(s, function, device, at->memory.device);
 }
 
-static int send_written(struct session *s, const char *function, const struct place *to,
-                        size_t count)
+static int send_written(void *context, const struct place *to, const struct place *from,
+                        uint64_t count)
 {
+    const struct call *call = context;
     REQUEST(memory_written, MEMORY_WRITTEN, .slot = to->memory.remote,
-            .generation = to->memory.remote_generation, .offset = to->offset, .size = count);
+            .generation = to->memory.remote_generation, .offset = place_remote_offset(to),
+            .size = count);
 
-    return session_command(s, function, &request);
+    (void)from;
+    return session_command(call->session, call->function, &request);
 }
 
 int place_tell_written(struct session *s, const char *function, const struct place *to,
                        size_t count)
 {
+    struct call call = {.session = s, .function = function};
+
     KILL_POINT(MEMORY_WRITTEN);
     if (to->kind != PLACE_DEVICE)
         return 0;
@@ -102,7 +212,7 @@ int place_tell_written(struct session *s, const char *function, const struct pla
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&s->page->value_waiters, memory_order_relaxed) == 0)
         return 0;
-    return send_written(s, function, to, count);
+    return place_walk(s, function, to, NULL, count, send_written, &call);
 }
 
 int place_check(struct session *s, const char *function, const char *name, const void *address,

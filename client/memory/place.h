@@ -15,9 +15,16 @@ enum place_kind {
 
 struct place {
     enum place_kind kind;
+    bool goes_on;         /* the range ends in another mapping: place_walk() */
     struct memory memory; /* of PLACE_PINNED and PLACE_DEVICE */
     uint64_t offset;
 };
+
+/** The offset in npud's allocation, for tasks and requests. */
+static inline uint64_t place_remote_offset(const struct place *at)
+{
+    return at->memory.remote_offset + at->offset;
+}
 
 /**
  * What is at address, where a call reads or writes `count` bytes. 0, or ACL_ERROR_RT_PARAM_INVALID
@@ -27,6 +34,18 @@ struct place {
 int place_find(struct session *s, const char *function, const void *address, size_t count,
                const char *name, struct place *at);
 
+/** One piece of a range, or of two of the same size. 0, or an ACL error, which ends the walk. */
+typedef int place_piece_fn(void *context, const struct place *to, const struct place *from,
+                           uint64_t count);
+
+/**
+ * Call `piece` for `count` bytes at `to` and `from`, which place_find() has found (from: or NULL),
+ * in pieces that cross no border of mappings. 0, what `piece` has returned, or
+ * ACL_ERROR_RT_PARAM_INVALID: what was mapped there is gone meanwhile.
+ */
+int place_walk(struct session *s, const char *function, const struct place *to,
+               const struct place *from, uint64_t count, place_piece_fn *piece, void *context);
+
 /** A task of an engine will use `size` bytes there: memory_populate(). Only PLACE_PINNED and
  * PLACE_DEVICE have memory that an engine reaches. */
 static inline void place_populate(struct session *s, const struct place *at, uint64_t size)
@@ -34,13 +53,16 @@ static inline void place_populate(struct session *s, const struct place *at, uin
     memory_populate(s, &at->memory, at->offset, size);
 }
 
-/** May the devices of the two places reach each other? 0, or ACL_ERROR_RT_DRV_INTERNAL_ERROR. */
+/**
+ * May the devices of the two places reach each other, for `count` bytes? 0, or
+ * ACL_ERROR_RT_DRV_INTERNAL_ERROR.
+ */
 int place_check_peers(struct session *s, const char *function, const struct place *dst,
-                      const struct place *src);
+                      const struct place *src, uint64_t count);
 
 /**
- * Where `size` bytes at address are, which must be device memory that the device reaches. 0,
- * ACL_ERROR_RT_PARAM_INVALID, or ACL_ERROR_RT_DRV_INTERNAL_ERROR without
+ * Where `size` bytes at address are, which must be device memory that the device reaches, within
+ * one mapping. 0, ACL_ERROR_RT_PARAM_INVALID, or ACL_ERROR_RT_DRV_INTERNAL_ERROR without
  * aclrtDeviceEnablePeerAccess. name: of the argument, for the sentence.
  */
 int place_find_device(struct session *s, const char *function, uint32_t device, const char *name,

@@ -23,7 +23,7 @@ static int submit_value(const char *function, enum task_op op, void *address, ui
     if (error == 0) {
         task.object = at.memory.remote;
         task.generation = at.memory.remote_generation;
-        task.value.offset = at.offset;
+        task.value.offset = place_remote_offset(&at);
         task.value.value = value;
         place_populate(s->session, &at, WORD);
         error = stream_submit(s, function, &task);
@@ -96,10 +96,10 @@ static int submit_reduce(struct stream *s, const char *function, void *dst, cons
         place_find_device(s->session, function, s->device, "src", src, task->reduce.size, &from));
     task->object = to.memory.remote;
     task->generation = to.memory.remote_generation;
-    task->reduce.dst_offset = to.offset;
+    task->reduce.dst_offset = place_remote_offset(&to);
     task->reduce.src = from.memory.remote;
     task->reduce.src_generation = from.memory.remote_generation;
-    task->reduce.src_offset = from.offset;
+    task->reduce.src_offset = place_remote_offset(&from);
     place_populate(s->session, &to, task->reduce.size);
     place_populate(s->session, &from, task->reduce.size);
     return stream_submit(s, function, task);
