@@ -17,7 +17,10 @@ const struct part *const lifecycle_parts[] = {
     /* Free: waits until no thread is inside aclrtProcessReport. Before anything is freed. */
     &callback_part,
     &state_callback_part,
+    /* Free: mappings, then what they map, and where. */
     &memory_part,
+    &physical_part,
+    &virtual_part,
     /* Lost: descriptors that the program waits for, then the threads that run its callbacks. */
     &event_fd_part,
     &event_part,

@@ -22,6 +22,7 @@ enum handle_kind {
     HANDLE_EVENT = 3,
     HANDLE_NOTIFY = 8,
     HANDLE_COUNT_NOTIFY = 9,
+    HANDLE_PHYSICAL = 10,
 };
 
 #define HANDLE_MARK       UINT64_C(0x4e)

@@ -12,12 +12,17 @@ static int compare_ranges(const void *a, const void *b)
     return x->start >= y->start + y->size;
 }
 
-struct address_range *range_map_find(void *const *map, const void *address)
+struct address_range *range_map_find_overlap(void *const *map, uintptr_t start, size_t size)
 {
-    struct address_range key = {.start = (uintptr_t)address, .size = 1};
+    struct address_range key = {.start = start, .size = size};
     struct address_range **node = tfind(&key, map, compare_ranges);
 
     return node ? *node : NULL;
+}
+
+struct address_range *range_map_find(void *const *map, const void *address)
+{
+    return range_map_find_overlap(map, (uintptr_t)address, 1);
 }
 
 bool range_map_add(void **map, struct address_range *range)
@@ -35,8 +40,13 @@ static void keep_range(void *range)
     (void)range;
 }
 
+void range_map_clear_with(void **map, void (*free_range)(void *range))
+{
+    tdestroy(*map, free_range);
+    *map = NULL;
+}
+
 void range_map_clear(void **map)
 {
-    tdestroy(*map, keep_range);
-    *map = NULL;
+    range_map_clear_with(map, keep_range);
 }

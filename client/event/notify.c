@@ -337,14 +337,6 @@ aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *
 
 #define IMPORT_FLAGS 3u
 
-static void enable_peer(struct context *c, uint32_t peer)
-{
-    pthread_mutex_lock(&c->session->lock);
-    if (c->device != peer)
-        c->session->devices[c->device].peers |= 1u << peer;
-    pthread_mutex_unlock(&c->session->lock);
-}
-
 aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
 {
     CALL_SCOPE;
@@ -369,7 +361,7 @@ aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t f
         text[i] = key[i] & (char)0x80 ? '?' : key[i];
     error = obtain_notify(c->session, __func__, HANDLE_NOTIFY, &request, notify, &device);
     if (error == 0 && (flags & ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS))
-        enable_peer(c, device);
+        context_enable_peer(c, device);
     return error;
 }
 

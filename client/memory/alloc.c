@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -9,6 +10,7 @@
 #include "acl/acl.h"
 #include "client/buffers/segment.h"
 #include "client/core/error.h"
+#include "client/memory/physical.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
@@ -32,6 +34,11 @@ static struct memory *find_freed(struct session *s, const void *address)
     if ((uintptr_t)address < s->freed_from || (uintptr_t)address >= s->freed_to)
         return NULL;
     return find_in(&s->freed_map, address);
+}
+
+struct memory *memory_find_locked(struct session *s, const void *address)
+{
+    return find_in(&s->memory, address);
 }
 
 bool memory_look_up(struct session *s, const void *address, struct memory *copy)
@@ -86,7 +93,7 @@ void memory_populate_parts(struct session *s, const struct memory *copy, uint64_
     set_populated(s, copy, memory_parts_of(copy, offset, size));
 }
 
-static bool add_allocation(struct session *s, struct memory *m)
+bool memory_add(struct session *s, struct memory *m)
 {
     bool ok;
 
@@ -109,7 +116,16 @@ static bool add_allocation(struct session *s, struct memory *m)
 
 void memory_unmap(const struct memory *m)
 {
-    munmap((void *)m->mapped.start, m->mapped.size);
+    /* Addresses of a reservation are given back with it. */
+    if (!m->physical)
+        munmap((void *)m->mapped.start, m->mapped.size);
+}
+
+static void delete_memory(struct memory *m)
+{
+    physical_forget(m->physical);
+    free(m->key);
+    free(m);
 }
 
 static void unmap_list(struct memory *list)
@@ -118,7 +134,7 @@ static void unmap_list(struct memory *list)
 
     DL_FOREACH_SAFE (list, m, next) {
         memory_unmap(m);
-        free(m);
+        delete_memory(m);
     }
 }
 
@@ -161,7 +177,7 @@ static void keep_freed(struct session *s, struct memory *m)
 {
     if (!m->freed) { /* without memory for that */
         memory_unmap(m);
-        free(m);
+        delete_memory(m);
         return;
     }
     /* At the limit of mappings: then the memory goes with its addresses. */
@@ -187,7 +203,7 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
 
     pthread_rwlock_wrlock(&s->memory_lock);
     m = find_in(&s->memory, address);
-    if (m && (m->mapped.start != (uintptr_t)address || m->host != host || m->reservation != 0))
+    if (m && (m->mapped.start != (uintptr_t)address || m->host != host || m->physical || m->key))
         m = NULL;
     if (m) {
         move_to_freed(s, m);
@@ -200,6 +216,45 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
     return m;
 }
 
+struct memory *memory_take_import(struct session *s, const char *key)
+{
+    struct memory *m;
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    DL_FOREACH (s->allocations, m)
+        if (m->key && strcmp(m->key, key) == 0)
+            break;
+    if (m)
+        move_to_freed(s, m);
+    pthread_rwlock_unlock(&s->memory_lock);
+    return m;
+}
+
+int memory_share(struct session *s, const char *function, const void *address, size_t size,
+                 struct memory *copy)
+{
+    struct memory *m;
+    bool found;
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    m = find_in(&s->memory, address);
+    found = m && m->mapped.start == (uintptr_t)address && !m->host && !m->physical && !m->key &&
+            size <= memory_size_allocated(m->size);
+    if (found) {
+        m->shared = true;
+        atomic_store_explicit(&s->shares_memory, true, memory_order_relaxed);
+        *copy = *m;
+    }
+    pthread_rwlock_unlock(&s->memory_lock);
+    if (found)
+        return 0;
+    return error_set(
+        ACL_ERROR_RT_PARAM_INVALID,
+        "%s: %p is not the start of device memory of aclrtMalloc with %zu bytes: memory "
+        "is exported whole, by the process that has allocated it",
+        function, address, size);
+}
+
 /* --- allocate and free --- */
 
 int memory_free_remote(struct session *s, const char *function, uint32_t slot)
@@ -209,8 +264,7 @@ int memory_free_remote(struct session *s, const char *function, uint32_t slot)
     return session_command(s, function, &request);
 }
 
-/* fd is closed. */
-static int map_memory(struct session *s, const char *function, struct memory *m, int fd)
+int memory_map(struct session *s, const char *function, struct memory *m, int fd)
 {
     void *p = mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -234,12 +288,12 @@ int memory_allocate(struct context *c, const char *function, struct memory *m, s
     int error, fd = -1;
 
     RETURN_IF_ERROR(session_request(c->session, function, &request, &reply, &fd));
-    m->device = c->device;
+    m->device = m->home = c->device;
     m->remote = reply->malloc->slot;
     m->remote_generation = reply->malloc->generation;
     m->mapped.size = reply->malloc->size;
     session_reply_free(reply);
-    error = map_memory(c->session, function, m, fd);
+    error = memory_map(c->session, function, m, fd);
     if (error != 0)
         memory_free_remote(c->session, function, m->remote);
     return error;
@@ -249,7 +303,7 @@ int memory_allocate(struct context *c, const char *function, struct memory *m, s
 static int obtain_memory(struct context *c, const char *function, struct memory *m, size_t guard)
 {
     RETURN_IF_ERROR(memory_allocate(c, function, m, memory_size_allocated(m->size) + guard));
-    if (add_allocation(c->session, m))
+    if (memory_add(c->session, m))
         return 0;
     memory_unmap(m);
     memory_free_remote(c->session, function, m->remote);
@@ -283,12 +337,36 @@ static int allocate_memory(const char *function, void **pointer, size_t size, si
     return 0;
 }
 
+int memory_drop(struct session *s, const char *function, struct memory *m)
+{
+    int error = memory_free_remote(s, function, m->remote);
+
+    keep_freed(s, m);
+    return error;
+}
+
+/* It is not what this function frees. */
+static int refuse_free(struct session *s, const char *function, const void *pointer, bool host)
+{
+    struct memory m;
+    const char *instead = NULL;
+
+    if (s && memory_look_up(s, pointer, &m) && !m.freed)
+        instead = m.key        ? "was imported: call aclrtIpcMemClose with its key"
+                  : m.physical ? "was mapped: call aclrtUnmapMem and aclrtFreePhysical"
+                               : NULL;
+    if (instead)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the memory at %p %s", function, pointer,
+                         instead);
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not the start of an allocation of %s",
+                     function, pointer, host ? "aclrtMallocHost" : "aclrtMalloc");
+}
+
 static int free_memory(const char *function, void *pointer, bool host)
 {
     struct session *s = session_peek();
     struct memory *m = NULL;
     bool again = false;
-    int error;
 
     RETURN_IF_ERROR(process_enter());
     if (s)
@@ -297,12 +375,8 @@ static int free_memory(const char *function, void *pointer, bool host)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the memory at %p was freed already",
                          function, pointer);
     if (!m)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: %p is not the start of an allocation of %s", function, pointer,
-                         host ? "aclrtMallocHost" : "aclrtMalloc");
-    error = memory_free_remote(s, function, m->remote);
-    keep_freed(s, m);
-    return error;
+        return refuse_free(s, function, pointer, host);
+    return memory_drop(s, function, m);
 }
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
@@ -388,7 +462,7 @@ struct memory_list memory_take_device(struct session *s, uint32_t device)
 
     pthread_rwlock_wrlock(&s->memory_lock);
     DL_FOREACH_SAFE (s->allocations, m, next)
-        if (!m->host && m->device == device) {
+        if (!m->host && m->home == device && !m->physical) {
             move_to_freed(s, m);
             DL_APPEND(list.first, m);
         }

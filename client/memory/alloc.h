@@ -15,6 +15,7 @@
 #include "client/runtime/upcall.h"
 
 struct context;
+struct physical;
 
 struct memory {
     struct address_range mapped; /* in session->memory, or in session->freed_map */
@@ -30,6 +31,13 @@ struct memory {
      */
     uint64_t reservation;
     uint64_t remote_offset;     /* where in npud's allocation it begins */
+    bool shared;                /* other processes may have it: place_tell_written() */
+    uint32_t home;              /* device whose reset frees it */
+    uint32_t access;            /* bit d: device d reaches it, whatever its peers are */
+    char *key;                  /* by which it was imported; else NULL */
+    struct physical *physical;  /* that is mapped there, by aclrtMapMem(); else NULL */
+    bool no_access;             /* such a mapping that nobody may use yet */
+    bool host_access;           /* the program may, by aclrtMemSetAccess() */
     uint64_t populated;         /* a bit for each part of it: memory_populate() */
     struct memory *prev, *next; /* session->allocations, or session->freed */
 };
@@ -41,6 +49,9 @@ static inline size_t memory_size_allocated(size_t size)
 {
     return (size + 31) & ~(size_t)31;
 }
+
+/** The memory that holds address, or NULL. The caller holds s->memory_lock. */
+struct memory *memory_find_locked(struct session *s, const void *address);
 
 /** A copy of the allocation that holds address, also if it was freed; false: pageable memory. */
 bool memory_look_up(struct session *s, const void *address, struct memory *copy);
@@ -84,6 +95,21 @@ static inline void memory_populate(struct session *s, const struct memory *copy,
     if (size != 0 && (~copy->populated & memory_parts_of(copy, offset, size)) != 0)
         memory_populate_parts(s, copy, offset, size);
 }
+
+/** Map what came as fd, which is closed in any case, where the kernel likes. 0, or an ACL error. */
+int memory_map(struct session *s, const char *function, struct memory *m, int fd);
+/** Into the table: m is the session's. False: no memory. */
+bool memory_add(struct session *s, struct memory *m);
+/** Out of the table: the oldest that was imported by this key. NULL: there is none. */
+struct memory *memory_take_import(struct session *s, const char *key);
+/** Free what was taken out of the table. 0, or an ACL error; it is gone in any case. */
+int memory_drop(struct session *s, const char *function, struct memory *m);
+/**
+ * From now on other processes may have what begins at address: aclrtMalloc() of this process has
+ * allocated it, `size` bytes at least. Its copy is in *m. 0, or ACL_ERROR_RT_PARAM_INVALID.
+ */
+int memory_share(struct session *s, const char *function, const void *address, size_t size,
+                 struct memory *m);
 
 /** npud allocates `bytes` for m, which says of what kind, on the device of c; m is mapped. */
 int memory_allocate(struct context *c, const char *function, struct memory *m, size_t bytes);

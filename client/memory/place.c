@@ -3,6 +3,7 @@
 #include "acl/acl.h"
 #include "client/buffers/segment.h"
 #include "client/core/error.h"
+#include "client/memory/virtual.h"
 #include "proto/util/kill_point.h"
 
 static int check_buffer(const char *function, const void *address, size_t count, const char *name,
@@ -117,6 +118,11 @@ int place_find(struct session *s, const char *function, const void *address, siz
 
     *at = (struct place){.kind = PLACE_PAGEABLE};
     if (!memory_look_up(s, address, &at->memory)) {
+        if (virtual_is_reserved(s, address))
+            return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                             "%s: %s: %p is in reserved addresses at which nothing is mapped: call "
+                             "aclrtMapMem first",
+                             function, name, address);
         if (!segment_locate(s, address, &buffer))
             return 0;
         at->kind = PLACE_BUFFER;
@@ -124,6 +130,10 @@ int place_find(struct session *s, const char *function, const void *address, siz
     }
     at->kind = at->memory.host ? PLACE_PINNED : PLACE_DEVICE;
     at->offset = (uintptr_t)address - at->memory.mapped.start;
+    if (__builtin_expect(at->memory.no_access, 0))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %s: %p is mapped without access: call aclrtMemSetAccess first",
+                         function, name, address);
     if (__builtin_expect(at->memory.freed, 0))
         return error_set(
             ACL_ERROR_RT_PARAM_INVALID,
@@ -136,14 +146,26 @@ int place_find(struct session *s, const char *function, const void *address, siz
 }
 
 /* Reaching another device's memory must have been allowed, as on hardware. */
-static int check_reach(struct session *s, const char *function, uint32_t a, uint32_t b)
+static int check_reach(struct session *s, const char *function, uint32_t a, uint32_t b,
+                       uint32_t access)
 {
-    if (a == b || (s->devices[a].peers >> b & 1) || (s->devices[b].peers >> a & 1))
+    if (a == b || (s->devices[a].peers >> b & 1) || (s->devices[b].peers >> a & 1) ||
+        (access >> a & access >> b & 1))
         return 0;
     return error_set(
         ACL_ERROR_RT_DRV_INTERNAL_ERROR,
         "%s: devices %u and %u cannot reach each other: call aclrtDeviceEnablePeerAccess first",
         function, b, a);
+}
+
+/* One of them may be for the other one's device by aclrtMemSetAccess(). */
+static int check_memories(struct session *s, const char *function, const struct memory *a,
+                          const struct memory *b)
+{
+    uint32_t own_a = 1u << a->device, own_b = 1u << b->device;
+    uint32_t access = (a->access & own_b || b->access & own_a) ? own_a | own_b : 0;
+
+    return check_reach(s, function, a->device, b->device, access);
 }
 
 struct call {
@@ -157,7 +179,7 @@ static int check_peers_of(void *context, const struct place *dst, const struct p
     const struct call *call = context;
 
     (void)count;
-    return check_reach(call->session, call->function, dst->memory.device, src->memory.device);
+    return check_memories(call->session, call->function, &dst->memory, &src->memory);
 }
 
 int place_check_peers(struct session *s, const char *function, const struct place *dst,
@@ -169,7 +191,7 @@ int place_check_peers(struct session *s, const char *function, const struct plac
         return 0;
     if (__builtin_expect(dst->goes_on | src->goes_on, 0))
         return place_walk(s, function, dst, src, count, check_peers_of, &call);
-    return check_reach(s, function, dst->memory.device, src->memory.device);
+    return check_memories(s, function, &dst->memory, &src->memory);
 }
 
 int place_find_device(struct session *s, const char *function, uint32_t device, const char *name,
@@ -185,7 +207,8 @@ int place_find_device(struct session *s, const char *function, uint32_t device, 
                          "make a call for each",
                          function, name, (unsigned long long)size, address,
                          (void *)range_end(&at->memory));
-    return check_reach(s, function, device, at->memory.device);
+    return check_reach(s, function, device, at->memory.device,
+                       at->memory.access | 1u << at->memory.device);
 }
 
 static int send_written(void *context, const struct place *to, const struct place *from,
@@ -200,6 +223,20 @@ static int send_written(void *context, const struct place *to, const struct plac
     return session_command(call->session, call->function, &request);
 }
 
+/*
+ * Streams of other processes may wait there, which our session page does not count. It may have
+ * been exported since it was found: whoever waits came after that, and so did the fence or the
+ * other's look at the word.
+ */
+static bool is_shared_now(struct session *s, const struct place *to)
+{
+    struct memory now;
+
+    return atomic_load_explicit(&s->shares_memory, memory_order_relaxed) &&
+           memory_look_up(s, (const void *)(to->memory.mapped.start + to->offset), &now) &&
+           now.shared;
+}
+
 int place_tell_written(struct session *s, const char *function, const struct place *to,
                        size_t count)
 {
@@ -210,7 +247,8 @@ int place_tell_written(struct session *s, const char *function, const struct pla
         return 0;
     /* Either npud sees what we wrote, or we see that a stream waits (proto/shm/doorbell.h). */
     atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&s->page->value_waiters, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&s->page->value_waiters, memory_order_relaxed) == 0 &&
+        !is_shared_now(s, to))
         return 0;
     return place_walk(s, function, to, NULL, count, send_written, &call);
 }

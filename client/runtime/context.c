@@ -367,4 +367,12 @@ static void init(struct session *s, uint32_t seed)
     slots_init(&s->contexts, sizeof(struct context), 4096, seed);
 }
 
+void context_enable_peer(struct context *c, uint32_t peer)
+{
+    pthread_mutex_lock(&c->session->lock);
+    if (c->device != peer)
+        c->session->devices[c->device].peers |= 1u << peer;
+    pthread_mutex_unlock(&c->session->lock);
+}
+
 const struct part context_part = {.session_init = init};

@@ -64,3 +64,6 @@ static inline struct context *context_get(const char *function, int *error)
     }
     return context_get_slow(function, error);
 }
+
+/** The device of c may reach the other device, as after aclrtDeviceEnablePeerAccess. */
+void context_enable_peer(struct context *c, uint32_t peer);

@@ -37,8 +37,8 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
 enum cause allocation_import(struct session *session, struct pages *pages, uint64_t size,
                              struct mem **memp);
 /**
- * Free it, and what was exported of it. Tasks that come to use it later fail, and so do streams that wait for a word of it.
- * Control thread; takes the locks of the session's engines.
+ * Free it, and what was exported of it. Tasks that come to use it later fail, and so do streams of
+ * its session that wait for a word of it. Control thread; takes the locks of the session's engines.
  */
 void allocation_free(struct mem *mem);
 

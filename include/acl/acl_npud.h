@@ -107,6 +107,19 @@ ACL_FUNC_VISIBILITY aclError aclnpudIpcOpenEventInContext(aclrtEvent *event,
 ACL_FUNC_VISIBILITY aclError aclnpudEventNotifyFd(aclrtEvent event, int fd);
 
 /*
+ * aclrtIpcMemGetExportKey(), aclrtIpcMemImportByKey() and aclrtIpcMemClose() for programs that pass
+ * a descriptor on to their importers, over a socket or by fork: a sealed memfd that holds the key,
+ * so that who was given it may import, within the list of importers that flags asks for. The
+ * descriptor is the program's, close-on-exec; the export does not end when it is closed, and
+ * aclnpudMemCloseFd() does not close it. Needs a context, but for aclnpudMemCloseFd().
+ * Errors: those of the functions above; fd NULL 100000; not such a descriptor 107000; none left in
+ * the process 207005.
+ */
+ACL_FUNC_VISIBILITY aclError aclnpudMemExportFd(void *devPtr, size_t size, uint64_t flags, int *fd);
+ACL_FUNC_VISIBILITY aclError aclnpudMemImportFd(void **devPtr, int fd, uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclnpudMemCloseFd(int fd);
+
+/*
  * For bindings of languages whose signal handlers run outside of signal handlers, as Python's do:
  * the library asks the check whether the call that the thread is in is to end. Holds for the
  * calling thread only; NULL: no check, as at first. A forked child keeps the check.

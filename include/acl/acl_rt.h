@@ -1976,27 +1976,39 @@ ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchBatchAsync(
  * final NUL; pass 65 as len. devPtr is the address that the allocator gave. Both sides see the same
  * bytes; their order in time is the program's task. Unless the flags say DISABLE_PID_VALIDATION,
  * importers must be on the list of aclrtIpcMemSetImportPid. Needs a context.
- * Errors: NULL 100000; size 0, len 0, flags above 1 or other memory 107000; 207000.
+ * The same memory may be exported several times, and by its own process imported. Who has imported
+ * it keeps it, whatever the exporter does then: closes, frees, or dies. When it dies, and only one
+ * process is left that has the memory, streams there that wait for a word of it (aclrtValueWait)
+ * fail with 507057.
+ * Errors: NULL 100000; size 0, len below 65, flags above 1, or other memory (of the host, imported,
+ * mapped, not the start, fewer bytes) 107000; no context 107002.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key,
                                                      size_t len, uint64_t flags);
 
 /*
  * Adds processes to the list of importers, before they import. The pids are those that importers
- * got from aclrtDeviceGetBareTgid. Errors: NULL 100000; num 0 107000; exported without list 207006.
+ * got from aclrtDeviceGetBareTgid: at most 256 on the list. Each stands for the process that has it
+ * at this moment, or, if there is none, for the first that imports with it.
+ * Errors: NULL 100000; num 0, a pid that is not positive, or not a key 107000; the list is full
+ * 207005; exported without list 207006; not exported by this process, or not any more, 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num);
 
 /*
  * Maps exported memory into this process for the current device. ENABLE_PEER_ACCESS also lets that
- * device reach the owner's. Release it with aclrtIpcMemClose, not aclrtFree. Needs a context.
- * Errors: NULL 100000; flags above 1, or unknown key, 107000; not on the list 207006; 207000.
+ * device reach the owner's. Each call gives another address, and needs an aclrtIpcMemClose, not
+ * aclrtFree. Reset of the current device ends it, too. Needs a context.
+ * Errors: NULL 100000; flags above 1, or not a key, 107000; no context 107002; not on the list, or
+ * another user's without a list, 207006; the export has ended 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags);
 
 /*
  * In an importer: removes the oldest mapping of the key. In the exporter: ends the export; close
- * there last, before the memory is freed. Waits for no work. Errors: NULL 100000; unknown 107000.
+ * there last, before the memory is freed. Waits for no work.
+ * Errors: NULL 100000; not a key 107000; neither imported nor exported by this process, or not any
+ * more, 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemClose(const char *key);
 
@@ -2021,7 +2033,10 @@ ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportPidInterServer(const char *key,
 /*
  * Addresses, physical memory and access are separate here: reserve an address, allocate physical
  * memory, map one to the other, grant access, and undo in reverse. Never pass such an address to
- * aclrtFree or aclrtIpcMemGetExportKey. Sizes are multiples of the allocation granularity.
+ * aclrtFree or aclrtIpcMemGetExportKey. Sizes are multiples of the allocation granularity, 2 MiB.
+ *
+ * A range of addresses may go on from one mapping into the next of the same reservation, for all
+ * copies and fills. Where nothing is mapped, calls are refused (107000) and the program faults.
  */
 #define ACL_RT_VMM_EXPORT_FLAG_DEFAULT                0x0UL
 #define ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION 0x1UL
@@ -2070,7 +2085,13 @@ typedef struct aclrtMemFabricHandle {
     uint8_t data[128];
 } aclrtMemFabricHandle;
 
-/* Addresses. alignment is 0; expectPtr NULL, or a wish. */
+/*
+ * Addresses. size: at most 128 GiB. alignment: 0, or a power of two up to 1 GiB. expectPtr: NULL,
+ * or a wish between 16 TiB and 24 TiB. Release: the start, with nothing mapped there. Without context.
+ * Errors: virPtr NULL, size 0 or flags above 1 100000; size, alignment or wish other than above, or
+ * not a start, 107000; no such addresses left 207001; addresses in use, or mappings there, 507899.
+ * NoUCMemory: 207000, as addresses above 47 bits are no user's here.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
                                                     void *expectPtr, uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size,
@@ -2078,7 +2099,14 @@ ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddressNoUCMemory(void **virPtr, siz
                                                               uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtReleaseMemAddress(void *virPtr);
 
-/* Physical memory. Every handle from Malloc, Retain and Import needs one aclrtFreePhysical. */
+/*
+ * Physical memory. Every handle from Malloc, Retain and Import needs one aclrtFreePhysical; the
+ * memory stays until its handles and mappings are gone, also beyond a reset of the device. Without
+ * context. Kinds with pages of 1 GiB, and a chosen NUMA node: 207000.
+ * Errors: NULL, size 0, flags or types other than above, a kind that the place does not have,
+ * 100000; size no multiple of 2 MiB, or another option, 107000; no such device 107001; not a
+ * handle, or freed, 107017; out of memory 207001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
                                                               aclrtMemGranularityOptions option,
                                                               size_t *granularity);
@@ -2090,7 +2118,14 @@ ACL_FUNC_VISIBILITY aclError aclrtMemRetainAllocationHandle(void *virPtr,
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
                                                                        aclrtPhysicalMemProp *prop);
 
-/* Mappings. The owner of the memory may read and write; others need aclrtMemSetAccess. */
+/*
+ * Mappings. The owner of the memory may read and write; others need aclrtMemSetAccess, which lets a
+ * device reach it as aclrtDeviceEnablePeerAccess does. size is that of the physical memory, offset
+ * 0. All mappings of one reservation are of the same device, or all of the host, and all of own or
+ * all of imported memory. SetAccess: of what one MapMem has mapped; GetAccess: any address there.
+ * Errors: NULL (SetAccess: 107000), size 0 or flags 100000; addresses, sizes or rights other than
+ * above 107000; not a handle 107017; something is mapped there 507899.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMapMem(void *virPtr, size_t size, size_t offset,
                                          aclrtDrvMemHandle handle, uint64_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset,
@@ -2117,7 +2152,14 @@ ACL_FUNC_VISIBILITY aclError aclrtMemMapSelectedLink(void *virPtrDst, size_t siz
 ACL_FUNC_VISIBILITY aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle,
                                                 aclrtMemLinkType linkType);
 
-/* Sharing. The number, or the 128 bytes, goes to the importer by a channel of the program. */
+/*
+ * Sharing. The number, or the 128 bytes, goes to the importer by a channel of the program. Lists of
+ * importers, and lifetimes, are as with aclrtIpcMemGetExportKey. A handle is exported once.
+ * FABRIC: 207000.
+ * Errors: NULL or another handleType 100000; flags above 1 or another shareType 107000; Import: no
+ * such device 107001, no context of it 107002; not on the list 207006; exported before, or not
+ * (any more), 507899.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
                                                              aclrtMemHandleType handleType,
                                                              uint64_t flags,

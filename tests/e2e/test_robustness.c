@@ -384,7 +384,7 @@ END_TEST
 START_TEST(protocol_mismatch_is_explained)
 {
     int fd = raw_connect();
-    Npud__Reply *reply = say_hello(fd, _i ? PROTOCOL - 1 : PROTOCOL + 1);
+    Npud__Reply *reply = say_hello(fd, _i ? PROTOCOL_OLDEST - 1 : PROTOCOL + 1);
 
     ck_assert_int_eq(reply->error, ACL_ERROR_API_NOT_SUPPORT);
     ck_assert_ptr_nonnull(strstr(reply->message, "protocol"));
