@@ -16,7 +16,7 @@
 #include "daemon/core/notify.h"
 #include "daemon/core/server.h"
 #include "daemon/engine/inject.h"
-#include "daemon/memory/filled.h"
+#include "daemon/base/filled.h"
 #include "daemon/memory/share.h"
 
 static struct parts {

@@ -10,7 +10,7 @@
 
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"
-#include "daemon/memory/filled.h"
+#include "daemon/base/filled.h"
 #include "daemon/memory/pages.h"
 #include "proto/util/slots.h"
 

@@ -14,7 +14,7 @@
 #include "daemon/core/session.h"
 #include "daemon/kept/fds.h"
 #include "daemon/memory/allocation.h"
-#include "daemon/memory/filled.h"
+#include "daemon/base/filled.h"
 #include "daemon/memory/share.h"
 
 static enum resource resource_of(const struct pages *p)

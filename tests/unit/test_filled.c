@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "acl/acl_base.h"
-#include "daemon/memory/filled.h"
+#include "daemon/base/filled.h"
 #include "tests/common/need.h"
 
 #define SIZE  (UINT64_C(1) << 20)

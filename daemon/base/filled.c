@@ -1,4 +1,4 @@
-#include "daemon/memory/filled.h"
+#include "daemon/base/filled.h"
 
 #include <errno.h>
 #include <fcntl.h>
