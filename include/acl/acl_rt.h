@@ -480,7 +480,7 @@ typedef enum aclrtAtomicOperation {
     ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_EXCH = 44,
 } aclrtAtomicOperation;
 
-typedef enum aclrtAtomicCapability {
+typedef enum aclrtAtomicOperationCapability {
     ACL_RT_ATOMIC_CAPABILITY_SIGNED = 0x1,
     ACL_RT_ATOMIC_CAPABILITY_UNSIGNED = 0x2,
     ACL_RT_ATOMIC_CAPABILITY_REDUCATION = 0x4, /* misspelt older name of the next */
@@ -491,7 +491,7 @@ typedef enum aclrtAtomicCapability {
     ACL_RT_ATOMIC_CAPABILITY_SCALAR64 = 0x40,
     ACL_RT_ATOMIC_CAPABILITY_SCALAR128 = 0x80,
     ACL_RT_ATOMIC_CAPABILITY_VECTOR32X4 = 0x100,
-} aclrtAtomicCapability;
+} aclrtAtomicOperationCapability;
 
 ACL_FUNC_VISIBILITY aclError
 aclrtDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations,
@@ -1070,6 +1070,24 @@ typedef enum aclrtUpdateTaskType {
     ACL_RT_UPDATE_RANDOM_TASK = 1,
     ACL_RT_UPDATE_AIC_AIV_TASK = 2,
 } aclrtUpdateTaskType;
+
+typedef struct aclrtRandomTaskUpdateAttr {
+    void *srcAddr;
+    size_t size;
+    size_t rsv[2];
+} aclrtRandomTaskUpdateAttr;
+
+typedef struct aclrtAicAivTaskUpdateAttr {
+    void *binHandle;
+    void *funcEntryAddr;
+    void *blockDimAddr;
+    size_t rsv[2];
+} aclrtAicAivTaskUpdateAttr;
+
+typedef union aclrtUpdateTaskAttrVal {
+    aclrtRandomTaskUpdateAttr randomTaskAttr;
+    aclrtAicAivTaskUpdateAttr aicAivTaskAttr;
+} aclrtUpdateTaskAttrVal;
 
 typedef struct aclrtTaskUpdateInfo aclrtTaskUpdateInfo; /* layout not in the reference */
 
@@ -1897,6 +1915,11 @@ typedef enum aclrtCmoType {
     ACL_RT_CMO_TYPE_FLUSH = 3,
 } aclrtCmoType;
 
+typedef struct aclrtBarrierCmoInfo {
+    aclrtCmoType cmoType;
+    uint32_t barrierId;
+} aclrtBarrierCmoInfo;
+
 typedef struct aclrtBarrierTaskInfo aclrtBarrierTaskInfo; /* layout not in the reference */
 
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType,
@@ -2182,22 +2205,22 @@ ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandleV2(void *shareable
                                                                  aclrtDrvMemHandle *handle);
 
 /* Names of memory kinds by page and place: reserved, no function takes them. */
-typedef enum aclrtMemPageType {
+typedef enum aclrtMemPgType {
     NORMAL_PAGE_TYPE = 0,
     HUGE_PAGE_TYPE = 1,
     HUGE1G_PAGE_TYPE = 2,
-} aclrtMemPageType;
+} aclrtMemPgType;
 
-typedef enum aclrtMemPlaceType {
+typedef enum aclrtMemType {
     HBM_TYPE = 0,
     DDR_TYPE = 1,
     P2P_HBM_TYPE = 2,
     P2P_DDR_TYPE = 3,
-} aclrtMemPlaceType;
+} aclrtMemType;
 
 typedef struct MemAttrMapping {
-    aclrtMemPageType pgType;
-    aclrtMemPlaceType memType;
+    aclrtMemPgType pgType;
+    aclrtMemType memType;
     bool isHostAlloc;
     aclrtMemAttr memAttr;
 } MemAttrMapping;
@@ -2354,6 +2377,11 @@ typedef enum aclrtLaunchKernelAttrId {
     ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING = 9,
 } aclrtLaunchKernelAttrId;
 
+typedef struct aclrtTimeoutUs {
+    uint32_t timeoutLow;
+    uint32_t timeoutHigh;
+} aclrtTimeoutUs;
+
 typedef union aclrtLaunchKernelAttrValue {
     uint8_t schemMode;
     uint32_t localMemorySize; /* older name of the next */
@@ -2363,7 +2391,7 @@ typedef union aclrtLaunchKernelAttrValue {
     uint8_t isBlockTaskPrefetch;
     uint8_t isDataDump;
     uint16_t timeout;
-    uint32_t timeoutUs[2]; /* low word, high word */
+    aclrtTimeoutUs timeoutUs;
     uint8_t enableProfiling;
     uint32_t rsv[4];
 } aclrtLaunchKernelAttrValue;

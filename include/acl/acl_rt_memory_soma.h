@@ -13,9 +13,21 @@ extern "C" {
 
 typedef void *aclrtMemPool;
 
+/* Attributes of a pool. npud has no call that reads or sets them. */
+typedef enum aclrtMemPoolAttr {
+    ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
+    ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC = 2,
+    ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
+    ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD = 4,
+    ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT = 5,
+    ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH = 6,
+    ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT = 7,
+    ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH = 8,
+} aclrtMemPoolAttr;
+
 /*
- * npud declares what needs no layout of the properties and no attribute numbers; the attribute
- * calls of a pool are not offered. All of these return ACL_ERROR_RT_FEATURE_NOT_SUPPORT for now.
+ * npud declares what needs no layout of the properties. All of these return
+ * ACL_ERROR_RT_FEATURE_NOT_SUPPORT for now.
  */
 typedef struct aclrtMemPoolProps aclrtMemPoolProps;
 
