@@ -1,5 +1,21 @@
 # Installation: mk/install.sh has the list of what goes where.
 
+# Libraries that programs name when they link them, and of which npud has no function.
+STUBS := $(addprefix $(BUILD)/toolkit/lib,ascend_dump.so profapi.so nnopbase.so)
+$(STUBS): $(FLAGS)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CC) -shared -nostdlib -Wl,-soname,$(@F) -xc /dev/null -o $@
+
+# What programs that were written for the vendor's toolkit call to look for devices. It finds the
+# library beside itself where it is built, and in the toolkit tree.
+NPU_SMI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/tools/npu-smi/*.c))
+NPU_SMI_LDFLAGS := -pie -L$(BUILD) -laclclient -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/../lib64'
+$(BUILD)/toolkit/npu-smi: $(NPU_SMI_OBJ) $(LIB)
+	$(call link,$(NPU_SMI_LDFLAGS))
+
+programs: $(STUBS) $(BUILD)/toolkit/npu-smi
+
 # What make does not have as a path, because it may have blanks: all of it goes to the script by its
 # environment.
 INSTALL_ENV = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' SYSCONFDIR='$(SYSCONFDIR)' \

@@ -105,9 +105,13 @@ below_prefix() {
 # moved.
 toolkit() {
     link ../../../../include/acl "$toolkit/include/acl"
-    for name in libascendcl.so libacl_rt.so libacl_tdt_queue.so libacl_tdt_channel.so \
-        libaclclient.so libaclclient.so.1; do
+    for name in libascendcl.so libacl_rt.so libacl_rt_impl.so libacl_tdt_queue.so \
+        libacl_tdt_channel.so libmsprofiler.so libaclclient.so libaclclient.so.1; do
         link "$(below_prefix "$LIBDIR" ../../../..)/libaclclient.so.1" "$toolkit/lib64/$name"
+    done
+    # Empty: npud has none of their functions.
+    for name in libascend_dump.so libprofapi.so libnnopbase.so; do
+        file 755 "$BUILD/toolkit/$name" "$toolkit/lib64/$name"
     done
     [ -z "$PYTHON_MODULE" ] ||
         link "$(below_prefix "$PYTHON_DIR" ../../../../..)/${PYTHON_MODULE##*/}" \
@@ -116,11 +120,18 @@ toolkit() {
     for name in include lib64; do
         link "../$name" "$toolkit/$ARCH-linux/$name"
     done
-    file 644 client/toolkit/ascendc.cmake \
-        "$toolkit/tools/tikcpp/ascendc_kernel_cmake/ascendc.cmake"
+    for name in ascendc ASCConfig CMakeDetermineASCCompiler; do
+        file 644 "client/toolkit/$name.cmake" \
+            "$toolkit/tools/tikcpp/ascendc_kernel_cmake/$name.cmake"
+    done
+    link ../../../tools/tikcpp/ascendc_kernel_cmake/ASCConfig.cmake \
+        "$toolkit/lib64/cmake/ASC/ASCConfig.cmake"
+    file 644 client/toolkit/AscendCLConfig.cmake \
+        "$toolkit/lib64/cmake/AscendCL/AscendCLConfig.cmake"
     link ../../tools/tikcpp/ascendc_kernel_cmake "$toolkit/compiler/tikcpp/ascendc_kernel_cmake"
     link ../../../../tools/tikcpp/ascendc_kernel_cmake/ascendc.cmake \
         "$toolkit/ascendc_devkit/tikcpp/samples/cmake/ascendc.cmake"
+    file 755 "$BUILD/toolkit/npu-smi" "$toolkit/bin/npu-smi"
     file 644 client/toolkit/setenv.bash "$toolkit/bin/setenv.bash"
     fill client/toolkit/set_env.sh.in "$toolkit/set_env.sh"
 }
@@ -147,7 +158,8 @@ stop_services() {
 }
 
 remove_folders() {
-    for dir in "$toolkit/include" "$toolkit/lib64" "$toolkit/bin" "$toolkit/python/site-packages" \
+    for dir in "$toolkit/include" "$toolkit/lib64/cmake/ASC" "$toolkit/lib64/cmake/AscendCL" \
+        "$toolkit/lib64/cmake" "$toolkit/lib64" "$toolkit/bin" "$toolkit/python/site-packages" \
         "$toolkit/python" "$toolkit/$ARCH-linux" "$toolkit/tools/tikcpp/ascendc_kernel_cmake" \
         "$toolkit/tools/tikcpp" "$toolkit/tools" "$toolkit/compiler/tikcpp" "$toolkit/compiler" \
         "$toolkit/ascendc_devkit/tikcpp/samples/cmake" "$toolkit/ascendc_devkit/tikcpp/samples" \

@@ -150,6 +150,55 @@ echo 'ascendc_library(kernels STATIC kernel.cpp)' >>"$work/kernels/CMakeLists.tx
     grep -q 'ascendc_library(kernels): npud.s toolkit tree has no compiler'
 report $? "a kernel is refused with a sentence"
 
+# find_package as programs call it, with one kernel command or language more each time.
+mkdir "$work/package"
+package() { # LINE...
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.5)' 'project(sample C)' "$@" \
+        'add_executable(main ../prog.c)' >"$work/package/CMakeLists.txt"
+    rm -rf "$work/package/out"
+    cmake -S "$work/package" -B "$work/package/out" >"$work/log" 2>&1 &&
+        cmake --build "$work/package/out" >>"$work/log" 2>&1
+}
+package 'find_package(AscendCL REQUIRED)' 'link_libraries(AscendCL::ascendcl)' &&
+    run "$work/package/out/main"
+report $? "find_package(AscendCL) and its target"
+# shellcheck disable=SC2016 # for CMake
+package 'find_package(AscendCL REQUIRED)' 'include_directories(${AscendCL_INCLUDE_DIRS})' \
+    'link_libraries(${AscendCL_LIBRARIES})' && run "$work/package/out/main"
+report $? "find_package(AscendCL) and its variables"
+# shellcheck disable=SC2016
+hints='HINTS $ENV{ASCEND_HOME_PATH}/compiler/tikcpp/ascendc_kernel_cmake'
+for asc in 'find_package(ASC REQUIRED)' \
+    "find_package(ASC REQUIRED $hints NO_DEFAULT_PATH)"; do
+    package "$asc" 'find_package(AscendCL REQUIRED)' 'link_libraries(AscendCL::ascendcl)' &&
+        run "$work/package/out/main"
+    report $? "$asc"
+    for kernel in 'enable_language(ASC)' 'npu_op_kernel_library(k)' 'ascendc_library(k)'; do
+        ! package "$asc" "$kernel" && tr -s '\n ' ' ' <"$work/log" |
+            grep -q 'ASC.*: npud.s toolkit tree has no compiler\|(k): npud.s toolkit tree has no'
+        report $? "$asc: $kernel is refused with a sentence"
+    done
+done
+
+# All names at once, as makefiles of programs have them.
+names=(ascendcl acl_rt acl_rt_impl acl_tdt_queue acl_tdt_channel ascend_dump msprofiler profapi
+    nnopbase)
+cc "$work/prog.c" -o "$work/p5" -I"$ASCEND_HOME_PATH/include" -L"$ASCEND_HOME_PATH/$arch/lib64" \
+    -Wl,--no-as-needed "${names[@]/#/-l}" && run "$work/p5"
+report $? "all names of libraries"
+for l in ascend_dump profapi nnopbase; do
+    file=$ASCEND_HOME_PATH/lib64/lib$l.so
+    [ "$(objdump -p "$file" | awk '/SONAME/ {print $2}')" = "lib$l.so" ] &&
+        ! nm -D --defined-only "$file" 2>&1 | grep -q ' T '
+    report $? "lib$l.so is empty, and has its name"
+done
+
+[ "$(command -v npu-smi)" = "$ASCEND_HOME_PATH/bin/npu-smi" ] &&
+    [ "$(LD_LIBRARY_PATH='' run npu-smi info -l | awk -F: '/Total/ {print $2 + 0}')" = 2 ]
+report $? "npu-smi is in the PATH, and finds its library"
+[ ! -e "$work/usr/bin/npu-smi" ]
+report $? "but not beside npud's own programs"
+
 (
     unset LD_LIBRARY_PATH
     mv "$work/usr" "$work/moved"

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# npu-smi, as programs call it that look for devices. usage: test-npu-smi.sh BUILD_DIR
+# What is in single quotes here is for the shell that npu-run starts:
+# shellcheck disable=SC2016
+set -u
+build=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PATH="$build:$PATH" NPU_SMI="$build/toolkit/npu-smi"
+unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR ASCEND_RT_VISIBLE_DEVICES
+failed=0
+
+expect() { # NAME WANTED GOT
+    if [ "$2" = "$3" ]; then
+        echo "ok $1"
+    else
+        echo "    wanted \"$2\", got \"$3\""
+        echo "not ok $1"
+        failed=1
+    fi
+}
+
+smi() { # ARGUMENT...: with three NPUs
+    npu-run --devices 3 -- "$NPU_SMI" "$@" 2>"$work/err"
+}
+
+# --- the ways in which programs count devices and ask for their name ---
+
+chip=$(npu-run -- npuctl --json devices | sed -n 's/.*"soc_name": *"\([^"]*\)".*/\1/p' | head -n 1)
+chip=${chip#Ascend}
+[ -n "$chip" ] || chip="no name from npuctl"
+smi info >"$work/info"
+expect "info: a line for each NPU" "0 1 2" \
+    "$(awk -v chip="$chip" '$3 == chip && $5 == "OK" {printf s $2; s = " "}' "$work/info")"
+expect "info: all lines of the table are as wide" 98 \
+    "$(grep '^[|+]' "$work/info" | awk '{print length}' | sort -u)"
+expect "info: used and total memory" 3 "$(grep -cE '[0-9]+ / [1-9][0-9]*' "$work/info")"
+smi info -l >"$work/list"
+expect "info -l: Total Count" 3 "$(awk -F: '/Total Count/ {print $2 + 0}' "$work/list")"
+expect "info -l: NPU ID" "0 1 2" \
+    "$(awk -F: '/NPU ID/ {printf s $2 + 0; s = " "}' "$work/list")"
+expect "info -l: Chip Count" 3 "$(grep -c 'Chip Count  *: 1$' "$work/list")"
+smi info -m >"$work/map"
+expect "info -m: NPU, chip and logic id" "0 0 0 1 0 1 2 0 2" \
+    "$(awk 'NR > 1 {printf s $1 " " $2 " " $3; s = " "}' "$work/map")"
+expect "info -m: name" 3 "$(grep -cF " $chip" "$work/map")"
+expect "info -t board -i 1: name" "$chip" \
+    "$(smi info -t board -i 1 -c 0 | sed -n 's/.*Chip Name *: //p')"
+expect "info -t health" 3 "$(smi info -t health | grep -c 'Health Status *: OK')"
+expect "-i chooses" 1 "$(smi info -t memory -i 2 | grep -c 'NPU ID *: 2$')"
+
+# --- what it tells is so ---
+
+npu-run --set sim.memory=64M --devices 1 -- sh -c '"$NPU_SMI" info -t usages -i 0' >"$work/usages"
+expect "memory of the NPU" 64 "$(awk -F: '/HBM Capacity/ {print $2 + 0}' "$work/usages")"
+cat >"$work/hold.py" <<'P'
+import os, subprocess, sys, acl
+acl.init()
+assert acl.rt.set_device(0) == 0
+assert acl.rt.malloc(16 << 20, 0)[1] == 0
+sys.exit(subprocess.call([os.environ["NPU_SMI"], "info", "-t", "usages", "-i", "0"]))
+P
+PYTHONPATH=$build/python3/dist-packages npu-run --set sim.memory=64M --devices 1 -- \
+    /usr/bin/python3 "$work/hold.py" >"$work/usages"
+expect "memory in use, 16 of 64 MiB" 25 "$(awk -F: '/HBM Usage/ {print $2 + 0}' "$work/usages")"
+expect "a lost NPU is shown as such" "OK Critical" "$(npu-run -- sh -c 'npuctl inject lose-device \
+    --device=1 >&2; "$NPU_SMI" info -t health' 2>"$work/err" |
+    awk '/Health/ {printf s $4; s = " "}')"
+expect "it has no memory to tell of" 1 "$(npu-run -- sh -c 'npuctl inject lose-device \
+    --device=1 >&2; "$NPU_SMI" info -t memory -i 1' 2>"$work/err" | grep -c 'HBM Capacity.*: NA')"
+expect "NPUs of the host, not those of a program" 3 \
+    "$(ASCEND_RT_VISIBLE_DEVICES=1 smi info -l | awk -F: '/Total Count/ {print $2 + 0}')"
+expect "it leaves no session" '{"sessions":[]}' \
+    "$(npu-run -- sh -c '"$NPU_SMI" info >&2; npuctl --json sessions' 2>"$work/err")"
+
+# --- what it refuses ---
+
+status_of() { # WANTED ARGUMENT...
+    local wanted=$1
+    shift
+    npu-run -- "$NPU_SMI" "$@" >"$work/out" 2>"$work/err"
+    expect "exit status $wanted: npu-smi $*" "$wanted" $?
+}
+status_of 0
+status_of 0 -h
+status_of 0 -v
+expect "-v" 1 "$(grep -c '^npu-smi version: [0-9]' "$work/out")"
+status_of 0 info -h
+status_of 1 nonsense
+status_of 1 info nonsense
+status_of 1 info -x
+status_of 1 info -t
+status_of 1 info -t nonsense
+status_of 1 info -t memory -i 2
+status_of 1 info -t memory -i -1
+status_of 1 info -t memory -i 1x
+status_of 1 info -t memory -i 0 -c 1
+npu-run -- sh -c '"$NPU_SMI" info -l >/dev/full' 2>"$work/err"
+expect "output that cannot be written" 1 $?
+NPUD_SOCKET=$work/no.sock "$NPU_SMI" info >"$work/out" 2>"$work/err"
+expect "no npud: exit status" 1 $?
+expect "no npud: nothing is printed" 0 "$(wc -c <"$work/out")"
+expect "no npud: the sentence names the socket" 1 \
+    "$(grep -c "cannot reach npud at $work/no.sock" "$work/err")"
+exit $failed
