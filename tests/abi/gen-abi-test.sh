@@ -14,8 +14,8 @@ exec awk -F '\t' '
 BEGIN {
     # A header comes after those that it includes, so that a function that stands in a later header
     # than the table says is found to be undeclared.
-    known = split("acl_base_rt.h acl_rt_allocator.h acl_tdt.h acl_tdt_queue.h acl_prof.h acl_rt.h " \
-                  "acl_rt_memory_soma.h acl_dump.h acl_platform.h", header, " ")
+    known = split("acl_base_rt.h acl_rt_allocator.h acl_tdt.h acl_tdt_queue.h acl_prof.h " \
+                  "acl_rt.h acl_rt_memory_soma.h acl_dump.h acl_platform.h", header, " ")
     for (i = 1; i <= known; i++)
         place[header[i]] = i
 

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# The programs of tests/programs, built by CMake against an installed toolkit tree as their users
+# would, and each run under npu-run. usage: test-programs.sh BUILD_DIR [PROGRAM...]
+set -u
+build=$1
+shift
+top=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY ASCEND_RT_VISIBLE_DEVICES ASCEND_HOME_PATH
+unset ASCEND_GLOBAL_LOG_LEVEL ASCEND_SLOG_PRINT_TO_STDOUT
+TMPDIR=$work
+export TMPDIR
+failed=0
+
+# How each program is run: a name, and options of npu-run.
+modes=("ordinary")
+
+report() { # STATUS NAME
+    if [ "$1" -eq 0 ]; then
+        echo "ok $2"
+    else
+        echo "not ok $2"
+        cat "$work/log"
+        failed=1
+    fi
+}
+
+make -s -C "$top" install PREFIX=/usr DESTDIR="$work/root" BUILD="$build" >"$work/log" 2>&1
+report $? "make install"
+# shellcheck disable=SC1091
+. "$work/root/usr/lib/npud/ascend-toolkit/set_env.sh"
+
+# Options and jobs of a calling make are not for this build.
+unset MAKEFLAGS MFLAGS MAKELEVEL
+{
+    cmake -S "$top/tests/programs" -B "$work/programs" &&
+        cmake --build "$work/programs" --parallel "$(nproc)" -- -k
+} >"$work/log" 2>&1
+report $? "the programs are built"
+
+names=("$@")
+[ $# -gt 0 ] || for source in "$top"/tests/programs/*.c "$top"/tests/programs/*.cpp; do
+    name=${source##*/}
+    names+=("${name%.*}")
+done
+for mode in "${modes[@]}"; do
+    read -ra words <<<"$mode"
+    for name in "${names[@]}"; do
+        timeout 120 "$work/root/usr/bin/npu-run" "${words[@]:1}" -- "$work/programs/$name" \
+            >"$work/log" 2>&1 </dev/null
+        report $? "$name (${words[0]})"
+    done
+done
+exit $failed
