@@ -4,7 +4,8 @@ C_FILES := $(shell find proto daemon client include tests examples \
     -name '*.[ch]' -o -name '*.[ch]pp' 2>/dev/null)
 SH_FILES := .ci/run .ci/check-as-user $(shell find tests examples mk -name '*.sh') \
             client/tools/npuctl/npuctl.bash-completion
-TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCTL_SRC)
+TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCTL_SRC) \
+            $(wildcard client/tools/npu-smi/*.c)
 
 TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 .PHONY: $(TIDY)

@@ -1,14 +1,20 @@
 /* The simulated NPU: memory is host memory, the DMA engine is memcpy, a kernel is a delay. */
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "daemon/backend/reduce.h"
+#include "daemon/base/config.h"
+#include "daemon/base/deferred_close.h"
+#include "daemon/base/filled.h"
+#include "daemon/base/memfd.h"
 #include "daemon/core/backend.h"
 #include "daemon/kept/device_record.h"
-#include "daemon/base/config.h"
-#include "daemon/base/memfd.h"
-#include "daemon/backend/reduce.h"
+#include "proto/util/clock.h"
 
 /* About 3 us of memcpy: long enough to stream, short enough that no other session on the device
  * notices. */
@@ -21,6 +27,9 @@ struct sim {
     uint32_t devices;
     uint64_t memory;
     char *soc_name;
+    bool strict;
+    uint64_t latency_ns;   /* of work that moves bytes */
+    _Atomic uint64_t turn; /* of latency_of(); any engine writes it, and any value will do */
 };
 
 static int sim_open(const struct config *config, void **state)
@@ -33,6 +42,8 @@ static int sim_open(const struct config *config, void **state)
         .devices = config->devices,
         .memory = config->device_memory,
         .soc_name = strdup(config->soc_name),
+        .strict = config->strict,
+        .latency_ns = config->latency_us * NSEC_PER_USEC,
     };
     if (!sim->soc_name) {
         free(sim);
@@ -57,49 +68,208 @@ static void sim_device_info(void *state, uint32_t device, struct backend_device_
     struct sim *sim = state;
 
     (void)device;
-    *info = (struct backend_device_info){.soc_name = sim->soc_name, .memory = sim->memory};
+    *info = (struct backend_device_info){
+        .soc_name = sim->soc_name, .memory = sim->memory, .strict = sim->strict};
 }
 
-static int sim_memory_new(void *state, uint32_t device, uint64_t size)
+/* --- memory: a memfd, which npud maps when work first needs it --- */
+
+struct backend_memory {
+    int fd;
+    bool counted; /* pages that npud fills are: filled.h */
+    uint64_t size;
+    _Atomic(unsigned char *) map; /* NULL: not mapped so far */
+};
+
+static struct backend_memory *make_memory(int fd, uint64_t size, bool counted)
+{
+    struct backend_memory *m = calloc(1, sizeof(*m));
+
+    if (m)
+        *m = (struct backend_memory){.fd = fd, .size = size, .counted = counted};
+    return m;
+}
+
+static int sim_memory_new(void *state, uint32_t device, uint64_t size,
+                          struct backend_memory **memory)
+{
+    const struct sim *sim = state;
+    int fd = memfd_new("npud-device-memory", size);
+
+    (void)device;
+    if (fd < 0)
+        return fd;
+    /* Strict: no client can get the pages, so it is not for them to do. */
+    *memory = make_memory(fd, size, !sim->strict);
+    if (*memory)
+        return 0;
+    close(fd);
+    return -ENOMEM;
+}
+
+static struct backend_memory *sim_memory_attach(void *state, uint32_t device, int fd, uint64_t size,
+                                                bool device_memory)
+{
+    const struct sim *sim = state;
+
+    (void)device;
+    return make_memory(fd, size, !(device_memory && sim->strict));
+}
+
+static void sim_memory_free(void *state, struct backend_memory *m, const struct user *user)
 {
     (void)state;
-    (void)device;
-    return memfd_new("npud-device-memory", size);
+    deferred_close_free_memory(user, m->fd, atomic_load_explicit(&m->map, memory_order_relaxed),
+                               m->size, m->size);
+    free(m);
 }
+
+static int sim_memory_file(const struct backend_memory *m)
+{
+    return m->fd;
+}
+
+/* Engines of two devices may come here at the same time. */
+static unsigned char *map_once(struct backend_memory *m)
+{
+    unsigned char *map = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
+    unsigned char *other = NULL;
+
+    if (map == MAP_FAILED)
+        return NULL;
+    if (m->counted)
+        filled_watch(map, m->size);
+    /* Release: who reads the address finds the mapping registered. */
+    if (atomic_compare_exchange_strong_explicit(&m->map, &other, map, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return map;
+    munmap(map, m->size);
+    return other;
+}
+
+static bool sim_memory_usable(struct backend_memory *m)
+{
+    return atomic_load_explicit(&m->map, memory_order_acquire) || map_once(m);
+}
+
+/* The one place where a handle becomes an address. */
+static inline unsigned char *address_of(struct work_place at)
+{
+    unsigned char *map = atomic_load_explicit(&at.memory->map, memory_order_relaxed);
+
+    assert(map && at.offset <= at.memory->size);
+    return map + at.offset;
+}
+
+/* --- work --- */
 
 static void reduce_slice(const struct work *w, uint64_t n)
 {
-    memcpy(w->slice, (const char *)w->dst + w->progress, n);
-    reduce_apply(w->slice, (const char *)w->src + w->progress, n, w->reduce, w->type);
+    memcpy(w->slice, address_of(w->dst) + w->progress, n);
+    reduce_apply(w->slice, address_of(w->src) + w->progress, n, w->reduce, w->type);
 }
 
-static enum work_state sim_step(void *state, uint32_t device, struct work *w, uint64_t now,
-                                uint64_t *deadline, int32_t *result)
+static void move_bytes(const struct work *w, uint64_t n)
 {
-    uint64_t n = w->size - w->progress;
-
-    (void)state;
-    (void)device;
-    *result = 0;
-    if (w->kind == WORK_DELAY) {
-        if (w->progress == 0)
-            w->progress = now + w->delay_ns; /* the end of the delay */
-        *deadline = w->progress;
-        *result = w->result;
-        return now >= w->progress ? WORK_DONE : WORK_UNTIL;
-    }
-    if (n > (w->kind == WORK_REDUCE ? REDUCE_SLICE : SLICE))
-        n = w->kind == WORK_REDUCE ? REDUCE_SLICE : SLICE;
     if (w->kind == WORK_SET)
-        memset((char *)w->dst + w->progress, w->value, n);
+        memset(address_of(w->dst) + w->progress, w->value, n);
     else if (w->kind == WORK_REDUCE)
         reduce_slice(w, n);
     else
         /* memmove: overlapping ranges are unspecified for programs, but must not be undefined for
          * npud */
-        memmove((char *)w->dst + w->progress, (const char *)w->src + w->progress, n);
+        memmove(address_of(w->dst) + w->progress, address_of(w->src) + w->progress, n);
+}
+
+/*
+ * As on hardware, work is done some time after it was begun, and not all work takes the same: so
+ * streams get out of step. From half the time to one and a half of it.
+ */
+static uint64_t latency_of(struct sim *sim, uint64_t now)
+{
+    uint64_t x = (now ^ atomic_load_explicit(&sim->turn, memory_order_relaxed)) *
+                 UINT64_C(0x9e3779b97f4a7c15);
+
+    atomic_store_explicit(&sim->turn, x, memory_order_relaxed);
+    return sim->latency_ns / 2 + (x >> 32) * sim->latency_ns / UINT32_MAX;
+}
+
+/* Are the bytes to be moved now? */
+static bool is_ready(struct sim *sim, struct work *w, uint64_t now)
+{
+    if (w->ready_ns == 0)
+        w->ready_ns = now + latency_of(sim, now);
+    return now >= w->ready_ns;
+}
+
+/* Its progress is when it ends, so that this stays as it is when npud ends before. */
+static enum work_state wait_delay(struct work *w, uint64_t now, uint64_t *deadline, int32_t *result)
+{
+    if (w->progress == 0)
+        w->progress = now + w->delay_ns;
+    *deadline = w->progress;
+    *result = w->result;
+    return now >= w->progress ? WORK_DONE : WORK_PENDING;
+}
+
+static enum work_state sim_step(void *state, uint32_t device, struct work *w, uint64_t now,
+                                uint64_t *deadline, int32_t *result)
+{
+    struct sim *sim = state;
+    uint64_t n = w->size - w->progress;
+    uint64_t most = w->kind == WORK_REDUCE ? REDUCE_SLICE : SLICE;
+
+    (void)device;
+    if (w->kind == WORK_DELAY)
+        return wait_delay(w, now, deadline, result);
+    *result = 0;
+    if (sim->latency_ns != 0 && !is_ready(sim, w, now)) {
+        *deadline = w->ready_ns;
+        return WORK_PENDING;
+    }
+    if (n > most)
+        n = most;
+    move_bytes(w, n);
     w->progress += n;
     return w->progress == w->size ? WORK_DONE : WORK_MORE;
+}
+
+/* --- words --- */
+
+static _Atomic uint64_t *word_at(struct work_place at)
+{
+    return (_Atomic uint64_t *)(void *)address_of(at);
+}
+
+static uint64_t sim_word_read(struct work_place at)
+{
+    return atomic_load_explicit(word_at(at), memory_order_acquire);
+}
+
+static void sim_word_write(struct work_place at, uint64_t value)
+{
+    atomic_store_explicit(word_at(at), value, memory_order_release);
+}
+
+static bool sim_word_holds(struct work_place at, enum word_condition condition, uint64_t v)
+{
+    uint64_t p = sim_word_read(at);
+
+    switch (condition) {
+    case WORD_GEQ:
+        return (int64_t)(p - v) >= 0;
+    case WORD_EQ:
+        return p == v;
+    case WORD_AND:
+        return (p & v) != 0;
+    default:
+        return ~(p | v) != 0;
+    }
+}
+
+static void sim_slice_put(struct work_place at, const void *slice, uint64_t size)
+{
+    memcpy(address_of(at), slice, size);
 }
 
 const struct backend backend_sim = {
@@ -108,7 +278,15 @@ const struct backend backend_sim = {
     .close = sim_close,
     .device_info = sim_device_info,
     .memory_new = sim_memory_new,
+    .memory_attach = sim_memory_attach,
+    .memory_free = sim_memory_free,
+    .memory_file = sim_memory_file,
+    .memory_usable = sim_memory_usable,
     .step = sim_step,
+    .word_read = sim_word_read,
+    .word_write = sim_word_write,
+    .word_holds = sim_word_holds,
+    .slice_put = sim_slice_put,
 };
 
 const struct backend *backend_find(const char *name)

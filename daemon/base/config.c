@@ -20,6 +20,7 @@ enum type {
     TYPE_U64,   /* with K, M, G, T */
     TYPE_DEPTH, /* u32, a power of two */
     TYPE_SCOPE, /* uid | any */
+    TYPE_BOOL,  /* yes | no */
     TYPE_LEVEL, /* of the log */
 };
 
@@ -74,6 +75,10 @@ static const struct key {
         "memory of each, in bytes; used from the host's only as programs touch it"),
     KEY("sim", "soc_name", TYPE_STRING, RESTART, soc_name, 1, 63, "AscendSim1",
         "what aclrtGetSocName() answers"),
+    KEY("sim", "strict", TYPE_BOOL, RESTART, strict, 0, 0, "no",
+        "yes: as on hardware, programs cannot read device memory by its address; no: they can"),
+    KEY("sim", "latency_us", TYPE_U64, RESTART, latency_us, 0, 1000000, "0",
+        "microseconds after which copies, sets and reductions are done, half as many to 1.5 times"),
     KEY("engine", "spin_us", TYPE_U64, RESTART, spin_us, 0, 1000000, "50",
         "how long an engine that was just busy looks for work before it sleeps; 0: not at all"),
     KEY("stream", "depth", TYPE_DEPTH, RESTART, ring_depth, 64, 65536, "1024",
@@ -207,6 +212,11 @@ static bool set_key(struct config *config, const struct key *key, const char *te
         if (strcmp(text, "uid") != 0 && strcmp(text, "any") != 0)
             return say_wrong(wrong, "must be uid or any");
         *(bool *)field = text[0] == 'a';
+        return true;
+    case TYPE_BOOL:
+        if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
+            return say_wrong(wrong, "must be yes or no");
+        *(bool *)field = text[0] == 'y';
         return true;
     case TYPE_U32:
     case TYPE_U64:
@@ -393,9 +403,9 @@ int config_set(struct config *config, const char *assignment)
 /* Bytes of the field, which is no string. */
 static size_t field_size(const struct key *key)
 {
-    return key->type == TYPE_U64     ? sizeof(uint64_t)
-           : key->type == TYPE_SCOPE ? sizeof(bool)
-                                     : sizeof(uint32_t);
+    return key->type == TYPE_U64                               ? sizeof(uint64_t)
+           : key->type == TYPE_SCOPE || key->type == TYPE_BOOL ? sizeof(bool)
+                                                               : sizeof(uint32_t);
 }
 
 static bool key_differs(const struct key *key, const struct config *a, const struct config *b)

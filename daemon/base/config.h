@@ -18,6 +18,8 @@ struct config {
     uint32_t devices;
     uint64_t device_memory; /* bytes each */
     char *soc_name;
+    bool strict;         /* programs cannot read device memory */
+    uint64_t latency_us; /* from the begin of work to its end */
     uint64_t spin_us;
     uint32_t ring_depth;
     bool ipc_any_uid;

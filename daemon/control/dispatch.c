@@ -68,6 +68,7 @@ static int32_t on_hello(struct call *call)
         *device = (Npud__Device)NPUD__DEVICE__INIT;
         device->soc_name = (char *)devices->device[i].info.soc_name;
         device->memory = devices->device[i].info.memory;
+        device->strict = devices->device[i].info.strict;
         device->uuid.data = devices->device[i].uuid;
         device->uuid.len = sizeof(devices->device[i].uuid);
     }
@@ -100,7 +101,7 @@ static int32_t on_malloc(struct call *call)
         return refuse(call, cause, "no memory of %llu bytes on device %u, which has %llu free",
                       (unsigned long long)in->size, in->device,
                       (unsigned long long)(device->info.memory - device->memory_used));
-    call->fd = mem->pages->fd;
+    call->fd = allocation_file(mem);
     out = CALL_REPLY(call, malloc, MALLOC);
     out->slot = mem->slot.number;
     out->generation = slot_generation(mem);

@@ -62,7 +62,7 @@ int32_t on_import_memory(struct call *call)
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "process %d of user %u cannot import the memory",
                       (int)call->session->pid, (unsigned)call->session->uid);
-    call->fd = mem->pages->fd;
+    call->fd = allocation_file(mem);
     out = CALL_REPLY(call, import_memory, IMPORT_MEMORY);
     out->slot = mem->slot.number;
     out->generation = slot_generation(mem);
@@ -80,6 +80,6 @@ int32_t on_fetch_memory(struct call *call)
 
     if (call->request->fetch_memory->size > pages->size)
         return refuse(call, CAUSE_ALLOCATION_RANGE, "bytes to map");
-    call->fd = pages->fd;
+    call->fd = allocation_file(call->of.mem);
     return 0;
 }

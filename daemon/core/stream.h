@@ -110,7 +110,7 @@ struct stream {
     struct timer timer;
     union {
         struct {
-            const _Atomic uint64_t *word; /* TASK_VALUE_WAIT: in npud's mapping */
+            struct backend_memory *word; /* TASK_VALUE_WAIT: where that is */
             uint64_t parked_since;
         };
         struct value_range changed; /* while changing, and so not parked */

@@ -191,9 +191,11 @@ static struct mem *task_memory(struct stream *s)
 /* What s->work is to be: as it begins, or as far as it is. */
 static void set_work(struct stream *s, struct work work)
 {
+    if (stream_has_begun(s)) {
+        work.progress = s->kept->progress;
+        work.ready_ns = s->work.ready_ns;
+    }
     s->work = work;
-    if (stream_has_begun(s))
-        s->work.progress = s->kept->progress;
 }
 
 static void keep_progress(struct stream *s)
@@ -222,7 +224,8 @@ static void put_slice(struct stream *s, uint64_t at)
     k->effect_at = k->position + 1;
     kept_order();
     KILL_HERE(SLICE_NOTED);
-    memcpy((char *)s->work.dst + at, d->slice, d->slice_bytes);
+    s->attach->device->backend->slice_put(
+        (struct work_place){s->work.dst.memory, s->work.dst.offset + at}, d->slice, d->slice_bytes);
     KILL_HERE(SLICE_PUT);
 }
 
@@ -250,7 +253,7 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, ui
     switch (state) {
     case WORK_MORE:
         return RUN_AGAIN;
-    case WORK_UNTIL:
+    case WORK_PENDING:
         if (engine_set_timer(s, deadline) < 0)
             return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
         return RUN_WAITS;
@@ -266,15 +269,14 @@ static enum run_result run_copy(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
     struct mem *m = task_memory(s);
-    void *dst = allocation_range(m, t->copy.dst_offset, t->copy.size);
-    void *src = allocation_range(allocation_get(s->session, t->copy.src, t->copy.src_generation),
-                                 t->copy.src_offset, t->copy.size);
+    struct work_place dst = allocation_place(m, t->copy.dst_offset, t->copy.size);
+    struct work_place src =
+        allocation_place(allocation_get(s->session, t->copy.src, t->copy.src_generation),
+                         t->copy.src_offset, t->copy.size);
 
-    if (!dst || !src)
+    if (!dst.memory || !src.memory)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    set_work(s, (struct work){.kind = WORK_COPY, .size = t->copy.size});
-    s->work.dst = dst;
-    s->work.src = src;
+    set_work(s, (struct work){.kind = WORK_COPY, .size = t->copy.size, .dst = dst, .src = src});
     return do_work(s, now, m, t->copy.dst_offset);
 }
 
@@ -282,13 +284,13 @@ static enum run_result run_set(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
     struct mem *m = task_memory(s);
-    void *dst = allocation_range(m, t->set.offset, t->set.size);
+    struct work_place dst = allocation_place(m, t->set.offset, t->set.size);
 
-    if (!dst)
+    if (!dst.memory)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    set_work(s,
-             (struct work){.kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value});
-    s->work.dst = dst;
+    set_work(
+        s, (struct work){
+               .kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value, .dst = dst});
     return do_work(s, now, m, t->set.offset);
 }
 
@@ -319,22 +321,22 @@ static enum run_result run_reduce(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
     struct mem *m = task_memory(s);
-    void *dst = allocation_range(m, t->reduce.dst_offset, t->reduce.size);
-    void *src =
-        allocation_range(allocation_get(s->session, t->reduce.src, t->reduce.src_generation),
+    struct work_place dst = allocation_place(m, t->reduce.dst_offset, t->reduce.size);
+    struct work_place src =
+        allocation_place(allocation_get(s->session, t->reduce.src, t->reduce.src_generation),
                          t->reduce.src_offset, t->reduce.size);
 
     if (!valid_reduce(t))
         return run_bad_entry(s, "no such reduction");
-    if (!dst || !src)
+    if (!dst.memory || !src.memory)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     set_work(s, (struct work){.kind = WORK_REDUCE,
                               .size = t->reduce.size,
+                              .dst = dst,
+                              .src = src,
                               .slice = s->attach->device->kept->slice,
                               .reduce = t->reduce.kind,
                               .type = t->reduce.type});
-    s->work.dst = dst;
-    s->work.src = src;
     return do_work(s, now, m, t->reduce.dst_offset);
 }
 

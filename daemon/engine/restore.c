@@ -1,5 +1,4 @@
 /* Recovery: streams are there again, and go on where the npud before ended. No engine runs yet. */
-#include <string.h>
 #include <utlist.h>
 
 #include "daemon/base/kill_here.h"
@@ -74,14 +73,14 @@ static void put_slice_again(struct stream *s)
     struct stream_kept *k = s->kept;
     uint64_t at = stream_has_begun(s) ? k->progress : 0;
     struct mem *m = allocation_get(s->session, k->task.object, k->task.generation);
-    void *dst;
+    struct work_place dst;
 
     if (k->effect_at != k->position + 1 || k->effect != at || d->slice_bytes > sizeof(d->slice))
         return;
-    dst = allocation_range(m, k->task.reduce.dst_offset + at, d->slice_bytes);
-    if (!dst || !allocation_filled(m))
+    dst = allocation_place(m, k->task.reduce.dst_offset + at, d->slice_bytes);
+    if (!dst.memory || !allocation_filled(m))
         return;
-    memcpy(dst, d->slice, d->slice_bytes);
+    s->attach->device->backend->slice_put(dst, d->slice, d->slice_bytes);
     allocation_filled(m);
     KILL_HERE(SLICE_AGAIN);
     kept_order();

@@ -11,6 +11,8 @@
 #include "daemon/memory/allocation.h"
 #include "proto/shm/mbuf_shm.h"
 #include "daemon/engine/run.h"
+#include "daemon/core/backend.h"
+#include "daemon/core/device.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -26,26 +28,17 @@ static const struct value_range VALUE_NONE = {.next = 1, .last = 0};
  */
 #define CHECKS_PER_STEP 64
 
-enum value_condition { VALUE_GEQ, VALUE_EQ, VALUE_AND, VALUE_NOR, VALUE_CONDITIONS };
-
-static bool condition_holds(uint64_t p, uint64_t v, unsigned condition)
+static const struct backend *backend_of(const struct stream *s)
 {
-    switch (condition) {
-    case VALUE_GEQ:
-        return (int64_t)(p - v) >= 0;
-    case VALUE_EQ:
-        return p == v;
-    case VALUE_AND:
-        return (p & v) != 0;
-    default:
-        return ~(p | v) != 0;
-    }
+    return s->attach->device->backend;
 }
 
 static bool has_come(const struct stream *s)
 {
-    return condition_holds(atomic_load_explicit(s->word, memory_order_acquire),
-                           s->kept->task.value.value, s->kept->task.flags);
+    const struct task *t = &s->kept->task;
+
+    return backend_of(s)->word_holds((struct work_place){s->word, t->value.offset},
+                                     (enum word_condition)t->flags, t->value.value);
 }
 
 /*
@@ -131,15 +124,15 @@ void value_written(struct mem *m, uint64_t offset, uint64_t size)
  * If npud has ended between the note and the end of the task, and another value than the old one is
  * there, then the task has written; a value that was changed and changed back is written again.
  */
-static bool has_written(const struct stream *s, _Atomic uint64_t *word)
+static bool has_written(const struct stream *s, struct work_place word)
 {
     return s->kept->effect_at == s->kept->position + 1 &&
-           atomic_load_explicit(word, memory_order_relaxed) != s->kept->effect;
+           backend_of(s)->word_read(word) != s->kept->effect;
 }
 
-static void note_write(struct stream *s, _Atomic uint64_t *word)
+static void note_write(struct stream *s, struct work_place word)
 {
-    s->kept->effect = atomic_load_explicit(word, memory_order_relaxed);
+    s->kept->effect = backend_of(s)->word_read(word);
     kept_order();
     s->kept->effect_at = s->kept->position + 1;
     kept_order();
@@ -149,7 +142,7 @@ static void note_write(struct stream *s, _Atomic uint64_t *word)
 enum run_result value_run_write(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
-    _Atomic uint64_t *word;
+    struct work_place word;
     struct mem *m;
 
     (void)now;
@@ -158,15 +151,15 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     if (t->value.offset % WORD != 0)
         return run_bad_entry(s, "not aligned");
     m = allocation_get(s->session, t->object, t->generation);
-    word = allocation_range(m, t->value.offset, WORD);
-    if (!word)
+    word = allocation_place(m, t->value.offset, WORD);
+    if (!word.memory)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     if (!allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     stream_publish_before(s);
     if (!has_written(s, word)) {
         note_write(s, word);
-        atomic_store_explicit(word, t->value.value, memory_order_release);
+        backend_of(s)->word_write(word, t->value.value);
     }
     KILL_HERE(VALUE_WRITTEN);
     allocation_filled(m);
@@ -203,10 +196,10 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
         uncount_waiter(s);
         return run_finish_wait(s);
     }
-    if (t->flags >= VALUE_CONDITIONS || t->value.offset % WORD != 0)
+    if (t->flags >= WORD_CONDITIONS || t->value.offset % WORD != 0)
         return run_bad_entry(s, "not aligned, or no such condition");
     m = allocation_get(s->session, t->object, t->generation);
-    s->word = allocation_range(m, t->value.offset, WORD);
+    s->word = allocation_place(m, t->value.offset, WORD).memory;
     if (!s->word)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     if (!allocation_filled(m))

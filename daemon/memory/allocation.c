@@ -11,6 +11,7 @@
 #include "daemon/core/stream.h"
 #include "daemon/kept/fds.h"
 #include "daemon/memory/share.h"
+#include "proto/wire/packet.h"
 
 #define PAGE 4096u
 
@@ -165,6 +166,15 @@ void allocation_free(struct mem *m)
     pages_leave(m->pages, m);
     user_unfill(session->user, atomic_load_explicit(&m->filled, memory_order_relaxed));
     session_put_slot(session, &session->mems, m);
+}
+
+int allocation_file(const struct mem *m)
+{
+    const struct pages *p = m->pages;
+    bool strict = p->kind == MEM_DEVICE && p->device->info.strict;
+
+    /* An older library would not do without. */
+    return strict && m->session->protocol >= PROTOCOL_STRICT ? -1 : p->fd;
 }
 
 bool allocation_charge_filled(struct mem *m)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/core/backend.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"
 #include "daemon/base/filled.h"
@@ -48,10 +49,22 @@ bool allocation_restore(struct server *server, struct kept_cell *cell);
 /** The session's allocation in slot, or NULL. Engines, under their lock, and the control thread. */
 struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t generation);
 
-/** pages_range() of the allocation. NULL also if m is. */
-static inline void *allocation_range(struct mem *m, uint64_t offset, uint64_t size)
+/**
+ * The descriptor by which the client maps it, which stays the memory's; -1: it may not. Control
+ * thread.
+ */
+int allocation_file(const struct mem *mem);
+
+/**
+ * Where `size` bytes at offset of m are, for work. The place has no memory if m is NULL, and else
+ * if pages_usable() says so.
+ */
+static inline struct work_place allocation_place(const struct mem *m, uint64_t offset,
+                                                 uint64_t size)
 {
-    return m ? pages_range(m->pages, offset, size) : NULL;
+    if (!m || !pages_usable(m->pages, offset, size))
+        return (struct work_place){0};
+    return (struct work_place){m->pages->memory, offset};
 }
 
 /** allocation_filled() of a user who has such pages. */

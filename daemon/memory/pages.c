@@ -2,11 +2,10 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "daemon/base/deferred_close.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/device.h"
@@ -14,7 +13,6 @@
 #include "daemon/core/session.h"
 #include "daemon/kept/fds.h"
 #include "daemon/memory/allocation.h"
-#include "daemon/base/filled.h"
 #include "daemon/memory/share.h"
 
 static enum resource resource_of(const struct pages *p)
@@ -52,14 +50,42 @@ static void give_charges_back(struct pages *p)
     user_uncharge(&p->charge_fd);
 }
 
-static enum cause make_file(struct pages *p)
+/* The memory of a file, which is closed if that fails. False: no memory. */
+static bool attach_file(struct pages *p, int fd)
 {
     struct device *device = p->device;
 
-    p->fd = p->kind == MEM_DEVICE
-                ? device->backend->memory_new(device->backend_state, device->index, p->size)
-                : memfd_new("npud-host-memory", p->size);
-    return p->fd < 0 ? cause_of_file(p->fd) : CAUSE_NONE;
+    p->memory = device->backend->memory_attach(device->backend_state, device->index, fd, p->size,
+                                               p->kind == MEM_DEVICE);
+    if (!p->memory)
+        close(fd);
+    return p->memory != NULL;
+}
+
+static enum cause make_host_memory(struct pages *p)
+{
+    int fd = memfd_new("npud-host-memory", p->size);
+
+    if (fd < 0)
+        return cause_of_file(fd);
+    return attach_file(p, fd) ? CAUSE_NONE : CAUSE_FILE_MEMORY;
+}
+
+static enum cause make_device_memory(struct pages *p)
+{
+    struct device *device = p->device;
+    int r = device->backend->memory_new(device->backend_state, device->index, p->size, &p->memory);
+
+    return r < 0 ? cause_of_file(r) : CAUSE_NONE;
+}
+
+static enum cause make_memory(struct pages *p)
+{
+    enum cause cause = p->kind == MEM_DEVICE ? make_device_memory(p) : make_host_memory(p);
+
+    if (cause == CAUSE_NONE)
+        p->fd = p->device->backend->memory_file(p->memory);
+    return cause;
 }
 
 static struct pages *begin_pages(struct device *device, enum mem_kind kind, uint64_t size)
@@ -96,7 +122,7 @@ enum cause pages_new(struct session *session, struct device *device, enum mem_ki
     p->maker_uid = session->uid;
     cause = charge_user(p, session->user);
     if (cause == CAUSE_NONE)
-        cause = make_file(p);
+        cause = make_memory(p);
     if (cause != CAUSE_NONE) {
         give_charges_back(p);
         free(p);
@@ -110,13 +136,11 @@ enum cause pages_new(struct session *session, struct device *device, enum mem_ki
 
 static void free_pages(struct pages *p, struct user *user)
 {
-    void *map = atomic_load_explicit(&p->map, memory_order_relaxed);
-
     waitlist_deinit(&p->values);
     if (p->number)
         HASH_DEL(p->all->pages, p);
     kept_fd_leave(p->fd);
-    deferred_close_free_memory(user, p->fd, map, p->size, p->size);
+    p->device->backend->memory_free(p->device->backend_state, p->memory, user);
     assert(p->kind == MEM_HOST || p->device->memory_used >= p->size);
     if (p->kind == MEM_DEVICE)
         p->device->memory_used -= p->size;
@@ -225,7 +249,8 @@ static struct pages *restore_pages(struct session *session, struct device *devic
     p->maker = r->pages ? r->maker : session->id;
     p->maker_pid = r->pages ? r->maker_pid : session->pid;
     p->maker_uid = r->pages ? r->maker_uid : session->uid;
-    if (p->fd < 0 || (r->pages && !add_number(p, server->shares, r->pages)))
+    if (p->fd < 0 || !attach_file(p, p->fd) ||
+        (r->pages && !add_number(p, server->shares, r->pages)))
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return NULL;
     charge_again(p, session);
@@ -245,31 +270,8 @@ struct pages *pages_restore(struct session *session, struct device *device,
 
 /* --- for engines --- */
 
-static void *map_once(struct pages *p)
+bool pages_usable(const struct pages *p, uint64_t offset, uint64_t size)
 {
-    void *map = atomic_load_explicit(&p->map, memory_order_acquire);
-    void *other = NULL;
-
-    if (map)
-        return map;
-    map = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
-    if (map == MAP_FAILED)
-        return NULL;
-    filled_watch(map, p->size);
-    /* Engines of two devices may come here at the same time. */
-    if (!atomic_compare_exchange_strong(&p->map, &other, map)) {
-        munmap(map, p->size);
-        map = other;
-    }
-    return map;
-}
-
-void *pages_range(struct pages *p, uint64_t offset, uint64_t size)
-{
-    unsigned char *map;
-
-    if (offset > p->size || size > p->size - offset)
-        return NULL;
-    map = map_once(p);
-    return map ? map + offset : NULL;
+    return offset <= p->size && size <= p->size - offset &&
+           p->device->backend->memory_usable(p->memory);
 }

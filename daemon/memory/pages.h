@@ -21,6 +21,7 @@
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
 
+struct backend_memory;
 struct device;
 struct mem;
 struct memory_record;
@@ -39,8 +40,8 @@ struct pages {
     struct device *device;
     enum mem_kind kind;
     uint64_t size;
-    int fd;
-    _Atomic(void *) map;    /* npud's mapping, made when a task first needs it */
+    struct backend_memory *memory;
+    int fd;                 /* the memory's own */
     struct waitlist values; /* streams of all holders that wait for words of it: value.h */
     struct mem *holders;    /* the oldest first */
     uint32_t n_holders;
@@ -81,7 +82,7 @@ struct pages *pages_restore(struct session *session, struct device *device,
                             const struct memory_record *record);
 
 /**
- * Address in npud of `size` bytes at offset. NULL: the range leaves them, or they cannot be mapped.
- * Engines, under their lock, which keeps the mapping alive until they let go of it.
+ * May work use `size` bytes at offset? False: the range leaves them, or npud has not the means. The
+ * memory is there until the engine that asks lets go of its lock. Engines.
  */
-void *pages_range(struct pages *pages, uint64_t offset, uint64_t size);
+bool pages_usable(const struct pages *pages, uint64_t offset, uint64_t size);

@@ -10,6 +10,7 @@
 /* What is spoken, and what npud also serves: docs/protocol.md, "Versions". */
 #define PROTOCOL        10u
 #define PROTOCOL_OLDEST 9u
+#define PROTOCOL_STRICT 10u /* from here on libraries do without the memory of strict devices */
 
 #define PACKET_MAX     (16 * 1024)
 #define PACKET_FDS_MAX 4

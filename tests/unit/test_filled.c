@@ -10,6 +10,7 @@
 #include "acl/acl_base.h"
 #include "daemon/base/filled.h"
 #include "tests/common/need.h"
+#include "memory_at.h"
 
 #define SIZE  (UINT64_C(1) << 20)
 #define MOST  (UINT64_C(256) << 10) /* that npud fills for a user */
@@ -24,7 +25,6 @@ static struct stream *stream;
 /* False: the kernel does not let npud count. */
 static bool start(const char *test)
 {
-    char *page;
     struct mem *m;
 
     npud_start(settings);
@@ -32,8 +32,7 @@ static bool start(const char *test)
     stream = npud_stream(session, 0);
     ck_assert_int_eq(allocation_new(session, devices_get(server.devices, 0), MEM_DEVICE, PAGE, &m),
                      0);
-    page = allocation_range(m, 0, PAGE);
-    *(volatile char *)page = 1;
+    backend_sim.word_write(allocation_place(m, 0, PAGE), 1);
     if (filled_take() == PAGE) {
         allocation_free(m);
         return true;
@@ -54,10 +53,7 @@ static struct mem *allocate(struct session *who, uint64_t size)
 /* As the client has it. */
 static char *map_client(struct mem *m)
 {
-    char *map = mmap(NULL, m->pages->size, PROT_READ | PROT_WRITE, MAP_SHARED, m->pages->fd, 0);
-
-    ck_assert_ptr_ne(map, MAP_FAILED);
-    return map;
+    return memory_at(m, 0);
 }
 
 static struct task set_task(struct mem *m, uint8_t value)

@@ -5,6 +5,7 @@
  * Skipped under TSan: an npud that is killed leaves its locks as they are.
  */
 #include "tests/unit/restart.h"
+#include "tests/unit/memory_at.h"
 
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -177,7 +178,7 @@ START_TEST(a_session_is_as_it_was)
         ck_assert_uint_eq(server.devices->device[0].memory_used, 1 << 20);
         m = slots_get(&s->mems, slot);
         ck_assert_ptr_nonnull(m);
-        ck_assert_int_eq(((char *)allocation_range(m, 12345, 1))[0], 77);
+        ck_assert_int_eq(((char *)memory_at(m, 12345))[0], 77);
     }
     free_memory(slot);
     ck_assert_uint_eq(the_session()->memory, 0);

@@ -17,6 +17,7 @@
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
 #include "tests/unit/restart_steps.h"
+#include "tests/unit/memory_at.h"
 
 #define STREAMS 4 /* 0 and 2 on device 0, 1 and 3 on device 1 */
 #define BYTES   ((uint64_t)1 << 20)
@@ -61,7 +62,7 @@ static struct mem *memory(void)
 
 static unsigned char *bytes(uint64_t offset)
 {
-    return allocation_range(memory(), offset, 1);
+    return memory_at(memory(), offset);
 }
 
 static uint64_t done(uint32_t slot)

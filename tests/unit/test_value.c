@@ -7,6 +7,7 @@
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/value.h"
 #include "npud.h"
+#include "memory_at.h"
 
 static const char *const settings[] = {"engine.spin_us=0", "stream.depth=64", NULL};
 
@@ -23,7 +24,7 @@ static void start_session(void)
     session = npud_session(1);
     ck_assert_int_eq(
         allocation_new(session, devices_get(server.devices, 0), MEM_DEVICE, 8192, &memory), 0);
-    words = allocation_range(memory, 0, 8192);
+    words = memory_at(memory, 0);
     ck_assert_ptr_nonnull(words);
 }
 
@@ -232,7 +233,7 @@ START_TEST(freed_source_leaves_nobody_waiting)
 
     ck_assert_int_eq(
         allocation_new(session, devices_get(server.devices, 0), MEM_DEVICE, 4096, &source), 0);
-    from = allocation_range(source, 0, 8);
+    from = memory_at(source, 0);
     atomic_store(from, 7);
     park_all(s, WAITERS, 0);
     copy.object = memory->slot.number;

@@ -58,6 +58,7 @@ static void print_usage(FILE *f)
           "  -s, --set=SECTION.KEY=VALUE\n"
           "                     one key of the configuration (npud --help); may be repeated\n"
           "      --restartable  npud comes back when it is killed\n"
+          "      --strict       COMMAND cannot read device memory, as on hardware\n"
           "  -v, --verbose      let npud log to stderr what it does\n"
           "  -V, --version      print the version and exit\n"
           "  -h, --help         print this and exit\n"
@@ -403,8 +404,9 @@ static int command_run(struct run *run)
 static const struct option long_options[] = {
     {"devices", required_argument, NULL, 'd'}, {"config", required_argument, NULL, 'c'},
     {"set", required_argument, NULL, 's'},     {"restartable", no_argument, NULL, 1},
-    {"verbose", no_argument, NULL, 'v'},       {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+    {"strict", no_argument, NULL, 2},          {"verbose", no_argument, NULL, 'v'},
+    {"version", no_argument, NULL, 'V'},       {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 struct args {
@@ -449,6 +451,9 @@ static int options_read(struct run *run, int argc, char **argv, struct args *arg
             break;
         case 1:
             args_add(args, "--restartable", NULL);
+            break;
+        case 2:
+            args_add(args, "--set", "sim.strict=yes");
             break;
         case 'v':
             verbose = true;
