@@ -8,12 +8,10 @@
 #include <utlist.h>
 
 #include "acl/acl.h"
-#include "client/buffers/segment.h"
 #include "client/core/error.h"
 #include "client/memory/physical.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
-#include "client/runtime/device.h"
 
 #define GUARD 32 /* what the vendor appends, and capacity planning counts */
 
@@ -36,7 +34,7 @@ static struct memory *find_freed(struct session *s, const void *address)
     return find_in(&s->freed_map, address);
 }
 
-struct memory *memory_find_locked(struct session *s, const void *address)
+struct memory *memory_at(struct session *s, const void *address)
 {
     return find_in(&s->memory, address);
 }
@@ -50,7 +48,7 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
     if (!m)
         m = find_freed(s, address);
     if (m)
-        *copy = *m;
+        memcpy(copy, m, offsetof(struct memory, prev)); /* the list is nothing for a copy */
     pthread_rwlock_unlock(&s->memory_lock);
     return m != NULL;
 }
@@ -93,14 +91,30 @@ void memory_populate_parts(struct session *s, const struct memory *copy, uint64_
     set_populated(s, copy, memory_parts_of(copy, offset, size));
 }
 
+/* What npud counts as memory of the device. A mapping is none: it was allocated before. */
+static uint64_t device_bytes(const struct memory *m)
+{
+    return m->host || m->reservation != 0 || m->key ? 0 : m->mapped.size;
+}
+
+/* Caller holds memory_lock. */
+static void count_use(struct session *s, const struct memory *m)
+{
+    s->memory_used[m->device] += device_bytes(m);
+    if (s->memory_used[m->device] > s->memory_peak[m->device])
+        s->memory_peak[m->device] = s->memory_used[m->device];
+}
+
 bool memory_add(struct session *s, struct memory *m)
 {
     bool ok;
 
     pthread_rwlock_wrlock(&s->memory_lock);
     ok = range_map_add(&s->memory, &m->mapped);
-    if (ok)
+    if (ok) {
         DL_APPEND(s->allocations, m);
+        count_use(s, m);
+    }
     pthread_rwlock_unlock(&s->memory_lock);
     return ok;
 }
@@ -165,6 +179,8 @@ static void move_to_freed(struct session *s, struct memory *m)
 
     range_map_remove(&s->memory, &m->mapped);
     DL_DELETE(s->allocations, m);
+    assert(s->memory_used[m->device] >= device_bytes(m));
+    s->memory_used[m->device] -= device_bytes(m);
     m->freed = range_map_add(&s->freed_map, &m->mapped);
     if (first || m->mapped.start < s->freed_from)
         s->freed_from = m->mapped.start;
@@ -192,6 +208,13 @@ static void keep_freed(struct session *s, struct memory *m)
     trim_freed(s, FREED_MAX, FREED_BYTES_MAX);
 }
 
+/* Is it what aclrtFreeHost frees, or else aclrtFree, when given this address? */
+static bool is_freed_by(const struct memory *m, const void *address, bool host)
+{
+    return m->mapped.start == (uintptr_t)address && (m->host && !m->managed) == host &&
+           !m->physical && !m->key;
+}
+
 /*
  * Take the allocation that begins at address out of the table. NULL: there is none of this kind.
  * *again becomes true: there was one.
@@ -203,13 +226,13 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
 
     pthread_rwlock_wrlock(&s->memory_lock);
     m = find_in(&s->memory, address);
-    if (m && (m->mapped.start != (uintptr_t)address || m->host != host || m->physical || m->key))
+    if (m && !is_freed_by(m, address, host))
         m = NULL;
     if (m) {
         move_to_freed(s, m);
     } else {
         m = find_freed(s, address);
-        *again = m && m->mapped.start == (uintptr_t)address && m->host == host;
+        *again = m && is_freed_by(m, address, host);
         m = NULL;
     }
     pthread_rwlock_unlock(&s->memory_lock);
@@ -299,8 +322,7 @@ int memory_allocate(struct context *c, const char *function, struct memory *m, s
     return error;
 }
 
-/* Allocated, and in the table. */
-static int obtain_memory(struct context *c, const char *function, struct memory *m, size_t guard)
+int memory_obtain(struct context *c, const char *function, struct memory *m, size_t guard)
 {
     RETURN_IF_ERROR(memory_allocate(c, function, m, memory_size_allocated(m->size) + guard));
     if (memory_add(c->session, m))
@@ -310,24 +332,31 @@ static int obtain_memory(struct context *c, const char *function, struct memory 
     return error_no_memory(function);
 }
 
-static int allocate_memory(const char *function, void **pointer, size_t size, size_t guard,
-                           bool host)
+int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy policy)
 {
-    struct context *c;
-    struct memory *m;
-    int error;
-
     if (size == 0)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function);
     if (size > SIZE_MAX - 64)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: size %zu is too large", function, size);
-    c = FIND_OR_RETURN(context_get, function);
-    m = calloc(1, sizeof(*m));
+    if (policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P)
+        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                         "%s: policy %d asks for pages of 1 GiB, which the device does not have: "
+                         "use ACL_MEM_MALLOC_HUGE_FIRST",
+                         function, (int)policy);
+    return 0;
+}
+
+int memory_new(const char *function, void **pointer, size_t size, size_t guard, bool host)
+{
+    struct context *c = FIND_OR_RETURN(context_get, function);
+    struct memory *m = calloc(1, sizeof(*m));
+    int error;
+
     if (!m)
         return error_no_memory(function);
     m->size = size;
     m->host = host;
-    error = obtain_memory(c, function, m, guard);
+    error = memory_obtain(c, function, m, guard);
     if (error != 0) {
         free(m);
         return error;
@@ -384,8 +413,8 @@ aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
     CALL_SCOPE;
 
     REQUIRE(devPtr);
-    (void)policy; /* pages of the simulated device are the host's */
-    return allocate_memory(__func__, devPtr, size, GUARD, false);
+    RETURN_IF_ERROR(memory_check_request(__func__, size, policy));
+    return memory_new(__func__, devPtr, size, GUARD, false);
 }
 
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
@@ -393,8 +422,8 @@ aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy pol
     CALL_SCOPE;
 
     REQUIRE(devPtr);
-    (void)policy;
-    return allocate_memory(__func__, devPtr, size, 0, false);
+    RETURN_IF_ERROR(memory_check_request(__func__, size, policy));
+    return memory_new(__func__, devPtr, size, 0, false);
 }
 
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
@@ -402,8 +431,8 @@ aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy poli
     CALL_SCOPE;
 
     REQUIRE(devPtr);
-    (void)policy;
-    return allocate_memory(__func__, devPtr, size, GUARD, false);
+    RETURN_IF_ERROR(memory_check_request(__func__, size, policy));
+    return memory_new(__func__, devPtr, size, GUARD, false);
 }
 
 aclError aclrtFree(void *devPtr)
@@ -414,12 +443,22 @@ aclError aclrtFree(void *devPtr)
     return free_memory(__func__, devPtr, false);
 }
 
+aclError aclrtFreeWithDevSync(void *devPtr)
+{
+    CALL_SCOPE;
+
+    REQUIRE(devPtr);
+    RETURN_IF_ERROR(aclrtSynchronizeDevice());
+    return free_memory(__func__, devPtr, false);
+}
+
 aclError aclrtMallocHost(void **hostPtr, size_t size)
 {
     CALL_SCOPE;
 
     REQUIRE(hostPtr);
-    return allocate_memory(__func__, hostPtr, size, 0, true);
+    RETURN_IF_ERROR(memory_check_request(__func__, size, ACL_MEM_MALLOC_HUGE_FIRST));
+    return memory_new(__func__, hostPtr, size, 0, true);
 }
 
 aclError aclrtFreeHost(void *hostPtr)
@@ -430,27 +469,13 @@ aclError aclrtFreeHost(void *hostPtr)
     return free_memory(__func__, hostPtr, true);
 }
 
-aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
+aclError aclrtFreeHostWithDevSync(void *hostPtr)
 {
     CALL_SCOPE;
-    struct session *s = session_peek();
-    struct segment_place buffer;
-    struct memory m;
 
-    REQUIRE(ptr);
-    REQUIRE(attributes);
-    RETURN_IF_ERROR(process_enter());
-    *attributes = (aclrtPtrAttributes){.pageSize = 4096};
-    attributes->location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
-    if (s && memory_look_up(s, ptr, &m) && !m.freed) {
-        attributes->location.type =
-            m.host ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
-        attributes->location.id = m.host ? 0 : (uint32_t)device_user_id(s, m.device);
-    } else if (s && segment_locate(s, ptr, &buffer)) {
-        /* of no device, and for every device to copy from and to */
-        attributes->location.type = ACL_MEM_LOCATION_TYPE_HOST;
-    }
-    return 0;
+    REQUIRE(hostPtr);
+    RETURN_IF_ERROR(aclrtSynchronizeDevice());
+    return free_memory(__func__, hostPtr, true);
 }
 
 /* --- a device, or the session, goes --- */

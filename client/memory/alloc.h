@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "acl/acl.h"
 #include "client/core/range_map.h"
 #include "client/runtime/session.h"
 #include "client/runtime/upcall.h"
@@ -21,6 +22,7 @@ struct memory {
     struct address_range mapped; /* in session->memory, or in session->freed_map */
     size_t size;                 /* what the program asked for */
     bool host;                   /* pinned host memory, else device memory */
+    bool managed;                /* host memory that is a device's as well: managed.c */
     bool freed;                  /* in the table of those: only its addresses are left */
     uint32_t device;
     uint32_t remote; /* npud's slot and generation */
@@ -39,7 +41,7 @@ struct memory {
     bool no_access;             /* such a mapping that nobody may use yet */
     bool host_access;           /* the program may, by aclrtMemSetAccess() */
     uint64_t populated;         /* a bit for each part of it: memory_populate() */
-    struct memory *prev, *next; /* session->allocations, or session->freed */
+    struct memory *prev, *next; /* session->allocations, or session->freed; not in a copy */
 };
 
 /**
@@ -51,7 +53,7 @@ static inline size_t memory_size_allocated(size_t size)
 }
 
 /** The memory that holds address, or NULL. The caller holds s->memory_lock. */
-struct memory *memory_find_locked(struct session *s, const void *address);
+struct memory *memory_at(struct session *s, const void *address);
 
 /** A copy of the allocation that holds address, also if it was freed; false: pageable memory. */
 bool memory_look_up(struct session *s, const void *address, struct memory *copy);
@@ -115,3 +117,18 @@ int memory_share(struct session *s, const char *function, const void *address, s
 int memory_allocate(struct context *c, const char *function, struct memory *m, size_t bytes);
 void memory_unmap(const struct memory *m);
 int memory_free_remote(struct session *s, const char *function, uint32_t slot);
+
+/**
+ * The same for m->size bytes and the guard, and m is in the table: from then on it is the table's,
+ * which gives it to free().
+ */
+int memory_obtain(struct context *c, const char *function, struct memory *m, size_t guard);
+
+/** May so many bytes be asked for, with this policy? 0, or why not. */
+int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy policy);
+
+/**
+ * A new allocation of `size` bytes, which memory_check_request() has let pass, and guard bytes
+ * behind them, on the device of the current context. 0, or an ACL error.
+ */
+int memory_new(const char *function, void **pointer, size_t size, size_t guard, bool host);

@@ -6,6 +6,18 @@
 #include "client/memory/virtual.h"
 #include "proto/util/kill_point.h"
 
+const struct place_row place_rows[PLACE_KINDS] = {
+    [PLACE_PAGEABLE] = {"neither device memory nor of aclrtMallocHost, or freed", .host = true},
+    [PLACE_PINNED] = {"memory of aclrtMallocHost", .host = true, .engine = true},
+    [PLACE_DEVICE] = {"device memory", .device = true, .engine = true},
+    /*
+     * The engine must not reach a buffer: the process that frees the buffer, or sends it on, would
+     * have to wait for the engine.
+     */
+    [PLACE_BUFFER] = {"a shared buffer", .host = true, .device = true},
+    [PLACE_MANAGED] = {"managed memory", .host = true, .device = true, .engine = true},
+};
+
 static int check_buffer(const char *function, const void *address, size_t count, const char *name,
                         const struct segment_place *in)
 {
@@ -47,8 +59,9 @@ static bool find_next(struct session *s, struct memory *m)
 }
 
 /* `count` bytes at `at` leave the allocation, or the mapping. */
-static int check_rest(struct session *s, const char *function, const void *address, size_t count,
-                      const char *name, struct place *at)
+static int __attribute__((noinline, cold))
+check_rest(struct session *s, const char *function, const void *address, size_t count,
+           const char *name, struct place *at)
 {
     struct memory m = at->memory;
     uint64_t left = count;
@@ -77,18 +90,19 @@ static uint64_t piece_at(const struct place *at, uint64_t count)
     return at->goes_on && here < count ? here : count;
 }
 
-/* `bytes` further, to where more of the range is. */
-static int move_on(struct session *s, const char *function, struct place *at, uint64_t bytes)
+int place_move(struct session *s, const char *function, struct place *at, uint64_t bytes)
 {
+    at->address = (char *)at->address + bytes;
     at->offset += bytes;
-    if (!at->goes_on || at->offset < at->memory.mapped.size)
-        return 0;
-    at->offset = 0;
-    if (find_next(s, &at->memory))
-        return 0;
-    return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                     "%s: the memory at %p was unmapped during the call: unmap it afterwards",
-                     function, (void *)range_end(&at->memory));
+    while (__builtin_expect(at->goes_on && at->offset >= at->memory.mapped.size, 0)) {
+        at->offset -= at->memory.mapped.size;
+        if (!find_next(s, &at->memory))
+            return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                             "%s: the memory at %p was unmapped during the call: unmap it "
+                             "afterwards",
+                             function, (void *)range_end(&at->memory));
+    }
+    return 0;
 }
 
 int place_walk(struct session *s, const char *function, const struct place *to,
@@ -103,8 +117,8 @@ int place_walk(struct session *s, const char *function, const struct place *to,
         count -= bytes;
         if (count == 0)
             return 0;
-        RETURN_IF_ERROR(move_on(s, function, &dst, bytes));
-        RETURN_IF_ERROR(move_on(s, function, &src, bytes));
+        RETURN_IF_ERROR(place_move(s, function, &dst, bytes));
+        RETURN_IF_ERROR(place_move(s, function, &src, bytes));
     }
 }
 
@@ -116,7 +130,11 @@ int place_find(struct session *s, const char *function, const void *address, siz
     struct segment_place buffer;
     size_t room;
 
-    *at = (struct place){.kind = PLACE_PAGEABLE};
+    /* Not all of it: every copy comes here, and `memory` is large. */
+    at->kind = PLACE_PAGEABLE;
+    at->goes_on = false;
+    at->address = (void *)(uintptr_t)address;
+    at->offset = 0;
     if (!memory_look_up(s, address, &at->memory)) {
         if (virtual_is_reserved(s, address))
             return error_set(ACL_ERROR_RT_PARAM_INVALID,
@@ -129,6 +147,8 @@ int place_find(struct session *s, const char *function, const void *address, siz
         return check_buffer(function, address, count, name, &buffer);
     }
     at->kind = at->memory.host ? PLACE_PINNED : PLACE_DEVICE;
+    if (__builtin_expect(at->memory.managed, 0))
+        at->kind = PLACE_MANAGED;
     at->offset = (uintptr_t)address - at->memory.mapped.start;
     if (__builtin_expect(at->memory.no_access, 0))
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
@@ -182,15 +202,23 @@ static int check_peers_of(void *context, const struct place *dst, const struct p
     return check_memories(call->session, call->function, &dst->memory, &src->memory);
 }
 
-int place_check_peers(struct session *s, const char *function, const struct place *dst,
-                      const struct place *src, uint64_t count)
+/* Where a range crosses borders. Apart, so that other copies do not pay for its frame. */
+static int __attribute__((noinline, cold))
+check_peers_across(struct session *s, const char *function, const struct place *dst,
+                   const struct place *src, uint64_t count)
 {
     struct call call = {.session = s, .function = function};
 
+    return place_walk(s, function, dst, src, count, check_peers_of, &call);
+}
+
+int place_check_peers(struct session *s, const char *function, const struct place *dst,
+                      const struct place *src, uint64_t count)
+{
     if (dst->kind != PLACE_DEVICE || src->kind != PLACE_DEVICE)
         return 0;
     if (__builtin_expect(dst->goes_on | src->goes_on, 0))
-        return place_walk(s, function, dst, src, count, check_peers_of, &call);
+        return check_peers_across(s, function, dst, src, count);
     return check_memories(s, function, &dst->memory, &src->memory);
 }
 
@@ -237,11 +265,17 @@ static bool is_shared_now(struct session *s, const struct place *to)
            now.shared;
 }
 
-int place_tell_written(struct session *s, const char *function, const struct place *to,
-                       size_t count)
+static int __attribute__((noinline, cold))
+tell_waiters(struct session *s, const char *function, const struct place *to, size_t count)
 {
     struct call call = {.session = s, .function = function};
 
+    return place_walk(s, function, to, NULL, count, send_written, &call);
+}
+
+int place_tell_written(struct session *s, const char *function, const struct place *to,
+                       size_t count)
+{
     KILL_POINT(MEMORY_WRITTEN);
     if (to->kind != PLACE_DEVICE)
         return 0;
@@ -250,7 +284,7 @@ int place_tell_written(struct session *s, const char *function, const struct pla
     if (atomic_load_explicit(&s->page->value_waiters, memory_order_relaxed) == 0 &&
         !is_shared_now(s, to))
         return 0;
-    return place_walk(s, function, to, NULL, count, send_written, &call);
+    return tell_waiters(s, function, to, count);
 }
 
 int place_check(struct session *s, const char *function, const char *name, const void *address,

@@ -10,15 +10,33 @@ enum place_kind {
     PLACE_PAGEABLE,
     PLACE_PINNED,
     PLACE_DEVICE,
-    PLACE_BUFFER, /* a shared one: host memory, or a device's, as the copy needs it */
+    PLACE_BUFFER,  /* a shared one */
+    PLACE_MANAGED, /* client/memory/managed.c */
+    PLACE_KINDS
 };
+
+/** What copies and fills must know of a kind. */
+struct place_row {
+    const char *name; /* for sentences */
+    /* Both: it is what the copy needs. */
+    bool host, device;
+    /* The engine reaches it: what uses it is a task. Else the calling thread does it by hand. */
+    bool engine;
+};
+extern const struct place_row place_rows[PLACE_KINDS];
 
 struct place {
     enum place_kind kind;
-    bool goes_on;         /* the range ends in another mapping: place_walk() */
-    struct memory memory; /* of PLACE_PINNED and PLACE_DEVICE */
+    bool goes_on; /* the range ends in another mapping: place_walk() */
+    void *address;
+    struct memory memory; /* of kinds that engines reach */
     uint64_t offset;
 };
+
+static inline const struct place_row *place_row(const struct place *at)
+{
+    return &place_rows[at->kind];
+}
 
 /** The offset in npud's allocation, for tasks and requests. */
 static inline uint64_t place_remote_offset(const struct place *at)
@@ -46,8 +64,13 @@ typedef int place_piece_fn(void *context, const struct place *to, const struct p
 int place_walk(struct session *s, const char *function, const struct place *to,
                const struct place *from, uint64_t count, place_piece_fn *piece, void *context);
 
-/** A task of an engine will use `size` bytes there: memory_populate(). Only PLACE_PINNED and
- * PLACE_DEVICE have memory that an engine reaches. */
+/**
+ * `bytes` further within the range that was found, to where more of it is. 0, or
+ * ACL_ERROR_RT_PARAM_INVALID as place_walk().
+ */
+int place_move(struct session *s, const char *function, struct place *at, uint64_t bytes);
+
+/** A task of an engine will use `size` bytes there: memory_populate(). */
 static inline void place_populate(struct session *s, const struct place *at, uint64_t size)
 {
     memory_populate(s, &at->memory, at->offset, size);

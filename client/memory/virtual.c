@@ -365,7 +365,7 @@ static struct memory *take_mapping(struct session *s, const void *address)
     struct memory *m;
 
     pthread_rwlock_wrlock(&s->memory_lock);
-    m = memory_find_locked(s, address);
+    m = memory_at(s, address);
     if (m && (!m->physical || m->mapped.start != (uintptr_t)address))
         m = NULL;
     if (m) {
@@ -465,7 +465,7 @@ static int grant(struct session *s, const char *function, const void *address, u
     int error = 0;
 
     pthread_rwlock_wrlock(&s->memory_lock);
-    m = memory_find_locked(s, address);
+    m = memory_at(s, address);
     if (m && m->physical) {
         if (m->no_access &&
             mprotect((void *)m->mapped.start, m->mapped.size, PROT_READ | PROT_WRITE) < 0)

@@ -164,6 +164,11 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
         return error_set(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "aclrtGetMemInfo: attr %d is unknown",
                          attr);
     struct context *c = FIND_OR_RETURN(context_get, __func__);
+    if (attr == ACL_HBM_MEM_HUGE1G || attr == ACL_HBM_MEM_P2P_HUGE1G || attr == ACL_MEM_HUGE1G ||
+        attr == ACL_MEM_P2P_HUGE1G)
+        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                         "%s: attr %d: the device has no pages of 1 GiB: ask for ACL_HBM_MEM",
+                         __func__, (int)attr);
     REQUEST(mem_info, MEM_INFO, .device = c->device);
 
     RETURN_IF_ERROR(session_request(c->session, __func__, &request, &reply, NULL));

@@ -90,6 +90,8 @@ struct session {
     pthread_rwlock_t memory_lock;
     void *memory;               /* range_map of struct memory */
     struct memory *allocations; /* the same, as a list */
+    /* Device memory in it by device, and the most that there was. */
+    uint64_t memory_used[DEVICES_MAX], memory_peak[DEVICES_MAX];
     /* What was freed last: all under memory_lock. */
     void *freed_map;
     struct memory *freed;           /* the same, longest ago first */

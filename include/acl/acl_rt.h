@@ -1662,9 +1662,10 @@ typedef struct aclrtMemcpyBatchAttr {
 
 /*
  * Allocates size bytes on the current device, aligned to 64 bytes at least, content undefined. The
- * size is rounded up to a multiple of 32, and 32 bytes of guard are added to it. An unknown policy
- * counts as HUGE_FIRST. Free it with aclrtFree. Needs a context.
- * Errors: NULL, size 0, or size within 64 of SIZE_MAX 100000; no memory 207001; 207000.
+ * size is rounded up to a multiple of 32, and 32 bytes of guard are added to it. All pages are
+ * 4 KiB here whatever the policy, and an unknown policy counts as HUGE_FIRST; the two HUGE1G
+ * policies get 207000, because no device has such pages. Free it with aclrtFree. Needs a context.
+ * Errors: NULL, size 0, or size within 64 of SIZE_MAX 100000; no memory 207001; 1 GiB pages 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 
@@ -1677,17 +1678,19 @@ ACL_FUNC_VISIBILITY aclError aclrtMallocCached(void **devPtr, size_t size,
                                                aclrtMemMallocPolicy policy);
 
 /*
- * The same without the guard and with attributes, NULL for none; the policy may be combined with a
- * bandwidth flag and READONLY. Errors: as aclrtMalloc; unknown attribute, or DEVICE_ID that is not
- * the current device, 107000.
+ * The same without the guard and with attributes, cfg NULL for none; the policy may be combined
+ * with a bandwidth flag and READONLY, which change nothing here. MODULE_ID is accepted and means
+ * nothing. Errors: as aclrtMalloc; attrs NULL with numAttrs above 0 100000; attrs NULL, VA_FLAG or
+ * unknown attribute, or DEVICE_ID (the last one counts) that is not the current device, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMallocWithCfg(void **devPtr, size_t size,
                                                 aclrtMemMallocPolicy policy,
                                                 aclrtMallocConfig *cfg);
 
 /*
- * Frees device memory at once, without waiting for queued work that uses it. Any thread may call;
- * needs no context. Errors: NULL 100000; unknown, interior or freed address 107000.
+ * Frees device or managed memory at once, without waiting for queued work that uses it. Any thread
+ * may call; needs no context. Errors: NULL 100000; unknown, interior or freed address, and that of
+ * a mapping (aclrtMapMem), 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFree(void *devPtr);
 
@@ -1698,7 +1701,11 @@ ACL_FUNC_VISIBILITY aclError aclrtFree(void *devPtr);
  */
 ACL_FUNC_VISIBILITY aclError aclrtMallocHost(void **hostPtr, size_t size);
 
-/* The same with the attributes MODULE_ID and VA_FLAG. Errors: also other attributes 107000. */
+/*
+ * The same with the attributes MODULE_ID and VA_FLAG (0 or 1); cfg NULL for none. Host and device
+ * addresses are the same here with either. Errors: also attrs NULL, another attribute, or a vaFlag
+ * above 1, 107000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size,
                                                     aclrtMallocConfig *cfg);
 
@@ -1709,9 +1716,10 @@ ACL_FUNC_VISIBILITY aclError aclrtFreeHost(void *hostPtr);
  * Copies count bytes to dst, which has room for destMax, and returns when they are there. The
  * addresses tell the direction. Waits for no stream: synchronise first. count 0 and dst == src are
  * successes; otherwise overlapping ranges are undefined. Needs a context.
- * Errors: NULL, or kind above 5, 100000; count above destMax 107000; peer not enabled 107000;
+ * Errors: NULL, or kind above 5, 100000; count above destMax 107000; peer not enabled 507899;
  * beyond the end of an allocation of aclrtMalloc or aclrtMallocHost, whose size counts as rounded
- * up to a multiple of 32, 107000; in one of the last 256 that were freed (64 GiB of them at most,
+ * up to a multiple of 32, 107000 (a range may go on in the next mapping of the same reserved
+ * addresses, also in sets); in one of the last 256 that were freed (64 GiB of them at most,
  * whose addresses are not given out again until then), 107000. Other addresses are the program's
  * own business.
  */
@@ -1769,16 +1777,18 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs
                                                    size_t *failIndex, aclrtStream stream);
 
 /*
- * Write back and drop the cache lines of aclrtMallocCached memory. Need a context.
- * Errors: NULL or size 0 100000.
+ * Write back and drop the cache lines of aclrtMallocCached memory: nothing is cached apart from the
+ * memory here, so both only check. Need a context.
+ * Errors: NULL or size 0 100000; addresses as in aclrtMemcpy 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemFlush(void *devPtr, size_t size);
 ACL_FUNC_VISIBILITY aclError aclrtMemInvalidate(void *devPtr, size_t size);
 
 /*
  * Free and total bytes of one kind of memory of the current device; DDR and HBM alone sum over page
- * sizes. Other processes change the numbers. Needs a context.
- * Errors: NULL 100000; attr outside 0..17 107016; 207000.
+ * sizes. Here all kinds are one, with the same numbers, and none has pages of 1 GiB. Allocations
+ * count in whole pages of 4 KiB. Other processes change the numbers. Needs a context.
+ * Errors: NULL 100000; attr outside 0..17 107016; the kinds of 1 GiB pages 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total);
 
@@ -1843,31 +1853,61 @@ typedef enum aclrtHostMemMapCapability {
 ACL_FUNC_VISIBILITY aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
                                                          aclrtHostMemMapCapability *capabilities);
 
-/* More about allocation: rarely used. The first two synchronise the device, then free. */
+/*
+ * More about allocation: rarely used. The first two synchronise the current device, then free; an
+ * error of the synchronise is returned, and nothing is freed. Need a context.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtFreeWithDevSync(void *devPtr);
 ACL_FUNC_VISIBILITY aclError aclrtFreeHostWithDevSync(void *hostPtr);
 ACL_FUNC_VISIBILITY aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size,
                                                          aclrtMemMallocPolicy policy,
                                                          aclrtMallocConfig *cfg);
+/*
+ * STARS, PCIEDMA and SDMA, which schedule and copy, reach it; a simulated device has no other unit.
+ * Errors: NULL 100000; unknown unit 107000; bad device 107001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo,
                                                   size_t inputNum, size_t *outputNum);
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
 
 #define ACL_RT_MEM_TYPE_DEV  0x2U
 #define ACL_RT_MEM_TYPE_DVPP 0x8U
+/* The same as aclrtMallocWithCfg: the scheduler of a simulated device is npud. */
 #define ACL_RT_MEM_TYPE_RSVD 0x10U
 
 ACL_FUNC_VISIBILITY aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,
+
+/*
+ * Who uses how many bytes of a device, the largest first, *outputNum of them, at most inputNum:
+ * "APP" is this process, "OTHERS" are all others, whose peak is not known and is what they use now.
+ * Errors: NULL 100000; inputNum 0 107000; bad device 107001.
+ */
                                                uint32_t *checkResult, uint32_t reserve);
 ACL_FUNC_VISIBILITY aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId,
+
+/*
+ * Start and size, in whole pages, of the allocation (or mapping) that holds ptr, of any kind; one
+ * of the outputs may be NULL. Needs no context. Errors: ptr NULL 100000; both outputs NULL, unknown
+ * or freed address 107000.
+ */
                                             uint64_t flags);
 
 /* More copies and sets: rarely used. The first is deprecated. */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax,
                                                            const void *src, size_t count,
                                                            aclrtMemcpyKind kind,
+/*
+ * *checkResult is 1 if all addresses are of the types in the mask, else 0. All device memory is DEV
+ * here. Errors: NULL 100000; size 0, mask 0 or with other bits, reserve not 0, 107000.
+ */
                                                            aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs,
+
+/*
+ * Maps memory for a device with which peer access is enabled: npud's engines do that when they come
+ * to it, so the call only checks. Needs a context. Errors: NULL, size 0, flags not 0 100000; not
+ * device memory, addresses as in aclrtMemcpy 107000; bad device 107001; no peer access 507899.
+ */
                                                 size_t *sizes, size_t numBatches,
                                                 aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
                                                 size_t numAttrs);
@@ -1913,6 +1953,13 @@ typedef enum aclrtCmoType {
     ACL_RT_CMO_TYPE_WRITEBACK = 1,
     ACL_RT_CMO_TYPE_INVALID = 2,
     ACL_RT_CMO_TYPE_FLUSH = 3,
+
+/*
+ * Set N words of 32 bits in device memory, a shared buffer, or host memory from aclrtMallocHost,
+ * which is set at once also by the asynchronous form. memSize is bytes; N 0 is a success. Need a
+ * context. Errors: NULL, not 4-byte aligned, memSize below 4 * N, other memory 100000; addresses as
+ * in aclrtMemcpy 107000; stream codes.
+ */
 } aclrtCmoType;
 
 typedef struct aclrtBarrierCmoInfo {

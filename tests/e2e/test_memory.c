@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/common/harness.h"
+#include "tests/e2e/pattern.h"
 
 /* The sanitizers need more addresses than a limit would leave. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -60,33 +61,6 @@ static void *pinned_new(size_t size)
     return p;
 }
 
-static unsigned char pattern_at(size_t i, unsigned seed)
-{
-    return (unsigned char)((i * 2654435761u >> 13) + i + seed);
-}
-
-static void fill_pattern(void *p, size_t size, unsigned seed)
-{
-    for (size_t i = 0; i < size; i++)
-        ((unsigned char *)p)[i] = pattern_at(i, seed);
-}
-
-static bool holds_pattern(const void *p, size_t size, unsigned seed)
-{
-    for (size_t i = 0; i < size; i++)
-        if (((const unsigned char *)p)[i] != pattern_at(i, seed))
-            return false;
-    return true;
-}
-
-static bool all_are(const void *p, size_t size, unsigned char value)
-{
-    for (size_t i = 0; i < size; i++)
-        if (((const unsigned char *)p)[i] != value)
-            return false;
-    return true;
-}
-
 static aclrtPtrAttributes attributes_of(const void *p)
 {
     aclrtPtrAttributes a;
@@ -112,6 +86,22 @@ static aclError malloc_host(void **p, size_t size, aclrtMemMallocPolicy policy)
     return aclrtMallocHost(p, size);
 }
 
+static aclError malloc_with_cfg(void **p, size_t size, aclrtMemMallocPolicy policy)
+{
+    return aclrtMallocWithCfg(p, size, policy, NULL);
+}
+
+static aclError malloc_for_scheduler(void **p, size_t size, aclrtMemMallocPolicy policy)
+{
+    return aclrtMallocForTaskScheduler(p, size, policy, NULL);
+}
+
+static aclError malloc_host_with_cfg(void **p, size_t size, aclrtMemMallocPolicy policy)
+{
+    (void)policy;
+    return aclrtMallocHostWithCfg(p, size, NULL);
+}
+
 static const struct {
     aclError (*allocate)(void **p, size_t size, aclrtMemMallocPolicy policy);
     aclError (*release)(void *p);
@@ -120,7 +110,12 @@ static const struct {
     {aclrtMallocAlign32, aclrtFree},
     {aclrtMallocCached, aclrtFree},
     {malloc_host, aclrtFreeHost},
+    {malloc_with_cfg, aclrtFree},
+    {malloc_for_scheduler, aclrtFreeWithDevSync},
+    {malloc_host_with_cfg, aclrtFreeHostWithDevSync},
 };
+
+enum { ALLOCATORS = sizeof(allocators) / sizeof(allocators[0]) };
 
 START_TEST(allocations_are_aligned_apart_and_writable)
 {
@@ -205,6 +200,170 @@ START_TEST(wrong_frees_change_nothing)
     FAILS(PARAM, aclrtFreeHost(host));
     free(heap);
     ck_assert_uint_eq(npud_ledger().memory, 0);
+}
+END_TEST
+
+/* --- forms of allocation --- */
+
+#define NULL_ARG ACL_ERROR_INVALID_PARAM
+
+static void free_any(int allocator, aclError error, void *p)
+{
+    if (error == 0)
+        OK(allocators[allocator].release(p));
+}
+
+/* _i: an allocator. Host memory has no policy. */
+START_TEST(policies)
+{
+    bool host = allocators[_i].release == aclrtFreeHost ||
+                allocators[_i].release == aclrtFreeHostWithDevSync;
+
+    for (int policy = -1; policy < 10; policy++) {
+        bool giant =
+            policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
+        void *p = NULL;
+        aclError error = allocators[_i].allocate(&p, 100, policy);
+
+        ck_assert_msg(error == (giant && !host ? NO : 0), "policy %d: %d", policy, error);
+        free_any(_i, error, p);
+    }
+    FAILS(NULL_ARG, allocators[_i].allocate(NULL, 100, 0));
+    for (int policy = 0; policy < 8; policy++) { /* the size first */
+        void *p;
+
+        FAILS(NULL_ARG, allocators[_i].allocate(&p, 0, policy));
+        FAILS(NULL_ARG, allocators[_i].allocate(&p, SIZE_MAX, policy));
+        FAILS(NULL_ARG, allocators[_i].allocate(&p, SIZE_MAX - 63, policy));
+    }
+    ck_assert_uint_eq(npud_ledger().memory, 0);
+}
+END_TEST
+
+START_TEST(policies_with_flags)
+{
+    static const int flags[] = {0, ACL_MEM_TYPE_LOW_BAND_WIDTH, ACL_MEM_TYPE_HIGH_BAND_WIDTH,
+                                ACL_MEM_ACCESS_USER_SPACE_READONLY,
+                                ACL_MEM_TYPE_HIGH_BAND_WIDTH | ACL_MEM_ACCESS_USER_SPACE_READONLY};
+    void *p;
+
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        OK(aclrtMallocWithCfg(&p, 100, (aclrtMemMallocPolicy)(flags[i] | 2), NULL));
+        OK(aclrtMemset(p, 100, 7, 100));
+        OK(aclrtFree(p));
+        FAILS_SAYING(NO, "1 GiB",
+                     aclrtMallocWithCfg(&p, 100, (aclrtMemMallocPolicy)(flags[i] | 6), NULL));
+    }
+}
+END_TEST
+
+static const aclrtMallocAttribute module = {ACL_RT_MEM_ATTR_MODULE_ID, {.moduleId = 65535}},
+                                  device_0 = {ACL_RT_MEM_ATTR_DEVICE_ID, {.deviceId = 0}},
+                                  device_1 = {ACL_RT_MEM_ATTR_DEVICE_ID, {.deviceId = 1}},
+                                  va_0 = {ACL_RT_MEM_ATTR_VA_FLAG, {.vaFlag = 0}},
+                                  va_1 = {ACL_RT_MEM_ATTR_VA_FLAG, {.vaFlag = 1}},
+                                  va_2 = {ACL_RT_MEM_ATTR_VA_FLAG, {.vaFlag = 2}},
+                                  reserved = {ACL_RT_MEM_ATTR_RSV, {0}}, unknown = {4, {0}},
+                                  negative = {-1, {0}};
+
+/* Two attributes, and what the functions for device memory and for host memory answer. */
+static const struct {
+    const aclrtMallocAttribute *a, *b;
+    aclError device, host;
+} attributes[] = {
+    {&module, NULL, 0, 0},
+    {&device_0, NULL, 0, PARAM},
+    {&device_1, NULL, PARAM, PARAM},
+    {&device_1, &device_0, 0, PARAM}, /* the last one counts */
+    {&device_0, &device_1, PARAM, PARAM},
+    {&va_0, NULL, PARAM, 0},
+    {&va_1, &module, PARAM, 0},
+    {&va_2, NULL, PARAM, PARAM},
+    {&reserved, NULL, PARAM, PARAM},
+    {&module, &unknown, PARAM, PARAM},
+    {&negative, NULL, PARAM, PARAM},
+};
+
+static void expect_answers(aclrtMallocConfig *cfg, aclError device, aclError host)
+{
+    void *p = NULL;
+    aclError error = aclrtMallocWithCfg(&p, 100, 0, cfg);
+
+    ck_assert_int_eq(error, device);
+    free_any(0, error, p);
+    error = aclrtMallocForTaskScheduler(&p, 100, 0, cfg);
+    ck_assert_int_eq(error, device);
+    free_any(0, error, p);
+    error = aclrtMallocHostWithCfg(&p, 100, cfg);
+    ck_assert_int_eq(error, host);
+    free_any(3, error, p);
+}
+
+START_TEST(attributes_are_checked)
+{
+    aclrtMallocAttribute attrs[2];
+    aclrtMallocConfig cfg = {.attrs = attrs};
+
+    expect_answers(&cfg, 0, 0);
+    cfg.attrs = NULL;
+    expect_answers(&cfg, PARAM, PARAM);
+    cfg.numAttrs = 1;
+    expect_answers(&cfg, NULL_ARG, PARAM);
+    cfg.attrs = attrs;
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+        attrs[0] = *attributes[i].a;
+        attrs[1] = attributes[i].b ? *attributes[i].b : module;
+        cfg.numAttrs = attributes[i].b ? 2 : 1;
+        expect_answers(&cfg, attributes[i].device, attributes[i].host);
+    }
+    ck_assert_uint_eq(npud_ledger().memory, 0);
+}
+END_TEST
+
+static void *allocate_unbound(void *arg)
+{
+    void *p;
+
+    for (int i = 0; i < ALLOCATORS; i++)
+        FAILS(ACL_ERROR_RT_CONTEXT_NULL, allocators[i].allocate(&p, 100, 0));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtFreeWithDevSync(arg));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtFreeHostWithDevSync(arg));
+    return NULL;
+}
+
+START_TEST(allocation_needs_a_context)
+{
+    void *p = device_new(100);
+
+    thread_call(allocate_unbound, p);
+    OK(aclrtFree(p));
+}
+END_TEST
+
+/* What a stream does with the memory is done when it is freed; _i: pinned. */
+START_TEST(free_with_synchronise_waits)
+{
+    aclError (*release)(void *p) = _i ? aclrtFreeHostWithDevSync : aclrtFreeWithDevSync;
+    void *p = _i ? pinned_new(KIB) : device_new(KIB), *q = device_new(KIB);
+
+    FAILS(NULL_ARG, release(NULL));
+    FAILS(PARAM, release((char *)p + 1));
+    OK(aclnpudLaunchDelay(20000, 0, stream));
+    OK(aclrtMemcpyAsync(q, KIB, p, KIB, ACL_MEMCPY_DEFAULT, stream));
+    OK(release(p));
+    OK(aclrtSynchronizeStream(stream));
+    FAILS_SAYING(PARAM, "was freed already", release(p));
+}
+END_TEST
+
+START_TEST(free_with_synchronise_frees_nothing_after_an_error)
+{
+    void *p = device_new(KIB);
+
+    OK(aclnpudLaunchDelay(0, ACL_ERROR_RT_AICORE_EXCEPTION, stream));
+    FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtFreeWithDevSync(p));
+    OK(aclrtMemset(p, KIB, 1, KIB));
+    OK(aclrtFreeWithDevSync(p));
 }
 END_TEST
 
@@ -298,6 +457,39 @@ START_TEST(more_than_there_is)
 }
 END_TEST
 
+/* What is free goes down by whole pages, to the last one, and comes back. */
+START_TEST(free_bytes_are_exact)
+{
+    static const char *const args[] = {"--set=sim.memory=1G", NULL};
+    static const size_t sizes[] = {1, 4064, 4065, 4096, 5000, MIB, 3 * MIB + 1};
+    size_t total, available, left = 1024 * MIB;
+    void *p[8];
+    int n = 0;
+
+    npud_start(args);
+    open_device();
+    OK(aclrtGetMemInfo(ACL_HBM_MEM, &available, &total));
+    ck_assert_uint_eq(total, left);
+    ck_assert_uint_eq(available, left);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        size_t guarded = (sizes[i] + 31) / 32 * 32 + 32;
+
+        OK(aclrtMalloc(&p[n++], sizes[i], ACL_MEM_MALLOC_HUGE_FIRST));
+        left -= (guarded + 4095) / 4096 * 4096;
+        ck_assert_uint_eq(query_free(), left);
+    }
+    FAILS(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocWithCfg(&p[n], left + 1, 0, NULL));
+    FAILS(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&p[n], left, 0)); /* and the guard */
+    ck_assert_uint_eq(query_free(), left);
+    OK(aclrtMallocWithCfg(&p[n++], left, 0, NULL));
+    ck_assert_uint_eq(query_free(), 0);
+    FAILS(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocWithCfg(&p[n], 1, 0, NULL));
+    while (n > 0)
+        OK(aclrtFree(p[--n]));
+    ck_assert_uint_eq(query_free(), 1024 * MIB);
+}
+END_TEST
+
 /* --- what an address is --- */
 
 static void expect_location(const void *p, aclrtMemLocationType type, uint32_t id)
@@ -329,6 +521,216 @@ START_TEST(locations)
     expect_location(host, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
     expect_location(one, ACL_MEM_LOCATION_TYPE_DEVICE, 1);
     free(heap);
+}
+END_TEST
+
+/* --- what is known of memory --- */
+
+/* _i: an allocator. */
+START_TEST(ranges_of_addresses)
+{
+    char *p, *base = NULL;
+    size_t size = 0;
+
+    OK(allocators[_i].allocate((void **)&p, 5000, 0));
+    for (size_t offset = 0; offset < 8192; offset += 8191) {
+        OK(aclrtMemGetAddressRange(p + offset, (void **)&base, &size));
+        ck_assert_ptr_eq(base, p);
+        ck_assert_uint_eq(size, 8192);
+    }
+    OK(aclrtMemGetAddressRange(p, NULL, &size));
+    OK(aclrtMemGetAddressRange(p, (void **)&base, NULL));
+    FAILS(NULL_ARG, aclrtMemGetAddressRange(NULL, (void **)&base, &size));
+    FAILS(PARAM, aclrtMemGetAddressRange(p, NULL, NULL));
+    FAILS(NULL_ARG, aclrtMemGetAddressRange(NULL, NULL, NULL));
+    FAILS_SAYING(PARAM, "is in no allocation",
+                 aclrtMemGetAddressRange(&base, (void **)&base, &size));
+    OK(allocators[_i].release(p));
+    FAILS_SAYING(PARAM, "was freed", aclrtMemGetAddressRange(p, (void **)&base, &size));
+}
+END_TEST
+
+START_TEST(types_of_addresses)
+{
+    char *a = device_new(KIB), *b = device_new(KIB), *host = pinned_new(KIB), own;
+    void *all[] = {a, a + 100, b}, *some[] = {a, host}, *heap[] = {&own, NULL};
+    static const uint32_t wrong[] = {0, 1, 4, 0x20, 0x12 | 0x100, UINT32_MAX};
+    uint32_t result = 7;
+
+    OK(aclrtCheckMemType(all, 3, ACL_RT_MEM_TYPE_DEV, &result, 0));
+    ck_assert_uint_eq(result, 1);
+    OK(aclrtCheckMemType(all, 3, ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_RSVD, &result, 0));
+    ck_assert_uint_eq(result, 1);
+    OK(aclrtCheckMemType(all, 3, ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD, &result, 0));
+    ck_assert_uint_eq(result, 0);
+    OK(aclrtCheckMemType(some, 1, ACL_RT_MEM_TYPE_DEV, &result, 0));
+    ck_assert_uint_eq(result, 1);
+    OK(aclrtCheckMemType(some, 2, ACL_RT_MEM_TYPE_DEV, &result, 0));
+    ck_assert_uint_eq(result, 0);
+    OK(aclrtCheckMemType(heap, 2, ACL_RT_MEM_TYPE_DEV, &result, 0));
+    ck_assert_uint_eq(result, 0);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        FAILS(PARAM, aclrtCheckMemType(all, 3, wrong[i], &result, 0));
+    FAILS(PARAM, aclrtCheckMemType(all, 0, ACL_RT_MEM_TYPE_DEV, &result, 0));
+    FAILS(PARAM, aclrtCheckMemType(all, 3, ACL_RT_MEM_TYPE_DEV, &result, 1));
+    FAILS(NULL_ARG, aclrtCheckMemType(NULL, 3, ACL_RT_MEM_TYPE_DEV, &result, 0));
+    FAILS(NULL_ARG, aclrtCheckMemType(all, 3, ACL_RT_MEM_TYPE_DEV, NULL, 0));
+    OK(aclrtFree(b));
+    OK(aclrtCheckMemType(all, 3, ACL_RT_MEM_TYPE_DEV, &result, 0));
+    ck_assert_uint_eq(result, 0);
+}
+END_TEST
+
+START_TEST(memory_for_peers)
+{
+    char *p = device_new(KIB), *host = pinned_new(KIB);
+
+    FAILS_SAYING(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "aclrtDeviceEnablePeerAccess",
+                 aclrtMemP2PMap(p, KIB, 1, 0));
+    OK(aclrtDeviceEnablePeerAccess(1, 0));
+    OK(aclrtMemP2PMap(p, KIB, 1, 0));
+    OK(aclrtMemP2PMap(p, KIB, 0, 0));
+    FAILS(NULL_ARG, aclrtMemP2PMap(NULL, KIB, 1, 0));
+    FAILS(NULL_ARG, aclrtMemP2PMap(p, 0, 1, 0));
+    FAILS(NULL_ARG, aclrtMemP2PMap(p, KIB, 1, 1));
+    FAILS(ACL_ERROR_RT_INVALID_DEVICEID, aclrtMemP2PMap(p, KIB, 2, 0));
+    FAILS(ACL_ERROR_RT_INVALID_DEVICEID, aclrtMemP2PMap(p, KIB, -1, 0));
+    FAILS_SAYING(PARAM, "is not device memory", aclrtMemP2PMap(host, KIB, 1, 0));
+    FAILS_SAYING(PARAM, "leave the allocation", aclrtMemP2PMap(p, 2 * KIB, 1, 0));
+    OK(aclrtFree(p));
+    FAILS_SAYING(PARAM, "was freed", aclrtMemP2PMap(p, KIB, 1, 0));
+}
+END_TEST
+
+START_TEST(units_that_reach_host_memory)
+{
+    aclrtHostMemMapCapability can;
+
+    for (int unit = 0; unit <= ACL_RT_HAC_TYPE_CCU; unit++) {
+        OK(aclrtHostMemMapCapabilities(0, unit, &can));
+        ck_assert_int_eq(can, unit == ACL_RT_HAC_TYPE_STARS || unit == ACL_RT_HAC_TYPE_PCIEDMA ||
+                                  unit == ACL_RT_HAC_TYPE_SDMA);
+    }
+    OK(aclrtHostMemMapCapabilities(1, ACL_RT_HAC_TYPE_SDMA, &can));
+    FAILS(NULL_ARG, aclrtHostMemMapCapabilities(0, 0, NULL));
+    FAILS(PARAM, aclrtHostMemMapCapabilities(0, 10, &can));
+    FAILS(PARAM, aclrtHostMemMapCapabilities(0, -1, &can));
+    FAILS(ACL_ERROR_RT_INVALID_DEVICEID, aclrtHostMemMapCapabilities(2, 0, &can));
+    FAILS(ACL_ERROR_RT_INVALID_DEVICEID, aclrtHostMemMapCapabilities(UINT32_MAX, 0, &can));
+}
+END_TEST
+
+static void *maintain_unbound(void *arg)
+{
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtMemFlush(arg, 1));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtMemInvalidate(arg, 1));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtMemP2PMap(arg, 1, 1, 0));
+    return NULL;
+}
+
+/* _i: which of the two. */
+START_TEST(cached_memory_is_flushed)
+{
+    aclError (*maintain)(void *p, size_t size) = _i ? aclrtMemInvalidate : aclrtMemFlush;
+    char *p, own[8];
+
+    OK(aclrtMallocCached((void **)&p, KIB, 0));
+    OK(maintain(p, KIB));
+    OK(maintain(p + 100, 1));
+    OK(maintain(own, sizeof(own)));
+    FAILS(NULL_ARG, maintain(NULL, 1));
+    FAILS(NULL_ARG, maintain(p, 0));
+    FAILS_SAYING(PARAM, "leave the allocation", maintain(p, KIB + 1));
+    thread_call(maintain_unbound, p);
+    OK(aclrtFree(p));
+    FAILS_SAYING(PARAM, "was freed", maintain(p, 1));
+}
+END_TEST
+
+static const aclrtMemUsageInfo *find_user(const aclrtMemUsageInfo *users, size_t n,
+                                          const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(users[i].name, name) == 0)
+            return &users[i];
+    ck_abort_msg("%s is not told of", name);
+}
+
+START_TEST(users_of_a_device)
+{
+    aclrtMemUsageInfo users[4];
+    size_t n = 77;
+    void *p = device_new(3 * MIB - KIB), *q = device_new(MIB - KIB);
+
+    OK(aclrtFree(q));
+    pinned_new(MIB); /* is not the device's */
+    OK(aclrtGetMemUsageInfo(0, users, 4, &n));
+    ck_assert_uint_eq(n, 2);
+    ck_assert_str_eq(users[0].name, "APP");
+    ck_assert_uint_eq(users[0].curMemSize, 3 * MIB);
+    ck_assert_uint_eq(users[0].memPeakSize, 4 * MIB);
+    ck_assert_uint_eq(find_user(users, n, "OTHERS")->curMemSize, 0);
+    OK(aclrtGetMemUsageInfo(1, users, 1, &n));
+    ck_assert_uint_eq(n, 1);
+    ck_assert_uint_eq(users[0].curMemSize, 0);
+    OK(aclrtFree(p));
+    OK(aclrtGetMemUsageInfo(0, users, 4, &n));
+    ck_assert_uint_eq(find_user(users, n, "APP")->curMemSize, 0);
+    ck_assert_uint_eq(find_user(users, n, "APP")->memPeakSize, 4 * MIB);
+    FAILS(NULL_ARG, aclrtGetMemUsageInfo(0, NULL, 4, &n));
+    FAILS(NULL_ARG, aclrtGetMemUsageInfo(0, users, 4, NULL));
+    FAILS(PARAM, aclrtGetMemUsageInfo(0, users, 0, &n));
+    FAILS(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetMemUsageInfo(2, users, 4, &n));
+    FAILS(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetMemUsageInfo(-1, users, 4, &n));
+}
+END_TEST
+
+static int allocate_and_stay(void *arg)
+{
+    (void)arg;
+    session_open();
+    device_new(5 * MIB - KIB);
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    return 0;
+}
+
+START_TEST(users_of_a_device_in_other_processes)
+{
+    aclrtMemUsageInfo user;
+    size_t n = 0;
+    pid_t child;
+
+    npud_setup();
+    turns_init();
+    child = child_start(allocate_and_stay, NULL);
+    turn_await(&to_parent);
+    open_device();
+    device_new(3 * MIB - KIB);
+    OK(aclrtGetMemUsageInfo(0, &user, 1, &n));
+    ck_assert_uint_eq(n, 1);
+    ck_assert_str_eq(user.name, "OTHERS"); /* the largest first */
+    ck_assert_uint_eq(user.curMemSize, 5 * MIB);
+    turn_tell(&to_child);
+    child_expect_ok(child);
+}
+END_TEST
+
+START_TEST(all_kinds_of_device_memory_are_one)
+{
+    size_t first, total, n, t;
+
+    OK(aclrtGetMemInfo(ACL_DDR_MEM, &first, &total));
+    for (int attr = 0; attr < 18; attr++) {
+        if (attr == ACL_HBM_MEM_HUGE1G || attr == ACL_HBM_MEM_P2P_HUGE1G ||
+            attr == ACL_MEM_HUGE1G || attr == ACL_MEM_P2P_HUGE1G) {
+            FAILS_SAYING(NO, "1 GiB", aclrtGetMemInfo(attr, &n, &t));
+            continue;
+        }
+        OK(aclrtGetMemInfo(attr, &n, &t));
+        ck_assert_uint_eq(n, first);
+        ck_assert_uint_eq(t, total);
+    }
 }
 END_TEST
 
@@ -1009,10 +1411,16 @@ static void add_allocation(Suite *s)
 {
     TCase *t = suite_case(s, "allocation", 120, set_up_test, npud_teardown);
 
-    tcase_add_loop_test(t, allocations_are_aligned_apart_and_writable, 0, 4);
-    tcase_add_loop_test(t, ranges_stay_within_their_allocation, 0, 4);
+    tcase_add_loop_test(t, allocations_are_aligned_apart_and_writable, 0, ALLOCATORS);
+    tcase_add_loop_test(t, ranges_stay_within_their_allocation, 0, ALLOCATORS);
     tcase_add_test(t, any_thread_may_free);
     tcase_add_test(t, wrong_frees_change_nothing);
+    tcase_add_loop_test(t, policies, 0, ALLOCATORS);
+    tcase_add_test(t, policies_with_flags);
+    tcase_add_test(t, attributes_are_checked);
+    tcase_add_test(t, allocation_needs_a_context);
+    tcase_add_loop_test(t, free_with_synchronise_waits, 0, 2);
+    tcase_add_test(t, free_with_synchronise_frees_nothing_after_an_error);
     tcase_add_test(t, locations);
     tcase_add_test(t, large_copies);
     tcase_add_test(t, large_copy_does_not_hold_up_others);
@@ -1021,6 +1429,21 @@ static void add_allocation(Suite *s)
     tcase_add_test(t, device_memory_of_a_user_ends);
     tcase_add_test(t, host_memory_of_a_user_ends);
     tcase_add_test(t, more_than_there_is);
+    tcase_add_test(t, free_bytes_are_exact);
+    tcase_add_test(t, users_of_a_device_in_other_processes);
+}
+
+static void add_queries(Suite *s)
+{
+    TCase *t = suite_case(s, "queries", 120, set_up_test, npud_teardown);
+
+    tcase_add_loop_test(t, ranges_of_addresses, 0, ALLOCATORS);
+    tcase_add_test(t, types_of_addresses);
+    tcase_add_test(t, memory_for_peers);
+    tcase_add_test(t, units_that_reach_host_memory);
+    tcase_add_loop_test(t, cached_memory_is_flushed, 0, 2);
+    tcase_add_test(t, users_of_a_device);
+    tcase_add_test(t, all_kinds_of_device_memory_are_one);
 }
 
 static void add_copies(Suite *s)
@@ -1069,6 +1492,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("memory");
 
     add_allocation(s);
+    add_queries(s);
     add_copies(s);
     add_gone(s);
     return s;

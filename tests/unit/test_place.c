@@ -295,6 +295,23 @@ START_TEST(what_is_unmapped_during_a_copy_ends_it)
 }
 END_TEST
 
+START_TEST(a_place_moves_over_borders)
+{
+    struct place at = found_range(4 * KIB, 28 * KIB);
+
+    ck_assert_int_eq(place_move(session, "call", &at, 11 * KIB), 0);
+    ck_assert_uint_eq(at.memory.remote, 10);
+    ck_assert_uint_eq(at.offset, 15 * KIB);
+    ck_assert_int_eq(place_move(session, "call", &at, 13 * KIB), 0); /* over all of the second */
+    ck_assert_uint_eq(at.memory.remote, 12);
+    ck_assert_uint_eq(at.offset, 4 * KIB);
+    ck_assert_ptr_eq(at.address, (void *)(BASE + 28 * KIB));
+    at = found_range(4 * KIB, 28 * KIB);
+    gone = 12;
+    ck_assert_int_eq(place_move(session, "call", &at, 24 * KIB), PARAM);
+}
+END_TEST
+
 START_TEST(each_mapping_must_be_within_reach)
 {
     struct place to = found_range(0, 32 * KIB), from = found_range(40 * KIB, 8 * KIB);
@@ -336,6 +353,7 @@ int main(void)
     tcase_add_test(t, a_range_in_one_mapping_is_one_task);
     tcase_add_test(t, a_copy_is_cut_at_the_borders_of_both);
     tcase_add_test(t, what_is_unmapped_during_a_copy_ends_it);
+    tcase_add_test(t, a_place_moves_over_borders);
     tcase_add_test(t, each_mapping_must_be_within_reach);
     tcase_add_test(t, npud_is_told_of_each_mapping_that_was_written);
     return run_suite(s);

@@ -1,0 +1,33 @@
+/* What copies of all forms have in common. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "acl/acl.h"
+#include "client/memory/place.h"
+#include "client/runtime/stream.h"
+
+/**
+ * The two places of a copy of `count` bytes, whose devices reach each other. 0, or as place_find()
+ * and place_check_peers().
+ */
+int copy_find(struct session *s, const char *function, void *dst, const void *src, size_t count,
+              struct place *to, struct place *from);
+
+/** Is the copy a task of an engine, or made by the calling thread? */
+static inline bool copy_is_task(const struct place *to, const struct place *from)
+{
+    return place_row(to)->engine & place_row(from)->engine;
+}
+
+/**
+ * Copy in the order of the stream: by a task, or after a wait for the stream by hand. Locked. 0, or
+ * an ACL error.
+ */
+int copy_in_order(struct stream *s, const char *function, const struct place *to,
+                  const struct place *from, size_t count);
+
+/** The source is taken now, the copy runs in its turn. Locked. 0, or an ACL error. */
+int copy_buffered(struct stream *s, const char *function, const struct place *to, const void *src,
+                  size_t count);

@@ -1,0 +1,183 @@
+/* Fills with bytes or with words of 32 bits: aclrtMemset, aclrtMemsetD32, the asynchronous ones. */
+#include <string.h>
+
+#include "acl/acl.h"
+#include "client/core/error.h"
+#include "client/memory/copy.h"
+#include "client/memory/place.h"
+#include "client/memory/submit.h"
+#include "client/runtime/context.h"
+#include "client/runtime/stream.h"
+
+struct fill {
+    const char *function;
+    const char *name; /* of the argument `p` */
+    void *p;
+    size_t count;  /* bytes */
+    uint32_t word; /* its low byte, four times, if it is a fill with bytes */
+    bool words;
+};
+
+static int find_place(struct session *s, const struct fill *f, struct place *at)
+{
+    RETURN_IF_ERROR(place_find(s, f->function, f->p, f->count, f->name, at));
+    if (f->words && (at->kind == PLACE_PAGEABLE || at->kind == PLACE_MANAGED))
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: %s (%p) is %s: use aclrtMemset", f->function,
+                         f->name, f->p, place_row(at)->name);
+    return 0;
+}
+
+static void fill_here(const struct fill *f)
+{
+    uint32_t *words = f->p;
+
+    if (!f->words) {
+        memset(f->p, (uint8_t)f->word, f->count);
+        return;
+    }
+    for (size_t i = 0; i < f->count / sizeof(f->word); i++)
+        words[i] = f->word;
+}
+
+/* --- in the order of a stream --- */
+
+/*
+ * Engines fill with bytes. Words are copied from here to the beginning, and from there behind it,
+ * twice as many each time: an op of engines would be for this rare call alone.
+ */
+static int submit_words(struct stream *s, const struct fill *f, const struct place *at)
+{
+    uint32_t words[1024];
+    size_t done = f->count < sizeof(words) ? f->count : sizeof(words), n;
+    struct place next = *at;
+
+    for (size_t i = 0; i < done / sizeof(f->word); i++)
+        words[i] = f->word;
+    RETURN_IF_ERROR(copy_buffered(s, f->function, at, words, done));
+    for (n = done; done < f->count; done += n) {
+        RETURN_IF_ERROR(place_move(s->session, f->function, &next, n));
+        n = done < f->count - done ? done : f->count - done;
+        RETURN_IF_ERROR(submit_copy(s, f->function, &next, at, n));
+    }
+    return 0;
+}
+
+static int fill_in_order(struct stream *s, const struct fill *f)
+{
+    struct place at;
+
+    RETURN_IF_ERROR(find_place(s->session, f, &at));
+    if (place_row(&at)->device && place_row(&at)->engine) {
+        if (f->words && f->word != (uint8_t)f->word * UINT32_C(0x01010101))
+            return submit_words(s, f, &at);
+        return submit_set(s, f->function, &at, (uint8_t)f->word, f->count);
+    }
+    /* A buffer in its turn, as on a device. Host memory at once, as the reference has it. */
+    RETURN_IF_ERROR(place_row(&at)->device ? stream_drain(s, f->function)
+                                           : stream_check(s, f->function));
+    fill_here(f);
+    return 0;
+}
+
+static int fill_async(const struct fill *f, aclrtStream stream)
+{
+    struct stream *s = FIND_OR_RETURN(stream_lock, f->function, stream);
+    int error = fill_in_order(s, f);
+
+    stream_unlock(s);
+    return error;
+}
+
+/* --- the calls --- */
+
+static int check_set(const char *function, const void *p, size_t max, size_t count)
+{
+    if (count == 0)
+        return 0;
+    if (!p)
+        return error_null(function, "devPtr");
+    if (count > max)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count %zu is more than maxCount %zu",
+                         function, count, max);
+    return -1;
+}
+
+aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
+{
+    CALL_SCOPE;
+    int error = check_set(__func__, devPtr, maxCount, count);
+    struct context *c;
+    struct place at;
+
+    if (error >= 0)
+        return error;
+    c = FIND_OR_RETURN(context_get, __func__);
+    RETURN_IF_ERROR(place_find(c->session, __func__, devPtr, count, "devPtr", &at));
+    memset(devPtr, value, count);
+    return place_tell_written(c->session, __func__, &at, count);
+}
+
+aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
+                          aclrtStream stream)
+{
+    CALL_SCOPE;
+    struct fill f = {.function = __func__,
+                     .name = "devPtr",
+                     .p = devPtr,
+                     .count = count,
+                     .word = (uint8_t)value};
+    int error = check_set(__func__, devPtr, maxCount, count);
+
+    return error >= 0 ? error : fill_async(&f, stream);
+}
+
+static int check_words(const char *function, const void *p, size_t size, size_t n)
+{
+    if (n == 0)
+        return 0;
+    if (!p)
+        return error_null(function, "ptr");
+    if ((uintptr_t)p % sizeof(uint32_t) != 0)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: ptr (%p) is not aligned to 4 bytes",
+                         function, p);
+    if (n > size / sizeof(uint32_t))
+        return error_set(ACL_ERROR_INVALID_PARAM,
+                         "%s: %zu words of 4 bytes are more than memSize %zu", function, n, size);
+    return -1;
+}
+
+aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
+{
+    CALL_SCOPE;
+    struct fill f = {.function = __func__,
+                     .name = "ptr",
+                     .p = ptr,
+                     .count = N * sizeof(value),
+                     .word = value,
+                     .words = true};
+    int error = check_words(__func__, ptr, memSize, N);
+    struct context *c;
+    struct place at;
+
+    if (error >= 0)
+        return error;
+    c = FIND_OR_RETURN(context_get, __func__);
+    RETURN_IF_ERROR(find_place(c->session, &f, &at));
+    fill_here(&f);
+    return place_tell_written(c->session, __func__, &at, f.count);
+}
+
+aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N,
+                             aclrtStream stream)
+{
+    CALL_SCOPE;
+    struct fill f = {.function = __func__,
+                     .name = "ptr",
+                     .p = ptr,
+                     .count = N * sizeof(value),
+                     .word = value,
+                     .words = true};
+    int error = check_words(__func__, ptr, memSize, N);
+
+    return error >= 0 ? error : fill_async(&f, stream);
+}
