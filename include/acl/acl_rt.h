@@ -1980,7 +1980,12 @@ ACL_FUNC_VISIBILITY aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t si
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType,
                                                    aclrtStream stream, const void *reserve);
 
-/* Managed memory, one address for host and devices: rarely used. */
+/*
+ * Managed memory, one address for host and devices: rarely used. It is host memory of npud, which
+ * its engines reach for every device, and counts against limits.host_memory, not as memory of a
+ * device. It is source and destination of all copies, and of sets in stream order; words of it are
+ * not for aclrtValueWait and the like. aclrtFree frees it; a reset of a device does not.
+ */
 #define ACL_RT_MEM_ATTACH_GLOBAL 0x1U
 
 typedef enum aclrtMemManagedAdviseType {
@@ -2017,16 +2022,41 @@ typedef struct aclrtMemManagedLocation {
     int32_t id;
 } aclrtMemManagedLocation;
 
+/*
+ * Allocates size bytes, rounded up to 2 MiB. Needs a context. Errors: ptr NULL, flag not
+ * ACL_RT_MEM_ATTACH_GLOBAL 100000; size 0 107000; over 3 TiB in the process, or no memory, 207001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag);
+
+/*
+ * Advice for the blocks of 2 MiB that a range is in. Nothing ever moves: it is noted and given
+ * back. A location is a device by its id, or the host (its NUMA nodes only as preferred location);
+ * READ_MOSTLY and UNSET_PREFERRED_LOCATION look at none. Needs no context. Errors: NULL 100000;
+ * size 0, range not in managed memory, unknown advice or location 107000; bad device 107001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedAdvise(const void *const ptr, uint64_t size,
                                                    aclrtMemManagedAdviseType advise,
                                                    aclrtMemManagedLocation location);
+
+/*
+ * What holds for all of a range, as int32_t: READ_MOSTLY 0 or 1; a type; or an id, -1 for the host,
+ * -2 for none or more than one. ACCESSED_BY fills the data with ids, the rest with -2; the data of
+ * the others is 4 bytes. Needs no context. Errors: NULL 100000; unknown attribute, size of the
+ * data, no attributes, range not in managed memory 107000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute,
                                                     const void *ptr, size_t size, void *data,
                                                     size_t dataSize);
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes,
                                                      size_t numAttributes, const void *ptr,
                                                      size_t size, void **data, size_t *dataSizes);
+
+/*
+ * Note the location as LAST_PREFETCH_LOCATION, at the call. location[k] holds from range
+ * prefetchLocIdxs[k] to the next; prefetchLocIdxs[0] is 0 and they rise. Errors: NULL, flags not 0
+ * 100000; no range, bad indexes, unknown location, not in managed memory 107000; bad device 107001;
+ * stream codes.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchAsync(const void *ptr, size_t size,
                                                           aclrtMemManagedLocation location,
                                                           uint32_t flags, aclrtStream stream);
