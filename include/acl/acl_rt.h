@@ -1750,9 +1750,13 @@ ACL_FUNC_VISIBILITY aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int
 
 /*
  * Copies height rows of width bytes between host and device; row starts are dpitch and spitch bytes
- * apart. width at most 5000000, height at most 5242880; 0 of either is a success. Needs a context.
- * Errors: NULL, bad kind, width above a pitch 100000; over the limits 107000; device to device
- * 207000 in the blocking form; stream codes in the other.
+ * apart. width at most 5000000, height at most 5242880; 0 of either is a success. The addresses
+ * tell the direction. Nothing is copied when the last row of either side leaves its allocation.
+ * Needs a context. The asynchronous form also copies from device to device, and is a task for each
+ * row, or one task if both pitches equal the width; with pageable memory it waits for the stream
+ * first. Errors: NULL, kind not 1 to 4, width above a pitch 100000; over the limits, both sides of
+ * the same kind, addresses as in aclrtMemcpy 107000; kind 3 207000 in the blocking form; stream
+ * codes in the other.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
                                            size_t width, size_t height, aclrtMemcpyKind kind);
@@ -1762,9 +1766,14 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const 
 
 /*
  * Copies numBatches pieces between host and device, in no order among each other. attrs[k] holds
- * from entry attrsIndexes[k] to the next; attrsIndexes[0] is 0 and they rise. *failIndex tells the
- * bad entry, or SIZE_MAX. Needs a context. Errors: NULL, nothing to do, destMaxs[i] < sizes[i]
- * 100000; bad attributes, wrong location, over 4096 pieces 107000; stream codes.
+ * from entry attrsIndexes[k] to the next; attrsIndexes[0] is 0 and they rise. A location that is
+ * declared HOST or HOST_NUMA is any host memory, DEVICE is memory of the device with this id,
+ * MANAGED is managed memory. *failIndex tells the bad entry, or SIZE_MAX. All entries are checked
+ * before the first is copied. Entries of size 0 are passed over in the blocking form, and 107000 in
+ * the other; if all are 0, the call succeeds. Needs a context. Errors: NULL, numBatches 0,
+ * destMaxs[i] < sizes[i], rsv not zero 100000; bad attributes, wrong location, host to host or
+ * device to device, addresses as in aclrtMemcpy, over 4096 pieces in the blocking form 107000;
+ * stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs,
                                               size_t *sizes, size_t numBatches,
@@ -1850,6 +1859,10 @@ typedef enum aclrtHostMemMapCapability {
     ACL_RT_HOST_MEM_MAP_SUPPORTED = 1,
 } aclrtHostMemMapCapability;
 
+/*
+ * STARS, PCIEDMA and SDMA, which schedule and copy, reach it; a simulated device has no other unit.
+ * Errors: NULL 100000; unknown unit 107000; bad device 107001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
                                                          aclrtHostMemMapCapability *capabilities);
 
@@ -1859,55 +1872,54 @@ ACL_FUNC_VISIBILITY aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclr
  */
 ACL_FUNC_VISIBILITY aclError aclrtFreeWithDevSync(void *devPtr);
 ACL_FUNC_VISIBILITY aclError aclrtFreeHostWithDevSync(void *hostPtr);
+/* The same as aclrtMallocWithCfg: the scheduler of a simulated device is npud. */
 ACL_FUNC_VISIBILITY aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size,
                                                          aclrtMemMallocPolicy policy,
                                                          aclrtMallocConfig *cfg);
-/*
- * STARS, PCIEDMA and SDMA, which schedule and copy, reach it; a simulated device has no other unit.
- * Errors: NULL 100000; unknown unit 107000; bad device 107001.
- */
-ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo,
-                                                  size_t inputNum, size_t *outputNum);
-ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
-
-#define ACL_RT_MEM_TYPE_DEV  0x2U
-#define ACL_RT_MEM_TYPE_DVPP 0x8U
-/* The same as aclrtMallocWithCfg: the scheduler of a simulated device is npud. */
-#define ACL_RT_MEM_TYPE_RSVD 0x10U
-
-ACL_FUNC_VISIBILITY aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,
 
 /*
  * Who uses how many bytes of a device, the largest first, *outputNum of them, at most inputNum:
  * "APP" is this process, "OTHERS" are all others, whose peak is not known and is what they use now.
  * Errors: NULL 100000; inputNum 0 107000; bad device 107001.
  */
-                                               uint32_t *checkResult, uint32_t reserve);
-ACL_FUNC_VISIBILITY aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId,
+ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo,
+                                                  size_t inputNum, size_t *outputNum);
 
 /*
  * Start and size, in whole pages, of the allocation (or mapping) that holds ptr, of any kind; one
  * of the outputs may be NULL. Needs no context. Errors: ptr NULL 100000; both outputs NULL, unknown
  * or freed address 107000.
  */
-                                            uint64_t flags);
+ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
 
-/* More copies and sets: rarely used. The first is deprecated. */
-ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax,
-                                                           const void *src, size_t count,
-                                                           aclrtMemcpyKind kind,
+#define ACL_RT_MEM_TYPE_DEV  0x2U
+#define ACL_RT_MEM_TYPE_DVPP 0x8U
+#define ACL_RT_MEM_TYPE_RSVD 0x10U
+
 /*
  * *checkResult is 1 if all addresses are of the types in the mask, else 0. All device memory is DEV
  * here. Errors: NULL 100000; size 0, mask 0 or with other bits, reserve not 0, 107000.
  */
-                                                           aclrtStream stream);
-ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs,
+ACL_FUNC_VISIBILITY aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,
+                                               uint32_t *checkResult, uint32_t reserve);
 
 /*
  * Maps memory for a device with which peer access is enabled: npud's engines do that when they come
  * to it, so the call only checks. Needs a context. Errors: NULL, size 0, flags not 0 100000; not
  * device memory, addresses as in aclrtMemcpy 107000; bad device 107001; no peer access 507899.
  */
+ACL_FUNC_VISIBILITY aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId,
+                                            uint64_t flags);
+
+/*
+ * More copies and sets: rarely used. The first is deprecated: aclrtMemcpyAsync that refuses
+ * pageable memory with 107000. The next two are the batch copies without failIndex.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax,
+                                                           const void *src, size_t count,
+                                                           aclrtMemcpyKind kind,
+                                                           aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs,
                                                 size_t *sizes, size_t numBatches,
                                                 aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
                                                 size_t numAttrs);
@@ -1916,20 +1928,48 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMa
                                                      aclrtMemcpyBatchAttr *attrs,
                                                      size_t *attrsIndexes, size_t numAttrs,
                                                      aclrtStream stream);
+
+/*
+ * A copy inside one device by a descriptor of GetMemcpyDescSize bytes in memory of the program, of
+ * any kind. kind is ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, config NULL. The descriptor is read by the
+ * call that copies, not when the stream gets there. Errors: NULL, config not NULL 100000; kind
+ * 207000; not memory of one device, not a descriptor, addresses as in aclrtMemcpy 107000; stream
+ * codes.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize);
 ACL_FUNC_VISIBILITY aclError aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr,
                                                 void *dstAddr, size_t count, void *config);
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind,
                                                       aclrtStream stream);
+
+/*
+ * A copy inside one device from *src + srcDataOffset to *dst + dstDataOffset. The two pointers are
+ * read by the call; if they are in memory that tasks may write, it waits for the stream first.
+ * Errors: count 0 is a success; NULL 100000; kind not ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, count
+ * above destMax, *dst or *src NULL or not memory of one device, addresses as in aclrtMemcpy 107000;
+ * stream codes.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax,
                                                         size_t dstDataOffset, const void **src,
                                                         size_t count, size_t srcDataOffset,
                                                         aclrtMemcpyKind kind, aclrtStream stream);
+
+/*
+ * Set N words of 32 bits in device memory, a shared buffer, or host memory from aclrtMallocHost,
+ * which is set at once also by the asynchronous form. memSize is bytes; N 0 is a success. Need a
+ * context. Errors: NULL, not 4-byte aligned, memSize below 4 * N, other memory 100000; addresses as
+ * in aclrtMemcpy 107000; stream codes.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N);
 ACL_FUNC_VISIBILITY aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value,
                                                  size_t N, aclrtStream stream);
 
-/* Variables of kernels, by symbol: rarely used. */
+/*
+ * Variables of kernels, by symbol: rarely used. Symbols come with kernels that are loaded, and here
+ * none are: what is not refused otherwise gets 107042. Copies of 0 bytes succeed. Need a context.
+ * Errors: NULL 100000; kind not 2, 3 or 4 (from a symbol), 1, 3 or 4 (to one) 100000; count above
+ * dstMax 107000; stream codes; no such symbol 107042.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetSymbolAddress(const void *symbol, void **devPtr);
 ACL_FUNC_VISIBILITY aclError aclrtGetSymbolSize(const void *symbol, size_t *size);
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyFromSymbol(void *dst, size_t dstMax, const void *symbol,
@@ -1953,13 +1993,6 @@ typedef enum aclrtCmoType {
     ACL_RT_CMO_TYPE_WRITEBACK = 1,
     ACL_RT_CMO_TYPE_INVALID = 2,
     ACL_RT_CMO_TYPE_FLUSH = 3,
-
-/*
- * Set N words of 32 bits in device memory, a shared buffer, or host memory from aclrtMallocHost,
- * which is set at once also by the asynchronous form. memSize is bytes; N 0 is a success. Need a
- * context. Errors: NULL, not 4-byte aligned, memSize below 4 * N, other memory 100000; addresses as
- * in aclrtMemcpy 107000; stream codes.
- */
 } aclrtCmoType;
 
 typedef struct aclrtBarrierCmoInfo {
