@@ -106,8 +106,9 @@ int copy_buffered(struct stream *s, const char *function, const struct place *to
     struct staging *b = FIND_OR_RETURN(staging_take, s, function, count);
     int error;
 
-    memcpy((void *)b->memory.mapped.start, src, count);
     from.memory = b->memory;
+    from.address = (void *)b->memory.mapped.start;
+    memcpy(from.address, src, count);
     error = submit_copy(s, function, to, &from, count);
     b->ctrl = s->ctrl;
     b->position = s->tail;
