@@ -289,13 +289,16 @@ int memory_free_remote(struct session *s, const char *function, uint32_t slot)
 
 int memory_map(struct session *s, const char *function, struct memory *m, int fd)
 {
-    void *p = mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int prot = m->opaque ? PROT_NONE : PROT_READ | PROT_WRITE;
+    int flags = m->opaque ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+    void *p = mmap(NULL, m->mapped.size, prot, flags, fd, 0);
 
     if (p == MAP_FAILED) {
         trim_freed(s, 0, 0); /* the process may be at a limit of addresses or mappings */
-        p = mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        p = mmap(NULL, m->mapped.size, prot, flags, fd, 0);
     }
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     if (p == MAP_FAILED)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
                          m->mapped.size);
@@ -312,6 +315,9 @@ int memory_allocate(struct context *c, const char *function, struct memory *m, s
 
     RETURN_IF_ERROR(session_request(c->session, function, &request, &reply, &fd));
     m->device = m->home = c->device;
+    m->opaque = memory_is_opaque(c->session, m->host, c->device);
+    if (m->opaque)
+        m->populated = UINT64_MAX; /* npud does that */
     m->remote = reply->malloc->slot;
     m->remote_generation = reply->malloc->generation;
     m->mapped.size = reply->malloc->size;

@@ -38,6 +38,7 @@ struct memory {
     uint32_t access;            /* bit d: device d reaches it, whatever its peers are */
     char *key;                  /* by which it was imported; else NULL */
     struct physical *physical;  /* that is mapped there, by aclrtMapMem(); else NULL */
+    bool opaque;                /* of a strict device: nothing is mapped there */
     bool no_access;             /* such a mapping that nobody may use yet */
     bool host_access;           /* the program may, by aclrtMemSetAccess() */
     uint64_t populated;         /* a bit for each part of it: memory_populate() */
@@ -98,7 +99,16 @@ static inline void memory_populate(struct session *s, const struct memory *copy,
         memory_populate_parts(s, copy, offset, size);
 }
 
-/** Map what came as fd, which is closed in any case, where the kernel likes. 0, or an ACL error. */
+/** Is memory of the device out of reach, but for tasks? */
+static inline bool memory_is_opaque(const struct session *s, bool host, uint32_t device)
+{
+    return !host && s->device_info[device].strict;
+}
+
+/**
+ * Map what came as fd, which is closed in any case, where the kernel likes. Of memory that is
+ * opaque there is no fd (-1), and it gets addresses at which nothing is. 0, or an ACL error.
+ */
 int memory_map(struct session *s, const char *function, struct memory *m, int fd);
 /** Into the table: m is the session's. False: no memory. */
 bool memory_add(struct session *s, struct memory *m);

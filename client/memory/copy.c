@@ -4,6 +4,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/direct.h"
 #include "client/memory/staging.h"
 #include "client/memory/submit.h"
 #include "client/runtime/context.h"
@@ -43,8 +44,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
         return error;
     c = FIND_OR_RETURN(context_get, __func__);
     RETURN_IF_ERROR(copy_find(c->session, __func__, dst, src, count, &to, &from));
-    /* overlapping ranges are the program's mistake, but must not be undefined */
-    memmove(dst, src, count);
+    RETURN_IF_ERROR(direct_copy(c->session, __func__, &to, &from, count));
     return place_tell_written(c->session, __func__, &to, count);
 }
 
@@ -88,7 +88,7 @@ static int copy_by_hand(struct stream *s, const char *function, const struct pla
                         const struct place *from, size_t count)
 {
     RETURN_IF_ERROR(stream_drain(s, function));
-    memmove(to->address, from->address, count);
+    RETURN_IF_ERROR(direct_copy_on(s, function, to, from, count));
     return place_tell_written(s->session, function, to, count);
 }
 

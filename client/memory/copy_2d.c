@@ -4,6 +4,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/copy.h"
+#include "client/memory/direct.h"
 #include "client/runtime/context.h"
 
 /* As the reference has them. */
@@ -116,14 +117,22 @@ static int find_rows(struct session *s, const struct rows *r, struct place *to, 
     return each_row(s, r, *to, *from, check_peers, &call);
 }
 
-static void copy_here(const struct rows *r)
+static int copy_row(void *context, const struct place *to, const struct place *from,
+                    uint64_t count)
 {
-    if (is_one_piece(r)) {
-        memmove(r->dst, r->src, r->width * r->height);
-        return;
-    }
-    for (size_t i = 0; i < r->height; i++)
-        memmove(r->dst + i * r->dpitch, r->src + i * r->spitch, r->width);
+    const struct call *call = context;
+
+    return direct_copy(call->session, call->function, to, from, count);
+}
+
+static int copy_now(struct session *s, const struct rows *r)
+{
+    struct call call = {.session = s, .function = r->function};
+    struct place to, from;
+
+    RETURN_IF_ERROR(find_rows(s, r, &to, &from));
+    RETURN_IF_ERROR(each_row(s, r, to, from, copy_row, &call));
+    return place_tell_written(s, r->function, &to, rows_extent(r, r->dpitch));
 }
 
 aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
@@ -138,15 +147,12 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
                      .width = width,
                      .height = height};
     int error = check_rows(&r, kind);
-    struct place to, from;
     struct context *c;
 
     if (error >= 0)
         return error;
     c = FIND_OR_RETURN(context_get, __func__);
-    RETURN_IF_ERROR(find_rows(c->session, &r, &to, &from));
-    copy_here(&r);
-    return place_tell_written(c->session, __func__, &to, rows_extent(&r, dpitch));
+    return copy_now(c->session, &r);
 }
 
 static int submit_row(void *context, const struct place *to, const struct place *from,

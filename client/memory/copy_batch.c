@@ -4,6 +4,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/copy.h"
+#include "client/memory/direct.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
 
@@ -167,13 +168,14 @@ static int check_entries(struct session *s, const struct batch *b)
 
 static int copy_entries_now(struct session *s, const struct batch *b)
 {
-    struct place to;
+    struct place to, from;
 
     for (size_t i = 0; i < b->n; i++) {
         if (b->sizes[i] == 0)
             continue;
-        RETURN_IF_ERROR(place_find(s, b->function, b->dsts[i], b->sizes[i], "dst", &to));
-        memmove(b->dsts[i], b->srcs[i], b->sizes[i]);
+        RETURN_IF_ERROR(
+            copy_find(s, b->function, b->dsts[i], b->srcs[i], b->sizes[i], &to, &from));
+        RETURN_IF_ERROR(direct_copy(s, b->function, &to, &from, b->sizes[i]));
         RETURN_IF_ERROR(place_tell_written(s, b->function, &to, b->sizes[i]));
     }
     return 0;

@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/copy.h"
+#include "client/memory/direct.h"
 #include "client/runtime/context.h"
 
 /* In the program's memory, where it may have changed it. */
@@ -57,6 +58,7 @@ aclError aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, voi
 {
     CALL_SCOPE;
     struct place at, to, from;
+    struct descriptor d;
     struct context *c;
 
     REQUIRE(desc);
@@ -68,10 +70,9 @@ aclError aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, voi
     c = FIND_OR_RETURN(context_get, __func__);
     RETURN_IF_ERROR(place_find(c->session, __func__, desc, sizeof(struct descriptor), "desc", &at));
     RETURN_IF_ERROR(find_inner(c->session, __func__, dstAddr, srcAddr, count, &to, &from));
-    memcpy(desc,
-           &(struct descriptor){
-               .magic = DESCRIPTOR_MAGIC, .dst = dstAddr, .src = srcAddr, .count = count},
-           sizeof(struct descriptor));
+    d = (struct descriptor){
+        .magic = DESCRIPTOR_MAGIC, .dst = dstAddr, .src = srcAddr, .count = count};
+    RETURN_IF_ERROR(direct_write(c->session, __func__, &at, &d, sizeof(d)));
     return place_tell_written(c->session, __func__, &at, sizeof(struct descriptor));
 }
 
@@ -89,9 +90,10 @@ static int submit_inner(struct stream *s, const char *function, void *dst, const
 static int submit_described(struct stream *s, const char *function, const void *desc)
 {
     struct descriptor d;
+    struct place at;
 
-    RETURN_IF_ERROR(place_check(s->session, function, "desc", desc, sizeof(d)));
-    memcpy(&d, desc, sizeof(d));
+    RETURN_IF_ERROR(place_find(s->session, function, desc, sizeof(d), "desc", &at));
+    RETURN_IF_ERROR(direct_read(s->session, function, &at, &d, sizeof(d)));
     if (d.magic != DESCRIPTOR_MAGIC)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: desc (%p) is no descriptor: call aclrtSetMemcpyDesc first", function,
@@ -127,7 +129,7 @@ static int read_slot(struct stream *s, const char *function, const char *name, v
     RETURN_IF_ERROR(place_find(s->session, function, slot, sizeof(*slot), name, &at));
     if (place_row(&at)->engine)
         RETURN_IF_ERROR(stream_drain(s, function));
-    memcpy(address, slot, sizeof(*address));
+    RETURN_IF_ERROR(direct_read(s->session, function, &at, address, sizeof(*address)));
     if (!*address)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: *%s is NULL", function, name);
     *address = (char *)*address + offset;

@@ -74,7 +74,8 @@ static int begin_use(struct context *c, const char *function, const char *key,
     if (!m || !copy) {
         free(m);
         free(copy);
-        close(in->fd);
+        if (in->fd >= 0)
+            close(in->fd);
         return error_no_memory(function);
     }
     *m = (struct memory){.mapped.size = in->size,
@@ -85,7 +86,10 @@ static int begin_use(struct context *c, const char *function, const char *key,
                          .remote = in->remote,
                          .remote_generation = in->remote_generation,
                          .shared = true,
+                         .opaque = memory_is_opaque(c->session, in->host, in->device),
                          .key = copy};
+    if (m->opaque)
+        m->populated = UINT64_MAX;
     error = memory_map(c->session, function, m, in->fd);
     if (error == 0 && !memory_add(c->session, m)) {
         memory_unmap(m);

@@ -244,7 +244,8 @@ static int allocate_remote(struct physical *p, const char *function, uint64_t si
     int fd = -1;
 
     RETURN_IF_ERROR(session_request(p->session, function, &request, &reply, &fd));
-    close(fd); /* it is fetched when it is mapped: a descriptor for each would be too many */
+    if (fd >= 0)
+        close(fd); /* it is fetched when it is mapped: a descriptor for each would be too many */
     p->remote = reply->malloc->slot;
     p->remote_generation = reply->malloc->generation;
     session_reply_free(reply);
@@ -440,7 +441,8 @@ static int import_number(struct session *s, const char *function, uint64_t numbe
         free(p);
         return error;
     }
-    close(in.fd); /* as in allocate_remote() */
+    if (in.fd >= 0)
+        close(in.fd); /* as in allocate_remote() */
     *p = (struct physical){
         .session = s,
         .refs = 1,

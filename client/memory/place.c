@@ -277,7 +277,7 @@ int place_tell_written(struct session *s, const char *function, const struct pla
                        size_t count)
 {
     KILL_POINT(MEMORY_WRITTEN);
-    if (to->kind != PLACE_DEVICE)
+    if (to->kind != PLACE_DEVICE || to->memory.opaque) /* then npud has written */
         return 0;
     /* Either npud sees what we wrote, or we see that a stream waits (proto/shm/doorbell.h). */
     atomic_thread_fence(memory_order_seq_cst);

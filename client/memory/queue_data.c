@@ -8,6 +8,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "client/buffers/transfer.h"
 #include "client/core/error.h"
+#include "client/memory/direct.h"
 #include "client/memory/place.h"
 
 #define USER_MAX 256 /* as the reference: longer user data has another code */
@@ -31,11 +32,12 @@ static int check_data(const char *function, const void *data, size_t size)
 }
 
 /* The buffer that the bytes travel in: t->buffer. */
-static int fill_buffer(struct transfer *t, const void *data, size_t size, const void *user,
-                       size_t user_size)
+static int fill_buffer(struct transfer *t, const struct place *data, size_t size,
+                       const void *user, size_t user_size)
 {
     unsigned char *place;
     uint64_t room;
+    int error;
 
     RETURN_IF_ERROR(mbuf_alloc(t->function, t->session, size, t->buffer));
     if (!mbuf_data(t->buffer, &place, &room) || room < size) {
@@ -44,7 +46,11 @@ static int fill_buffer(struct transfer *t, const void *data, size_t size, const 
                          "%s: a process that a buffer was shared with has written into its head",
                          t->function);
     }
-    memcpy(place, data, size);
+    error = direct_read(t->session, t->function, data, place, size);
+    if (error != 0) {
+        mbuf_free(t->session, t->buffer);
+        return error;
+    }
     atomic_store_explicit(&t->buffer->mbuf->length, size, memory_order_relaxed);
     if (user)
         mbuf_set_user(t->buffer->mbuf, user, user_size, 0);
@@ -57,15 +63,16 @@ aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, cons
     CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
+    struct place at;
     int error;
 
     (void)rsv;
     RETURN_IF_ERROR(check_data(__func__, data, dataSize));
     RETURN_IF_ERROR(check_user(__func__, userData, userDataSize));
     RETURN_IF_ERROR(transfer_begin(&t, __func__, qid, timeout, true, &buffer));
-    RETURN_IF_ERROR(place_check(t.session, __func__, "data", data, dataSize));
+    RETURN_IF_ERROR(place_find(t.session, __func__, data, dataSize, "data", &at));
     RETURN_IF_ERROR(transfer_room(&t));
-    error = fill_buffer(&t, data, dataSize, userData, userDataSize);
+    error = fill_buffer(&t, &at, dataSize, userData, userDataSize);
     if (error != 0) {
         transfer_give_up(&t);
         return error;
@@ -76,15 +83,29 @@ aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, cons
     return error;
 }
 
+/* Some more bytes of a message, as far as there is room for them. */
+static int put_bytes(const struct transfer *t, struct place *to, const void *bytes, uint64_t length,
+                     uint64_t room)
+{
+    if (room == 0)
+        return 0;
+    if (length >= room)
+        return direct_write(t->session, t->function, to, bytes, room);
+    RETURN_IF_ERROR(direct_write(t->session, t->function, to, bytes, length));
+    return place_move(t->session, t->function, to, length);
+}
+
 /*
  * The bytes of the buffers of a message, one behind the other, as far as there is room for them.
- * Returns how many there are in all.
+ * *totalp: how many there are in all.
  */
-static uint64_t copy_out(const struct mbuf_ref *head, unsigned char *data, size_t size)
+static int copy_out(const struct transfer *t, const struct mbuf_ref *head, struct place *to,
+                    size_t size, uint64_t *totalp)
 {
     struct mbuf_ref at = *head;
     uint64_t total = 0;
     uint32_t n = 0;
+    int error = 0;
 
     do {
         uint64_t length = atomic_load_explicit(&at.mbuf->length, memory_order_relaxed), room;
@@ -94,11 +115,11 @@ static uint64_t copy_out(const struct mbuf_ref *head, unsigned char *data, size_
             break;
         if (length > room)
             length = room;
-        if (total < size)
-            memcpy(data + total, place, length < size - total ? length : size - total);
+        error = put_bytes(t, to, place, length, total < size ? size - total : 0);
         total += length;
-    } while (mbuf_next(head->ref, &at, &n));
-    return total;
+    } while (error == 0 && mbuf_next(head->ref, &at, &n));
+    *totalp = total;
+    return error;
 }
 
 aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *retDataSize,
@@ -107,18 +128,21 @@ aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *re
     CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
+    struct place at;
     uint64_t total;
+    int error;
 
     RETURN_IF_ERROR(check_data(__func__, data, dataSize));
     REQUIRE(retDataSize);
     RETURN_IF_ERROR(check_user(__func__, userData, userDataSize));
     RETURN_IF_ERROR(transfer_begin(&t, __func__, qid, timeout, false, &buffer));
-    RETURN_IF_ERROR(place_check(t.session, __func__, "data", data, dataSize));
+    RETURN_IF_ERROR(place_find(t.session, __func__, data, dataSize, "data", &at));
     RETURN_IF_ERROR(transfer_take(&t));
-    total = copy_out(&buffer, data, dataSize);
+    error = copy_out(&t, &buffer, &at, dataSize, &total);
     if (userData)
         mbuf_get_user(buffer.mbuf, userData, userDataSize, 0);
     mbuf_free(t.session, &buffer);
+    RETURN_IF_ERROR(error);
     *retDataSize = total;
     return place_tell_written_at(t.session, __func__, data, total < dataSize ? total : dataSize);
 }

@@ -1,9 +1,8 @@
 /* Fills with bytes or with words of 32 bits: aclrtMemset, aclrtMemsetD32, the asynchronous ones. */
-#include <string.h>
-
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/copy.h"
+#include "client/memory/direct.h"
 #include "client/memory/place.h"
 #include "client/memory/submit.h"
 #include "client/runtime/context.h"
@@ -25,18 +24,6 @@ static int find_place(struct session *s, const struct fill *f, struct place *at)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: %s (%p) is %s: use aclrtMemset", f->function,
                          f->name, f->p, place_row(at)->name);
     return 0;
-}
-
-static void fill_here(const struct fill *f)
-{
-    uint32_t *words = f->p;
-
-    if (!f->words) {
-        memset(f->p, (uint8_t)f->word, f->count);
-        return;
-    }
-    for (size_t i = 0; i < f->count / sizeof(f->word); i++)
-        words[i] = f->word;
 }
 
 /* --- in the order of a stream --- */
@@ -62,6 +49,32 @@ static int submit_words(struct stream *s, const struct fill *f, const struct pla
     return 0;
 }
 
+/* --- now --- */
+
+struct call {
+    const struct fill *fill;
+    const struct place *at;
+};
+
+static int run_words(struct stream *s, void *context)
+{
+    const struct call *call = context;
+
+    return submit_words(s, call->fill, call->at);
+}
+
+static int fill_now(struct session *s, const struct fill *f, const struct place *at)
+{
+    struct call call = {f, at};
+
+    if (!f->words)
+        return direct_set(s, f->function, at, (uint8_t)f->word, f->count);
+    if (!direct_reaches(at))
+        return direct_run(s, f->function, at->memory.device, run_words, &call);
+    direct_set_words(at, f->word, f->count / sizeof(f->word));
+    return 0;
+}
+
 static int fill_in_order(struct stream *s, const struct fill *f)
 {
     struct place at;
@@ -75,8 +88,7 @@ static int fill_in_order(struct stream *s, const struct fill *f)
     /* A buffer in its turn, as on a device. Host memory at once, as the reference has it. */
     RETURN_IF_ERROR(place_row(&at)->device ? stream_drain(s, f->function)
                                            : stream_check(s, f->function));
-    fill_here(f);
-    return 0;
+    return fill_now(s->session, f, &at);
 }
 
 static int fill_async(const struct fill *f, aclrtStream stream)
@@ -113,7 +125,7 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
         return error;
     c = FIND_OR_RETURN(context_get, __func__);
     RETURN_IF_ERROR(place_find(c->session, __func__, devPtr, count, "devPtr", &at));
-    memset(devPtr, value, count);
+    RETURN_IF_ERROR(direct_set(c->session, __func__, &at, (uint8_t)value, count));
     return place_tell_written(c->session, __func__, &at, count);
 }
 
@@ -163,7 +175,7 @@ aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
         return error;
     c = FIND_OR_RETURN(context_get, __func__);
     RETURN_IF_ERROR(find_place(c->session, &f, &at));
-    fill_here(&f);
+    RETURN_IF_ERROR(fill_now(c->session, &f, &at));
     return place_tell_written(c->session, __func__, &at, f.count);
 }
 

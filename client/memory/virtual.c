@@ -270,8 +270,8 @@ static int map_at(struct session *s, const char *function, struct memory *m, int
 
     RETURN_IF_ERROR(
         find_room(s, function, (const void *)m->mapped.start, m->mapped.size, m->physical, &r));
-    if (mmap((void *)m->mapped.start, m->mapped.size, prot, MAP_SHARED | MAP_FIXED, fd, 0) ==
-        MAP_FAILED)
+    if (!m->opaque && mmap((void *)m->mapped.start, m->mapped.size, prot, MAP_SHARED | MAP_FIXED,
+                           fd, 0) == MAP_FAILED)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
                          m->mapped.size);
     m->reservation = r->number;
@@ -298,7 +298,7 @@ static int map_physical(const char *function, void *address, struct physical *p,
 {
     struct session *s = p->session;
     struct memory *m = calloc(1, sizeof(*m));
-    int error, fd;
+    int error, fd = -1;
 
     if (!m)
         return error_no_memory(function);
@@ -310,13 +310,17 @@ static int map_physical(const char *function, void *address, struct physical *p,
                          .remote = p->remote,
                          .remote_generation = p->remote_generation,
                          .no_access = prot == PROT_NONE,
+                         .opaque = memory_is_opaque(s, p->host, p->device),
                          .physical = p};
-    error = fetch_file(p, function, &fd);
+    if (m->opaque)
+        m->populated = UINT64_MAX;
+    error = m->opaque ? 0 : fetch_file(p, function, &fd);
     if (error == 0) {
         pthread_mutex_lock(&s->lock);
         error = map_at(s, function, m, fd, prot);
         pthread_mutex_unlock(&s->lock);
-        close(fd);
+        if (fd >= 0)
+            close(fd);
     }
     if (error != 0)
         free(m);
@@ -467,7 +471,7 @@ static int grant(struct session *s, const char *function, const void *address, u
     pthread_rwlock_wrlock(&s->memory_lock);
     m = memory_at(s, address);
     if (m && m->physical) {
-        if (m->no_access &&
+        if (m->no_access && !m->opaque &&
             mprotect((void *)m->mapped.start, m->mapped.size, PROT_READ | PROT_WRITE) < 0)
             error = errno;
         m->no_access &= error != 0;

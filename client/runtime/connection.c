@@ -177,6 +177,7 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello)
         s->device_info[i].memory = hello->devices[i]->memory;
         memcpy(s->device_info[i].uuid, hello->devices[i]->uuid.data,
                sizeof(s->device_info[i].uuid));
+        s->device_info[i].strict = hello->devices[i]->strict;
     }
     read_visible(&s->visible, s->n_devices);
 }

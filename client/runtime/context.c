@@ -144,12 +144,51 @@ aclError aclrtSetDevice(int32_t deviceId)
     return error;
 }
 
-/* Nothing of the process is left on the device. Under session->lock. */
-static struct memory_list close_device(struct session *s, uint32_t device)
+struct stream *context_lock_copier(struct session *s, const char *function, uint32_t device,
+                                   int *error)
 {
+    struct device_state *d = &s->devices[device];
+    struct stream *copier = NULL;
+
+    *error = 0;
+    pthread_mutex_lock(&s->lock);
+    if (!d->copier)
+        *error = context_new(s, function, device, true, &d->copier);
+    if (*error == 0)
+        copier = d->copier->default_stream;
+    pthread_mutex_unlock(&s->lock);
+    /* Whoever ends the device meanwhile also frees the memory of the call that came here. */
+    if (copier)
+        pthread_mutex_lock(&copier->lock);
+    return copier;
+}
+
+/* What is to be ended and freed when nothing of the process is left on a device. */
+struct leftover {
+    struct context *copier;
+    struct memory_list memory;
+};
+
+/* Nothing of the process is left on the device. Under session->lock. */
+static struct leftover close_device(struct session *s, uint32_t device)
+{
+    struct device_state *d = &s->devices[device];
+    struct leftover left = {.copier = d->copier};
+
     for (unsigned i = 0; i < RES_LIMITS; i++)
-        s->devices[device].res_limit[i] = 0;
-    return memory_take_device(s, device);
+        d->res_limit[i] = 0;
+    d->copier = NULL;
+    if (left.copier)
+        slots_unpublish(left.copier);
+    left.memory = memory_take_device(s, device);
+    return left;
+}
+
+static void release_leftover(struct session *s, const char *function, struct leftover left)
+{
+    if (left.copier)
+        context_end(left.copier, function);
+    memory_release(s, function, left.memory);
 }
 
 static int device_not_set(const char *function, int32_t user_id, bool force)
@@ -166,7 +205,7 @@ static int reset_device(const char *function, int32_t user_id, bool force)
     int error = 0;
     struct session *s;
     struct context *ended = NULL;
-    struct memory_list memory = {0};
+    struct leftover left = {0};
     struct device_state *d;
     uint32_t device;
 
@@ -186,11 +225,11 @@ static int reset_device(const char *function, int32_t user_id, bool force)
         slots_unpublish(ended);
     }
     if (d->set_count == 0 && d->contexts == 0)
-        memory = close_device(s, device);
+        left = close_device(s, device);
     pthread_mutex_unlock(&s->lock);
     if (ended)
         error = context_end(ended, function);
-    memory_release(s, function, memory);
+    release_leftover(s, function, left);
     if (ended)
         state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_POST);
     return error;
@@ -283,7 +322,7 @@ aclError aclrtDestroyContext(aclrtContext context)
 {
     CALL_SCOPE;
     int error;
-    struct memory_list memory = {0};
+    struct leftover left = {0};
     struct session *s;
     struct context *c;
 
@@ -302,12 +341,12 @@ aclError aclrtDestroyContext(aclrtContext context)
     }
     slots_unpublish(c);
     if (--s->devices[c->device].contexts == 0 && s->devices[c->device].set_count == 0)
-        memory = close_device(s, c->device);
+        left = close_device(s, c->device);
     pthread_mutex_unlock(&s->lock);
     if (thread_self()->context == c)
         thread_self()->context = NULL;
     error = context_end(c, __func__);
-    memory_release(s, __func__, memory);
+    release_leftover(s, __func__, left);
     return error;
 }
 

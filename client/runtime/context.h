@@ -65,5 +65,13 @@ static inline struct context *context_get(const char *function, int *error)
     return context_get_slow(function, error);
 }
 
+/**
+ * Lock a stream on the device that the program does not know of: for copies that the library makes.
+ * It stops at no failure of others, and is there until the last context of the device ends. NULL
+ * with *error set.
+ */
+struct stream *context_lock_copier(struct session *s, const char *function, uint32_t device,
+                                   int *error);
+
 /** The device of c may reach the other device, as after aclrtDeviceEnablePeerAccess. */
 void context_enable_peer(struct context *c, uint32_t peer);

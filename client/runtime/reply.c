@@ -186,6 +186,18 @@ static const char *check_export_notify(const struct answer *a)
     return is_key(a->reply->export_notify->key) ? NULL : "the key has another size";
 }
 
+/* Memory of strict devices comes without a descriptor, and all other with one. */
+static const char *check_memory(const struct answer *a, bool host, uint32_t device, uint64_t size)
+{
+    bool strict = !host && a->session->device_info[device].strict;
+
+    if (!a->fds)
+        return NULL;
+    if (a->n != !strict)
+        return "it has another number of descriptors";
+    return strict || holds_bytes(a, 0, size) ? NULL : "its descriptor is not that much memory";
+}
+
 static const char *check_malloc(const struct answer *a)
 {
     const Npud__MallocReply *in = a->reply->malloc;
@@ -194,7 +206,8 @@ static const char *check_malloc(const struct answer *a)
         return "the slot is out of range";
     if (in->size < a->request->malloc->size)
         return "it is less memory than was asked for";
-    return holds_bytes(a, 0, in->size) ? NULL : "its descriptor is not that much memory";
+    return check_memory(a, a->request->malloc->kind == NPUD__MALLOC__KIND__HOST,
+                        a->request->malloc->device, in->size);
 }
 
 static const char *check_export_memory(const struct answer *a)
@@ -217,7 +230,7 @@ static const char *check_import_memory(const struct answer *a)
         return "there is no such device";
     if (in->exported == 0 || in->exported > in->size)
         return "more is exported than there is";
-    return holds_bytes(a, 0, in->size) ? NULL : "its descriptor is not that much memory";
+    return check_memory(a, in->host, in->device, in->size);
 }
 
 static const char *check_fetch_memory(const struct answer *a)
@@ -376,7 +389,7 @@ static const struct rule table[] = {
     ROW(OPEN_IPC_EVENT, IPC_EVENT, 1, 1, check_ipc_event),
     COMMAND(CLOSE_IPC_EVENT),
     ROW(EXPLAIN_RECORD, EXPLAIN_RECORD, 0, 0, NULL),
-    ROW(MALLOC, MALLOC, 1, 1, check_malloc),
+    ROW(MALLOC, MALLOC, 0, 1, check_malloc),
     COMMAND(FREE),
     ROW(MEM_INFO, MEM_INFO, 0, 0, check_mem_info),
     ROW(ABORT_STREAM, ABORT_STREAM, 0, 0, check_abort_stream),
@@ -394,7 +407,7 @@ static const struct rule table[] = {
     ROW(EXPORT_MEMORY, EXPORT_MEMORY, 0, 0, check_export_memory),
     COMMAND(ALLOW_MEMORY),
     COMMAND(UNEXPORT_MEMORY),
-    ROW(IMPORT_MEMORY, IMPORT_MEMORY, 1, 1, check_import_memory),
+    ROW(IMPORT_MEMORY, IMPORT_MEMORY, 0, 1, check_import_memory),
     ROW(FETCH_MEMORY, _NOT_SET, 1, 1, check_fetch_memory),
     COMMAND(SET_FAILURE_MODE),
     COMMAND(STOP_TASK),

@@ -45,6 +45,7 @@ struct device_state {
     uint32_t set_count;
     uint32_t contexts; /* explicit ones */
     struct context *primary;
+    struct context *copier;         /* context_lock_copier(); NULL: not used so far */
     uint32_t peers;                 /* bit p: this device may reach device p */
     uint32_t res_limit[RES_LIMITS]; /* by aclrtDevResLimitType; 0: not set */
 };
@@ -70,6 +71,7 @@ struct session {
         char soc_name[64];
         uint64_t memory;
         uint8_t uuid[16];
+        bool strict; /* programs cannot map its memory */
     } device_info[DEVICES_MAX];
     struct visible visible;
     struct session_page *page;
