@@ -40,6 +40,11 @@ uint64_t now_ns(void)
 
 /* --- npud --- */
 
+bool npud_is_strict(void)
+{
+    return getenv("NPUD_STRICT") != NULL;
+}
+
 /* NPUD_TEST_VERBOSE=1: what sessions come and go, for whoever looks into a failure. */
 static const char *log_option(void)
 {
@@ -49,11 +54,18 @@ static const char *log_option(void)
 static void exec_npud(int ready, const char *const *options, const char *const *args)
 {
     const char *argv[32] = {"npud", log_option(), "--die-with-parent", "--config=/dev/null"};
-    char path[256], fd[32];
+    const char *latency_us = getenv("NPUD_LATENCY_US");
+    char path[256], fd[32], latency[64];
     int n = 4;
 
     snprintf(fd, sizeof(fd), "--ready-fd=%d", ready);
     argv[n++] = fd;
+    if (npud_is_strict())
+        argv[n++] = "--set=sim.strict=yes";
+    if (latency_us) {
+        snprintf(latency, sizeof(latency), "--set=sim.latency_us=%s", latency_us);
+        argv[n++] = latency;
+    }
     if (npud.restartable)
         argv[n++] = "--restartable";
     for (; *options; options++)

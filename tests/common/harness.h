@@ -45,6 +45,12 @@ void npud_kill(void);
 /** Something else has, and the test has waited for it. */
 void npud_was_killed(void);
 
+/**
+ * Are the devices strict, so that a test may not read device memory by its address? With
+ * NPUD_STRICT=1 in the environment. NPUD_LATENCY_US=n sets sim.latency_us.
+ */
+bool npud_is_strict(void);
+
 /*
  * An npud that comes back: with NPUD_RESTARTABLE=1 in the environment, or after
  * npud_start_restartable(), npud.pid is its supervisor. These may be called from one thread at a
