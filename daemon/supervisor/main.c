@@ -172,6 +172,8 @@ int main(int argc, char **argv)
         r = log_start();
     if (r == 0)
         r = service_manager_start();
+    if (r < 0)
+        log_error("npud-supervisor cannot begin: no memory or threads");
     r = r == 0 ? supervise(&s) : 1;
     service_manager_stop();
     log_stop();

@@ -226,24 +226,28 @@ void on_message(struct supervisor *s, struct child *child)
 
 /* --- ends --- */
 
-/* What has served last has no part in the failure of what came after it. */
-static void use_good_program(struct supervisor *s)
+/* False: the program is the one that has served last. */
+static bool use_good_program(struct supervisor *s)
 {
     int old = s->program;
 
     if (s->good_program < 0 || s->good_program == s->program)
-        return;
+        return false;
     log_error("the program that was installed last does not recover: the one before serves again");
     child_discard(&s->standby);
     s->upgrading = false;
     s->program = s->good_program;
     close_unused_program(s, old);
+    return true;
 }
 
+/*
+ * What has served last has no part in the failure of what came after it: that does not count. npuctl
+ * asks three times for an upgrade, and the sessions would end with the third.
+ */
 static void recovery_has_failed(struct supervisor *s)
 {
-    use_good_program(s);
-    if (!attempts_failed(&s->recoveries, clock_ns()))
+    if (use_good_program(s) || !attempts_failed(&s->recoveries, clock_ns()))
         return;
     log_error("npud could not be recovered three times within a minute: it starts anew, without "
               "the sessions that were connected");
@@ -275,7 +279,15 @@ static void say_end(pid_t pid, int status)
                     WEXITSTATUS(status));
 }
 
-/* Nobody can have been connected, or nothing else is left to try. */
+/* One that exits has said why itself. */
+static void say_last_end(pid_t pid, int status)
+{
+    if (WIFSIGNALED(status))
+        log_error("the server (pid %d) was ended by signal %d (%s): npud ends", (int)pid,
+                  WTERMSIG(status), strsignal(WTERMSIG(status)));
+}
+
+/* Nothing else is to be tried. */
 static bool is_final(const struct supervisor *s, enum child_state state, int status,
                      bool from_outside)
 {
@@ -283,8 +295,7 @@ static bool is_final(const struct supervisor *s, enum child_state state, int sta
         return true;
     if (s->end_signal && state == CHILD_SERVING && !from_outside)
         return true; /* a fault of its end: the next one would have the same */
-    return state == CHILD_GOING && WIFEXITED(status) &&
-           (!s->served || (s->cause & SUPERVISOR_CLEAN));
+    return state == CHILD_GOING && WIFEXITED(status) && !s->served;
 }
 
 static enum supervisor_cause cause_of(const struct child *was, bool from_outside)
@@ -306,6 +317,7 @@ static void on_server_end(struct supervisor *s)
     bool from_outside = is_sigkill(status) && !was.hung;
 
     if (is_final(s, was.state, status, from_outside)) {
+        say_last_end(was.pid, status);
         s->over = true;
         s->status = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
         return;
@@ -328,6 +340,17 @@ static void on_server_end(struct supervisor *s)
         recovery_has_failed(s);
 }
 
+static void say_standby_end(pid_t pid, int status)
+{
+    if (WIFSIGNALED(status))
+        log_error("a standby (pid %d) was ended as it started by signal %d (%s)", (int)pid,
+                  WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        log_error("a standby (pid %d) has ended as it started with status %d%s", (int)pid,
+                  WEXITSTATUS(status),
+                  WEXITSTATUS(status) == 127 ? ": npud cannot be executed" : "");
+}
+
 static void on_standby_end(struct supervisor *s)
 {
     struct child was = s->standby;
@@ -335,6 +358,7 @@ static void on_standby_end(struct supervisor *s)
 
     if (was.state != CHILD_STARTED || (is_sigkill(status) && !was.hung))
         return; /* another is started */
+    say_standby_end(was.pid, status);
     if (s->server.state != CHILD_NONE) {
         s->no_standby = attempts_failed(&s->standbys, clock_ns());
         if (s->no_standby)
