@@ -54,8 +54,10 @@ static int passed_take(struct passed *passed, int fd, const char *name)
                   fd, name);
         return -EINVAL;
     }
-    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
-        return -errno;
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0) {
+        log_error("descriptor %d, passed under the name \"%s\": %m", fd, name);
+        return -EINVAL;
+    }
     *place = fd;
     return 0;
 }
@@ -144,6 +146,16 @@ static void enumerate_own(void *arg, keeper_take *take, void *to)
     }
 }
 
+static int listen_at(struct listener *listener, struct server *server, int fd,
+                     void (*accept)(struct server *server, int socket))
+{
+    int r = listener_init(listener, server, fd, accept);
+
+    if (r < 0)
+        log_error("npud lacks memory or descriptors to listen: %s", strerror(-r));
+    return r;
+}
+
 static int open_control(struct entrance *e, struct server *server, int fd)
 {
     const struct config *c = server->config;
@@ -156,7 +168,7 @@ static int open_control(struct entrance *e, struct server *server, int fd)
     if (!e->passed)
         fd = open_own(&e->control, KEEPER_KEY_CONTROL, KEEPER_KEY_CONTROL_LOCK, c->socket,
                       c->access_group, strcmp(c->access_group, "*") == 0);
-    return fd < 0 ? fd : listener_init(server->clients, server, fd, accept_client);
+    return fd < 0 ? fd : listen_at(server->clients, server, fd, accept_client);
 }
 
 int entrance_open(struct entrance *e, struct server *server)
@@ -180,7 +192,7 @@ int entrance_open(struct entrance *e, struct server *server)
                                 c->admin_group, false);
     if (passed.admin < 0)
         return passed.admin;
-    r = listener_init(server->admins, server, passed.admin, admin_accept);
+    r = listen_at(server->admins, server, passed.admin, admin_accept);
     server->admins->may_use_spare = true;
     return r;
 }

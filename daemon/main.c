@@ -228,23 +228,36 @@ static int begin_tables(struct server *server)
     return r == 0 && restore ? recovery_run(server, server_role_was_fault()) : r;
 }
 
-static int serve_begin(struct npud *npud, int signals)
+static int start_threads(struct server *server)
 {
-    struct server *server = npud->server;
     int r = npud_start_engines(server);
 
     KILL_HERE(ENGINES_STARTED);
-    if (r == 0)
-        r = deferred_close_start();
+    if (r < 0)
+        return r;
+    r = deferred_close_start();
     if (r == 0)
         r = waker_start();
+    if (r < 0)
+        log_error("a thread of npud cannot be started: %s", strerror(-r));
+    return r;
+}
+
+static int serve_begin(struct npud *npud, int signals)
+{
+    struct server *server = npud->server;
+    int r = start_threads(server);
+
     if (r == 0)
         r = entrance_open(&npud->entrance, server);
     KILL_HERE(SOCKETS_OPEN);
     if (r == -EACCES || r == -ENOENT || r == -EROFS)
         say_how_by_hand(npud);
-    if (r == 0)
-        r = add_events(npud, signals);
+    if (r < 0)
+        return r;
+    r = add_events(npud, signals);
+    if (r < 0)
+        log_error("npud cannot listen to signals: no memory");
     return r == 0 ? listen_to_supervisor(npud) : r;
 }
 
@@ -334,7 +347,7 @@ static int configure_and_run(const struct options *options, int signals)
     static struct config config;
     static struct server server = {.config = &config};
     bool configured;
-    int r;
+    int r, go;
 
     kept_begin_private();
     npud_assemble(&server);
@@ -350,14 +363,24 @@ static int configure_and_run(const struct options *options, int signals)
     configured = r == 0;
     if (configured)
         r = prepare_server(&server);
-    if (!server_role_await_go(r == 0))
-        return 0;
+    go = server_role_await_go(r == 0);
+    if (go <= 0)
+        return go;
     if (r == 0)
         return run_server(&server, options, signals);
     if (!configured)
         entrance_refuse(
             "npud does not start: its configuration is wrong, and its log "
             "(journalctl -u npud) says where; an administrator of this host can mend it");
+    return r;
+}
+
+static int start_telling(void)
+{
+    int r = service_manager_start();
+
+    if (r < 0)
+        log_error("systemd cannot be told that npud is ready: no memory or threads");
     return r;
 }
 
@@ -379,10 +402,12 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file size limit: the failed call is a client's named error */
     heap_configure();
     r = log_start();
+    if (r < 0)
+        log_error("the thread of the log cannot be started: no memory or threads");
     log_flush_on_crash(kept_note_fault);
     kept_thread_is(KEPT_CONTROL);
     if (r == 0)
-        r = service_manager_start();
+        r = start_telling();
     if (r == 0)
         r = configure_and_run(&options, signals);
     service_manager_stop();

@@ -1,9 +1,11 @@
 #include "daemon/npud.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "daemon/admin/commands.h"
 #include "daemon/admin/own_waits.h"
+#include "daemon/base/log.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
@@ -56,7 +58,7 @@ void npud_assemble(struct server *server)
     server->schedule.after_step = kept_commit;
 }
 
-int npud_begin(struct server *server)
+static int begin_tables(struct server *server)
 {
     int r;
 
@@ -71,7 +73,17 @@ int npud_begin(struct server *server)
         r = commands_keep(server);
     if (r == 0)
         r = sessions_init(server);
-    return r < 0 ? r : devices_init(server->devices, server->config);
+    return r;
+}
+
+int npud_begin(struct server *server)
+{
+    int r = begin_tables(server);
+
+    if (r == 0)
+        return devices_init(server->devices, server->config);
+    log_error("npud lacks memory or descriptors to begin: %s", strerror(-r));
+    return r;
 }
 
 int npud_start_engines(struct server *server)

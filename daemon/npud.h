@@ -8,10 +8,12 @@ void npud_assemble(struct server *server);
 
 /**
  * Set the parts up: the loop, the schedule, sessions, devices with their engines. Kept memory has
- * begun (kept/kept.h). 0 or a negative errno; npud_end() ends what has been set up.
+ * begun (kept/kept.h). 0, or a negative errno after a line in the log; npud_end() ends what has
+ * been set up.
  */
 int npud_begin(struct server *server);
-/** The engines run from here on: what was restored goes on. 0 or a negative errno. */
+/** The engines run from here on: what was restored goes on. 0, or a negative errno after a line in
+ * the log. */
 int npud_start_engines(struct server *server);
 
 /**

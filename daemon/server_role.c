@@ -152,32 +152,57 @@ static void take_lease(const struct supervisor_message *m, const int *fds, size_
         tell(SUPERVISOR_KEPT, role.lease, NULL);
 }
 
-/* A store of the old server after this would be one into the state of this one. */
-static bool wait_for_old_server(void)
+/*
+ * A keeper that was killed a moment ago, or that hangs, still has its end of the lease: only an
+ * answer shows that it lives. The supervisor is to know before it hears PREPARED, because then it
+ * may kill the server that serves, whose descriptors nobody else would have.
+ */
+static void check_keeper(void)
 {
-    int tables, lock;
+    int tables, r = keeper_peek(KEEPER_KEY_TABLES, &tables);
 
-    if (keeper_peek(KEEPER_KEY_TABLES, &tables) < 0)
-        return true; /* there is none */
-    lock = fence_take(tables);
-    close(tables);
-    if (lock < 0)
-        log_error("the server before this one cannot be waited for: %s", strerror(-lock));
-    return lock >= 0; /* held to the end */
+    if (r == 0)
+        close(tables);
+    else if (r != -ENOENT)
+        tell(SUPERVISOR_LOST, role.lease, NULL);
 }
 
-bool server_role_await_go(bool can_serve)
+/* A store of the old server after this would be one into the state of this one. */
+static int wait_for_old_server(void)
+{
+    int tables, lock, r = keeper_peek(KEEPER_KEY_TABLES, &tables);
+
+    if (r == -ENOENT)
+        return 0; /* there is none */
+    if (r < 0) {
+        log_error("the keeper does not say whether there was a server before this one: %s",
+                  strerror(-r));
+        return r;
+    }
+    lock = fence_take(tables);
+    close(tables);
+    if (lock >= 0)
+        return 0; /* held to the end */
+    log_error("the server before this one cannot be waited for: %s", strerror(-lock));
+    return lock;
+}
+
+int server_role_await_go(bool can_serve)
 {
     struct supervisor_message m = {.operation = 0};
-    int fds[SUPERVISOR_FDS];
+    int fds[SUPERVISOR_FDS], r;
     size_t n;
 
     if (!role.on)
-        return true;
+        return 1;
+    check_keeper();
     tell(can_serve ? SUPERVISOR_PREPARED : SUPERVISOR_CANNOT, 0, NULL);
     while (m.operation != SUPERVISOR_GO) {
-        if (receive(role.socket, &m, fds, &n, 0) <= 0)
-            return false;
+        r = receive(role.socket, &m, fds, &n, 0);
+        if (r < 0)
+            log_error("the supervisor cannot be heard: %s", strerror(-r));
+        if (r <= 0)
+            return r;
         if (m.operation == SUPERVISOR_LEASE)
             take_lease(&m, fds, n, keeper_link_open);
         else
@@ -186,7 +211,8 @@ bool server_role_await_go(bool can_serve)
     }
     role.cause = m.value;
     prctl(PR_SET_NAME, "npud");
-    return wait_for_old_server();
+    r = wait_for_old_server();
+    return r < 0 ? r : 1;
 }
 
 bool server_role_is_next(void)
@@ -214,10 +240,15 @@ static int start_anew(void)
     int r = kept_begin(), lock;
 
     kept_fds_forget_rest();
-    if (r < 0)
+    if (r < 0) {
+        log_error("no memory for npud's tables: %s", strerror(-r));
         return r;
+    }
     lock = fence_take(kept_file());
-    return lock < 0 ? lock : 0; /* held to the end */
+    if (lock >= 0)
+        return 0; /* held to the end */
+    log_error("npud's tables cannot be locked: %s", strerror(-lock));
+    return lock;
 }
 
 static bool may_restore(void)
@@ -234,12 +265,20 @@ int server_role_begin_tables(bool *restore)
         return 0;
     KILL_HERE(RECOVERY_BEGINS);
     r = kept_fds_fetch();
-    if (r < 0)
+    if (r < 0) {
+        log_error("the descriptors of the npud before cannot be fetched from the keeper: %s",
+                  strerror(-r));
         return r;
+    }
     KILL_HERE(FDS_FETCHED);
-    tables = may_restore() ? kept_fd_take(KEEPER_KEY_TABLES) : -1;
-    if (tables < 0)
+    if (!may_restore())
         return start_anew();
+    tables = kept_fd_take(KEEPER_KEY_TABLES);
+    if (tables < 0) {
+        log_error("the keeper does not have the tables of the npud before: if sessions were "
+                  "connected, they end");
+        return start_anew();
+    }
     r = kept_begin_from(tables);
     if (r == -EINVAL) {
         log_error("sessions of the npud before end: its tables cannot be read");
@@ -336,7 +375,10 @@ int server_role_attach(struct server *server, const struct server_role_calls *ca
     keeper_link_on_lost(on_lost, NULL);
     role.on_message = listen_to(server, role.socket, on_message);
     role.on_life = listen_to(server, role.life, on_life);
-    return role.on_message && role.on_life ? 0 : -ENOMEM;
+    if (role.on_message && role.on_life)
+        return 0;
+    log_error("npud cannot listen to its supervisor: no memory");
+    return -ENOMEM;
 }
 
 void server_role_tell_serving(void)

@@ -30,9 +30,10 @@ int server_role_begin(const struct options *options);
 
 /**
  * Ready to serve, or at least to refuse: waits until the supervisor lets this server go, and then
- * until the last thread of the server before it is gone. False: it is not needed.
+ * until the last thread of the server before it is gone. 1; 0: it is not needed; or -errno after a
+ * line in the log.
  */
-bool server_role_await_go(bool can_serve);
+int server_role_await_go(bool can_serve);
 
 /** May the server before this one have left anything? */
 bool server_role_is_next(void);
@@ -44,11 +45,11 @@ bool server_role_was_fault(void);
 
 /**
  * Begins with kept memory: that of the server before, and then *restore, or a new one. Nothing of
- * the server before runs any more. 0 or -errno.
+ * the server before runs any more. 0, or -errno after a line in the log.
  */
 int server_role_begin_tables(bool *restore);
 
-/** Listens to the supervisor, from npud's loop. 0 or -errno. */
+/** Listens to the supervisor, from npud's loop. 0, or -errno after a line in the log. */
 int server_role_attach(struct server *server, const struct server_role_calls *calls);
 
 /** Clients are served. */

@@ -93,8 +93,10 @@ int devices_init(struct devices *ds, const struct config *config)
         return -EINVAL;
     }
     n = ds->backend->open(config, &ds->backend_state);
-    if (n < 0)
+    if (n < 0) {
+        log_error("the backend \"%s\" does not open: %s", config->backend, strerror(-n));
         return n;
+    }
     ds->epoch_ns = clock_ns();
     for (ds->n = 0; ds->n < (uint32_t)n && ds->n < DEVICES_MAX; ds->n++) {
         struct device *d = &ds->device[ds->n];
@@ -106,8 +108,10 @@ int devices_init(struct devices *ds, const struct config *config)
         slots_init(&d->stream_ids, sizeof(struct device_id), DEVICE_STREAMS_MAX, 0);
         slots_init(&d->notify_ids, sizeof(struct device_id), DEVICE_NOTIFIES_MAX, 0);
         d->engine = engine_new(d, config->spin_us * NSEC_PER_USEC);
-        if (!d->engine || !make_record(d))
+        if (!d->engine || !make_record(d)) {
+            log_error("device %u: no memory or descriptors for it", d->index);
             return -ENOMEM;
+        }
     }
     return 0;
 }

@@ -430,18 +430,21 @@ static bool recover_logs(void)
     return sound;
 }
 
+static int check_file(int fd, char *why, size_t size);
+
 int kept_begin_from(int fd)
 {
     char why[256];
-    int r;
+    int r = check_file(fd, why, sizeof(why));
 
-    if (!kept_can_read(fd, why, sizeof(why))) {
-        log_error("the tables of the npud before cannot be read: %s", why);
-        return -EINVAL;
+    if (r == 0) {
+        r = map_file(fd);
+        snprintf(why, sizeof(why), "they cannot be mapped: %s", strerror(-r));
     }
-    r = map_file(fd);
-    if (r < 0)
+    if (r < 0) {
+        log_error("the tables of the npud before cannot be read: %s", why);
         return r;
+    }
     KILL_HERE(TABLES_MAPPED);
     kept_fds_begin(head);
     kept_fds_know(KEEPER_KEY_TABLES, fd);
@@ -457,7 +460,10 @@ int kept_begin_from(int fd)
     KILL_HERE(KEYS_DROPPED_AGAIN);
     log_begin(&control_log);
     sign_file();
-    return cells_begin(base) ? 0 : -ENOMEM;
+    if (cells_begin(base))
+        return 0;
+    log_error("no memory to find what is free in the tables of the npud before");
+    return -ENOMEM;
 }
 
 void kept_end(void)
@@ -536,21 +542,29 @@ static bool knows_all(const unsigned char *map, char *why, size_t size)
     return true;
 }
 
-bool kept_can_read(int fd, char *why, size_t size)
+/* 0, -EINVAL: it is of no use to this npud, or -errno: that cannot be told. */
+static int check_file(int fd, char *why, size_t size)
 {
     void *map;
-    bool can;
+    bool knows;
+    int r;
 
     if (lseek(fd, 0, SEEK_END) != (off_t)KEPT_BYTES) {
         snprintf(why, size, "they are not %llu bytes long", (unsigned long long)KEPT_BYTES);
-        return false;
+        return -EINVAL;
     }
     map = mmap(NULL, KEPT_BYTES, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (map == MAP_FAILED) {
-        snprintf(why, size, "they cannot be mapped: %s", strerror(errno));
-        return false;
+        r = -errno;
+        snprintf(why, size, "they cannot be mapped: %s", strerror(-r));
+        return r;
     }
-    can = knows_all(map, why, size);
+    knows = knows_all(map, why, size);
     munmap(map, KEPT_BYTES);
-    return can;
+    return knows ? 0 : -EINVAL;
+}
+
+bool kept_can_read(int fd, char *why, size_t size)
+{
+    return check_file(fd, why, size) == 0;
 }

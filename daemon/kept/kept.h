@@ -133,7 +133,8 @@ void kept_begin_private(void);
 int kept_begin(void);
 /**
  * The file of the npud before, of which no thread is left: what it had committed is carried out.
- * 0, or -EINVAL after a line in the log: this npud cannot read it.
+ * 0, or, after a line in the log, -EINVAL: this npud cannot read it, or -errno: something that it
+ * needs for that is short.
  */
 int kept_begin_from(int fd);
 /**

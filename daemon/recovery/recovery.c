@@ -187,7 +187,9 @@ int recovery_run(struct server *server, bool fault)
 {
     int r = kept_scan();
 
-    if (r == 0)
+    if (r < 0)
+        log_error("no memory to look at the records of the npud before");
+    else
         r = restore_all(server);
     KILL_HERE(RECORDS_RESTORED);
     kept_scan_end();

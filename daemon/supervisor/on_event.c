@@ -205,7 +205,7 @@ void on_message(struct supervisor *s, struct child *child)
         child->unanswered = 0;
         break;
     case SUPERVISOR_LOST:
-        if (child == &s->server && s->lease >= 0 && m.value == child->lease)
+        if (s->lease >= 0 && m.value == child->lease)
             shutdown(s->lease, SHUT_RDWR); /* it hangs: as if it had died */
         break;
     case SUPERVISOR_KEPT:
@@ -242,8 +242,8 @@ static bool use_good_program(struct supervisor *s)
 }
 
 /*
- * What has served last has no part in the failure of what came after it: that does not count. npuctl
- * asks three times for an upgrade, and the sessions would end with the third.
+ * What has served last has no part in the failure of what came after it: that does not count.
+ * npuctl asks three times for an upgrade, and the sessions would end with the third.
  */
 static void recovery_has_failed(struct supervisor *s)
 {

@@ -83,6 +83,8 @@ static int be_server(char *const *argv)
     if (hear(fds, &n).operation != SUPERVISOR_START || fcntl(CHILD_FD + 1, F_GETFD) < 0)
         return 6;
     life = CHILD_FD + 2; /* behind the lease */
+    if (told(argv, "finds-no-keeper"))
+        say(SUPERVISOR_LOST, 0, NULL);
     if (told(argv, "--can-read"))
         say(SUPERVISOR_CAN_READ, !told(argv, "cannot-read"), "these are other tables");
     say(told(argv, "cannot-serve") ? SUPERVISOR_CANNOT : SUPERVISOR_PREPARED, 0, NULL);
@@ -588,6 +590,28 @@ START_TEST(a_new_keeper_follows_for_a_server_of_before)
 }
 END_TEST
 
+/* The keeper dies as that supervisor begins, and the standby sees it first. */
+START_TEST(a_keeper_that_does_not_answer_the_standby_is_followed)
+{
+    pid_t server = begin_and_serve("keeps-late"), keeper = s.keeper.pid;
+    int status;
+
+    become_another();
+    set_word("finds-no-keeper");
+    supervisor_advance(&s);
+    STEP_UNTIL(s.standby.state == CHILD_PREPARED);
+    ck_assert_int_ne(s.keeper.pid, keeper);
+    ck_assert_uint_ne(s.server.lease, 0);
+    ck_assert_int_eq(waitpid(server, &status, WNOHANG), 0);
+    ck_assert(!s.server.killed); /* the new keeper has nothing yet */
+    on_watchdog(&s);
+    s.next_watchdog_ns = 0;
+    STEP_UNTIL(IS_WHOLE && s.server.pid != 0);
+    ck_assert_int_eq(waitpid(server, &status, 0), server);
+    ck_assert_int_eq(status, SIGKILL);
+}
+END_TEST
+
 START_TEST(a_server_that_answers_is_left_alone)
 {
     pid_t server = begin_and_serve(NULL);
@@ -842,6 +866,7 @@ int main(int argc, char **argv)
     t = suite_case(suite, "keeper, watchdog", 60, NULL, end_all);
     tcase_add_test(t, a_new_keeper_follows);
     tcase_add_test(t, a_new_keeper_follows_for_a_server_of_before);
+    tcase_add_test(t, a_keeper_that_does_not_answer_the_standby_is_followed);
     tcase_add_test(t, a_server_that_answers_is_left_alone);
     tcase_add_test(t, a_server_that_does_not_answer_is_killed);
     tcase_add_test(t, a_server_that_hangs_as_it_starts_is_killed);
