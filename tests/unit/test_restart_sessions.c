@@ -287,6 +287,53 @@ START_TEST(a_session_that_npud_dies_of_twice_ends)
 }
 END_TEST
 
+static uint64_t last_key;
+
+static void note_key(uint64_t key, bool put)
+{
+    if (put)
+        last_key = key;
+}
+
+/*
+ * The first npud ends before it has sent the answer, which the second one has with a descriptor of
+ * its own, and the third without. A recovery that failed for that would fail each time, and end the
+ * sessions of all.
+ */
+START_TEST(an_answer_that_lacks_a_descriptor_ends_its_session)
+{
+    Npud__Request request;
+    Npud__Malloc body;
+    unsigned copies;
+    int fd, other;
+
+    restart_start(NULL);
+    connect_client();
+    say_hello();
+    other = client;
+    connect_client();
+    say_hello();
+    open_device();
+    make_malloc(&request, &body);
+    send_request(&request);
+    restart_on_key = note_key;
+    ck_assert(restart_kill(KILL_HERE_ANSWER_COMMITTED, 1, turn, NULL));
+    restart_on_key = NULL;
+    ck_assert_ptr_nonnull(server.answers);
+    __wrap_keeper_drop(&last_key, 1);
+    restart_npud();
+    npud_turn();
+    ck_assert_ptr_null(server.answers);
+    ck_assert_uint_eq(server.n_sessions, 1);
+    ck_assert_ptr_null(read_answer(&fd, &copies));
+    close(client);
+    client = other;
+    open_device();
+    close(client);
+    restart_stop();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("restart: sessions");
@@ -294,6 +341,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(t, a_session_is_as_it_was);
     tcase_add_test(t, a_session_that_npud_dies_of_twice_ends);
+    tcase_add_test(t, an_answer_that_lacks_a_descriptor_ends_its_session);
     tcase_add_loop_test(t, a_request_is_handled_once, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, a_session_ends_once, 0, KILL_PLACE_COUNT);
     return s;
