@@ -104,12 +104,19 @@ struct line {
 static void write_stderr(const struct line *line)
 {
     char text[sizeof(line->text) + 32];
-    int n = snprintf(text, sizeof(text), "npud: %s: %s\n", level_names[line->priority], line->text);
+    int n = to_journal ? snprintf(text, sizeof(text), "<%d>%s\n", line->priority, line->text)
+                       : snprintf(text, sizeof(text), "npud: %s: %s\n", level_names[line->priority],
+                                  line->text);
 
     if (write(STDERR_FILENO, text, (size_t)n) < 0)
         return; /* there is no other place to say so */
 }
 
+/*
+ * An error may be the last that a process says. journald looks in /proc for the unit of a message's
+ * sender, and finds none when that has ended: journalctl -u would not show the line that says why.
+ * What comes over standard error has the unit of that.
+ */
 static void line_write(const struct line *line)
 {
     if (to_journal && line->of_session)
@@ -117,7 +124,7 @@ static void line_write(const struct line *line)
                         "NPUD_SESSION=%llu", (unsigned long long)line->session,
                         "NPUD_CLIENT_PID=%d", (int)line->pid, "NPUD_CLIENT_UID=%u",
                         (unsigned)line->uid, NULL);
-    else if (to_journal)
+    else if (to_journal && line->priority > LOG_ERR)
         sd_journal_send("MESSAGE=%s", line->text, "PRIORITY=%d", line->priority, NULL);
     else
         write_stderr(line);

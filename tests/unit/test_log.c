@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,6 +96,31 @@ START_TEST(lines_of_a_user_are_bounded)
 }
 END_TEST
 
+/* Over standard error journald knows the unit also of a process that has ended since. */
+START_TEST(errors_reach_the_journal_over_stderr)
+{
+    char name[64], *text;
+    struct stat st;
+    pid_t pid;
+
+    take_stderr();
+    ck_assert_int_eq(fstat(STDERR_FILENO, &st), 0);
+    snprintf(name, sizeof(name), "%llu:%llu", (unsigned long long)st.st_dev,
+             (unsigned long long)st.st_ino);
+    pid = fork();
+    if (pid == 0) {
+        setenv("JOURNAL_STREAM", name, 1);
+        log_setup(LOG_INFO);
+        log_error("the last words");
+        _exit(1);
+    }
+    close(STDERR_FILENO);
+    text = read_all();
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert_str_eq(text, "<3>the last words\n");
+}
+END_TEST
+
 /* All that the pipe holds is there, and nobody reads. */
 START_TEST(a_reader_that_stalls_is_not_waited_for)
 {
@@ -162,6 +189,7 @@ int main(void)
     TCase *t = suite_case(suite, "lines", 20, NULL, NULL);
 
     tcase_add_test(t, lines_of_a_user_are_bounded);
+    tcase_add_test(t, errors_reach_the_journal_over_stderr);
     tcase_add_test(t, a_reader_that_stalls_is_not_waited_for);
     tcase_add_loop_test(t, lines_are_written_in_a_crash, 0, CRASHES);
     return run_suite(suite);
