@@ -71,6 +71,12 @@ unit_lines() { # the same, and what systemd says of npud's units
     journalctl -b -q -o cat -u npud.service -u npud.socket -u npud-admin.socket "$@"
 }
 
+# The time, for journalctl --since, when all that was said before is in the journal. Not a cursor:
+# journalctl leaves out the first line that its filter lets through after one that it does not.
+journal_now() {
+    journalctl --sync && echo "@$EPOCHREALTIME"
+}
+
 server_pid() { # the process that serves
     npuctl --json status 2>/dev/null | grep -o '"pid":[0-9]*' | cut -d: -f2
 }
@@ -128,9 +134,9 @@ build_programs() {
 
     flags=$(pkg-config --cflags --libs aclclient) || return 1
     # shellcheck disable=SC2086 # words
-    cc -O2 -Wall client.c -o client $flags && make -s -C examples/ipc_event &&
-        make -s -C examples/event_loop && make -s -C examples/ipc_cpp &&
-        make -s -C examples/shared_buffer
+    cc -O2 -Wall client.c -o client $flags && cc -O2 -Wall few_fds.c -o few_fds &&
+        make -s -C examples/ipc_event && make -s -C examples/event_loop &&
+        make -s -C examples/ipc_cpp && make -s -C examples/shared_buffer
 }
 
 check_installation() {
@@ -146,6 +152,10 @@ check_installation() {
     check "users npu-alice (of npu), npu-bob (of npu-admin), npu-mallory (of neither)" make_users
     check "programs build against what is installed" build_programs
     check_manuals
+}
+
+fails() {
+    ! "$@"
 }
 
 silent() {
@@ -373,6 +383,111 @@ check_upgrade_refused() {
     expect_whole "a restart after it"
 }
 
+# An installed program that is ready and can read the tables, and then does not recover. npuctl asks
+# three times, because it cannot tell that from a death of the server.
+check_upgrade_rolled_back() {
+    local since npud old program main said
+
+    npud=$(command -v npud)
+    main=$(show MainPID)
+    old=$(server_pid)
+    program=$(stat -L -c %i "/proc/$old/exe")
+    start_holding
+    said=$(session_ids)
+    cp "$npud" "$npud.real" && cp few_fds "$npud.new" && mv "$npud.new" "$npud"
+    since=$(journal_now)
+    contains "npuctl upgrade to what does not recover says so" "$(as npu-bob npuctl upgrade 2>&1)" \
+        "the installed program was started, and the one from before serves again"
+    check "... another server serves" another server_pid "$old"
+    equal "... of the program before" "$program" "$(stat -L -c %i "/proc/$(server_pid)/exe")"
+    equal "... of the same supervisor" "$main" "$(show MainPID)"
+    equal "... and has the session" "$said" "$(session_ids)"
+    equal "npud says each time why, and that it goes back, and nothing else" \
+        "3 the descriptors of the npud before cannot be fetched from the keeper: Too many open files
+3 the program that was installed last does not recover: the one before serves again" \
+        "$(errors_since "$since")"
+    end_holding "its client has seen nothing of all that"
+    mv "$npud.real" "$npud"
+    check "systemctl restart npud.service with the right file" systemctl restart npud.service
+    expect_whole "an upgrade that was taken back"
+}
+
+# The tables take 4 GiB of addresses.
+limit_memory() {
+    mkdir -p /etc/systemd/system/npud.service.d
+    printf '[Service]\nLimitAS=1G\n' >/etc/systemd/system/npud.service.d/check.conf
+    systemctl daemon-reload
+}
+
+unlimit_memory() {
+    rm -r /etc/systemd/system/npud.service.d && systemctl daemon-reload
+}
+
+# npud's own limit of starts: systemd's is off, because it would close the sockets.
+check_start_limit() {
+    local since
+
+    since=$(journal_now)
+    check "a unit whose servers lack memory" limit_memory
+    check "systemctl restart npud.service fails" fails systemctl restart npud.service
+    equal "... with status 1, and systemd has not started it again" "failed exit-code 1 0" \
+        "$(systemctl is-active npud.service) $(show Result) $(show ExecMainStatus) \
+$(show NRestarts)"
+    equal "npud says why three recoveries and five starts fail, what it does then, and no more" \
+        "3 the tables of the npud before cannot be read: they cannot be mapped: $NO_MEMORY
+1 npud could not be recovered three times within a minute: it starts anew, without the sessions \
+that were connected
+5 no memory for npud's tables: $NO_MEMORY
+1 npud has begun anew 5 times in a row, and each time it has failed before it served: it is not \
+started again. The lines before this one say how it failed" "$(errors_since "$since")"
+    check "no process of it is left, no keeper, and nothing in the store" until_true nothing_runs
+    equal "the sockets listen all the same" "active active" \
+        "$(systemctl is-active npud.socket npud-admin.socket | xargs)"
+    since=$(journal_now)
+    check "systemctl start npud.service fails while nothing is mended" \
+        fails systemctl start npud.service
+    equal "... with the first server, and nobody's sessions to try again for" \
+        "1 no memory for npud's tables: $NO_MEMORY" "$(errors_since "$since")"
+    check "mended" unlimit_memory
+    check "systemctl start npud.service" systemctl start npud.service
+    expect_whole "a start after those that failed"
+}
+NO_MEMORY="Cannot allocate memory"
+
+# errors_since SINCE: of npud's processes, in their order; "N " before what came N times.
+errors_since() {
+    journal_of_npud "$1" -p err | awk '!n[$0]++ { line[++lines] = $0 }
+        END { for (i = 1; i <= lines; i++) print n[line[i]], line[i] }'
+}
+
+# It dies a moment after the supervisor; until then the next supervisor takes it for alive.
+check_keeper_killed_late() {
+    local keeper main old said
+
+    start_holding
+    said=$(session_ids)
+    old=$(server_pid)
+    main=$(show MainPID)
+    keeper=$(keeper_pid)
+    kill -STOP "$keeper"
+    kill -KILL "$main"
+    check "the keeper hangs, and the supervisor was killed: the next one has a standby" \
+        until_true has_standby "$main"
+    kill -KILL "$keeper"
+    check "the keeper killed: another server serves" until_true another server_pid "$old"
+    equal "... and has the session" "$said" "$(session_ids)"
+    end_holding "its client has seen nothing of all that"
+    expect_whole "supervisor and keeper killed"
+}
+
+has_standby() { # OLD_SUPERVISOR
+    another main_pid "$1" && pgrep -P "$(main_pid)" -x npud-standby >/dev/null
+}
+
+main_pid() {
+    show MainPID
+}
+
 check_deaths() {
     check "systemctl restart npud.service" systemctl restart npud.service
     expect_whole "restart"
@@ -383,6 +498,9 @@ check_deaths() {
     check_upgrade_by_rename
     check_reexec
     check_upgrade_refused
+    check_upgrade_rolled_back
+    check_start_limit
+    check_keeper_killed_late
     check_restart_with_bad_configuration
 }
 
@@ -390,10 +508,6 @@ check_deaths() {
 
 LOAD=4       # clients
 RESTARTS=100 # deaths of servers, restarts, deaths of supervisors and keepers
-
-cursor_now() {
-    journalctl -b -q -n1 --show-cursor -o cat | sed -n 's/^-- cursor: //p'
-}
 
 session_ids() {
     npuctl --json sessions | grep -o '"session":[0-9]*' | sort | xargs
@@ -507,12 +621,13 @@ same_file() {
     [ "$(stat -c %i "$1")" = "$(stat -L -c %i "$2")" ]
 }
 
-# journal_of_npud CURSOR [journalctl option...]: what its processes say.
+# journal_of_npud SINCE [journalctl option...]: what its processes say.
 journal_of_npud() {
-    local cursor=$1
+    local since=$1
 
     shift
-    journalctl -b -q -o cat --after-cursor="$cursor" "$@" _SYSTEMD_UNIT=npud.service + \
+    journalctl --sync
+    journalctl -b -q -o cat --since="$since" "$@" _SYSTEMD_UNIT=npud.service + \
         _SYSTEMD_UNIT=npud-keeper.service
 }
 
@@ -527,9 +642,9 @@ restart_somehow() {
 }
 
 check_restarts_under_load() {
-    local cursor before i load=() failed=
+    local since before i load=() failed=
 
-    cursor=$(cursor_now)
+    since=$(journal_now)
     start_load
     before=$(session_ids)
     for ((i = 0; i < RESTARTS; i++)); do
@@ -545,12 +660,12 @@ check_restarts_under_load() {
     check "all clients still work" load_goes_on
     end_load
     check "their sessions are over" until_true no_sessions
-    equal "npud says nothing of errors" "" "$(journal_of_npud "$cursor" -p err)"
-    equal "... and warns of deaths only" "" "$(journal_of_npud "$cursor" -p warning |
+    equal "npud says nothing of errors" "" "$(journal_of_npud "$since" -p err)"
+    equal "... and warns of deaths only" "" "$(journal_of_npud "$since" -p warning |
         grep -v 'was ended by signal 9 (Killed)\|the keeper has ended')"
     # Of the server that outlives its supervisor, and of supervisors that were killed.
     equal "systemd warns of left-over processes, and of deaths" "" \
-        "$(journalctl -b -q -o cat --after-cursor="$cursor" -p warning UNIT=npud.service |
+        "$(journalctl -b -q -o cat --since="$since" -p warning UNIT=npud.service |
             grep -v -e 'Found left-over process [0-9]* (npud[^)]*) in control group' \
                 -e '^This usually indicates unclean termination' \
                 -e 'Main process exited, code=killed, status=9/KILL$' \
@@ -623,17 +738,17 @@ check_journal_fields() {
 # A limit changes while npud runs; a bad file changes nothing, and does not keep the sockets from
 # starting npud once it is good again.
 check_reload() {
-    local cursor conf=/etc/npud/npud.conf said
+    local since conf=/etc/npud/npud.conf said
 
     check "npud runs" systemctl start npud.service
-    cursor=$(journalctl -b -q -n1 --show-cursor -o cat | sed -n 's/^-- cursor: //p')
+    since=$(journal_now)
     cp "$conf" conf.before
     printf '[limits]\nstreams = 77\n' >>"$conf"
     check "systemctl reload npud.service" systemctl reload npud.service
-    check "npud says what has changed" journal_has "$cursor" "limits.streams has changed"
+    check "npud says what has changed" journal_has "$since" "limits.streams has changed"
     printf '[limits]\nstreams = many\n' >>"$conf"
     check "systemctl reload npud.service with a bad file" systemctl reload npud.service
-    check "npud keeps its configuration" journal_has "$cursor" "the one before stays in force"
+    check "npud keeps its configuration" journal_has "$since" "the one before stays in force"
     check "systemctl stop npud.service" systemctl stop npud.service
     for _ in 1 2 3 4 5 6 7 8; do said=$(as npu-alice ./client use); done
     contains "a client is told that the configuration is wrong" "$said" "its configuration is wrong"
@@ -676,7 +791,7 @@ expect_lost() {
 }
 
 check_watchdog() {
-    local cursor old
+    local since old
 
     mkdir -p /etc/systemd/system/npud.service.d
     printf '[Service]\nWatchdogSec=2s\n' >/etc/systemd/system/npud.service.d/check.conf
@@ -684,19 +799,19 @@ check_watchdog() {
     check "systemctl restart npud.service" systemctl restart npud.service
     equal "npud has a watchdog of two seconds" 2s "$(show WatchdogUSec)"
     start_holding
-    cursor=$(journalctl -b -q -n1 --show-cursor -o cat | sed -n 's/^-- cursor: //p')
+    since=$(journal_now)
     old=$(show MainPID)
     kill -STOP "$old"
-    check "systemd sees that a stopped npud hangs" journal_has "$cursor" \
+    check "systemd sees that a stopped npud hangs" journal_has "$since" \
         'npud.service: Watchdog timeout'
-    check "... and starts another" journal_has "$cursor" 'Started npud.service'
+    check "... and starts another" journal_has "$since" 'Started npud.service'
     equal "restarted once, by systemd, because of the watchdog" "1 watchdog" \
-        "$(show NRestarts) $(journal_result "$cursor")"
+        "$(show NRestarts) $(journal_result "$since")"
     check "... as another process" [ "$(show MainPID)" != "$old" ]
     old=$(server_pid)
-    cursor=$(journalctl -b -q -n1 --show-cursor -o cat | sed -n 's/^-- cursor: //p')
+    since=$(journal_now)
     kill -STOP "$old"
-    check "the supervisor sees that a stopped server hangs" journal_has "$cursor" \
+    check "the supervisor sees that a stopped server hangs" journal_has "$since" \
         "the server (pid $old) does not answer: killed"
     check "... and another serves" until_true another server_pid "$old"
     equal "... without systemd" 1 "$(show NRestarts)"
@@ -707,14 +822,14 @@ check_watchdog() {
     equal "npud has the delivered watchdog again" 30s "$(show WatchdogUSec)"
 }
 
-# journal_has CURSOR TEXT: waits for a line after the cursor.
+# journal_has SINCE TEXT: waits for a line from then on.
 journal_has() {
-    timeout "$GUARD_S" journalctl -b -q -f --no-tail -o cat --after-cursor="$1" |
+    timeout "$GUARD_S" journalctl -b -q -f --no-tail -o cat --since="$1" |
         grep -q -m1 -F -- "$2"
 }
 
 journal_result() {
-    journalctl -b -q -o cat --after-cursor="$1" UNIT=npud.service |
+    journalctl -b -q -o cat --since="$1" UNIT=npud.service |
         sed -n "s/.*Failed with result '\\(.*\\)'.*/\\1/p"
 }
 
