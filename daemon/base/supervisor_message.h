@@ -20,7 +20,8 @@
  *     CANNOT     it cannot serve, and its log says why; GO makes it refuse the waiting clients
  *     SERVING    clients are served
  *     ALIVE      no engine hangs
- *     LOST       its keeper, that of the LEASE with the number `value`, has died. 0: of START
+ *     LOST       its keeper, that of the LEASE with the number `value`, has died, or does not
+ *                answer a standby. 0: of START
  *     KEPT       the keeper of the LEASE with the number `value` has all
  *     UPGRADE    an administrator asks for the installed program
  *     CAN_READ   `value`: 1 it can read the kept tables; 0 it cannot, and `text` says why
