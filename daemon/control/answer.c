@@ -383,6 +383,10 @@ static int log_not_sent(struct session *session, int r)
 {
     if (r == -EAGAIN)
         log_client_fault(&session->log, "the client does not read its replies: session ended");
+    if (r == -EMFILE || r == -ENOMEM)
+        log_line(LOG_ERR, &session->log,
+                 "the kernel does not take an answer, and npud lacks %s to keep it: session ended",
+                 r == -EMFILE ? "descriptors" : "memory");
     return r;
 }
 

@@ -77,6 +77,29 @@ static inline int lowest_free(void)
     return fd;
 }
 
+/*
+ * All numbers are in use. Not by a low limit: the kernel compares that also with what lies in the
+ * sockets of all processes of the user, and would not send what other tests leave no room for.
+ */
+#define NUMBERS 4096
+
+static int used_up[NUMBERS];
+static unsigned n_used_up;
+
+static inline void use_up_descriptors(void)
+{
+    limit_descriptors(NUMBERS);
+    while ((used_up[n_used_up] = dup(0)) >= 0)
+        n_used_up++;
+}
+
+static inline void give_descriptors_back(void)
+{
+    while (n_used_up > 0)
+        close(used_up[--n_used_up]);
+    limit_descriptors(-1);
+}
+
 /* Memory that is much, and is being freed. */
 static inline void free_slowly(void)
 {

@@ -73,7 +73,10 @@ static int begin_to_lack(bool helps)
     atomic_store(&allowed, 0);
     for (int i = 0; i < FREED; i++)
         free_slowly();
-    limit_descriptors(helps ? lowest_free() : 3);
+    if (helps)
+        use_up_descriptors();
+    else
+        limit_descriptors(3);
     ask_segment(fd, STRIDE, 16);
     npud_turn();
     ck_assert_ptr_nonnull(server.asleep);
@@ -86,7 +89,7 @@ static int32_t await_first_answer(int fd)
     size_t n;
 
     AWAIT((npud_turn(), !server.sessions || !server.sessions->kept));
-    limit_descriptors(-1);
+    give_descriptors_back();
     return read_answer(fd, &n);
 }
 
@@ -140,7 +143,7 @@ START_TEST(a_session_ends_asleep)
 {
     int fd = begin_to_lack(true);
 
-    limit_descriptors(-1);
+    give_descriptors_back();
     if (_i == CLIENT_LEAVES) {
         session_end(server.sessions);
         npud_turn();
