@@ -220,8 +220,10 @@ static int use_runtime_dir(struct config *config, const char *dir)
     int r = 0;
 
     for (int i = 0; i < 2 && r == 0; i++) {
-        if (asprintf(&path, "%s/%s", dir, names[i]) < 0)
+        if (asprintf(&path, "%s/%s", dir, names[i]) < 0) {
+            log_error("%s: out of memory", dir);
             return -ENOMEM;
+        }
         r = config_set_key(config, "npud", keys[i], path);
         free(path);
     }
