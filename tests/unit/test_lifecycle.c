@@ -108,18 +108,18 @@ static struct task memory_task(const struct client *c, uint32_t device)
 
     if (!dst || !src)
         return task;
-    room = dst->size < src->size ? dst->size / 2 : src->size / 2;
-    size = draw_below(16) ? draw_below((uint32_t)room + 1) : dst->size + src->size;
+    room = dst->pages->size < src->pages->size ? dst->pages->size / 2 : src->pages->size / 2;
+    size = draw_below(16) ? draw_below((uint32_t)room + 1) : dst->pages->size + src->pages->size;
     task.object = dst->slot.number;
     task.generation = slot_generation(dst);
     if (task.op == TASK_COPY) {
-        task.copy.dst_offset = device * (dst->size / 2);
-        task.copy.src_offset = device * (src->size / 2);
+        task.copy.dst_offset = device * (dst->pages->size / 2);
+        task.copy.src_offset = device * (src->pages->size / 2);
         task.copy.size = size;
         task.copy.src = src->slot.number;
         task.copy.src_generation = slot_generation(src);
     } else {
-        task.set.offset = device * (dst->size / 2);
+        task.set.offset = device * (dst->pages->size / 2);
         task.set.size = size;
         task.set.value = draw_below(256);
     }
