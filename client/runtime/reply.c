@@ -242,8 +242,11 @@ static const char *check_fetch_memory(const struct answer *a)
 
 static const char *check_mem_info(const struct answer *a)
 {
-    return a->reply->mem_info->free <= a->reply->mem_info->total ? NULL
-                                                                 : "more is free than there is";
+    const Npud__MemInfoReply *in = a->reply->mem_info;
+
+    if (in->free > in->total)
+        return "more is free than there is";
+    return in->busy <= 100 + 1 ? NULL : "the device is busy for more than all of the time";
 }
 
 static const char *check_segment(const struct answer *a)

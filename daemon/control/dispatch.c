@@ -12,6 +12,7 @@
 #include "daemon/control/kept_request.h"
 #include "daemon/core/call.h"
 #include "daemon/core/device.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/refuse.h"
 #include "daemon/base/log.h"
 #include "daemon/kept/kept.h"
@@ -139,6 +140,8 @@ static int32_t on_mem_info(struct call *call)
     out = CALL_REPLY(call, mem_info, MEM_INFO);
     out->total = device->info.memory;
     out->free = device->info.memory - device->memory_used;
+    if (call->request->mem_info->usage)
+        out->busy = engine_busy_percent(device->engine) + 1;
     return 0;
 }
 

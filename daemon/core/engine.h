@@ -96,4 +96,11 @@ void engines_finish_restoring(struct server *server);
  * the watchdog. Any thread. */
 uint64_t engine_stuck_ms(struct engine *engine);
 
+/** Engine thread: the device works for the stream, which is about to park until that is over. */
+void engine_begin_work(struct stream *stream, uint64_t now);
+/** Engine thread: the device has moved bytes. */
+void engine_count_work(struct engine *engine);
+/** In how much of the last second, in percent, the device did work. Takes the lock. */
+uint32_t engine_busy_percent(struct engine *engine);
+
 void engine_get_stats(struct engine *engine, struct engine_stats *stats);

@@ -96,6 +96,7 @@ struct stream {
     bool counted;      /* TASK_VALUE_WAIT: in value_waiters of the session page */
     bool in_inbox;     /* under the engine's inbox lock */
     bool held_watched; /* it was watched when it was held */
+    bool in_work;      /* parked while the device works for it */
     /*
      * The task has made this change of a counter, and the stream looks at all waits for it; 0: no.
      * Or COUNT_TURN (notify_tasks.h).

@@ -19,7 +19,6 @@
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
-#include "daemon/core/stream.h"
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
 #include "daemon/engine/inject.h"
@@ -93,6 +92,7 @@ void engine_resume(struct engine *e, struct stream *s)
 {
     assert(s->run == RUN_PARKED);
     timers_clear(&e->timers, &s->timer);
+    usage_end_work(e, s, e->now);
     s->waiting_on = NULL;
     s->callback = 0;
     if (__builtin_expect(!s->attach->ref, 0)) {
@@ -171,6 +171,8 @@ void engine_forget(struct engine *e, struct stream *s)
     if (s->run == RUN_ACTIVE)
         DL_DELETE(s->attach->active, s);
     timers_clear(&e->timers, &s->timer);
+    if (s->in_work)
+        usage_count_end(e, s, clock_ns());
     failure_forget(s);
     /*
      * Inbox first: a waiter that was fired may have waited on something that is gone by now. Then
@@ -250,6 +252,7 @@ static inline void time_step(struct engine *e, uint64_t now)
 {
     if (e->worked && step_meter_seems_longest(&e->meter, now))
         judge_step(e, now);
+    usage_end_step(e, now);
     e->worked = false;
     step_meter_begin(&e->meter, now);
 }

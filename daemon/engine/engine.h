@@ -1,6 +1,6 @@
 /*
- * Inside an engine: what its three files share. engine.c runs the streams, watch.c finds those that
- * have tasks, idle.c spins and sleeps. For others, core/engine.h is all there is.
+ * Inside an engine: what its files share. engine.c runs the streams, watch.c finds those that have
+ * tasks, idle.c spins and sleeps, usage.c counts. For others, core/engine.h is all there is.
  */
 #pragma once
 
@@ -10,9 +10,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/base/busy_meter.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/step_meter.h"
 #include "daemon/base/timers.h"
+#include "daemon/core/stream.h"
 #include "proto/util/clock.h"
 #include "proto/util/slots.h"
 
@@ -71,8 +73,11 @@ struct engine {
     struct step_meter meter;
     /* The step since the clock was read last: a task of this kind was its last one, if `worked`. */
     bool worked;
+    bool did_work; /* it has moved bytes: its time counts as work of the device */
     uint8_t worked_op;
     uid_t worked_uid;
+
+    struct busy_meter busy;
 
     uint64_t spin_max;
     uint64_t spin; /* current, adaptive */
@@ -91,6 +96,26 @@ struct engine {
 
 /** A parked stream goes on: it is active again, and its session watched. Engine thread. */
 void engine_resume(struct engine *e, struct stream *s);
+
+/* --- usage.c: how busy the device is. Under the lock. --- */
+
+void usage_count_end(struct engine *e, struct stream *s, uint64_t now);
+
+/** The stream goes on, or is forgotten: if the device worked for it, that is over. */
+static inline void usage_end_work(struct engine *e, struct stream *s, uint64_t now)
+{
+    if (__builtin_expect(s->in_work, 0))
+        usage_count_end(e, s, now);
+}
+
+/** The clock was read: what was done since it was read before is a step. */
+static inline void usage_end_step(struct engine *e, uint64_t now)
+{
+    if (!e->did_work)
+        return;
+    e->did_work = false;
+    busy_meter_add(&e->busy, e->meter.begun, now);
+}
 
 /* --- watch.c: which sessions and streams an engine looks at, and which of them only their doorbell
  * brings back. Engine thread. --- */

@@ -240,6 +240,8 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, ui
     if (m && !allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
+    if (m)
+        engine_count_work(d->engine);
     if (s->work.slice)
         put_slice(s, before);
     keep_progress(s);
@@ -256,6 +258,7 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, ui
     case WORK_PENDING:
         if (engine_set_timer(s, deadline) < 0)
             return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
+        engine_begin_work(s, now);
         return RUN_WAITS;
     case WORK_DONE:
         break;
