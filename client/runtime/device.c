@@ -9,26 +9,31 @@
 #include "client/core/error.h"
 #include "client/runtime/session.h"
 
-/* How many devices the program sees. 0: the variable selects none. */
+/* 0: the variable selects none. */
 static uint32_t visible_count(const struct session *s)
 {
     return s->visible.set ? s->visible.n : s->n_devices;
 }
 
-static int device_or_code(struct session *s, const char *function, int64_t user_id, int code,
-                          uint32_t *device)
+bool device_from_user_id(const struct session *s, int64_t user_id, uint32_t *device)
 {
-    uint32_t n = visible_count(s);
+    if (user_id < 0 || user_id >= visible_count(s))
+        return false;
+    *device = s->visible.set ? s->visible.device[user_id] : (uint32_t)user_id;
+    return true;
+}
 
-    if (user_id >= 0 && user_id < n) {
-        *device = s->visible.set ? s->visible.device[user_id] : (uint32_t)user_id;
+int device_or_code(struct session *s, const char *function, int64_t user_id, int code,
+                   uint32_t *device)
+{
+    if (device_from_user_id(s, user_id, device))
         return 0;
-    }
     return error_set(
         code,
         "%s: there is no device %lld: devices are numbered from 0, and this process sees "
         "%u of them%s",
-        function, (long long)user_id, n, s->visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
+        function, (long long)user_id, visible_count(s),
+        s->visible.set ? " (ASCEND_RT_VISIBLE_DEVICES)" : "");
 }
 
 int device_of_user_id(struct session *s, const char *function, int64_t user_id, uint32_t *device)
@@ -54,19 +59,43 @@ int32_t device_user_id(struct session *s, uint32_t device)
 
 /* --- lost --- */
 
-/* DOORBELL_FREE, DOORBELL_STRICT, or the error code of its loss. */
-static uint32_t mode_of(const struct session *s, uint32_t device)
+uint32_t device_loss(const struct session *s, uint32_t device)
 {
-    return atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed);
+    uint32_t mode = atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed);
+
+    return mode > DOORBELL_STRICT ? mode : 0;
 }
 
 int device_check_lost(struct session *s, const char *function, uint32_t device)
 {
-    uint32_t mode = mode_of(s, device);
+    uint32_t code = device_loss(s, device);
 
-    if (mode <= DOORBELL_STRICT)
+    if (code == 0)
         return 0;
-    return error_set((int)mode, "%s: device %u is lost", function, device);
+    return error_set((int)code, "%s: device %u is lost", function, device);
+}
+
+/* --- open --- */
+
+bool device_is_open(const struct session *s, uint32_t device)
+{
+    return s->devices[device].set_count > 0 || s->devices[device].contexts > 0;
+}
+
+int device_check_open(struct session *s, const char *function, int32_t user_id, uint32_t device)
+{
+    bool open;
+
+    pthread_mutex_lock(&s->lock);
+    open = device_is_open(s, device);
+    pthread_mutex_unlock(&s->lock);
+    return open ? 0 : device_error_closed(function, user_id);
+}
+
+int device_error_closed(const char *function, int32_t user_id)
+{
+    return error_set(ACL_ERROR_RT_DEV_SETUP_ERROR, "%s: device %d is not open: call aclrtSetDevice",
+                     function, user_id);
 }
 
 /* --- queries --- */
@@ -97,15 +126,6 @@ aclError aclrtGetRunMode(aclrtRunMode *runMode)
     return 0;
 }
 
-const char *aclrtGetSocName(void)
-{
-    CALL_SCOPE;
-    int error;
-    struct session *s = session_get(__func__, &error);
-
-    return s && s->n_devices > 0 ? s->device_info[0].soc_name : NULL;
-}
-
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
     CALL_SCOPE;
@@ -120,8 +140,8 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
     error = session_open_device(s, __func__, device);
     pthread_mutex_unlock(&s->lock);
     if (error == 0)
-        *deviceStatus = mode_of(s, device) > DOORBELL_STRICT ? ACL_RT_DEVICE_STATUS_ABNORMAL
-                                                             : ACL_RT_DEVICE_STATUS_NORMAL;
+        *deviceStatus = device_loss(s, device) != 0 ? ACL_RT_DEVICE_STATUS_ABNORMAL
+                                                    : ACL_RT_DEVICE_STATUS_NORMAL;
     return error;
 }
 

@@ -3,16 +3,19 @@
  * for a thread. Nothing here runs on cores: the numbers are kept and given back.
  */
 #include "acl/acl.h"
+#include "client/runtime/chip.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
 #include "client/core/error.h"
 #include "client/runtime/stream.h"
 
-/* Cores of the simulated NPU, by aclrtDevResLimitType. */
-static const uint32_t cores[RES_LIMITS] = {
-    [ACL_RT_DEV_RES_CUBE_CORE] = 24,
-    [ACL_RT_DEV_RES_VECTOR_CORE] = 48,
-};
+/* Cores of a device. */
+static uint32_t count_cores(const struct session *s, uint32_t device, aclrtDevResLimitType type)
+{
+    const struct chip *chip = chip_of_device(s, device);
+
+    return (uint32_t)(type == ACL_RT_DEV_RES_CUBE_CORE ? chip->cube_cores : chip->vector_cores);
+}
 
 static int check_type(const char *function, aclrtDevResLimitType type)
 {
@@ -22,14 +25,12 @@ static int check_type(const char *function, aclrtDevResLimitType type)
                      (int)type);
 }
 
-static int check_value(const char *function, aclrtDevResLimitType type, uint32_t value)
+static int check_value(const char *function, uint32_t cores, uint32_t value)
 {
-    int error = check_type(function, type);
-
-    if (error != 0 || (value > 0 && value <= cores[type]))
-        return error;
+    if (value > 0 && value <= cores)
+        return 0;
     return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %u cores, must be 1 to %u", function, value,
-                     cores[type]);
+                     cores);
 }
 
 /* --- devices; limits are under session->lock --- */
@@ -41,7 +42,7 @@ static uint32_t device_limit(struct session *s, uint32_t device, aclrtDevResLimi
     pthread_mutex_lock(&s->lock);
     limit = s->devices[device].res_limit[type];
     pthread_mutex_unlock(&s->lock);
-    return limit ? limit : cores[type];
+    return limit ? limit : count_cores(s, device, type);
 }
 
 /* The device of a call, which must be open. Returns it with session->lock held, or NULL. */
@@ -56,24 +57,25 @@ static struct device_state *lock_device(const char *function, int32_t user_id, s
         return NULL;
     d = &(*sp)->devices[device];
     pthread_mutex_lock(&(*sp)->lock);
-    if (d->set_count > 0 || d->contexts > 0)
+    if (device_is_open(*sp, device))
         return d;
     pthread_mutex_unlock(&(*sp)->lock);
-    *error = error_set(ACL_ERROR_RT_DEV_SETUP_ERROR,
-                       "%s: device %d is not open: call aclrtSetDevice", function, user_id);
+    *error = device_error_closed(function, user_id);
     return NULL;
 }
 
 aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
 {
     CALL_SCOPE;
-    RETURN_IF_ERROR(check_value(__func__, type, value));
+    RETURN_IF_ERROR(check_type(__func__, type));
     struct session *s;
     struct device_state *d = FIND_OR_RETURN(lock_device, __func__, deviceId, &s);
+    int error = check_value(__func__, count_cores(s, (uint32_t)(d - s->devices), type), value);
 
-    d->res_limit[type] = value;
+    if (error == 0)
+        d->res_limit[type] = value;
     pthread_mutex_unlock(&s->lock);
-    return 0;
+    return error;
 }
 
 aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value)
@@ -84,7 +86,8 @@ aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uin
     struct session *s;
     struct device_state *d = FIND_OR_RETURN(lock_device, __func__, deviceId, &s);
 
-    *value = d->res_limit[type] ? d->res_limit[type] : cores[type];
+    *value =
+        d->res_limit[type] ? d->res_limit[type] : count_cores(s, (uint32_t)(d - s->devices), type);
     pthread_mutex_unlock(&s->lock);
     return 0;
 }
@@ -113,9 +116,10 @@ static uint32_t stream_limit(struct stream *s, aclrtDevResLimitType type)
 aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
 {
     CALL_SCOPE;
-    RETURN_IF_ERROR(check_value(__func__, type, value));
+    RETURN_IF_ERROR(check_type(__func__, type));
     struct stream *s = FIND_OR_RETURN(stream_find_anywhere, __func__, stream);
 
+    RETURN_IF_ERROR(check_value(__func__, count_cores(s->session, s->device, type), value));
     atomic_store_explicit(&s->res_limit[type], value, memory_order_relaxed);
     return 0;
 }

@@ -369,14 +369,20 @@ ACL_FUNC_VISIBILITY void aclAppLog(aclLogLevel logLevel, const char *func, const
 #define ACL_APP_LOG(level, ...) aclAppLog(level, __func__, __FILE__, __LINE__, __VA_ARGS__)
 
 /*
- * Name of the chip, owned by the library and valid as long as the process; NULL when it cannot be
- * told. Needs neither aclInit nor a context.
+ * Name of the chip, owned by the library and valid as long as the process. npud tells it; where no
+ * npud is, the environment variable NPUD_SOC_NAME does, for programs that only compile for a chip.
+ * NULL when neither does. Needs neither aclInit nor a context.
  */
 ACL_FUNC_VISIBILITY const char *aclrtGetSocName(void);
 
 /* Static data of the installation and of a chip: rarely used. */
 ACL_FUNC_VISIBILITY aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num);
 ACL_FUNC_VISIBILITY aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value);
+
+/*
+ * Static data of a chip, as aclrtGetDeviceInfo has them: rarely used. Errors: NULL, unknown item,
+ * no such device 100000; npud cannot be asked 500000.
+ */
 ACL_FUNC_VISIBILITY aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
                                                     int64_t *value);
 

@@ -1,8 +1,12 @@
-/* Queries about the chip: names only. npud has none of its functions. */
+/* Queries about the chip. */
 #ifndef ACL_ACL_PLATFORM_H
 #define ACL_ACL_PLATFORM_H
 
 #include "acl_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* What can be asked. Sizes are bytes. */
 typedef enum aclplatformDevInfo {
@@ -58,5 +62,26 @@ typedef enum aclplatformNpuArch {
     DAV_5162 = 5162,
     DAV_RESV = 65535,
 } aclplatformNpuArch;
+
+/*
+ * One item about the chip as text, numbers in decimal: sizes in bytes, frequencies in MHz. value is
+ * a buffer of maxLen bytes. The chip is the one that aclrtGetSocName names; no context is needed,
+ * and npud only for ACL_PLATFORM_MEMORY_SIZE. The numbers are those of the chip that is simulated.
+ * Errors: value NULL, unknown infoType, maxLen too small 100000; no npud and no name 207004.
+ */
+ACL_FUNC_VISIBILITY aclError aclplatformGetDeviceInfo(aclplatformDevInfo infoType, char *value,
+                                                      uint32_t maxLen);
+
+/*
+ * Which data types an instruction of a core takes. Simulated cores have no instructions, so this is
+ * always an error. Errors: NULL, unknown type, maxLen 0 100000; else 207000.
+ */
+ACL_FUNC_VISIBILITY aclError aclplatformGetInstructionInfo(aclplatformCoreType type,
+                                                           const char *instruction, char *value,
+                                                           uint32_t maxLen);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -355,8 +355,12 @@ ACL_FUNC_VISIBILITY aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32
                                                          int32_t *status);
 
 /*
- * One number about a device, see aclrtDevAttr. Needs neither context nor aclrtSetDevice.
- * Errors: value NULL 100000; unknown attr or bad deviceId 107000.
+ * One number about a device, see aclrtDevAttr. Needs neither context nor aclrtSetDevice. Memory is
+ * what npud has given the device; cores, caches and architecture are those of the chip that npud's
+ * configuration names ([sim] soc_name), although a simulated device runs nothing on cores; a name
+ * that npud does not know is taken for an Ascend910B. There is no SIMT (202 to 212 are 0), devices
+ * are cards on PCIe, and the physical chip is npud's number of the device.
+ * Errors: value NULL 100000; unknown attr or bad deviceId 107000; super pods (403 to 405) 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr,
                                                 int64_t *value);
@@ -368,7 +372,10 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr 
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority,
                                                                int32_t *greatestPriority);
 
-/* Whether a feature is there. Errors: NULL 100000; unknown feature 107000; bad id 107001. */
+/*
+ * Whether a feature is there: npud has neither. Errors: NULL 100000; unknown feature 107000; bad id
+ * 107001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCapability(int32_t deviceId,
                                                       aclrtDevFeatureType devFeatureType,
                                                       int32_t *value);
@@ -379,7 +386,10 @@ ACL_FUNC_VISIBILITY aclError aclrtQueryDeviceStatus(int32_t deviceId,
 
 /*
  * Load of the units of a device. The caller sets utilizationExtend to NULL before the call; what is
- * not known comes back as -1. Errors: NULL, or utilizationExtend not NULL, 100000.
+ * not known comes back as -1, also for a device that there is not. A simulated device has one
+ * engine: cube and vector are both the percentage of the last second in which it did work for any
+ * process, copies, sets, reductions and delays; the others are not known. Needs no context.
+ * Errors: NULL, or utilizationExtend not NULL, 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceUtilizationRate(int32_t deviceId,
                                                            aclrtUtilizationInfo *utilizationInfo);
@@ -424,6 +434,11 @@ ACL_FUNC_VISIBILITY aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t 
 
 /* More about devices: rarely used. */
 ACL_FUNC_VISIBILITY aclError aclrtSetTsDevice(aclrtTsId tsId);
+
+/*
+ * How two devices are joined: simulated ones through the host, ACL_RT_DEVS_TOPOLOGY_PHB, also a
+ * device with itself. Rarely used. Errors: NULL 100000; no such device 107001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId,
                                                  uint64_t *value);
 /*
@@ -432,8 +447,21 @@ ACL_FUNC_VISIBILITY aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t oth
  * Errors: uuid NULL 100000; no such device 107001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid);
+
+/*
+ * The bus id of a device, 12 characters dddd:bb:dd.f in lower case, and the device of a bus id.
+ * Those of simulated devices are made of their numbers, in a domain that no host has: fffe:01:00.0
+ * is npud's first. Rarely used. Errors: NULL 100000; len below 13, or no device that this process
+ * sees has the bus id 107000; no such device 107001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len);
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId);
+
+/*
+ * 1 if what was built for the named chip fits the devices here, else 0: it has their name, or npud
+ * knows it and it has the same architecture. Rarely used. Errors: NULL or "" 107000; no npud and no
+ * NPUD_SOC_NAME 207004.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtCheckArchCompatibility(const char *socVersion,
                                                          int32_t *canCompatible);
 ACL_FUNC_VISIBILITY aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value);
@@ -441,7 +469,11 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t 
 ACL_FUNC_VISIBILITY aclError aclrtDeviceL2CacheFlush(void *rsv);
 ACL_FUNC_VISIBILITY aclError aclrtGetHardwareSyncAddr(void **addr);
 
-/* Device ids: user = after the visible-devices filter, logic = before it, phy = of the machine. */
+/*
+ * Device ids: user = after the visible-devices filter, logic = before it, phy = of the machine. For
+ * simulated devices the last two are the same: npud's number. Need no context. Errors: NULL 100000;
+ * negative 107000; no such device, or one that ASCEND_RT_VISIBLE_DEVICES hides 107001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid,
                                                            int32_t *const logicDevId);
 ACL_FUNC_VISIBILITY aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId,
@@ -493,6 +525,11 @@ typedef enum aclrtAtomicOperationCapability {
     ACL_RT_ATOMIC_CAPABILITY_VECTOR32X4 = 0x100,
 } aclrtAtomicOperationCapability;
 
+/*
+ * For each of count operations a mask of aclrtAtomicCapability, 0: there is none. A simulated
+ * device has the DMA operations between devices (aclrtReduceAsync). Errors, in this order: NULL,
+ * count 0, an operation outside 0..44 107000; no such device, or twice the same 107001.
+ */
 ACL_FUNC_VISIBILITY aclError
 aclrtDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations,
                                      const uint32_t count, int32_t deviceId);
@@ -504,11 +541,10 @@ aclrtDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOpe
  * Limits on the number of cores that kernels may use: rarely used. A device's limit goes when the
  * process releases the device, a stream's with the stream. Stream limits act once a thread uses the
  * stream's; one stream per thread, the last wins. What is in force for a thread: the limit of the
- * stream that it uses, else that of the device, else the number of cores (24 and 48); Get of a
- * stream without a limit answers alike. The simulated NPU keeps the numbers and runs nothing on
- * cores. An explicit stream needs no context.
- * Errors: Get NULL 100000; type unknown, value 0 or above the number of cores 107000; no such
- * device 107001; device not open 507033; stream codes.
+ * stream that it uses, else that of the device, else the number of cores (aclrtGetDeviceInfo); Get
+ * of a stream without a limit answers alike. The simulated NPU keeps the numbers and runs nothing
+ * on cores. An explicit stream needs no context. Errors: Get NULL 100000; type unknown, value 0 or
+ * above the number of cores 107000; no such device 107001; device not open 507033; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
                                                     uint32_t value);

@@ -1,0 +1,479 @@
+/*
+ * What the library tells of the system and of devices, and settings that it keeps: tables of what
+ * each function answers, its codes and their order.
+ *
+ * Skipped under TSan: one thread asks one call after the other.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "acl/acl_platform.h"
+#include "tests/common/harness.h"
+
+#define NULL_ARGUMENT ACL_ERROR_INVALID_PARAM
+#define BAD           ACL_ERROR_RT_PARAM_INVALID
+#define NO_DEVICE     ACL_ERROR_RT_INVALID_DEVICEID
+#define UNSUPPORTED   ACL_ERROR_RT_FEATURE_NOT_SUPPORT
+#define MIB           ((int64_t)1 << 20)
+#define HOUR_US       UINT64_C(3600000000)
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/* --- numbers of devices --- */
+
+static const struct {
+    aclrtDevAttr attr;
+    int64_t sim, of_310p;
+} numbers[] = {
+    {ACL_DEV_ATTR_AICPU_CORE_NUM, 6, 4},
+    {ACL_DEV_ATTR_AICORE_CORE_NUM, 24, 8},
+    {ACL_DEV_ATTR_CUBE_CORE_NUM, 24, 8},
+    {ACL_DEV_ATTR_VECTOR_CORE_NUM, 48, 7},
+    {ACL_DEV_ATTR_WARP_SIZE, 0, 0},
+    {ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE, 0, 0},
+    {ACL_DEV_ATTR_LOCAL_MEM_PER_VECTOR_CORE, 0, 0},
+    {ACL_DEV_ATTR_MAX_BLOCK_DIM_Z, 0, 0},
+    {ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, 64 * MIB, 64 * MIB},
+    {ACL_DEV_ATTR_L2_CACHE_SIZE, 192 * MIB, 16 * MIB},
+    {ACL_DEV_ATTR_SMP_ID, 0, 0},
+    {ACL_DEV_ATTR_PHY_CHIP_ID, 1, 1},
+    {ACL_DEV_ATTR_CUST_OP_PRIVILEGE, 0, 0},
+    {ACL_DEV_ATTR_MAINBOARD_ID, 0, 0},
+    {ACL_DEV_ATTR_HD_CONNECT_TYPE, ACL_HOST_DEVICE_CONNECT_TYPE_PCIE, 0},
+    {ACL_DEV_ATTR_DEVICE_FORM_FACTOR, ACL_DEVICE_FORM_FACTOR_PCIE_CARD, 3},
+    {ACL_DEV_ATTR_IS_VIRTUAL, 0, 0},
+    {ACL_DEV_ATTR_NPU_ARCH, 2201, 2002},
+};
+
+static void start_with_chip(const char *name)
+{
+    char set[64];
+    const char *args[] = {"--devices=2", "--set=sim.memory=64M", set, NULL};
+
+    snprintf(set, sizeof(set), "--set=sim.soc_name=%s", name);
+    npud_start(args);
+}
+
+START_TEST(numbers_of_a_device)
+{
+    int64_t value;
+
+    start_with_chip(_i == 0 ? "AscendSim1" : "Ascend310P3");
+    for (size_t i = 0; i < LENGTH(numbers); i++) {
+        OK(aclrtGetDeviceInfo(1, numbers[i].attr, &value));
+        ck_assert_msg(value == (_i == 0 ? numbers[i].sim : numbers[i].of_310p), "%d: %lld",
+                      numbers[i].attr, (long long)value);
+    }
+    OK(aclGetDeviceCapability(0, ACL_DEVICE_INFO_AI_CORE_NUM, &value));
+    ck_assert_int_eq(value, _i == 0 ? 24 : 8);
+    OK(aclGetDeviceCapability(0, ACL_DEVICE_INFO_VECTOR_CORE_NUM, &value));
+    ck_assert_int_eq(value, _i == 0 ? 48 : 7);
+    OK(aclGetDeviceCapability(1, ACL_DEVICE_INFO_L2_SIZE, &value));
+    ck_assert_int_eq(value, (_i == 0 ? 192 : 16) * MIB);
+}
+END_TEST
+
+START_TEST(numbers_that_there_are_not)
+{
+    static const aclrtDevAttr super_pod[] = {ACL_DEV_ATTR_SUPER_POD_DEVICE_ID,
+                                             ACL_DEV_ATTR_SUPER_POD_SERVER_ID,
+                                             ACL_DEV_ATTR_SUPER_POD_ID};
+    static const int unknown[] = {-1, 0, 2, 100, 103, 200, 213, 300, 303, 410, 502, 602};
+    int64_t value = 77;
+
+    for (size_t i = 0; i < LENGTH(super_pod); i++)
+        FAILS(UNSUPPORTED, aclrtGetDeviceInfo(0, super_pod[i], &value));
+    for (size_t i = 0; i < LENGTH(unknown); i++)
+        FAILS(BAD, aclrtGetDeviceInfo(0, (aclrtDevAttr)unknown[i], &value));
+    FAILS(BAD, aclrtGetDeviceInfo(2, ACL_DEV_ATTR_NPU_ARCH, &value));
+    FAILS(BAD, aclrtGetDeviceInfo(UINT32_MAX, ACL_DEV_ATTR_NPU_ARCH, &value));
+    FAILS(NULL_ARGUMENT, aclrtGetDeviceInfo(9, (aclrtDevAttr)-1, NULL));
+    FAILS(NULL_ARGUMENT, aclGetDeviceCapability(0, ACL_DEVICE_INFO_L2_SIZE, NULL));
+    FAILS(NULL_ARGUMENT, aclGetDeviceCapability(2, ACL_DEVICE_INFO_L2_SIZE, &value));
+    FAILS(NULL_ARGUMENT, aclGetDeviceCapability(0, ACL_DEVICE_INFO_UNDEFINED, &value));
+    FAILS(NULL_ARGUMENT, aclGetDeviceCapability(0, (aclDeviceInfo)3, &value));
+    ck_assert_int_eq(value, 77);
+}
+END_TEST
+
+START_TEST(features)
+{
+    int32_t value = 77;
+
+    FAILS(NULL_ARGUMENT, aclrtGetDeviceCapability(9, (aclrtDevFeatureType)0, NULL));
+    FAILS(BAD, aclrtGetDeviceCapability(9, (aclrtDevFeatureType)0, &value));
+    FAILS(BAD, aclrtGetDeviceCapability(0, (aclrtDevFeatureType)22, &value));
+    FAILS(NO_DEVICE, aclrtGetDeviceCapability(2, ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV, &value));
+    FAILS(NO_DEVICE, aclrtGetDeviceCapability(-1, ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV, &value));
+    ck_assert_int_eq(value, 77);
+    OK(aclrtGetDeviceCapability(0, ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV, &value));
+    ck_assert_int_eq(value, ACL_DEV_FEATURE_NOT_SUPPORT);
+    value = 77;
+    OK(aclrtGetDeviceCapability(1, ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV, &value));
+    ck_assert_int_eq(value, ACL_DEV_FEATURE_NOT_SUPPORT);
+}
+END_TEST
+
+/* --- chips --- */
+
+static const struct {
+    aclplatformDevInfo item;
+    const char *text;
+} platform[] = {
+    {ACL_PLATFORM_AICORE_CNT, "20"},         {ACL_PLATFORM_AICORE_UB_SIZE, "196608"},
+    {ACL_PLATFORM_CUBE_CORE_CNT, "20"},      {ACL_PLATFORM_VECTOR_CORE_CNT, "40"},
+    {ACL_PLATFORM_L2_SIZE, "100663296"},     {ACL_PLATFORM_MEMORY_SIZE, "67108864"},
+    {ACL_PLATFORM_CUBE_FREQ, "1650"},        {ACL_PLATFORM_VEC_FREQ, "1650"},
+    {ACL_PLATFORM_BT_SIZE, "1024"},          {ACL_PLATFORM_L0_A_SIZE, "65536"},
+    {ACL_PLATFORM_L0_B_SIZE, "65536"},       {ACL_PLATFORM_L0_C_SIZE, "131072"},
+    {ACL_PLATFORM_L1_SIZE, "524288"},        {ACL_PLATFORM_SOC_VERSION, "Ascend910B4"},
+    {ACL_PLATFORM_AIC_VERSION, "AIC-C-220"}, {ACL_PLATFORM_NPU_ARCH, "2201"},
+    {ACL_PLATFORM_MEMORY_TYPE, "HBM"},
+};
+
+START_TEST(platform_items)
+{
+    char text[64];
+
+    start_with_chip("Ascend910B4");
+    for (size_t i = 0; i < LENGTH(platform); i++) {
+        uint32_t n = (uint32_t)strlen(platform[i].text);
+
+        OK(aclplatformGetDeviceInfo(platform[i].item, text, n + 1));
+        ck_assert_str_eq(text, platform[i].text);
+        strcpy(text, "as it was");
+        FAILS(NULL_ARGUMENT, aclplatformGetDeviceInfo(platform[i].item, text, n));
+        FAILS(NULL_ARGUMENT, aclplatformGetDeviceInfo(platform[i].item, NULL, 64));
+        ck_assert_str_eq(text, "as it was");
+    }
+    FAILS(NULL_ARGUMENT, aclplatformGetDeviceInfo((aclplatformDevInfo)17, text, 64));
+    FAILS(NULL_ARGUMENT, aclplatformGetDeviceInfo((aclplatformDevInfo)-1, text, 64));
+    FAILS(NULL_ARGUMENT, aclplatformGetDeviceInfo(ACL_PLATFORM_NPU_ARCH, text, 0));
+    FAILS(NULL_ARGUMENT, aclplatformGetInstructionInfo(0, NULL, text, 64));
+    FAILS(NULL_ARGUMENT, aclplatformGetInstructionInfo(0, "mmad", NULL, 64));
+    FAILS(NULL_ARGUMENT, aclplatformGetInstructionInfo(0, "mmad", text, 0));
+    FAILS(NULL_ARGUMENT, aclplatformGetInstructionInfo((aclplatformCoreType)2, "mmad", text, 64));
+    FAILS(UNSUPPORTED, aclplatformGetInstructionInfo(1, "mmad", text, 64));
+}
+END_TEST
+
+static const struct {
+    const char *own, *other;
+    int32_t compatible;
+} chips[] = {
+    {"Ascend910B4", "Ascend910B4", 1},    {"Ascend910B4", "Ascend910B1", 1},
+    {"Ascend910B4", "Ascend910_9391", 1}, {"Ascend910B4", "Ascend910A", 0},
+    {"Ascend910B4", "Ascend310P3", 0},    {"Ascend310P1", "Ascend310P3", 1},
+    {"Ascend910B4", "AscendSim1", 0},     {"AscendSim1", "AscendSim1", 1},
+    {"AscendSim1", "AscendSim2", 0},
+};
+
+START_TEST(compatible_chips)
+{
+    int32_t compatible = 77;
+
+    start_with_chip(chips[_i].own);
+    ck_assert_str_eq(aclrtGetSocName(), chips[_i].own);
+    OK(aclrtCheckArchCompatibility(chips[_i].other, &compatible));
+    ck_assert_int_eq(compatible, chips[_i].compatible);
+    FAILS(BAD, aclrtCheckArchCompatibility(NULL, &compatible));
+    FAILS(BAD, aclrtCheckArchCompatibility("", &compatible));
+    FAILS(BAD, aclrtCheckArchCompatibility(chips[_i].other, NULL));
+}
+END_TEST
+
+/* Also of memory that a session had: names stay when it ends. */
+START_TEST(name_of_the_chip)
+{
+    const char *without, *first, *second;
+    uint64_t count;
+    int32_t yes;
+    char text[64];
+
+    setenv("NPUD_SOCKET", "/tmp/npud-test-nobody.sock", 1);
+    ck_assert_ptr_null(aclrtGetSocName());
+    ck_assert_ptr_nonnull(strstr(aclGetRecentErrMsg(), "nobody.sock"));
+    FAILS(ACL_ERROR_RT_NO_DEVICE, aclrtCheckArchCompatibility("Ascend310P3", &yes));
+    FAILS(ACL_ERROR_RT_NO_DEVICE, aclplatformGetDeviceInfo(ACL_PLATFORM_NPU_ARCH, text, 64));
+    setenv("NPUD_SOC_NAME", "", 1);
+    ck_assert_ptr_null(aclrtGetSocName());
+    aclGetRecentErrMsg();
+    setenv("NPUD_SOC_NAME", "Ascend310P3", 1);
+    without = aclrtGetSocName();
+    ck_assert_str_eq(without, "Ascend310P3");
+    ck_assert_ptr_null(aclGetRecentErrMsg());
+    OK(aclplatformGetDeviceInfo(ACL_PLATFORM_NPU_ARCH, text, 64));
+    ck_assert_str_eq(text, "2002");
+    FAILS(ACL_ERROR_RT_NO_DEVICE, aclplatformGetDeviceInfo(ACL_PLATFORM_MEMORY_SIZE, text, 64));
+    FAILS(ACL_ERROR_INTERNAL_ERROR,
+          aclGetDeviceCapability(0, ACL_DEVICE_INFO_L2_SIZE, (int64_t[1]){0}));
+    start_with_chip("Ascend910B2"); /* npud knows better */
+    OK(aclInit(NULL));
+    first = aclrtGetSocName();
+    ck_assert_str_eq(first, "Ascend910B2");
+    OK(aclFinalizeReference(&count));
+    second = aclrtGetSocName();
+    ck_assert_ptr_eq(first, second);
+    ck_assert_str_eq(without, "Ascend310P3");
+}
+END_TEST
+
+/* --- places of devices --- */
+
+START_TEST(topology)
+{
+    uint64_t value = 77;
+
+    FAILS(NULL_ARGUMENT, aclrtGetDevicesTopo(9, 9, NULL));
+    FAILS(NO_DEVICE, aclrtGetDevicesTopo(2, 0, &value));
+    FAILS(NO_DEVICE, aclrtGetDevicesTopo(0, 2, &value));
+    ck_assert_uint_eq(value, 77);
+    OK(aclrtGetDevicesTopo(0, 1, &value));
+    ck_assert_uint_eq(value, ACL_RT_DEVS_TOPOLOGY_PHB);
+    OK(aclrtGetDevicesTopo(1, 1, &value));
+    ck_assert_uint_eq(value, ACL_RT_DEVS_TOPOLOGY_PHB);
+}
+END_TEST
+
+START_TEST(bus_ids)
+{
+    static const char *const unknown[] = {
+        "", "fffe:01:00", "fffe:01:00.00", "FFFE:01:00.0", "fffe:03:00.0", "0000:01:00.0"};
+    char text[32] = "as it was";
+    int32_t device = 77;
+
+    FAILS(NULL_ARGUMENT, aclrtDeviceGetPCIBusId(9, NULL, 0));
+    FAILS(BAD, aclrtDeviceGetPCIBusId(0, text, 12));
+    FAILS(BAD, aclrtDeviceGetPCIBusId(0, text, -1));
+    FAILS(NO_DEVICE, aclrtDeviceGetPCIBusId(2, text, 13));
+    FAILS(NO_DEVICE, aclrtDeviceGetPCIBusId(-1, text, 13));
+    ck_assert_str_eq(text, "as it was");
+    for (int32_t i = 0; i < 2; i++) {
+        OK(aclrtDeviceGetPCIBusId(i, text, 13));
+        ck_assert_str_eq(text, i ? "fffe:02:00.0" : "fffe:01:00.0");
+        OK(aclrtDeviceGetByPCIBusId(text, &device));
+        ck_assert_int_eq(device, i);
+    }
+    device = 77;
+    for (size_t i = 0; i < LENGTH(unknown); i++)
+        FAILS(BAD, aclrtDeviceGetByPCIBusId(unknown[i], &device));
+    FAILS(NULL_ARGUMENT, aclrtDeviceGetByPCIBusId(NULL, &device));
+    FAILS(NULL_ARGUMENT, aclrtDeviceGetByPCIBusId(text, NULL));
+    ck_assert_int_eq(device, 77);
+}
+END_TEST
+
+typedef aclError convert_fn(const int32_t from, int32_t *const to);
+
+/* npud has 4 devices, and the program sees 1 and 3 of them. -1: not mappable. */
+static const struct {
+    convert_fn *convert;
+    int32_t result[5];
+} conversions[] = {
+    {aclrtGetLogicDevIdByUserDevId, {1, 3, -1, -1, -1}},
+    {aclrtGetPhyDevIdByUserDevId, {1, 3, -1, -1, -1}},
+    {aclrtGetUserDevIdByLogicDevId, {-1, 0, -1, 1, -1}},
+    {aclrtGetUserDevIdByPhyDevId, {-1, 0, -1, 1, -1}},
+    {aclrtGetLogicDevIdByPhyDevId, {0, 1, 2, 3, -1}},
+    {aclrtGetPhyDevIdByLogicDevId, {0, 1, 2, 3, -1}},
+};
+
+START_TEST(ids_of_visible_devices)
+{
+    static const char *const args[] = {"--devices=4", NULL};
+    convert_fn *convert = conversions[_i].convert;
+    int32_t id = 77, device = 77;
+    char text[13];
+
+    setenv("ASCEND_RT_VISIBLE_DEVICES", "1,3", 1);
+    npud_start(args);
+    FAILS(NULL_ARGUMENT, convert(-1, NULL));
+    FAILS(BAD, convert(-1, &id));
+    FAILS(BAD, convert(INT32_MIN, &id));
+    FAILS(NO_DEVICE, convert(INT32_MAX, &id));
+    for (int32_t i = 0; i < 5; i++) {
+        id = 77;
+        if (conversions[_i].result[i] < 0)
+            FAILS(NO_DEVICE, convert(i, &id));
+        else
+            OK(convert(i, &id));
+        ck_assert_int_eq(id, conversions[_i].result[i] < 0 ? 77 : conversions[_i].result[i]);
+    }
+    OK(aclrtDeviceGetPCIBusId(1, text, 13));
+    ck_assert_str_eq(text, "fffe:04:00.0");
+    OK(aclrtDeviceGetByPCIBusId(text, &device));
+    ck_assert_int_eq(device, 1);
+    FAILS(BAD, aclrtDeviceGetByPCIBusId("fffe:01:00.0", &device)); /* hidden */
+}
+END_TEST
+
+/* --- atomic operations --- */
+
+static const aclrtAtomicOperation operations[] = {
+    ACL_RT_ATOMIC_OPERATION_INTEGER_ADD, ACL_RT_ATOMIC_OPERATION_CAS,
+    ACL_RT_ATOMIC_OPERATION_DMA_ADD,     ACL_RT_ATOMIC_OPERATION_DMA_MIN,
+    ACL_RT_ATOMIC_OPERATION_DMA_MAX,     ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_EXCH,
+};
+#define OPERATIONS (uint32_t) LENGTH(operations)
+
+START_TEST(atomic_operations)
+{
+    uint32_t of_host[OPERATIONS], of_peer[OPERATIONS];
+
+    memset(of_host, 0x55, sizeof(of_host));
+    memset(of_peer, 0x55, sizeof(of_peer));
+    OK(aclrtDeviceGetHostAtomicCapabilities(of_host, operations, OPERATIONS, 0));
+    OK(aclrtDeviceGetP2PAtomicCapabilities(of_peer, operations, OPERATIONS, 0, 1));
+    for (uint32_t i = 0; i < OPERATIONS; i++) {
+        ck_assert_uint_eq(of_host[i], 0);
+        ck_assert_uint_eq(of_peer[i], i >= 2 && i <= 4 ? 0x3f : 0);
+    }
+}
+END_TEST
+
+START_TEST(atomic_errors)
+{
+    const aclrtAtomicOperation wrong[] = {0, 45}, below[] = {(aclrtAtomicOperation)-1};
+    uint32_t result[OPERATIONS] = {77, 77};
+
+    for (int peer = 0; peer < 2; peer++) {
+#define ASK(result, operations, count, a, b)                                                       \
+    (peer ? aclrtDeviceGetP2PAtomicCapabilities(result, operations, count, a, b)                   \
+          : aclrtDeviceGetHostAtomicCapabilities(result, operations, count, a))
+        FAILS(BAD, ASK(NULL, operations, 1, 9, 9));
+        FAILS(BAD, ASK(result, NULL, 1, 9, 9));
+        FAILS(BAD, ASK(result, operations, 0, 9, 9));
+        FAILS(BAD, ASK(result, wrong, 2, 9, 9));
+        FAILS(BAD, ASK(result, below, 1, 9, 9));
+        FAILS(NO_DEVICE, ASK(result, operations, 1, 2, 0));
+        FAILS(NO_DEVICE, ASK(result, operations, 1, -1, 0));
+        OK(ASK(result + 1, wrong, 1, 0, 1));
+    }
+    FAILS(NO_DEVICE, aclrtDeviceGetP2PAtomicCapabilities(result, operations, 1, 0, 2));
+    FAILS(NO_DEVICE, aclrtDeviceGetP2PAtomicCapabilities(result, operations, 1, 1, 1));
+    ck_assert_uint_eq(result[0], 77);
+    ck_assert_uint_eq(result[1], 0);
+}
+END_TEST
+
+/* --- how busy a device is --- */
+
+static int32_t busy_percent(int32_t device)
+{
+    aclrtUtilizationInfo info = {7, 7, 7, 7, NULL};
+
+    OK(aclrtGetDeviceUtilizationRate(device, &info));
+    ck_assert_int_eq(info.cubeUtilization, info.vectorUtilization);
+    ck_assert_int_eq(info.aicpuUtilization, -1);
+    ck_assert_int_eq(info.memoryUtilization, -1);
+    ck_assert_ptr_null(info.utilizationExtend);
+    ck_assert(info.cubeUtilization >= -1 && info.cubeUtilization <= 100);
+    return info.cubeUtilization;
+}
+
+START_TEST(device_that_does_nothing)
+{
+    aclrtUtilizationInfo info = {7, 7, 7, 7, (aclrtUtilizationExtendInfo *)&info};
+
+    FAILS(NULL_ARGUMENT, aclrtGetDeviceUtilizationRate(0, NULL));
+    FAILS(NULL_ARGUMENT, aclrtGetDeviceUtilizationRate(0, &info));
+    ck_assert_int_eq(info.cubeUtilization, 7);
+    ck_assert_int_eq(busy_percent(0), 0);
+    ck_assert_int_eq(busy_percent(2), -1);
+    ck_assert_int_eq(busy_percent(-1), -1);
+}
+END_TEST
+
+/* Two delays count once; when they are discarded, the device does nothing. */
+START_TEST(delays_are_work)
+{
+    aclrtStream one, two;
+
+    streams_open(&one, &two);
+    OK(aclnpudLaunchDelay(HOUR_US, 0, one));
+    OK(aclnpudLaunchDelay(HOUR_US, 0, two));
+    EVENTUALLY(busy_percent(0) == 100, "the device does not become busy");
+    ck_assert_int_eq(busy_percent(1), 0);
+    OK(aclrtStreamAbort(one));
+    EVENTUALLY(busy_percent(0) == 100, "the other delay does not count");
+    OK(aclrtDestroyStreamForce(two));
+    EVENTUALLY(busy_percent(0) == 0, "the device stays busy");
+}
+END_TEST
+
+START_TEST(finished_delays_are_over)
+{
+    aclrtStream one, two;
+
+    streams_open(&one, &two);
+    for (int i = 0; i < 50; i++)
+        OK(aclnpudLaunchDelay(1000, 0, i % 2 ? one : two));
+    OK(aclrtSynchronizeStream(one));
+    OK(aclrtSynchronizeStream(two));
+    EVENTUALLY(busy_percent(0) == 0, "the device stays busy");
+}
+END_TEST
+
+static aclrtStream copier;
+static void *copied[2];
+
+static void copy_megabytes(void)
+{
+    for (int i = 0; i < 8; i++)
+        OK(aclrtMemcpyAsync(copied[0], 8 * MIB, copied[1], 8 * MIB, ACL_MEMCPY_DEVICE_TO_DEVICE,
+                            copier));
+    OK(aclrtSynchronizeStream(copier));
+}
+
+START_TEST(copies_are_work)
+{
+    aclrtStream other;
+
+    streams_open(&copier, &other);
+    for (int i = 0; i < 2; i++)
+        OK(aclrtMalloc(&copied[i], 8 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    EVENTUALLY((copy_megabytes(), busy_percent(0) >= 10), "copies are not counted");
+    EVENTUALLY(busy_percent(0) == 0, "the device stays busy");
+}
+END_TEST
+
+/* --- suite --- */
+
+static void add_devices(Suite *s)
+{
+    TCase *t = suite_case(s, "chips", 60, NULL, npud_teardown);
+
+    tcase_add_loop_test(t, numbers_of_a_device, 0, 2);
+    tcase_add_test(t, platform_items);
+    tcase_add_loop_test(t, compatible_chips, 0, (int)LENGTH(chips));
+    tcase_add_test(t, name_of_the_chip);
+    tcase_add_loop_test(t, ids_of_visible_devices, 0, (int)LENGTH(conversions));
+    t = suite_case(s, "devices", 60, npud_setup, npud_teardown);
+    tcase_add_test(t, numbers_that_there_are_not);
+    tcase_add_test(t, features);
+    tcase_add_test(t, topology);
+    tcase_add_test(t, bus_ids);
+    tcase_add_test(t, atomic_operations);
+    tcase_add_test(t, atomic_errors);
+    tcase_add_test(t, device_that_does_nothing);
+    tcase_add_test(t, delays_are_work);
+    tcase_add_test(t, finished_delays_are_over);
+    tcase_add_test(t, copies_are_work);
+}
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("info");
+
+    add_devices(s);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(make_suite());
+}
