@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "client/core/device_limit.h"
 #include "client/core/error.h"
 #include "client/core/lifecycle.h"
 
@@ -130,23 +131,37 @@ static int read_default_device(const cJSON *root, int32_t *device)
     return 0;
 }
 
-static int check_numbers(const cJSON *root)
+/* What the file says of the limits of kernels. */
+static const struct {
+    const char *outer, *key; /* outer NULL: the file itself */
+    aclrtDeviceLimit limit;
+} limit_keys[] = {
+    {"StackSize", "aicore_stack_size", ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE},
+    {"StackSize", "simt_stack_size", ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE},
+    {"StackSize", "simt_divergence_stack_size", ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE},
+    {NULL, "simd_printf_fifo_size_per_core", ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE},
+    {NULL, "simt_printf_fifo_size", ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE},
+};
+
+#define LIMIT_KEYS (sizeof(limit_keys) / sizeof(limit_keys[0]))
+
+/* bytes: by place in limit_keys; what the file does not name stays as it is. */
+static int read_limits(const cJSON *root, size_t bytes[LIMIT_KEYS], bool named[LIMIT_KEYS])
 {
-    const cJSON *stack = cJSON_GetObjectItemCaseSensitive(root, "StackSize");
-    const cJSON *item;
+    for (size_t i = 0; i < LIMIT_KEYS; i++) {
+        const char *outer = limit_keys[i].outer, *key = limit_keys[i].key;
+        const cJSON *item = outer ? cJSON_GetObjectItemCaseSensitive(root, outer) : root;
 
-    cJSON_ArrayForEach (item, stack)
-        if (!cJSON_IsNumber(item) || item->valuedouble < 0)
-            return error_set(ACL_ERROR_FAILURE, "aclInit: StackSize.%s must be a number",
-                             item->string);
-    for (int i = 0; i < 2; i++) {
-        const char *key = i ? "simt_printf_fifo_size" : "simd_printf_fifo_size_per_core";
-
-        item = cJSON_GetObjectItemCaseSensitive(root, key);
-        if (item && (!cJSON_IsNumber(item) || item->valuedouble < (i ? 1 << 20 : 1 << 10) ||
-                     item->valuedouble > 64 << 20))
-            return error_set(ACL_ERROR_FAILURE, "aclInit: %s must be a number from %d to %d", key,
-                             i ? 1 << 20 : 1 << 10, 64 << 20);
+        item = item ? cJSON_GetObjectItemCaseSensitive(item, key) : NULL;
+        named[i] = item != NULL;
+        if (!item)
+            continue;
+        if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > UINT32_MAX)
+            return error_set(ACL_ERROR_FAILURE, "aclInit: %s must be a number of bytes", key);
+        bytes[i] = (size_t)item->valuedouble;
+        if (!device_limit_valid(limit_keys[i].limit, &bytes[i]))
+            return error_set(ACL_ERROR_FAILURE, "aclInit: %s is out of range: %zu bytes", key,
+                             bytes[i]);
     }
     return 0;
 }
@@ -155,15 +170,20 @@ static int apply_config(const cJSON *root)
 {
     const cJSON *graph = cJSON_GetObjectItemCaseSensitive(root, "acl_graph");
     bool process_store = false, event_mode = false;
+    size_t bytes[LIMIT_KEYS];
+    bool named[LIMIT_KEYS];
     int32_t device = -1;
 
     RETURN_IF_ERROR(read_switch(root, "err_msg_mode", &process_store));
     if (graph)
         RETURN_IF_ERROR(read_switch(graph, "event_mode", &event_mode));
     RETURN_IF_ERROR(read_default_device(root, &device));
-    RETURN_IF_ERROR(check_numbers(root));
+    RETURN_IF_ERROR(read_limits(root, bytes, named));
     error_use_process_store(process_store);
     default_device = device;
+    for (size_t i = 0; i < LIMIT_KEYS; i++)
+        if (named[i])
+            device_limit_set(limit_keys[i].limit, bytes[i]);
     return 0;
 }
 

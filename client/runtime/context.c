@@ -71,6 +71,8 @@ static int context_new(struct session *s, const char *function, uint32_t device,
     c->primary = primary;
     c->host = NULL;
     c->number = ++s->contexts_made;
+    for (unsigned i = 0; i < CONTEXT_OPTIONS; i++)
+        atomic_store_explicit(&c->option[i], 0, memory_order_relaxed);
     atomic_store_explicit(&c->stop, false, memory_order_relaxed);
     error = stream_new(c, function, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC, true,
                        &c->default_stream);

@@ -14,6 +14,8 @@
 struct stream;
 struct worker;
 
+#define CONTEXT_OPTIONS 3 /* ACL_OPT_DETERMINISTIC to ACL_OPT_STRONG_CONSISTENCY */
+
 struct context {
     struct slot slot; /* in session->contexts */
     struct session *session;
@@ -23,6 +25,7 @@ struct context {
     /* failure mode: on a failure all its streams stop; written under a lock of one of them */
     _Atomic bool stop;
     struct stream *default_stream;
+    _Atomic uint8_t option[CONTEXT_OPTIONS]; /* its value + 1; 0: not set */
     struct worker *host; /* runs its host functions; NULL: none launched so far */
 };
 

@@ -415,24 +415,33 @@ ACL_FUNC_VISIBILITY aclError aclrtRegDeviceStateCallback(const char *regName,
                                                          void *args);
 
 /*
- * Saturating or Inf/NaN arithmetic, for streams created later. Get gives the process setting.
- * Errors: Get NULL 100000; mode outside 0..1 107000; not offered 207000.
+ * Saturating or Inf/NaN arithmetic, for streams created later. It is a setting of the process,
+ * Inf/NaN unless set, which is kept and given back: the simulated device has no kernels that it
+ * would change. Needs no context. Errors: Get NULL 100000; mode outside 0..1 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
 
 /*
- * Process-wide options, 0 unless set. Need no context. Errors: unknown opt or value NULL 100000;
- * value out of range 107000.
+ * Process-wide options of kernels, 0 unless set: they are kept and given back.
+ * ACL_OPT_DETERMINISTIC takes 0 to 3, the others 0 and 1. Need no context. Errors: unknown opt or
+ * value NULL 100000; value out of range 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value);
 ACL_FUNC_VISIBILITY aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value);
 
-/* The same options for the current context: rarely used. */
+/*
+ * The same options for the current context, but for ACL_OPT_ENABLE_KERNEL_EARLY_START: rarely used.
+ * The process keeps its own. Errors, in this order: value NULL, unknown opt 100000; value out of
+ * range 107000; no context 107002; Get of what was not set in this context 107021.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value);
 ACL_FUNC_VISIBILITY aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value);
 
-/* More about devices: rarely used. */
+/*
+ * Which scheduler is used, on chips with two: no effect here. Rarely used.
+ * Errors: neither AICORE nor AIVECTOR 100000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtSetTsDevice(aclrtTsId tsId);
 
 /*
@@ -464,9 +473,24 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetByPCIBusId(const char *pciBusId, int3
  */
 ACL_FUNC_VISIBILITY aclError aclrtCheckArchCompatibility(const char *socVersion,
                                                          int32_t *canCompatible);
+
+/*
+ * Bytes of stacks and of print buffers of kernels, for all devices: rarely used. The configuration
+ * of aclInit has the same settings, and the later one counts; they are kept and given back. Stacks
+ * are rounded up: SIMD to 16 KiB, and at least 32 KiB; SIMT to 128 bytes. Print buffers are 1 KiB
+ * (SIMD; rounded up to 8 bytes) or 1 MiB (SIMT) to 64 MiB. Needs no context.
+ * Errors: NULL, unknown limit, value above 32 bits 100000; value out of range 107000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value);
 ACL_FUNC_VISIBILITY aclError aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t *value);
+
+/*
+ * Simulated devices have no cache, so there is nothing to flush. Rarely used. Errors: rsv not NULL
+ * 100000; no context 107002.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceL2CacheFlush(void *rsv);
+
+/* Not implemented: 207000. */
 ACL_FUNC_VISIBILITY aclError aclrtGetHardwareSyncAddr(void **addr);
 
 /*
@@ -560,7 +584,11 @@ ACL_FUNC_VISIBILITY aclError aclrtUseStreamResInCurrentThread(aclrtStream stream
 ACL_FUNC_VISIBILITY aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value);
 
-/* Compute groups of partitioned chips: rarely used. */
+/*
+ * Compute groups of partitioned chips: rarely used. A simulated chip has none: the count is 0, and
+ * there is nothing in the object of aclrtCreateGroupInfo (NULL: no memory), which the caller gives
+ * back. Errors: NULL, and any index 100000; aclrtSetGroup 207000.
+ */
 typedef enum aclrtGroupAttr {
     ACL_GROUP_AICORE_INT = 0,
     ACL_GROUP_AIV_INT = 1,
@@ -653,8 +681,25 @@ typedef struct aclrtErrorInfo {
     aclrtErrorInfoDetail detail;
 } aclrtErrorInfo;
 
+/*
+ * The fault of a device: none, or ACL_RT_ERROR_OTHERS while it is lost for this process (npuctl
+ * inject lose-device), without details and not to be repaired. Needs no context.
+ * Errors: NULL 100000; no such device 107001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo);
+
+/*
+ * Repairs what errorInfo says: for ACL_RT_NO_ERROR there is nothing to do, and nothing else can be
+ * repaired. Errors, in this order: NULL 100000; no such device 107001; device not open 507033; a
+ * type other than these two 107000; ACL_RT_ERROR_MEMORY 207000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo);
+
+/*
+ * Memory that has failed: simulated devices have none, so *retSize is 0, and there is nothing to
+ * repair. Errors: NULL, more than 20 entries to repair, or reserved words that are not 0 100000; no
+ * such device 107001; repair 207000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray,
                                                 size_t arraySize, size_t *retSize);
 ACL_FUNC_VISIBILITY aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray,

@@ -441,6 +441,220 @@ START_TEST(copies_are_work)
 }
 END_TEST
 
+/* --- faults --- */
+
+START_TEST(fault_of_a_device)
+{
+    aclrtErrorInfo info;
+
+    memset(&info, 0x55, sizeof(info));
+    FAILS(NULL_ARGUMENT, aclrtGetErrorVerbose(9, NULL));
+    FAILS(NO_DEVICE, aclrtGetErrorVerbose(2, &info));
+    FAILS(NO_DEVICE, aclrtGetErrorVerbose(-1, &info));
+    ck_assert_int_eq(info.tryRepair, 0x55);
+    OK(aclrtGetErrorVerbose(0, &info)); /* never set */
+    ck_assert_int_eq(info.errorType, ACL_RT_NO_ERROR);
+    ck_assert_int_eq(info.tryRepair + info.hasDetail, 0);
+    FAILS(NULL_ARGUMENT, aclrtRepairError(9, NULL));
+    FAILS(NO_DEVICE, aclrtRepairError(2, &info));
+    FAILS(ACL_ERROR_RT_DEV_SETUP_ERROR, aclrtRepairError(0, &info));
+    OK(aclrtSetDevice(0));
+    OK(aclrtRepairError(0, &info));
+    npuctl_says("inject lose-device --device 0", 0, "");
+    OK(aclrtGetErrorVerbose(0, &info));
+    ck_assert_int_eq(info.errorType, ACL_RT_ERROR_OTHERS);
+    ck_assert_int_eq(info.tryRepair + info.hasDetail, 0);
+    FAILS(BAD, aclrtRepairError(0, &info));
+    info.errorType = ACL_RT_ERROR_L2;
+    FAILS(BAD, aclrtRepairError(0, &info));
+    info.errorType = ACL_RT_ERROR_MEMORY;
+    FAILS(UNSUPPORTED, aclrtRepairError(0, &info));
+    npuctl_says("inject clear", 0, "");
+    OK(aclrtGetErrorVerbose(0, &info));
+    ck_assert_int_eq(info.errorType, ACL_RT_NO_ERROR);
+}
+END_TEST
+
+START_TEST(memory_faults)
+{
+    aclrtMemUceInfo array[21] = {{0}};
+    size_t n = 77;
+
+    FAILS(NULL_ARGUMENT, aclrtGetMemUceInfo(9, NULL, 21, &n));
+    FAILS(NULL_ARGUMENT, aclrtGetMemUceInfo(9, array, 21, NULL));
+    FAILS(NO_DEVICE, aclrtGetMemUceInfo(2, array, 21, &n));
+    ck_assert_uint_eq(n, 77);
+    OK(aclrtGetMemUceInfo(0, array, 0, &n));
+    ck_assert_uint_eq(n, 0);
+    FAILS(NULL_ARGUMENT, aclrtMemUceRepair(9, NULL, 1));
+    FAILS(NULL_ARGUMENT, aclrtMemUceRepair(9, array, 21));
+    FAILS(NO_DEVICE, aclrtMemUceRepair(2, array, 20));
+    FAILS(UNSUPPORTED, aclrtMemUceRepair(0, array, 20));
+    array[19].reserved[UCE_INFO_RESERVED_SIZE - 1] = 1;
+    FAILS(NULL_ARGUMENT, aclrtMemUceRepair(9, array, 20));
+    FAILS(UNSUPPORTED, aclrtMemUceRepair(0, array, 19));
+}
+END_TEST
+
+/* --- settings --- */
+
+START_TEST(options_of_the_process)
+{
+    int64_t value = 77;
+
+    for (int opt = 0; opt < 4; opt++) {
+        int64_t last = opt == ACL_OPT_DETERMINISTIC ? 3 : 1;
+
+        OK(aclrtGetSysParamOpt((aclSysParamOpt)opt, &value));
+        ck_assert_int_eq(value, 0);
+        for (int64_t v = last; v >= 0; v--) {
+            OK(aclrtSetSysParamOpt((aclSysParamOpt)opt, v));
+            OK(aclrtGetSysParamOpt((aclSysParamOpt)opt, &value));
+            ck_assert_int_eq(value, v);
+        }
+        FAILS(BAD, aclrtSetSysParamOpt((aclSysParamOpt)opt, -1));
+        FAILS(BAD, aclrtSetSysParamOpt((aclSysParamOpt)opt, last + 1));
+        FAILS(BAD, aclrtSetSysParamOpt((aclSysParamOpt)opt, INT64_MAX));
+    }
+    FAILS(NULL_ARGUMENT, aclrtSetSysParamOpt((aclSysParamOpt)4, 9));
+    FAILS(NULL_ARGUMENT, aclrtSetSysParamOpt((aclSysParamOpt)-1, 9));
+    FAILS(NULL_ARGUMENT, aclrtGetSysParamOpt((aclSysParamOpt)4, &value));
+    FAILS(NULL_ARGUMENT, aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, NULL));
+}
+END_TEST
+
+START_TEST(options_of_a_context)
+{
+    aclrtContext first, second;
+    int64_t value = 77;
+
+    FAILS(NULL_ARGUMENT, aclrtCtxSetSysParamOpt((aclSysParamOpt)3, 9));
+    FAILS(BAD, aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 4));
+    FAILS(BAD, aclrtCtxSetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, 2));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 3));
+    FAILS(NULL_ARGUMENT, aclrtCtxGetSysParamOpt((aclSysParamOpt)3, NULL));
+    FAILS(NULL_ARGUMENT, aclrtCtxGetSysParamOpt((aclSysParamOpt)3, &value));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
+    OK(aclrtCreateContext(&first, 0));
+    for (int opt = 0; opt < 3; opt++)
+        FAILS(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
+              aclrtCtxGetSysParamOpt((aclSysParamOpt)opt, &value));
+    OK(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 3));
+    OK(aclrtCtxSetSysParamOpt(ACL_OPT_ENABLE_DEBUG_KERNEL, 0));
+    ck_assert_int_eq(value, 77);
+    OK(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
+    ck_assert_int_eq(value, 3);
+    OK(aclrtCtxGetSysParamOpt(ACL_OPT_ENABLE_DEBUG_KERNEL, &value));
+    ck_assert_int_eq(value, 0);
+    OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value)); /* the process has its own */
+    ck_assert_int_eq(value, 0);
+    OK(aclrtDestroyContext(first));
+    OK(aclrtCreateContext(&second, 0)); /* in its place */
+    FAILS(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
+}
+END_TEST
+
+START_TEST(arithmetic_mode)
+{
+    aclrtFloatOverflowMode mode = ACL_RT_OVERFLOW_MODE_UNDEF;
+
+    OK(aclrtGetDeviceSatMode(&mode));
+    ck_assert_int_eq(mode, ACL_RT_OVERFLOW_MODE_INFNAN);
+    for (int i = 0; i < 2; i++) {
+        OK(aclrtSetDeviceSatMode((aclrtFloatOverflowMode)i));
+        OK(aclrtGetDeviceSatMode(&mode));
+        ck_assert_int_eq(mode, i);
+    }
+    FAILS(BAD, aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_UNDEF));
+    FAILS(BAD, aclrtSetDeviceSatMode((aclrtFloatOverflowMode)-1));
+    FAILS(NULL_ARGUMENT, aclrtGetDeviceSatMode(NULL));
+    OK(aclrtGetDeviceSatMode(&mode));
+    ck_assert_int_eq(mode, 1);
+}
+END_TEST
+
+static const struct {
+    aclrtDeviceLimit limit;
+    size_t usual;
+    struct {
+        size_t set, get; /* get 0: refused */
+    } tries[6];
+} limits[] = {
+    {ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE, 1152, {{0, 128}, {128, 128}, {129, 256}, {1152, 1152}}},
+    {ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE,
+     1024,
+     {{1, 1}, {4097, 4097}, {UINT32_MAX, UINT32_MAX}}},
+    {ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE,
+     32768,
+     {{0, 32768}, {32769, 49152}, {65536, 65536}, {UINT32_MAX, 0}}},
+    {ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE,
+     32768,
+     {{1023, 0}, {1024, 1024}, {1025, 1032}, {64 << 20, 64 << 20}, {(64 << 20) + 1, 0}}},
+    {ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE,
+     2 << 20,
+     {{(1 << 20) - 1, 0}, {1 << 20, 1 << 20}, {64 << 20, 64 << 20}, {(64 << 20) + 1, 0}}},
+};
+
+START_TEST(limits_of_kernels)
+{
+    aclrtDeviceLimit limit = limits[_i].limit;
+    size_t value = 77, last = limits[_i].usual;
+
+    OK(aclrtDeviceGetLimit(limit, &value));
+    ck_assert_uint_eq(value, last);
+    for (int i = 0; i < 6 && (limits[_i].tries[i].set || limits[_i].tries[i].get); i++) {
+        if (limits[_i].tries[i].get != 0)
+            OK(aclrtDeviceSetLimit(limit, last = limits[_i].tries[i].set));
+        else
+            FAILS(BAD, aclrtDeviceSetLimit(limit, limits[_i].tries[i].set));
+        if (limits[_i].tries[i].get != 0)
+            last = limits[_i].tries[i].get;
+        OK(aclrtDeviceGetLimit(limit, &value));
+        ck_assert_uint_eq(value, last);
+    }
+    FAILS(NULL_ARGUMENT, aclrtDeviceSetLimit(limit, (size_t)UINT32_MAX + 1));
+    FAILS(NULL_ARGUMENT, aclrtDeviceGetLimit(limit, NULL));
+    FAILS(NULL_ARGUMENT, aclrtDeviceSetLimit((aclrtDeviceLimit)5, 4096));
+    FAILS(NULL_ARGUMENT, aclrtDeviceGetLimit((aclrtDeviceLimit)5, &value));
+    FAILS(NULL_ARGUMENT, aclrtDeviceGetLimit((aclrtDeviceLimit)-1, &value));
+}
+END_TEST
+
+START_TEST(parts_that_a_simulated_device_has_not)
+{
+    aclrtGroupInfo *groups = aclrtCreateGroupInfo();
+    uint32_t count = 77;
+    size_t size = 77;
+    int value = 77;
+
+    OK(aclrtSetTsDevice(ACL_TS_ID_AICORE));
+    OK(aclrtSetTsDevice(ACL_TS_ID_AIVECTOR));
+    FAILS(NULL_ARGUMENT, aclrtSetTsDevice(ACL_TS_ID_RESERVED));
+    FAILS(NULL_ARGUMENT, aclrtSetTsDevice((aclrtTsId)-1));
+    FAILS(NULL_ARGUMENT, aclrtDeviceL2CacheFlush(&value));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtDeviceL2CacheFlush(NULL));
+    OK(aclrtSetDevice(0));
+    OK(aclrtDeviceL2CacheFlush(NULL));
+    FAILS(NULL_ARGUMENT, aclrtGetGroupCount(NULL));
+    OK(aclrtGetGroupCount(&count));
+    ck_assert_uint_eq(count, 0);
+    FAILS(UNSUPPORTED, aclrtSetGroup(0));
+    FAILS(NULL_ARGUMENT, aclrtGetAllGroupInfo(NULL));
+    OK(aclrtGetAllGroupInfo(groups));
+    FAILS(NULL_ARGUMENT,
+          aclrtGetGroupInfoDetail(groups, 0, ACL_GROUP_GROUPID_INT, &value, sizeof(value), &size));
+    FAILS(NULL_ARGUMENT,
+          aclrtGetGroupInfoDetail(NULL, 0, ACL_GROUP_GROUPID_INT, &value, sizeof(value), &size));
+    FAILS(NULL_ARGUMENT,
+          aclrtGetGroupInfoDetail(groups, 0, ACL_GROUP_GROUPID_INT, NULL, sizeof(value), &size));
+    FAILS(NULL_ARGUMENT,
+          aclrtGetGroupInfoDetail(groups, 0, ACL_GROUP_GROUPID_INT, &value, sizeof(value), NULL));
+    ck_assert_int_eq(value, 77);
+    OK(aclrtDestroyGroupInfo(groups));
+    FAILS(NULL_ARGUMENT, aclrtDestroyGroupInfo(NULL));
+}
+END_TEST
+
 /* --- suite --- */
 
 static void add_devices(Suite *s)
@@ -463,6 +677,19 @@ static void add_devices(Suite *s)
     tcase_add_test(t, delays_are_work);
     tcase_add_test(t, finished_delays_are_over);
     tcase_add_test(t, copies_are_work);
+    tcase_add_test(t, fault_of_a_device);
+    tcase_add_test(t, memory_faults);
+    tcase_add_test(t, options_of_a_context);
+    tcase_add_test(t, parts_that_a_simulated_device_has_not);
+}
+
+static void add_process(Suite *s)
+{
+    TCase *t = suite_case(s, "settings", 0, NULL, NULL);
+
+    tcase_add_test(t, options_of_the_process);
+    tcase_add_test(t, arithmetic_mode);
+    tcase_add_loop_test(t, limits_of_kernels, 0, (int)LENGTH(limits));
 }
 
 static Suite *make_suite(void)
@@ -470,6 +697,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("info");
 
     add_devices(s);
+    add_process(s);
     return s;
 }
 
