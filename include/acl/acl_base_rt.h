@@ -375,7 +375,11 @@ ACL_FUNC_VISIBILITY void aclAppLog(aclLogLevel logLevel, const char *func, const
  */
 ACL_FUNC_VISIBILITY const char *aclrtGetSocName(void);
 
-/* Static data of the installation and of a chip: rarely used. */
+/*
+ * What the installation can do: the attributes that are available, in a list of the library's, and
+ * whether one is (1 or 0). npud has INF_NAN and BF16, and no compiler. Rarely used.
+ * Errors: NULL, unknown attribute 100000.
+ */
 ACL_FUNC_VISIBILITY aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num);
 ACL_FUNC_VISIBILITY aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value);
 

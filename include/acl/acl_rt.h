@@ -130,7 +130,11 @@ ACL_FUNC_VISIBILITY aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
 ACL_FUNC_VISIBILITY aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion,
                                              int32_t *patchVersion);
 
-/* Versions of installed packages: rarely used. */
+/*
+ * Versions of packages of a CANN installation beside npud: rarely used. They are read from the line
+ * Version= of $ASCEND_HOME_PATH/share/info/<package>/version.info, also with '-' and '_' swapped in
+ * the name; for "driver" and "firmware" from where /etc/ascend_install.info says that they are.
+ */
 #define ACL_PKG_VERSION_MAX_SIZE       128
 #define ACL_PKG_VERSION_PARTS_MAX_SIZE 64
 
@@ -154,9 +158,24 @@ typedef struct aclCANNPackageVersion {
     char reserved[ACL_PKG_VERSION_MAX_SIZE];
 } aclCANNPackageVersion;
 
+/*
+ * Deprecated. The version, and its parts between dots: major, minor, release, and what follows.
+ * Errors: NULL, unknown name 100000; not found 100003.
+ */
 ACL_FUNC_VISIBILITY aclError aclsysGetCANNVersion(aclCANNPackageName name,
                                                   aclCANNPackageVersion *version);
+
+/*
+ * The version as text; versionStr has at least 128 bytes. A longer one is cut.
+ * Errors: NULL 100000; not found 100003.
+ */
 ACL_FUNC_VISIBILITY aclError aclsysGetVersionStr(char *pkgName, char *versionStr);
+
+/*
+ * The version as a number that grows with it: major * 10000000 + minor * 100000 + patch * 1000, and
+ * for 8.5.0.alpha001, 8.5.0-beta.2 or 8.3.RC1 the number behind the word less 300, 200 or 100.
+ * Errors: NULL 100000; not found 100003; another form 500000.
+ */
 ACL_FUNC_VISIBILITY aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum);
 
 /* ------------------------------------------------------------------------------------ devices */

@@ -655,6 +655,172 @@ START_TEST(parts_that_a_simulated_device_has_not)
 }
 END_TEST
 
+/* --- versions --- */
+
+static char home[64];
+
+static void write_version(const char *package, const char *text)
+{
+    char path[256];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "mkdir -p %s/share/info/%s", home, package);
+    ck_assert_int_eq(system(path), 0);
+    snprintf(path, sizeof(path), "%s/share/info/%s/version.info", home, package);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void make_home(void)
+{
+    strcpy(home, "/tmp/npud-test-home.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(home));
+    setenv("ASCEND_HOME_PATH", home, 1);
+}
+
+static void remove_home(void)
+{
+    char command[96];
+
+    snprintf(command, sizeof(command), "rm -r %s", home);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static const struct {
+    const char *version;
+    int32_t number; /* -1: malformed */
+} versions[] = {
+    {"8.5.0", 80500000},
+    {"0.0.0", 0},
+    {"8.3.12", 80312000},
+    {"8.5.0.alpha001", 80499701},
+    {"8.5.1-beta.2", 80500802},
+    {"8.3.RC1", 80299901},
+    {"8.3.0.rc", 80299900},
+    {"10.99.99", 109999000},
+    {"", -1},
+    {"8", -1},
+    {"8.5", -1},
+    {"8.5.", -1},
+    {"8.5.0.", -1},
+    {"8.5.0.gamma1", -1},
+    {"8.5.0.1", -1},
+    {"8.100.0", -1},
+    {"8.5.0.alpha1x", -1},
+    {"8.5.0 ", -1},
+    {"200.0.0", -1},
+    {"v8.5.0", -1},
+    {"8.5.0.alpha-", -1},
+    {"99999999999.0.0", -1},
+};
+
+START_TEST(version_numbers)
+{
+    char line[64], text[128];
+    int32_t number = 77;
+
+    snprintf(line, sizeof(line), "x=1\nVersion=%s\nVersion=9.9.9\n", versions[_i].version);
+    write_version("some", line);
+    OK(aclsysGetVersionStr((char[]){"some"}, text));
+    ck_assert_str_eq(text, versions[_i].version);
+    if (versions[_i].number < 0) {
+        FAILS(ACL_ERROR_INTERNAL_ERROR, aclsysGetVersionNum((char[]){"some"}, &number));
+        ck_assert_int_eq(number, 77);
+    } else {
+        OK(aclsysGetVersionNum((char[]){"some"}, &number));
+        ck_assert_int_eq(number, versions[_i].number);
+    }
+}
+END_TEST
+
+static char *name_of_package(const char *name)
+{
+    static char copy[512];
+
+    snprintf(copy, sizeof(copy), "%s", name);
+    return copy;
+}
+
+START_TEST(packages_are_found)
+{
+    char long_name[400], text[128];
+    int32_t number = 77;
+
+    write_version("with-dash", "Version=1.2.3\n");
+    write_version("with_bar", "Version=1.2.4");
+    write_version("empty", "version=1.2.5\n#Version=2\n");
+    memset(long_name, 'x', sizeof(long_name));
+    long_name[399] = '\0';
+    OK(aclsysGetVersionStr(name_of_package("with-dash"), text));
+    ck_assert_str_eq(text, "1.2.3");
+    OK(aclsysGetVersionStr(name_of_package("with_dash"), text));
+    ck_assert_str_eq(text, "1.2.3");
+    OK(aclsysGetVersionStr(name_of_package("with-bar"), text));
+    ck_assert_str_eq(text, "1.2.4");
+    FAILS(ACL_ERROR_INVALID_FILE, aclsysGetVersionStr(name_of_package("none"), text));
+    FAILS(ACL_ERROR_INVALID_FILE, aclsysGetVersionStr(name_of_package("empty"), text));
+    FAILS(ACL_ERROR_INVALID_FILE, aclsysGetVersionStr(name_of_package("../info/with_bar"), text));
+    FAILS(ACL_ERROR_INVALID_FILE, aclsysGetVersionStr(name_of_package(long_name), text));
+    FAILS(ACL_ERROR_INVALID_FILE, aclsysGetVersionNum(name_of_package("none"), &number));
+    ck_assert_str_eq(text, "1.2.4");
+    FAILS(NULL_ARGUMENT, aclsysGetVersionStr(NULL, text));
+    FAILS(NULL_ARGUMENT, aclsysGetVersionStr(name_of_package("none"), NULL));
+    FAILS(NULL_ARGUMENT, aclsysGetVersionNum(NULL, &number));
+    FAILS(NULL_ARGUMENT, aclsysGetVersionNum(name_of_package("none"), NULL));
+    unsetenv("ASCEND_HOME_PATH");
+    FAILS(ACL_ERROR_INVALID_FILE, aclsysGetVersionStr(name_of_package("with_bar"), text));
+    ck_assert_int_eq(number, 77);
+}
+END_TEST
+
+START_TEST(parts_of_a_version)
+{
+    aclCANNPackageVersion version;
+
+    memset(&version, 0x55, sizeof(version));
+    write_version("runtime", "Version=8.5.0.alpha001\n");
+    write_version("toolkit", "Version=8.5\n");
+    FAILS(NULL_ARGUMENT, aclsysGetCANNVersion((aclCANNPackageName)8, NULL));
+    FAILS(NULL_ARGUMENT, aclsysGetCANNVersion((aclCANNPackageName)8, &version));
+    FAILS(NULL_ARGUMENT, aclsysGetCANNVersion((aclCANNPackageName)-1, &version));
+    FAILS(ACL_ERROR_INVALID_FILE, aclsysGetCANNVersion(ACL_PKG_NAME_HCCL, &version));
+    ck_assert_int_eq(version.version[0], 0x55);
+    OK(aclsysGetCANNVersion(ACL_PKG_NAME_RUNTIME, &version));
+    ck_assert_str_eq(version.version, "8.5.0.alpha001");
+    ck_assert_str_eq(version.majorVersion, "8");
+    ck_assert_str_eq(version.minorVersion, "5");
+    ck_assert_str_eq(version.releaseVersion, "0");
+    ck_assert_str_eq(version.patchVersion, "alpha001");
+    OK(aclsysGetCANNVersion(ACL_PKG_NAME_TOOLKIT, &version));
+    ck_assert_str_eq(version.minorVersion, "5");
+    ck_assert_str_eq(version.releaseVersion, "");
+}
+END_TEST
+
+START_TEST(attributes_of_the_installation)
+{
+    const aclCannAttr *list = NULL;
+    int32_t value = 77;
+    size_t n = 0;
+
+    FAILS(NULL_ARGUMENT, aclGetCannAttributeList(NULL, &n));
+    FAILS(NULL_ARGUMENT, aclGetCannAttributeList(&list, NULL));
+    OK(aclGetCannAttributeList(&list, &n));
+    ck_assert_uint_eq(n, 2);
+    for (size_t i = 0; i < n; i++) {
+        OK(aclGetCannAttribute(list[i], &value));
+        ck_assert_int_eq(value, 1);
+    }
+    OK(aclGetCannAttribute(ACL_CANN_ATTR_JIT_COMPILE, &value));
+    ck_assert_int_eq(value, 0);
+    FAILS(NULL_ARGUMENT, aclGetCannAttribute(ACL_CANN_ATTR_UNDEFINED, &value));
+    FAILS(NULL_ARGUMENT, aclGetCannAttribute((aclCannAttr)3, &value));
+    FAILS(NULL_ARGUMENT, aclGetCannAttribute(ACL_CANN_ATTR_BF16, NULL));
+}
+END_TEST
+
 /* --- suite --- */
 
 static void add_devices(Suite *s)
@@ -690,6 +856,11 @@ static void add_process(Suite *s)
     tcase_add_test(t, options_of_the_process);
     tcase_add_test(t, arithmetic_mode);
     tcase_add_loop_test(t, limits_of_kernels, 0, (int)LENGTH(limits));
+    tcase_add_test(t, attributes_of_the_installation);
+    t = suite_case(s, "versions", 0, make_home, remove_home);
+    tcase_add_loop_test(t, version_numbers, 0, (int)LENGTH(versions));
+    tcase_add_test(t, packages_are_found);
+    tcase_add_test(t, parts_of_a_version);
 }
 
 static Suite *make_suite(void)
