@@ -14,6 +14,7 @@ const struct part *const lifecycle_parts[] = {
     &context_part,
     &stream_part,
     &op_timeout_part,
+    &init_callback_part,
     /* Free: waits until no thread is inside aclrtProcessReport. Before anything is freed. */
     &callback_part,
     &state_callback_part,

@@ -207,7 +207,7 @@ static bool is_blank(const char *text)
     return text[strspn(text, " \t\r\n")] == '\0';
 }
 
-int acl_config_load(const char *path)
+int acl_config_load(const char *path, char **textp)
 {
     char *text = NULL;
     int error = 0;
@@ -215,18 +215,22 @@ int acl_config_load(const char *path)
 
     if (path && path[0])
         RETURN_IF_ERROR(read_file(path, &text));
-    h = hash_text(text ? text : "");
+    else if (!(text = calloc(1, 1)))
+        return error_no_memory("aclInit");
+    h = hash_text(text);
     if (have_fingerprint && h != fingerprint)
         error = error_set(
             ACL_ERROR_INVALID_PARAM,
             "aclInit: the configuration differs from that of the first aclInit in this process");
-    else if (text && !is_blank(text))
+    else if (!is_blank(text))
         error = parse_config(path, text);
-    free(text);
-    if (error != 0)
+    if (error != 0) {
+        free(text);
         return error;
+    }
     first_load = !have_fingerprint;
     fingerprint = h;
     have_fingerprint = true;
+    *textp = text;
     return 0;
 }

@@ -97,7 +97,18 @@ ACL_FUNC_VISIBILITY aclError aclFinalize(void);
  */
 ACL_FUNC_VISIBILITY aclError aclFinalizeReference(uint64_t *refCount);
 
-/* Callbacks around aclInit and aclFinalize: rarely used. */
+/*
+ * Callbacks around aclInit and aclFinalize: rarely used. One per type, but any number for
+ * ACL_REG_TYPE_OTHER. aclInit calls those of the types MODEL, OP_EXECUTOR (only with a
+ * configuration file), DVPP and OTHER, in this order, with the text of the configuration (""
+ * without a file) and its bytes; aclFinalize, or the aclFinalizeReference that ends the use, those
+ * of OP_COMPILER, MODEL, DVPP and OTHER. The other types are never called. A callback that fails
+ * ends the call with its code: aclInit has then not been, and aclFinalize can be called again. A
+ * callback for aclInit that is registered afterwards is called at once, and its result ignored.
+ * Callbacks may use the API; those of aclFinalize cannot call aclInit and aclFinalize (500000). A
+ * forked child begins without any. Errors: cbFunc NULL, unknown type 100000; the type has one
+ * already, or Unregister of what is not registered 500000; no memory 207001.
+ */
 ACL_FUNC_VISIBILITY aclError aclInitCallbackRegister(aclRegisterCallbackType type,
                                                      aclInitCallbackFunc cbFunc, void *userData);
 ACL_FUNC_VISIBILITY aclError aclInitCallbackUnRegister(aclRegisterCallbackType type,

@@ -821,6 +821,178 @@ START_TEST(attributes_of_the_installation)
 }
 END_TEST
 
+/* --- callbacks of aclInit and aclFinalize; no npud needed --- */
+
+static char calls[256]; /* a letter for each */
+static char init_text[64];
+static aclError answer; /* of the callbacks that fail */
+
+static void note_call(const char *letter)
+{
+    strcat(calls, letter);
+}
+
+static aclError on_init(const char *text, size_t n, void *data)
+{
+    note_call(data);
+    ck_assert_uint_eq(n, strlen(text));
+    snprintf(init_text, sizeof(init_text), "%s", text);
+    ck_assert_int_eq(aclInit(NULL), ACL_ERROR_REPEAT_INITIALIZE); /* may use the API */
+    OK(aclFinalizeReference(NULL));
+    return 0;
+}
+
+static aclError on_init_again(const char *text, size_t n, void *data)
+{
+    (void)text;
+    (void)n;
+    note_call(data);
+    return answer;
+}
+
+static aclError on_finalize(void *data)
+{
+    note_call(data);
+    ck_assert_int_eq(aclFinalize(), ACL_ERROR_INTERNAL_ERROR);
+    ck_assert_int_eq(aclInit(NULL), ACL_ERROR_INTERNAL_ERROR);
+    return 0;
+}
+
+static aclError on_finalize_again(void *data)
+{
+    note_call(data);
+    return answer;
+}
+
+static void expect_calls(const char *letters)
+{
+    ck_assert_str_eq(calls, letters);
+    calls[0] = '\0';
+}
+
+static void register_all(void)
+{
+    static const char *const letters[] = {"m", "e", "b", "c", "t", "q", "d", "r"};
+
+    for (int type = 0; type < 8; type++) {
+        OK(aclInitCallbackRegister((aclRegisterCallbackType)type, on_init,
+                                   (void *)(uintptr_t)letters[type]));
+        OK(aclFinalizeCallbackRegister((aclRegisterCallbackType)type, on_finalize,
+                                       (void *)(uintptr_t)letters[type]));
+    }
+    OK(aclInitCallbackRegister(ACL_REG_TYPE_OTHER, on_init, "1"));
+    OK(aclInitCallbackRegister(ACL_REG_TYPE_OTHER, on_init_again, "2"));
+    OK(aclFinalizeCallbackRegister(ACL_REG_TYPE_OTHER, on_finalize, "1"));
+    OK(aclFinalizeCallbackRegister(ACL_REG_TYPE_OTHER, on_finalize_again, "2"));
+}
+
+START_TEST(callbacks_have_an_order)
+{
+    register_all();
+    expect_calls("");
+    OK(aclInit(NULL));
+    expect_calls("md12");
+    ck_assert_str_eq(init_text, "");
+    ck_assert_int_eq(aclInit(NULL), ACL_ERROR_REPEAT_INITIALIZE);
+    OK(aclFinalizeReference(NULL));
+    expect_calls("");
+    OK(aclFinalizeReference(NULL));
+    expect_calls("cmd12");
+    OK(aclInit(""));
+    expect_calls("md12");
+    OK(aclFinalize());
+    expect_calls("cmd12");
+    FAILS(ACL_ERROR_REPEAT_FINALIZE, aclFinalize());
+    expect_calls("");
+}
+END_TEST
+
+START_TEST(callbacks_see_the_configuration)
+{
+    static const char text[] = "{ \"StackSize\": {\"aicore_stack_size\": 32769} }\n";
+    char path[96];
+    size_t stack;
+    FILE *f;
+
+    make_home();
+    snprintf(path, sizeof(path), "%s/acl.json", home);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    fclose(f);
+    register_all();
+    OK(aclInit(path));
+    expect_calls("med12");
+    ck_assert_str_eq(init_text, text);
+    OK(aclrtDeviceGetLimit(ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, &stack));
+    ck_assert_uint_eq(stack, 49152);
+    init_text[0] = '\0';
+    OK(aclInitCallbackUnRegister(ACL_REG_TYPE_ACL_MODEL, on_init));
+    OK(aclInitCallbackRegister(ACL_REG_TYPE_ACL_MODEL, on_init, "n")); /* called at once */
+    ck_assert_str_eq(init_text, text);
+    answer = 4711; /* which is ignored */
+    OK(aclInitCallbackRegister(ACL_REG_TYPE_OTHER, on_init_again, "3"));
+    expect_calls("n3");
+    answer = 0;
+    OK(aclFinalize());
+    expect_calls("cmd12");
+    OK(aclInit(path));
+    expect_calls("ned123");
+    OK(aclFinalize());
+    remove_home();
+}
+END_TEST
+
+START_TEST(callbacks_may_fail)
+{
+    uint64_t n = 77;
+
+    register_all();
+    OK(aclInitCallbackRegister(ACL_REG_TYPE_OTHER, on_init, "3"));
+    answer = 4711;
+    FAILS(4711, aclInit(NULL));
+    expect_calls("md12");
+    FAILS(ACL_ERROR_REPEAT_FINALIZE, aclFinalizeReference(&n));
+    answer = 0;
+    OK(aclInit(NULL));
+    expect_calls("md123");
+    answer = 4712;
+    FAILS(4712, aclFinalize());
+    expect_calls("cmd12");
+    ck_assert_int_eq(aclInit(NULL), ACL_ERROR_REPEAT_INITIALIZE); /* still initialised */
+    FAILS(4712, aclFinalize());
+    answer = 0;
+    calls[0] = '\0';
+    OK(aclFinalize());
+    expect_calls("cmd12");
+}
+END_TEST
+
+START_TEST(callback_errors)
+{
+    aclRegisterCallbackType unknown = (aclRegisterCallbackType)8;
+
+    FAILS(NULL_ARGUMENT, aclInitCallbackRegister(ACL_REG_TYPE_OTHER, NULL, NULL));
+    FAILS(NULL_ARGUMENT, aclInitCallbackUnRegister(ACL_REG_TYPE_OTHER, NULL));
+    FAILS(NULL_ARGUMENT, aclFinalizeCallbackRegister(ACL_REG_TYPE_OTHER, NULL, NULL));
+    FAILS(NULL_ARGUMENT, aclFinalizeCallbackUnRegister(ACL_REG_TYPE_OTHER, NULL));
+    FAILS(NULL_ARGUMENT, aclInitCallbackRegister(unknown, on_init, "x"));
+    FAILS(NULL_ARGUMENT, aclFinalizeCallbackRegister(unknown, on_finalize, "x"));
+    FAILS(ACL_ERROR_INTERNAL_ERROR, aclInitCallbackUnRegister(ACL_REG_TYPE_OTHER, on_init));
+    FAILS(ACL_ERROR_INTERNAL_ERROR, aclFinalizeCallbackUnRegister(ACL_REG_TYPE_OTHER, on_finalize));
+    OK(aclInitCallbackRegister(ACL_REG_TYPE_ACL_MODEL, on_init, "x"));
+    FAILS(ACL_ERROR_INTERNAL_ERROR,
+          aclInitCallbackRegister(ACL_REG_TYPE_ACL_MODEL, on_init_again, "y"));
+    FAILS(ACL_ERROR_INTERNAL_ERROR,
+          aclInitCallbackUnRegister(ACL_REG_TYPE_ACL_MODEL, on_init_again));
+    OK(aclInitCallbackUnRegister(ACL_REG_TYPE_ACL_MODEL, on_init));
+    OK(aclInitCallbackRegister(ACL_REG_TYPE_ACL_MODEL, on_init_again, "y"));
+    OK(aclInit(NULL));
+    expect_calls("y");
+    OK(aclFinalize());
+}
+END_TEST
+
 /* --- suite --- */
 
 static void add_devices(Suite *s)
@@ -861,6 +1033,11 @@ static void add_process(Suite *s)
     tcase_add_loop_test(t, version_numbers, 0, (int)LENGTH(versions));
     tcase_add_test(t, packages_are_found);
     tcase_add_test(t, parts_of_a_version);
+    t = suite_case(s, "callbacks", 0, NULL, NULL);
+    tcase_add_test(t, callbacks_have_an_order);
+    tcase_add_test(t, callbacks_see_the_configuration);
+    tcase_add_test(t, callbacks_may_fail);
+    tcase_add_test(t, callback_errors);
 }
 
 static Suite *make_suite(void)
