@@ -1,4 +1,4 @@
-/* Compute groups: parts of a chip. A simulated chip has none, and what there is of them is empty. */
+/* Compute groups: parts of a chip. A simulated chip has none. */
 #include <stdlib.h>
 
 #include "acl/acl.h"

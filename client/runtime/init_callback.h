@@ -9,7 +9,7 @@
  */
 int init_callback_begin(const char *text);
 
-/** aclFinalize has ended the use, or aclInit has failed: they are called again by the next aclInit. */
+/** aclFinalize has ended the use, or aclInit has failed: the next aclInit calls them again. */
 void init_callback_end(void);
 
 /** aclFinalize is about to end the use. 0, or what the first one that failed has returned. */
