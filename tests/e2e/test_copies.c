@@ -197,6 +197,8 @@ START_TEST(rows_are_checked)
     FAILS_SAYING(PARAM, "leave the allocation", ROWS(d, SIZE_MAX, h, 8, 8, 5242880, H2D));
     FAILS_SAYING(PARAM, "leave the allocation", ROWS(d, SIZE, h, 64, 33, 2, H2D));
     OK(ROWS(d, SIZE, h, 32, 32, 1, H2D));
+    OK(ROWS(d, KIB, h, KIB, KIB - 9, SIZE / KIB, H2D));
+    FAILS_SAYING(PARAM, "dst: ", ROWS(d, KIB, h, KIB, KIB - 9, SIZE / KIB + 1, H2D));
     FAILS_SAYING(PARAM, "src: ", ROWS(d, 8, h, SIZE, 8, 3, H2D));
     FAILS_SAYING(PARAM, "was freed", ROWS(freed, 8, h, 8, 8, 2, H2D));
     FAILS_SAYING(PARAM, "must be", ROWS(to[PINNED], 8, h, 8, 8, 2, ACL_MEMCPY_DEFAULT));
