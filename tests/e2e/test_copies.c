@@ -8,12 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/common/chance.h"
 #include "tests/common/harness.h"
 #include "tests/e2e/pattern.h"
 
 #define KIB      ((size_t)1 << 10)
-#define MIB      ((size_t)1 << 20)
 #define NULL_ARG ACL_ERROR_INVALID_PARAM
 #define PARAM    ACL_ERROR_RT_PARAM_INVALID
 #define NO       ACL_ERROR_RT_FEATURE_NOT_SUPPORT
