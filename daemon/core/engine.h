@@ -19,6 +19,7 @@
 
 struct attach;
 struct device;
+struct pages;
 struct server;
 struct stream;
 
@@ -61,6 +62,14 @@ void engine_forget(struct engine *engine, struct stream *stream);
  * it does not count as waiting any more. Caller holds the lock.
  */
 void engine_drop_task(struct stream *stream);
+
+/**
+ * Look at all streams that wait for words of these pages, in steps for which their first holder
+ * pays, and let those go on whose word has come. Control thread, like the next one.
+ */
+void engine_look_again(struct pages *pages);
+/** The same at once; and the others fail, because the process pid has died. */
+void engine_fail_deserted(struct pages *pages, int32_t pid);
 
 /** What stream was parked on has happened (stream->waiter says how). Any thread, under the lock of
  * the list it waited on. */

@@ -8,6 +8,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
+#include "daemon/core/engine.h"
 #include "daemon/memory/allocation.h"
 #include "proto/shm/mbuf_shm.h"
 #include "daemon/engine/run.h"
@@ -108,7 +109,7 @@ bool value_check(struct stream *s)
     m = allocation_get(s->session, s->kept->task.object, s->kept->task.generation);
     if (m)
         return go_through(s, m);
-    s->changing = false; /* freed: its waiters are told */
+    s->changing = false; /* freed: allocation_free() has all waiters looked at */
     return true;
 }
 
@@ -257,7 +258,7 @@ static bool run_rest(struct job *job)
     while (m && !check_some(m, &rest->range))
         if (schedule_step_over(schedule))
             return true;
-    rest_free(rest); /* an allocation that was freed has told its waiters */
+    rest_free(rest); /* freed: allocation_free() has all waiters looked at */
     return false;
 }
 
@@ -294,4 +295,39 @@ void value_forget_rests(struct session *session)
     while (session->value_rests)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it is taken out of the list */
         rest_free(session->value_rests);
+}
+
+/* --- pages that a session has let go of, and others have --- */
+
+static bool run_look(struct job *job)
+{
+    struct pages *p = (struct pages *)((char *)job - offsetof(struct pages, look));
+    struct value_range r = {p->look_next, UINT64_MAX};
+    bool all;
+
+    do
+        all = check_some(p->holders, &r);
+    while (!all && !schedule_step_over(&p->holders->session->server->schedule));
+    p->look_next = r.next;
+    return !all;
+}
+
+void engine_look_again(struct pages *p)
+{
+    if (p->look.listed)
+        job_cancel(&p->look);
+    if (!waitlist_has_any(&p->values))
+        return;
+    p->look = (struct job){run_look, "memory given up", &p->holders->session->owner};
+    p->look_next = 0;
+    job_list(&p->look);
+}
+
+void engine_fail_deserted(struct pages *p, int32_t pid)
+{
+    struct value_range all = {0, UINT64_MAX};
+
+    while (!check_some(p->holders, &all))
+        ;
+    waitlist_fire(&p->values, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
 }

@@ -5,10 +5,10 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/device.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/kept/fds.h"
@@ -136,6 +136,8 @@ enum cause pages_new(struct session *session, struct device *device, enum mem_ki
 
 static void free_pages(struct pages *p, struct user *user)
 {
+    if (p->look.listed)
+        job_cancel(&p->look);
     waitlist_deinit(&p->values);
     if (p->number)
         HASH_DEL(p->all->pages, p);
@@ -148,11 +150,18 @@ static void free_pages(struct pages *p, struct user *user)
     free(p);
 }
 
+/* The list's head has the last one as prev. */
+static bool is_border(const struct pages *p, const struct mem *m)
+{
+    return m && m != p->holders && m->session != m->prev->session;
+}
+
 void pages_join(struct pages *p, struct mem *m)
 {
     m->pages = p;
     DL_APPEND(p->holders, m);
     p->n_holders++;
+    p->borders += is_border(p, m);
     if (p->holders == m)
         m->session->memory += p->size;
 }
@@ -166,18 +175,28 @@ static void pass_on(struct pages *p)
     KILL_HERE(PAGES_PASSED_ON);
 }
 
-/*
- * A process has died that had them. If only one session is left that has, and its streams wait for
- * words, the process that was to write these may be the one that is gone.
- */
-static void fail_deserted(struct pages *p, int32_t pid)
+static void remove_holder(struct pages *p, struct mem *m)
 {
-    const struct mem *m;
+    struct mem *next = m->next;
 
-    DL_FOREACH (p->holders, m)
-        if (m->session != p->holders->session)
-            return;
-    waitlist_fire(&p->values, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    assert(p->n_holders > 0);
+    p->borders -= is_border(p, m) + is_border(p, next);
+    DL_DELETE(p->holders, m);
+    p->n_holders--;
+    p->borders += is_border(p, next);
+}
+
+/*
+ * What the session has changed, its streams may not have told all that wait: they do not find the
+ * pages any more. If its process has died, and only one session is left, then the process that was
+ * to write the words for which this one still waits may be the one that is gone.
+ */
+static void tell_others(struct pages *p, const struct session *session)
+{
+    if (session->halted && p->borders == 0)
+        engine_fail_deserted(p, session->pid);
+    /* Also if no stream waits: it may be listed for a session that is gone then. */
+    engine_look_again(p);
 }
 
 void pages_leave(struct pages *p, struct mem *m)
@@ -185,9 +204,7 @@ void pages_leave(struct pages *p, struct mem *m)
     struct session *session = m->session;
     bool first = p->holders == m;
 
-    assert(p->n_holders > 0);
-    DL_DELETE(p->holders, m);
-    p->n_holders--;
+    remove_holder(p, m);
     if (first) {
         assert(session->memory >= p->size);
         session->memory -= p->size;
@@ -198,18 +215,13 @@ void pages_leave(struct pages *p, struct mem *m)
     }
     if (first)
         pass_on(p);
-    if (session->halted)
-        fail_deserted(p, session->pid);
+    tell_others(p, session);
 }
 
 struct session *pages_maker(const struct pages *p)
 {
-    const struct mem *m;
-
-    DL_FOREACH (p->holders, m)
-        if (m->session->id == p->maker && !m->imported)
-            return m->session;
-    return NULL;
+    /* It was the first to hold them; the others have imported them. */
+    return p->holders->imported == 0 ? p->holders->session : NULL;
 }
 
 /* --- restoring --- */

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/schedule.h"
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
@@ -45,6 +46,9 @@ struct pages {
     struct waitlist values; /* streams of all holders that wait for words of it: value.h */
     struct mem *holders;    /* the oldest first */
     uint32_t n_holders;
+    uint32_t borders;   /* neighbours among the holders that are of different sessions */
+    struct job look;    /* engine_look_again(), ... */
+    uint64_t look_next; /* ... and how far it is */
     struct charge charge, charge_fd, charge_table; /* of the first holder's user */
 
     uint64_t number; /* in all of npud; 0: never exported, so that only one session holds them */

@@ -1,0 +1,824 @@
+/*
+ * Memory that several sessions have: its names, which processes may import it, who holds and pays
+ * for it, and streams of one session that wait for what another one writes.
+ */
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/pidfd.h"
+#include "daemon/control/session_life.h"
+#include "daemon/core/stream_abort.h"
+#include "daemon/engine/value.h"
+#include "daemon/memory/share.h"
+#include "npud.h"
+
+static const char *const settings[] = {"engine.spin_us=0", "stream.depth=64", "sim.devices=2",
+                                       NULL};
+
+#define BYTES   8192
+#define WAITERS 300 /* more than are looked at in one step */
+#define PID_A   101
+#define PID_B   102
+#define PID_C   103
+
+static struct session *a, *b, *c; /* c is of another user */
+static struct mem *ours;          /* a's */
+static uint64_t used_before;
+
+static struct device *device_of(uint32_t index)
+{
+    return devices_get(server.devices, index);
+}
+
+static struct mem *allocate(struct session *s, enum mem_kind kind, uint64_t size)
+{
+    struct mem *m;
+
+    ck_assert_int_eq(allocation_new(s, device_of(0), kind, size, &m), 0);
+    return m;
+}
+
+static void start_sessions(void)
+{
+    npud_start(settings);
+    a = npud_session(PID_A);
+    b = npud_session(PID_B);
+    c = npud_session_of(2000, PID_C);
+    used_before = device_of(0)->memory_used;
+    ours = allocate(a, MEM_DEVICE, BYTES);
+}
+
+/* It asserts that its tables and what it holds are empty. */
+static void end_session(struct session **s)
+{
+    if (*s)
+        session_free(*s);
+    *s = NULL;
+}
+
+static void end_sessions(void)
+{
+    end_session(&a);
+    end_session(&b);
+    end_session(&c);
+    ck_assert_uint_eq(device_of(0)->memory_used, used_before);
+    ck_assert_ptr_null(server.shares->by_number);
+    ck_assert_ptr_null(server.shares->pages);
+    npud_stop();
+}
+
+/* --- exports and their names --- */
+
+struct name {
+    char text[EXPORT_KEY_TEXT + 1];
+    struct share_name name;
+};
+
+static struct share *export_of(struct mem *m, uint64_t size, bool any_pid, bool by_number)
+{
+    struct share *share = NULL;
+
+    ck_assert_int_eq(share_new(m, size, any_pid, by_number, &share), 0);
+    ck_assert_ptr_nonnull(share);
+    return share;
+}
+
+static void name_key(struct name *name, const struct export_key *key)
+{
+    export_key_encode(key, name->text);
+    name->text[EXPORT_KEY_TEXT] = '\0';
+    name->name = (struct share_name){.key = name->text};
+}
+
+static void name_of(struct name *name, const struct share *share)
+{
+    if (share->by_number)
+        name->name = (struct share_name){.number = share->number};
+    else
+        name_key(name, &share->key);
+}
+
+static enum cause try_import(struct session *s, const struct name *name)
+{
+    struct mem *m;
+
+    return share_import(s, name->name, &m);
+}
+
+static struct mem *import_in(struct session *s, const struct share *share)
+{
+    struct name name;
+    struct mem *m;
+
+    name_of(&name, share);
+    ck_assert_int_eq(share_import(s, name.name, &m), 0);
+    return m;
+}
+
+/* What a process would be told that finds, allows or ends this export. */
+static void expect_no_name(const struct name *name, enum cause cause)
+{
+    uint32_t mems = b->mems.live;
+    struct share *share;
+
+    ck_assert_int_eq(try_import(b, name), cause);
+    ck_assert_int_eq(try_import(a, name), cause);
+    ck_assert_int_eq(share_find_own(a, name->name, &share), cause);
+    ck_assert_uint_eq(b->mems.live, mems);
+}
+
+START_TEST(exported_by_key_and_by_number)
+{
+    struct share *share = export_of(ours, 100, true, _i);
+    struct share *found;
+    struct name name;
+    struct mem *m;
+
+    name_of(&name, share);
+    ck_assert_int_eq(share_find_own(a, name.name, &found), 0);
+    ck_assert_ptr_eq(found, share);
+    ck_assert_int_eq(share_find_own(b, name.name, &found), CAUSE_MEMORY_NOT_EXPORTED);
+    m = import_in(b, share);
+    ck_assert_ptr_eq(m->pages, ours->pages);
+    ck_assert_uint_eq(m->imported, 100);
+    ck_assert_uint_eq(m->pages->size, BYTES);
+    ck_assert_int_eq(m->pages->maker_pid, PID_A);
+    ck_assert_uint_eq(m->pages->n_holders, 2);
+    ck_assert_ptr_eq(pages_maker(m->pages), a);
+    ck_assert_ptr_eq(allocation_get(b, m->slot.number, slot_generation(m)), m);
+    share_free(share);
+    expect_no_name(&name, CAUSE_MEMORY_GONE);
+    ck_assert_uint_eq(m->pages->n_holders, 2);
+}
+END_TEST
+
+START_TEST(sizes_have_limits)
+{
+    static const uint64_t wrong[] = {0, BYTES + 1, BYTES + 4096, UINT64_MAX};
+    static const uint64_t right[] = {1, 4095, 4096, BYTES};
+    struct share *share;
+
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned by_number = 0; by_number < 2; by_number++)
+            ck_assert_int_eq(share_new(ours, wrong[i], true, by_number, &share),
+                             CAUSE_ALLOCATION_RANGE);
+    ck_assert_ptr_null(ours->shares);
+    for (unsigned i = 0; i < 4; i++)
+        ck_assert_uint_eq(import_in(b, export_of(ours, right[i], true, false))->imported, right[i]);
+}
+END_TEST
+
+START_TEST(a_number_is_given_once)
+{
+    struct share *share = export_of(ours, BYTES, true, true), *second;
+
+    ck_assert_int_eq(share_new(ours, BYTES, true, true, &second), CAUSE_MEMORY_EXPORTED_BEFORE);
+    export_of(ours, BYTES, true, false);
+    share_free(share);
+    ck_assert_int_eq(share_new(ours, BYTES, true, true, &second), CAUSE_MEMORY_EXPORTED_BEFORE);
+    share_free(ours->shares);
+    export_of(ours, BYTES, true, true);
+}
+END_TEST
+
+START_TEST(only_the_maker_exports)
+{
+    struct mem *m = import_in(b, export_of(ours, BYTES, true, false)), *own;
+    struct share *share;
+
+    ck_assert_int_eq(share_new(m, BYTES, true, false, &share), CAUSE_MEMORY_IMPORTED);
+    ck_assert_int_eq(share_new(m, BYTES, true, true, &share), CAUSE_MEMORY_IMPORTED);
+    own = import_in(a, ours->shares);
+    ck_assert_int_eq(share_new(own, BYTES, true, false, &share), CAUSE_MEMORY_IMPORTED);
+    allocation_free(ours);
+    ck_assert_int_eq(share_new(m, BYTES, true, false, &share), CAUSE_MEMORY_IMPORTED);
+    ck_assert_ptr_null(pages_maker(m->pages));
+}
+END_TEST
+
+START_TEST(damaged_keys)
+{
+    struct share *share = export_of(ours, BYTES, true, false);
+    struct name name;
+
+    for (size_t i = 0; i < EXPORT_KEY_TEXT; i++) {
+        name_of(&name, share);
+        name.text[i] = name.text[i] == 'A' ? 'B' : 'A';
+        expect_no_name(&name, CAUSE_MEMORY_KEY);
+        name.text[i] = '!';
+        expect_no_name(&name, CAUSE_MEMORY_KEY);
+        name.text[i] = '\0'; /* shorter */
+        expect_no_name(&name, CAUSE_MEMORY_KEY);
+    }
+    name_of(&name, share);
+    ck_assert_int_eq(try_import(b, &name), 0);
+}
+END_TEST
+
+/* As a process seals them that knows how keys are made. */
+START_TEST(forged_keys)
+{
+    struct share *share = export_of(ours, BYTES, true, false);
+    struct share *numbered = export_of(allocate(a, MEM_DEVICE, BYTES), BYTES, true, true);
+    struct export_key key;
+    struct name name;
+
+    for (unsigned i = 0; i < sizeof(key.secret) * 8; i++) {
+        key = share->key;
+        key.secret[i / 8] ^= (uint8_t)(1u << i % 8);
+        export_key_seal(&key);
+        name_key(&name, &key);
+        expect_no_name(&name, CAUSE_MEMORY_KEY);
+    }
+    key = share->key;
+    key.device ^= 1;
+    export_key_seal(&key);
+    name_key(&name, &key);
+    expect_no_name(&name, CAUSE_MEMORY_KEY);
+    key = share->key;
+    key.version++;
+    export_key_seal(&key);
+    name_key(&name, &key);
+    expect_no_name(&name, CAUSE_MEMORY_KEY);
+    key = share->key;
+    key.instance ^= 1;
+    export_key_seal(&key);
+    name_key(&name, &key);
+    expect_no_name(&name, CAUSE_MEMORY_OF_OTHER_NPUD);
+    key = share->key;
+    key.number ^= 1;
+    export_key_seal(&key);
+    name_key(&name, &key);
+    expect_no_name(&name, CAUSE_MEMORY_GONE);
+    /* What has a number has no key, not even one of zeros. */
+    key = (struct export_key){.magic = EXPORT_KEY_MEMORY,
+                              .version = EXPORT_KEY_VERSION,
+                              .number = numbered->number,
+                              .instance = server.instance};
+    export_key_seal(&key);
+    name_key(&name, &key);
+    expect_no_name(&name, CAUSE_MEMORY_KEY);
+}
+END_TEST
+
+START_TEST(keys_of_other_kinds)
+{
+    struct share *share = export_of(ours, BYTES, true, false);
+    struct notify_open *notify, *imported;
+    struct name name;
+
+    ck_assert_int_eq(notify_new(a, device_of(0), false, &notify), 0);
+    ck_assert_int_eq(notify_export(notify, true), 0);
+    name_key(&name, &notify->notify->key);
+    expect_no_name(&name, CAUSE_MEMORY_KEY);
+    name_key(&name, &share->key);
+    ck_assert_int_eq(notify_import(b, name.text, EXPORT_KEY_TEXT, &imported), CAUSE_NOTIFY_KEY);
+}
+END_TEST
+
+START_TEST(guessed_numbers)
+{
+    struct share *keyed = export_of(ours, BYTES, true, false);
+    struct share *numbered = export_of(allocate(a, MEM_DEVICE, BYTES), BYTES, true, true);
+    struct name name = {.name = {0}};
+    const uint64_t numbers[] = {0,
+                                1,
+                                UINT64_MAX,
+                                numbered->number - 1,
+                                numbered->number + 1,
+                                keyed->number, /* in its key, for all that have that */
+                                ours->pages->number};
+
+    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        name.name.number = numbers[i];
+        expect_no_name(&name, CAUSE_MEMORY_GONE);
+    }
+    ck_assert_uint_ne(numbered->number, keyed->number);
+}
+END_TEST
+
+/* --- which processes may import --- */
+
+START_TEST(listed_processes_import)
+{
+    struct share *share = export_of(ours, BYTES, false, _i);
+    const int32_t pids[] = {PID_B, 4000000, PID_B};
+    struct name name;
+
+    name_of(&name, share);
+    ck_assert_int_eq(try_import(b, &name), CAUSE_MEMORY_NOT_LISTED);
+    ck_assert_int_eq(try_import(c, &name), CAUSE_MEMORY_NOT_LISTED);
+    ck_assert_int_eq(share_allow(share, pids, 3), 0);
+    ck_assert_uint_eq(share->importers.n, 2);
+    import_in(b, share);
+    ck_assert_int_eq(try_import(c, &name), CAUSE_MEMORY_NOT_LISTED);
+    /* Of any user. */
+    ck_assert_int_eq(share_allow(share, &(int32_t){PID_C}, 1), 0);
+    import_in(c, share);
+}
+END_TEST
+
+START_TEST(lists_have_limits)
+{
+    struct share *share = export_of(ours, BYTES, false, false);
+    struct share *free_for_all = export_of(ours, BYTES, true, false);
+    int32_t pids[NOTIFY_PIDS_REQUEST + 1] = {PID_B, 0};
+
+    ck_assert_int_eq(share_allow(share, pids, 2), CAUSE_IMPORTER_PID);
+    pids[1] = -1;
+    ck_assert_int_eq(share_allow(share, pids, 2), CAUSE_IMPORTER_PID);
+    ck_assert_uint_eq(share->importers.n, 0);
+    for (unsigned i = 0; i <= NOTIFY_PIDS_REQUEST; i++)
+        pids[i] = PID_B;
+    ck_assert_int_eq(share_allow(share, pids, NOTIFY_PIDS_REQUEST + 1), CAUSE_IMPORTERS_REQUEST);
+    for (int32_t i = 0; i < (int32_t)IMPORTERS_MAX; i++)
+        ck_assert_int_eq(share_allow(share, &(int32_t){4000000 + i}, 1), 0);
+    ck_assert_int_eq(share_allow(share, &(int32_t){PID_B}, 1), CAUSE_IMPORTERS);
+    ck_assert_int_eq(share_allow(share, &(int32_t){4000000}, 1), 0);
+    ck_assert_uint_eq(share->importers.n, IMPORTERS_MAX);
+    ck_assert_int_eq(share_allow(free_for_all, &(int32_t){PID_B}, 1), CAUSE_MEMORY_ANY_PID);
+}
+END_TEST
+
+/* A later process that has got the pid of the one that was listed. */
+START_TEST(a_pid_is_not_a_process)
+{
+    struct share *share = export_of(ours, BYTES, false, false);
+    struct session *theirs;
+    struct name name;
+    pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    ck_assert_int_eq(share_allow(share, &pid, 1), 0);
+    ck_assert_uint_eq(share->importers.list[0].process, pidfd_now(pid));
+    ck_assert_uint_ne(share->importers.list[0].process, 0);
+    theirs = npud_session(pid);
+    theirs->pidfd = pidfd_open_process(pid);
+    ck_assert_int_ge(theirs->pidfd, 0);
+    name_of(&name, share);
+    import_in(theirs, share);
+    share->importers.list[0].process ^= 1;
+    ck_assert_int_eq(try_import(theirs, &name), CAUSE_MEMORY_NOT_LISTED);
+    session_free(theirs);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+END_TEST
+
+START_TEST(any_process_is_of_the_user)
+{
+    struct share *share = export_of(ours, BYTES, true, _i);
+    struct name name;
+
+    name_of(&name, share);
+    import_in(b, share);
+    ck_assert_int_eq(try_import(c, &name), CAUSE_MEMORY_OF_OTHER_USER);
+    server.any_uid = true;
+    import_in(c, share);
+}
+END_TEST
+
+/* It needs no place on its list. */
+START_TEST(the_exporter_imports_too)
+{
+    struct share *share = export_of(ours, BYTES, false, _i);
+    struct mem *first = import_in(a, share), *second = import_in(a, share);
+
+    ck_assert_uint_ne(first->slot.number, second->slot.number);
+    ck_assert_uint_eq(ours->pages->n_holders, 3);
+    ck_assert_uint_eq(a->memory, BYTES);
+    if (_i)
+        allocation_free(ours);
+    allocation_free(first);
+    ck_assert_uint_eq(a->memory, BYTES);
+    ck_assert_uint_eq(device_of(0)->memory_used, used_before + BYTES);
+    ck_assert_ptr_nonnull(allocation_range(second, 0, BYTES));
+}
+END_TEST
+
+START_TEST(imported_twice)
+{
+    struct share *share = export_of(ours, BYTES, true, false);
+    struct mem *first = import_in(b, share), *second = import_in(b, share);
+
+    ck_assert_ptr_eq(first->pages, second->pages);
+    allocation_free(first);
+    ck_assert_uint_eq(ours->pages->n_holders, 2);
+    ck_assert_ptr_eq(allocation_range(second, 0, 8), allocation_range(ours, 0, 8));
+}
+END_TEST
+
+/* --- who holds and pays --- */
+
+static uint64_t memory_of(uid_t uid, enum mem_kind kind)
+{
+    struct user *user = user_find(&server.users, uid);
+
+    return user_used(user, kind == MEM_HOST ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY);
+}
+
+/* The exporter frees it: bytes and charge go to the next holder. */
+START_TEST(the_next_holder_keeps_and_pays)
+{
+    enum mem_kind kind = _i ? MEM_HOST : MEM_DEVICE;
+    struct mem *m = allocate(a, kind, BYTES), *theirs, *last;
+    uint64_t used = device_of(0)->memory_used, ours_before = memory_of(1000, kind);
+    struct share *share;
+    unsigned char *bytes;
+
+    server.any_uid = true;
+    share = export_of(m, BYTES, true, false);
+    bytes = allocation_range(m, 0, BYTES);
+    memset(bytes, 0x5a, BYTES);
+    theirs = import_in(c, share);
+    last = import_in(b, share);
+    ck_assert_uint_eq(memory_of(2000, kind), 0);
+    ck_assert_uint_eq(memory_of(1000, kind), ours_before);
+    ck_assert_uint_eq(c->memory, 0);
+    allocation_free(m);
+    ck_assert_uint_eq(memory_of(2000, kind), BYTES);
+    ck_assert_uint_eq(memory_of(1000, kind), ours_before - BYTES);
+    ck_assert_uint_eq(c->memory, BYTES);
+    ck_assert_uint_eq(b->memory, 0);
+    ck_assert_uint_eq(device_of(0)->memory_used, used);
+    bytes = allocation_range(theirs, 0, BYTES);
+    for (unsigned i = 0; i < BYTES; i++)
+        ck_assert_uint_eq(bytes[i], 0x5a);
+    allocation_free(theirs);
+    ck_assert_uint_eq(memory_of(2000, kind), 0);
+    ck_assert_uint_eq(b->memory, BYTES);
+    ck_assert_ptr_eq(allocation_range(last, 0, BYTES), bytes);
+    allocation_free(last);
+    ck_assert_uint_eq(memory_of(1000, kind), ours_before - BYTES);
+    ck_assert_uint_eq(device_of(0)->memory_used, used - (kind == MEM_HOST ? 0 : BYTES));
+}
+END_TEST
+
+/* Sessions that hold it end in each order. */
+START_TEST(sessions_end_in_each_order)
+{
+    static const uint8_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                        {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    struct session **sessions[] = {&a, &b, &c};
+    struct share *share = export_of(ours, BYTES, false, _i % 2);
+
+    ck_assert_int_eq(share_allow(share, (const int32_t[]){PID_B, PID_C}, 2), 0);
+    import_in(b, share);
+    import_in(c, share);
+    import_in(b, share);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_uint_eq(device_of(0)->memory_used, used_before + BYTES);
+        end_session(sessions[orders[_i][i]]);
+        ck_assert_uint_eq(HASH_COUNT(server.shares->by_number), a != NULL);
+    }
+    ck_assert_uint_eq(device_of(0)->memory_used, used_before);
+}
+END_TEST
+
+START_TEST(importers_are_counted_in_their_session)
+{
+    struct share *share = export_of(ours, BYTES, true, false);
+    struct name name;
+
+    name_of(&name, share);
+    for (unsigned i = 0; i < SESSION_MEMS_MAX / 64; i++)
+        import_in(b, share);
+    b->mems.max = b->mems.live; /* as if it had as many as there may be */
+    ck_assert_int_eq(try_import(b, &name), CAUSE_ALLOCATIONS_OF_SESSION);
+    import_in(a, share);
+}
+END_TEST
+
+START_TEST(tables_have_limits)
+{
+    struct share *share;
+    uint64_t used = user_used(a->user, RESOURCE_TABLE_MEMORY);
+
+    config.limit[RESOURCE_TABLE_MEMORY] = used;
+    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_USER_TABLE_MEMORY);
+    ck_assert_int_eq(share_new(ours, BYTES, true, true, &share), CAUSE_USER_TABLE_MEMORY);
+    ck_assert_ptr_null(ours->shares);
+    ck_assert_uint_eq(ours->pages->number, 0);
+    ck_assert_uint_eq(user_used(a->user, RESOURCE_TABLE_MEMORY), used);
+    config.limit[RESOURCE_TABLE_MEMORY] = used + 8192;
+    export_of(ours, BYTES, true, false);
+    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_USER_TABLE_MEMORY);
+}
+END_TEST
+
+/* --- words that one session waits for, and another writes --- */
+
+static struct mem *theirs; /* b's, of the same pages */
+
+static void start_sharing(void)
+{
+    start_sessions();
+    theirs = import_in(b, export_of(ours, BYTES, true, false));
+}
+
+static _Atomic uint64_t *word_at(uint64_t offset)
+{
+    return allocation_range(b ? theirs : ours, offset, 8);
+}
+
+static struct task on_word(const struct mem *m, enum task_op op, uint64_t offset, uint64_t value)
+{
+    return (struct task){.op = (uint8_t)op,
+                         .flags = op == TASK_VALUE_WAIT, /* equal */
+                         .object = m->slot.number,
+                         .generation = slot_generation(m),
+                         .value = {offset, value}};
+}
+
+static uint32_t count_parked(void)
+{
+    return atomic_load(&ours->pages->values.n);
+}
+
+static struct stream *wait_on(const struct mem *m, uint32_t device, uint64_t offset)
+{
+    struct stream *s = npud_stream(m->session, device);
+    struct pages *p = m->pages;
+    uint32_t n = atomic_load(&p->values.n);
+
+    client_submit(s, on_word(m, TASK_VALUE_WAIT, offset, 7));
+    AWAIT(atomic_load(&p->values.n) == n + 1);
+    return s;
+}
+
+static uint32_t count_waiters(const struct session *s)
+{
+    return atomic_load(&s->page->value_waiters);
+}
+
+static void expect_over(struct stream *s, int32_t error, int32_t pid)
+{
+    client_wait(s, 0);
+    ck_assert_int_eq(stream_error_code(client_error(s)), error);
+    ck_assert_int_eq(stream_error_pid(client_error(s)), pid);
+}
+
+static void expect_parked(struct stream *s)
+{
+    ck_assert(waitlist_has(&((struct mem *)theirs)->pages->values, &s->waiter));
+    ck_assert_uint_eq(atomic_load(&s->ctrl->done), 0);
+}
+
+static void write_word(struct stream *writer)
+{
+    client_submit(writer, on_word(ours, TASK_VALUE_WRITE, 64, 7));
+}
+
+static void copy_word(struct stream *writer)
+{
+    struct mem *source = allocate(a, MEM_DEVICE, 4096);
+    struct task copy = {
+        .op = TASK_COPY, .object = ours->slot.number, .generation = slot_generation(ours)};
+
+    atomic_store((_Atomic uint64_t *)allocation_range(source, 64, 8), 7);
+    copy.copy.size = 128;
+    copy.copy.src = source->slot.number;
+    copy.copy.src_generation = slot_generation(source);
+    client_submit(writer, copy);
+}
+
+/* The client by itself, in its own mapping. */
+static void store_word(struct stream *writer)
+{
+    (void)writer;
+    atomic_store(word_at(64), 7);
+    value_written(ours, 64, 8);
+}
+
+static void (*const writes[])(struct stream *writer) = {write_word, copy_word, store_word};
+
+START_TEST(a_write_in_one_wakes_the_other)
+{
+    struct stream *waiter = wait_on(theirs, (uint32_t)_i % 2, 64);
+    struct stream *other = wait_on(theirs, 0, 256), *own = wait_on(ours, 1, 64);
+    struct stream *writer = npud_stream(a, 0);
+
+    ck_assert_uint_eq(count_waiters(b), 2);
+    ck_assert_uint_eq(count_waiters(a), 1);
+    writes[_i / 2](writer);
+    expect_over(waiter, 0, 0);
+    expect_over(own, 0, 0);
+    expect_parked(other);
+    ck_assert_uint_eq(count_waiters(b), 1);
+    ck_assert_uint_eq(count_waiters(a), 0);
+}
+END_TEST
+
+/* Streams in the same slot, that wait for the same word. */
+START_TEST(waiters_of_two_sessions_differ)
+{
+    struct stream *first = wait_on(theirs, 0, 64), *second = wait_on(ours, 0, 64);
+
+    ck_assert_uint_eq(first->slot.number, second->slot.number);
+    ck_assert_uint_ne(first->waiter.target, second->waiter.target);
+    write_word(npud_stream(a, 1));
+    expect_over(first, 0, 0);
+    expect_over(second, 0, 0);
+    ck_assert_uint_eq(count_parked(), 0);
+}
+END_TEST
+
+START_TEST(a_waiting_session_ends)
+{
+    wait_on(theirs, 0, 64);
+    wait_on(theirs, 1, 64);
+    end_session(&b);
+    ck_assert_uint_eq(count_parked(), 0);
+    write_word(npud_stream(a, 0));
+    ck_assert_uint_eq(ours->pages->n_holders, 1);
+}
+END_TEST
+
+/* The maker lets go of it in order: another may come that writes the word. */
+START_TEST(a_freed_share_leaves_waits)
+{
+    struct stream *waiter = wait_on(theirs, 0, 64), *own = wait_on(ours, 0, 64);
+
+    allocation_free(ours);
+    npud_turn();
+    expect_over(own, ACL_ERROR_RT_SYS_DMA, 0);
+    expect_parked(waiter);
+    allocation_free(theirs);
+    expect_over(waiter, ACL_ERROR_RT_SYS_DMA, 0);
+    ck_assert_uint_eq(count_waiters(a) + count_waiters(b), 0);
+}
+END_TEST
+
+/* One of two imports in a session: only what waits by that one fails. */
+START_TEST(one_of_two_imports_is_freed)
+{
+    struct mem *second = import_in(b, ours->shares);
+    struct stream *by_first = wait_on(theirs, 0, 64), *by_second = wait_on(second, 0, 64);
+
+    allocation_free(second);
+    expect_over(by_second, ACL_ERROR_RT_SYS_DMA, 0);
+    expect_parked(by_first);
+    write_word(npud_stream(a, 0));
+    expect_over(by_first, 0, 0);
+}
+END_TEST
+
+START_TEST(the_last_other_process_dies)
+{
+    struct mem *second = import_in(b, ours->shares);
+    struct stream *waiter = wait_on(theirs, 0, 64), *other = wait_on(second, 1, 128);
+
+    if (_i) /* also if there was a third */
+        import_in(a, ours->shares);
+    end_session(&a);
+    expect_over(waiter, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, PID_A);
+    expect_over(other, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, PID_A);
+    ck_assert_uint_eq(count_waiters(b), 0);
+}
+END_TEST
+
+START_TEST(not_the_last_other_process_dies)
+{
+    struct share *share = export_of(ours, BYTES, false, false);
+    struct stream *waiter;
+
+    ck_assert_int_eq(share_allow(share, &(int32_t){PID_C}, 1), 0);
+    import_in(c, share);
+    waiter = wait_on(theirs, 0, 64);
+    end_session(&a);
+    expect_parked(waiter);
+    end_session(&c);
+    expect_over(waiter, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, PID_C);
+}
+END_TEST
+
+/* What it has written before it died has come. */
+START_TEST(a_dying_process_has_written)
+{
+    struct stream *waiter = wait_on(theirs, 0, 64), *other = wait_on(theirs, 0, 128);
+
+    atomic_store(word_at(64), 7);
+    end_session(&a);
+    expect_over(waiter, 0, 0);
+    expect_over(other, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, PID_A);
+}
+END_TEST
+
+/*
+ * A stream has written, and the memory goes before all that wait were looked at: its session frees
+ * it, or ends.
+ */
+START_TEST(a_writer_that_goes_wakes_all_the_same)
+{
+    static struct stream *s[WAITERS];
+    struct share *share = export_of(ours, BYTES, false, false);
+    struct stream *writer = npud_stream(a, 0);
+
+    ck_assert_int_eq(share_allow(share, &(int32_t){PID_C}, 1), 0);
+    import_in(c, share);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        s[i] = npud_stream(b, i % 2);
+        client_submit(s[i], on_word(theirs, TASK_VALUE_WAIT, 64, 7));
+    }
+    AWAIT(count_parked() == WAITERS);
+    if (_i % 2) {
+        write_word(writer);
+        AWAIT(atomic_load(word_at(64)) == 7);
+    } else {
+        atomic_store(word_at(64), 7); /* and the engine has told nobody */
+    }
+    if (_i / 2)
+        end_session(&a);
+    else
+        allocation_free(ours);
+    npud_turn();
+    for (unsigned i = 0; i < WAITERS; i++)
+        expect_over(s[i], 0, 0);
+    ck_assert_uint_eq(count_waiters(b), 0);
+}
+END_TEST
+
+/* The look is paid for by the first holder, which may go meanwhile. */
+START_TEST(a_look_goes_on_for_the_next_holder)
+{
+    struct share *share = export_of(ours, BYTES, false, false);
+    struct stream *waiter;
+    struct mem *last;
+
+    ck_assert_int_eq(share_allow(share, &(int32_t){PID_C}, 1), 0);
+    last = import_in(c, share);
+    waiter = wait_on(last, 0, 64);
+    atomic_store(word_at(64), 7);
+    allocation_free(ours);
+    ck_assert(last->pages->look.listed);
+    ck_assert_ptr_eq(last->pages->look.owner, &b->owner);
+    allocation_free(theirs);
+    end_session(&b);
+    ck_assert_ptr_eq(last->pages->look.owner, &c->owner);
+    npud_turn();
+    ck_assert(!last->pages->look.listed);
+    expect_over(waiter, 0, 0);
+    theirs = ours = NULL;
+}
+END_TEST
+
+static void add_tests_of_names(TCase *t)
+{
+    tcase_add_loop_test(t, exported_by_key_and_by_number, 0, 2);
+    tcase_add_test(t, sizes_have_limits);
+    tcase_add_test(t, a_number_is_given_once);
+    tcase_add_test(t, only_the_maker_exports);
+    tcase_add_test(t, damaged_keys);
+    tcase_add_test(t, forged_keys);
+    tcase_add_test(t, keys_of_other_kinds);
+    tcase_add_test(t, guessed_numbers);
+}
+
+static void add_tests_of_importers(TCase *t)
+{
+    tcase_add_loop_test(t, listed_processes_import, 0, 2);
+    tcase_add_test(t, lists_have_limits);
+    tcase_add_test(t, a_pid_is_not_a_process);
+    tcase_add_loop_test(t, any_process_is_of_the_user, 0, 2);
+    tcase_add_loop_test(t, the_exporter_imports_too, 0, 2);
+    tcase_add_test(t, imported_twice);
+}
+
+static void add_tests_of_holders(TCase *t)
+{
+    tcase_add_loop_test(t, the_next_holder_keeps_and_pays, 0, 2);
+    tcase_add_loop_test(t, sessions_end_in_each_order, 0, 6);
+    tcase_add_test(t, importers_are_counted_in_their_session);
+    tcase_add_test(t, tables_have_limits);
+}
+
+static void add_tests_of_waits(TCase *t)
+{
+    tcase_add_loop_test(t, a_write_in_one_wakes_the_other, 0, 6);
+    tcase_add_test(t, waiters_of_two_sessions_differ);
+    tcase_add_test(t, a_waiting_session_ends);
+    tcase_add_test(t, a_freed_share_leaves_waits);
+    tcase_add_test(t, one_of_two_imports_is_freed);
+    tcase_add_loop_test(t, the_last_other_process_dies, 0, 2);
+    tcase_add_test(t, not_the_last_other_process_dies);
+    tcase_add_test(t, a_dying_process_has_written);
+    tcase_add_loop_test(t, a_writer_that_goes_wakes_all_the_same, 0, 4);
+    tcase_add_test(t, a_look_goes_on_for_the_next_holder);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("shared memory");
+
+    add_tests_of_names(suite_case(s, "names", 60, start_sessions, end_sessions));
+    add_tests_of_importers(suite_case(s, "importers", 60, start_sessions, end_sessions));
+    add_tests_of_holders(suite_case(s, "holders", 60, start_sessions, end_sessions));
+    add_tests_of_waits(suite_case(s, "waits", 60, start_sharing, end_sessions));
+    return run_suite(s);
+}
