@@ -54,6 +54,7 @@ static struct mem *take_slot(struct session *session, enum cause *cause)
     m->pages = NULL;
     m->imported = 0;
     m->shares = NULL;
+    m->n_shares = 0;
     m->kept = (struct kept){0};
     atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
     return m;
@@ -132,6 +133,7 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
     m->session = session;
     m->imported = r.imported;
     m->shares = NULL;
+    m->n_shares = 0;
     atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
     pages_join(pages, m);
     return true;

@@ -26,6 +26,7 @@ struct mem {
     struct pages *pages;
     uint64_t imported; /* bytes that were exported; 0: it was allocated here */
     struct share *shares;
+    uint32_t n_shares;
     struct kept kept;
     _Atomic uint64_t filled; /* bytes that npud has filled: filled.h */
     struct mem *prev, *next; /* pages->holders */

@@ -12,6 +12,7 @@
 #include "daemon/kept/session_record.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/memory/pages.h"
+#include "proto/shm/arena.h"
 #include "proto/util/random.h"
 
 static size_t write_record(const struct kept *kept, void *record)
@@ -43,6 +44,7 @@ static bool add_share(struct share *share, struct mem *m)
     if (!share->hh.tbl)
         return false;
     DL_APPEND(m->shares, share);
+    m->n_shares++;
     return true;
 }
 
@@ -52,6 +54,7 @@ void share_free(struct share *share)
 
     HASH_DEL(all->by_number, share);
     DL_DELETE(share->mem->shares, share);
+    share->mem->n_shares--;
     importers_deinit(&share->importers);
     kept_drop(&share->record);
     user_uncharge(&share->charge);
@@ -120,6 +123,8 @@ enum cause share_new(struct mem *m, uint64_t size, bool any_pid, bool by_number,
         return CAUSE_ALLOCATION_RANGE;
     if (by_number && m->shares)
         return CAUSE_MEMORY_EXPORTED_BEFORE;
+    if (m->n_shares == MEM_EXPORTS_MAX)
+        return CAUSE_MEMORY_EXPORTS;
     share = calloc(1, sizeof(*share));
     if (!share)
         return CAUSE_MEMORY;

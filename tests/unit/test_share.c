@@ -495,6 +495,21 @@ START_TEST(importers_are_counted_in_their_session)
 }
 END_TEST
 
+/* All go with the allocation, in one step. */
+START_TEST(exports_have_limits)
+{
+    struct share *share;
+
+    for (unsigned i = 0; i < MEM_EXPORTS_MAX; i++)
+        share = export_of(ours, BYTES, true, false);
+    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_MEMORY_EXPORTS);
+    share_free(ours->shares);
+    export_of(ours, BYTES, true, false);
+    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_MEMORY_EXPORTS);
+    allocation_free(ours);
+}
+END_TEST
+
 START_TEST(tables_have_limits)
 {
     struct share *share;
@@ -795,6 +810,7 @@ static void add_tests_of_holders(TCase *t)
     tcase_add_loop_test(t, the_next_holder_keeps_and_pays, 0, 2);
     tcase_add_loop_test(t, sessions_end_in_each_order, 0, 6);
     tcase_add_test(t, importers_are_counted_in_their_session);
+    tcase_add_test(t, exports_have_limits);
     tcase_add_test(t, tables_have_limits);
 }
 
