@@ -41,6 +41,12 @@ static bool keep_record(struct mem *m)
     return kept_make(&m->kept, KEPT_MEMORY, sizeof(struct memory_record), write_record);
 }
 
+static void put_slot(struct mem *m)
+{
+    user_uncharge(&m->charge_fd);
+    session_put_slot(m->session, &m->session->mems, m);
+}
+
 static struct mem *take_slot(struct session *session, enum cause *cause)
 {
     struct mem *m = session_take_slot(session, &session->mems, CAUSE_ALLOCATIONS_OF_SESSION, cause);
@@ -56,8 +62,15 @@ static struct mem *take_slot(struct session *session, enum cause *cause)
     m->shares = NULL;
     m->n_shares = 0;
     m->kept = (struct kept){0};
+    m->charge_fd = (struct charge){0};
     atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
-    return m;
+    /* npud maps it when a task first needs it, on an engine's thread, which charges nothing. */
+    *cause =
+        cause_of_files(user_charge_files(&m->charge_fd, session->user, 1), CAUSE_USER_DESCRIPTORS);
+    if (*cause == CAUSE_NONE)
+        return m;
+    put_slot(m);
+    return NULL;
 }
 
 /* The session has the pages in this slot. False, with nothing changed: no memory. */
@@ -90,7 +103,7 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
         cause = CAUSE_FILE_MEMORY;
     }
     if (cause != CAUSE_NONE) {
-        session_put_slot(session, &session->mems, m);
+        put_slot(m);
         return cause;
     }
     *memp = m;
@@ -100,15 +113,15 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
 enum cause allocation_import(struct session *session, struct pages *pages, uint64_t size,
                              struct mem **memp)
 {
-    enum cause cause;
-    struct mem *m = take_slot(session, &cause);
+    enum cause cause = pages_check(pages, session);
+    struct mem *m = cause == CAUSE_NONE ? take_slot(session, &cause) : NULL;
 
     if (!m)
         return cause;
     m->imported = size;
     if (!begin_use(m, pages)) {
         pages_leave(pages, m);
-        session_put_slot(session, &session->mems, m);
+        put_slot(m);
         return CAUSE_FILE_MEMORY;
     }
     *memp = m;
@@ -134,6 +147,8 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
     m->imported = r.imported;
     m->shares = NULL;
     m->n_shares = 0;
+    m->charge_fd = (struct charge){0};
+    user_charge_again(&m->charge_fd, session->user, RESOURCE_FDS, 1, true);
     atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
     pages_join(pages, m);
     return true;
@@ -167,7 +182,7 @@ void allocation_free(struct mem *m)
     KILL_HERE(ALLOCATION_FREED);
     pages_leave(m->pages, m);
     user_unfill(session->user, atomic_load_explicit(&m->filled, memory_order_relaxed));
-    session_put_slot(session, &session->mems, m);
+    put_slot(m);
 }
 
 int allocation_file(const struct mem *m)

@@ -28,6 +28,7 @@ struct mem {
     struct share *shares;
     uint32_t n_shares;
     struct kept kept;
+    struct charge charge_fd;
     _Atomic uint64_t filled; /* bytes that npud has filled: filled.h */
     struct mem *prev, *next; /* pages->holders */
 };

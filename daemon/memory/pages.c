@@ -20,19 +20,37 @@ static enum resource resource_of(const struct pages *p)
     return p->kind == MEM_HOST ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY;
 }
 
+static enum cause charge_size(const struct pages *p, struct charge *charge, struct user *user)
+{
+    if (user_charge(charge, user, resource_of(p), p->size) == 0)
+        return CAUSE_NONE;
+    return p->kind == MEM_HOST ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
+}
+
 static enum cause charge_user(struct pages *p, struct user *user)
 {
     const struct device *device = p->device;
-    bool host = p->kind == MEM_HOST;
+    enum cause cause;
 
-    if (!host && p->size > device->info.memory - device->memory_used)
+    if (p->kind == MEM_DEVICE && p->size > device->info.memory - device->memory_used)
         return CAUSE_DEVICE_MEMORY;
-    if (user_charge(&p->charge, user, resource_of(p), p->size) < 0)
-        return host ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
-    if (user_charge(&p->charge_table, user, RESOURCE_TABLE_MEMORY, sizeof(*p)) < 0)
-        return CAUSE_USER_TABLE_MEMORY;
-    /* npud maps it when a task first needs it, on an engine's thread, which charges nothing. */
-    return cause_of_files(user_charge_files(&p->charge_fd, user, 1), CAUSE_USER_DESCRIPTORS);
+    cause = charge_size(p, &p->charge, user);
+    if (cause == CAUSE_NONE &&
+        user_charge(&p->charge_table, user, RESOURCE_TABLE_MEMORY, sizeof(*p)) < 0)
+        cause = CAUSE_USER_TABLE_MEMORY;
+    return cause;
+}
+
+enum cause pages_check(struct pages *p, struct session *session)
+{
+    struct charge trial = {0};
+    enum cause cause;
+
+    if (p->charge.user == session->user->payer)
+        return CAUSE_NONE;
+    cause = charge_size(p, &trial, session->user);
+    user_uncharge(&trial);
+    return cause;
 }
 
 /* The user has the pages already. */
@@ -40,14 +58,12 @@ static void charge_again(struct pages *p, struct session *session)
 {
     user_charge_again(&p->charge, session->user, resource_of(p), p->size, false);
     user_charge_again(&p->charge_table, session->user, RESOURCE_TABLE_MEMORY, sizeof(*p), false);
-    user_charge_again(&p->charge_fd, session->user, RESOURCE_FDS, 1, true);
 }
 
 static void give_charges_back(struct pages *p)
 {
     user_uncharge(&p->charge);
     user_uncharge(&p->charge_table);
-    user_uncharge(&p->charge_fd);
 }
 
 /* The memory of a file, which is closed if that fails. False: no memory. */

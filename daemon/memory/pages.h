@@ -5,7 +5,9 @@
  * memory, or die.
  *
  * The user of the oldest holder is charged for them: it has made them, or is the first that has
- * kept them since.
+ * kept them since. So a user imports only what it could pay for. For a descriptor each holder is
+ * charged: else two users that hand each other pages and free them could have more descriptors than
+ * npud has.
  *
  * Control thread, unless said otherwise.
  */
@@ -49,7 +51,7 @@ struct pages {
     uint32_t borders;   /* neighbours among the holders that are of different sessions */
     struct job look;    /* engine_look_again(), ... */
     uint64_t look_next; /* ... and how far it is */
-    struct charge charge, charge_fd, charge_table; /* of the first holder's user */
+    struct charge charge, charge_table; /* of the first holder's user */
 
     uint64_t number; /* in all of npud; 0: never exported, so that only one session holds them */
     struct shares *all;
@@ -62,6 +64,9 @@ struct pages {
 /** Pages of a device, or of host memory, charged to the session. size: of whole pages. */
 enum cause pages_new(struct session *session, struct device *device, enum mem_kind kind,
                      uint64_t size, struct pages **pages);
+
+/** May the session hold them, too? */
+enum cause pages_check(struct pages *pages, struct session *session);
 
 /** The session of mem holds them, too. */
 void pages_join(struct pages *pages, struct mem *mem);

@@ -460,6 +460,57 @@ START_TEST(the_next_holder_keeps_and_pays)
 }
 END_TEST
 
+/* Else two users could have as much as they like, by handing each other what they have made. */
+START_TEST(only_what_could_be_paid_for)
+{
+    enum mem_kind kind = _i ? MEM_HOST : MEM_DEVICE;
+    enum cause cause = _i ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
+    struct mem *m = allocate(a, kind, BYTES);
+    struct share *share = export_of(m, BYTES, true, false);
+    struct name name;
+
+    server.any_uid = true;
+    name_of(&name, share);
+    config.limit[_i ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY] = BYTES;
+    allocate(c, kind, 4096);
+    ck_assert_int_eq(try_import(c, &name), cause);
+    ck_assert_uint_eq(m->pages->n_holders, 1);
+    /* The user that pays already imports in any case. */
+    import_in(b, share);
+    config.limit[_i ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY] = BYTES + 4096;
+    import_in(c, share);
+}
+END_TEST
+
+static uint64_t count_files(uid_t uid)
+{
+    return user_used(user_find(&server.users, uid), RESOURCE_FDS);
+}
+
+START_TEST(each_holder_pays_for_a_descriptor)
+{
+    struct share *share = export_of(ours, BYTES, true, false);
+    uint64_t files = count_files(1000), files_c = count_files(2000);
+    struct mem *theirs_here;
+    struct name name;
+
+    server.any_uid = true;
+    name_of(&name, share);
+    theirs_here = import_in(c, share);
+    import_in(b, share);
+    ck_assert_uint_eq(count_files(1000), files + 1);
+    ck_assert_uint_eq(count_files(2000), files_c + 1);
+    config.limit[RESOURCE_FDS] = files_c + 1;
+    ck_assert_int_eq(try_import(c, &name), CAUSE_USER_DESCRIPTORS);
+    ck_assert_uint_eq(c->mems.live, 1);
+    allocation_free(ours);
+    ck_assert_uint_eq(count_files(1000), files);
+    ck_assert_uint_eq(count_files(2000), files_c + 1);
+    allocation_free(theirs_here);
+    ck_assert_uint_eq(count_files(2000), files_c);
+}
+END_TEST
+
 /* Sessions that hold it end in each order. */
 START_TEST(sessions_end_in_each_order)
 {
@@ -808,6 +859,8 @@ static void add_tests_of_importers(TCase *t)
 static void add_tests_of_holders(TCase *t)
 {
     tcase_add_loop_test(t, the_next_holder_keeps_and_pays, 0, 2);
+    tcase_add_loop_test(t, only_what_could_be_paid_for, 0, 2);
+    tcase_add_test(t, each_holder_pays_for_a_descriptor);
     tcase_add_loop_test(t, sessions_end_in_each_order, 0, 6);
     tcase_add_test(t, importers_are_counted_in_their_session);
     tcase_add_test(t, exports_have_limits);
