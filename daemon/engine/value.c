@@ -113,14 +113,6 @@ bool value_check(struct stream *s)
     return true;
 }
 
-void value_written(struct mem *m, uint64_t offset, uint64_t size)
-{
-    struct value_range r = range_of(offset, size);
-
-    while (r.next <= r.last)
-        check_some(m, &r);
-}
-
 /*
  * If npud has ended between the note and the end of the task, and another value than the old one is
  * there, then the task has written; a value that was changed and changed back is written again.
@@ -263,26 +255,35 @@ static bool run_rest(struct job *job)
 }
 
 /* False: no memory. */
-static bool leave_rest(struct stream *s)
+static bool leave_rest(struct session *session, uint32_t object, uint32_t generation,
+                       struct value_range range)
 {
-    struct session *session = s->session;
     struct value_rest *rest = calloc(1, sizeof(*rest));
 
     if (!rest)
         return false;
-    *rest = (struct value_rest){.session = session,
-                                .object = s->kept->task.object,
-                                .generation = s->kept->task.generation,
-                                .range = s->changed};
+    *rest = (struct value_rest){
+        .session = session, .object = object, .generation = generation, .range = range};
     rest->job = (struct job){run_rest, "memory written", &session->owner};
     DL_APPEND(session->value_rests, rest);
     job_list(&rest->job);
     return true;
 }
 
+void value_written(struct mem *m, uint64_t offset, uint64_t size)
+{
+    struct value_range r = range_of(offset, size);
+
+    while (r.next <= r.last && !check_some(m, &r))
+        if (schedule_late(&m->session->server->schedule) &&
+            leave_rest(m->session, m->slot.number, slot_generation(m), r))
+            return;
+}
+
 void value_drop(struct stream *s)
 {
-    bool over = value_check(s) || leave_rest(s);
+    const struct task *t = &s->kept->task;
+    bool over = value_check(s) || leave_rest(s->session, t->object, t->generation, s->changed);
 
     while (!over)
         over = value_check(s);

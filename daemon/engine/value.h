@@ -32,7 +32,10 @@ bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t si
 /** Engine: go through some more of the waiters. As value_changed(). */
 bool value_check(struct stream *s);
 
-/** Control thread: the client has changed these bytes. */
+/**
+ * Control thread: the client has changed these bytes. Of many waiters, which other sessions may
+ * have, some are told in later steps.
+ */
 void value_written(struct mem *mem, uint64_t offset, uint64_t size);
 
 /**

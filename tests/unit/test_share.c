@@ -681,6 +681,26 @@ START_TEST(a_write_in_one_wakes_the_other)
 }
 END_TEST
 
+/* The step of the one that has stored has a time limit, however many streams of others wait. */
+START_TEST(a_store_wakes_many_in_steps)
+{
+    static struct stream *s[WAITERS];
+
+    for (unsigned i = 0; i < WAITERS; i++)
+        s[i] = wait_on(theirs, i % 2, 64);
+    atomic_store(word_at(64), 7);
+    server.schedule.until = 1; /* a step whose time is over */
+    value_written(ours, 64, 8);
+    ck_assert_uint_ge(count_parked(), WAITERS - 64);
+    server.schedule.until = 0;
+    if (_i)
+        allocation_free(ours);
+    npud_turn();
+    for (unsigned i = 0; i < WAITERS; i++)
+        expect_over(s[i], 0, 0);
+}
+END_TEST
+
 /* Streams in the same slot, that wait for the same word. */
 START_TEST(waiters_of_two_sessions_differ)
 {
@@ -870,6 +890,7 @@ static void add_tests_of_holders(TCase *t)
 static void add_tests_of_waits(TCase *t)
 {
     tcase_add_loop_test(t, a_write_in_one_wakes_the_other, 0, 6);
+    tcase_add_loop_test(t, a_store_wakes_many_in_steps, 0, 2);
     tcase_add_test(t, waiters_of_two_sessions_differ);
     tcase_add_test(t, a_waiting_session_ends);
     tcase_add_test(t, a_freed_share_leaves_waits);
