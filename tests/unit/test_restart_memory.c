@@ -1,0 +1,606 @@
+/*
+ * Memory that several sessions have over the end of npud: npud ends at each place between two
+ * stores of a request, of a task, or of the end of a session, and all is as in an npud that lives.
+ * The engines have no thread here; each turn is a call.
+ *
+ * Skipped under TSan: an npud that is killed leaves its locks as they are.
+ */
+#include "tests/unit/restart_clients.h"
+
+#include <utlist.h>
+
+#include "daemon/memory/share.h"
+#include "proto/wire/packet.h"
+#include "tests/unit/restart_steps.h"
+
+#define FIRST  2000000 /* has made the memory */
+#define SECOND 2000001
+#define THIRD  2000002 /* of another user */
+#define BYTES  8192
+#define TURNS  60
+#define CROWD  80 /* more waits than a step looks at */
+#define WORD   64 /* offset of the word that streams wait for */
+
+static bool with_names;
+
+/* --- how it is --- */
+
+static void tell_stream(struct stream *s)
+{
+    uint64_t error = client_error(s);
+
+    tell("  stream %u: %llu done, error %d of %d%s\n", s->slot.number,
+         (unsigned long long)(atomic_load(&s->ctrl->done) - s->kept->first),
+         stream_error_code(error), stream_error_pid(error), s->waiting_on ? " waits" : "");
+}
+
+static void tell_share(const struct share *share)
+{
+    tell("    export of %llu by %s%s:", (unsigned long long)share->size,
+         share->by_number ? "number" : "key", share->importers.any_pid ? " to any" : "");
+    for (uint32_t i = 0; i < share->importers.n; i++)
+        tell(" %d%s", share->importers.list[i].pid,
+             share->importers.list[i].process ? " known" : "");
+    tell("\n");
+    if (!with_names)
+        return;
+    tell("    number %llu, ", (unsigned long long)share->number);
+    for (size_t i = 0; i < sizeof(share->key); i++)
+        tell("%02x", ((const uint8_t *)&share->key)[i]);
+    tell("\n");
+}
+
+static void tell_pages(struct pages *p)
+{
+    const _Atomic uint64_t *word = pages_range(p, WORD, 8);
+    const struct mem *m;
+
+    tell("    %s of device %u, %llu bytes, word %llu, made by %d of %u%s, %u wait, %u borders:",
+         p->kind == MEM_HOST ? "host memory" : "memory", p->device->index,
+         (unsigned long long)p->size, (unsigned long long)atomic_load(word), (int)p->maker_pid,
+         (unsigned)p->maker_uid, p->number ? ", numbered" : "", p->values.n, p->borders);
+    DL_FOREACH (p->holders, m)
+        tell(" %d/%u", (int)m->session->pid, m->slot.number);
+    tell(", maker %d\n", pages_maker(p) ? (int)pages_maker(p)->pid : 0);
+    tell("    charged to %u\n", (unsigned)p->charge.user->uid);
+    if (with_names)
+        tell("    number %llu, maker %llu\n", (unsigned long long)p->number,
+             (unsigned long long)p->maker);
+}
+
+static void tell_mem(struct mem *m)
+{
+    const struct share *share;
+
+    tell("  memory %u, %llu bytes imported, %u exports\n", m->slot.number,
+         (unsigned long long)m->imported, m->n_shares);
+    if (with_names)
+        tell("    generation %u\n", slot_generation(m));
+    if (m->pages->holders == m)
+        tell_pages(m->pages);
+    DL_FOREACH (m->shares, share)
+        tell_share(share);
+}
+
+static void tell_all(void)
+{
+    struct session *session;
+    struct stream *s;
+    struct mem *m;
+
+    DL_FOREACH (server.sessions, session) {
+        tell("session of %d, %llu bytes, %u words waited for\n", (int)session->pid,
+             (unsigned long long)session->memory, atomic_load(&session->page->value_waiters));
+        slots_foreach (&session->streams, i, s)
+            tell_stream(s);
+        slots_foreach (&session->mems, i, m)
+            tell_mem(m);
+    }
+    for (uint32_t i = 0; i < server.devices->n; i++)
+        tell("device %u: %llu used\n", i,
+             (unsigned long long)devices_get(server.devices, i)->memory_used);
+    tell("%u exports, %u numbered\n", HASH_COUNT(server.shares->by_number),
+         HASH_COUNT(server.shares->pages));
+    tell_charges();
+}
+
+/* --- what the clients do --- */
+
+static struct mem *mem_in(pid_t pid, uint32_t slot)
+{
+    struct mem *m = slots_get(&session_of(pid)->mems, slot);
+
+    ck_assert_ptr_nonnull(m);
+    return m;
+}
+
+static struct stream *stream_in(pid_t pid, uint32_t slot)
+{
+    struct stream *s = slots_get(&session_of(pid)->streams, slot);
+
+    ck_assert_ptr_nonnull(s);
+    return s;
+}
+
+static struct mem *allocate_by(pid_t pid, uint32_t device, enum mem_kind kind)
+{
+    struct mem *m;
+
+    ck_assert_int_eq(allocation_new(session_of(pid), devices_get(server.devices, device), kind,
+                                    BYTES - device, &m),
+                     0);
+    return m;
+}
+
+static struct share *export_by(pid_t pid, uint32_t slot, bool any_pid, bool by_number)
+{
+    struct share *share;
+
+    ck_assert_int_eq(share_new(mem_in(pid, slot), BYTES / 2, any_pid, by_number, &share), 0);
+    return share;
+}
+
+static enum cause try_import(pid_t pid, const struct share *share)
+{
+    char text[EXPORT_KEY_TEXT + 1] = {0};
+    struct share_name name = {.number = share->number};
+    struct mem *m;
+
+    if (!share->by_number) {
+        export_key_encode(&share->key, text);
+        name.key = text;
+    }
+    return share_import(session_of(pid), name, &m);
+}
+
+static void import_by(pid_t pid)
+{
+    ck_assert_int_eq(try_import(pid, mem_in(FIRST, 0)->shares), 0);
+}
+
+static _Atomic uint64_t *word_of(struct mem *m)
+{
+    return allocation_range(m, WORD, 8);
+}
+
+static void submit(pid_t pid, uint32_t slot, enum task_op op)
+{
+    const struct mem *m = mem_in(pid, 0);
+
+    client_submit(stream_in(pid, slot), (struct task){.op = (uint8_t)op,
+                                                      .flags = op == TASK_VALUE_WAIT, /* equal */
+                                                      .object = m->slot.number,
+                                                      .generation = slot_generation(m),
+                                                      .value = {WORD, 7}});
+}
+
+/* All that there is to do. */
+static void act_turns(void)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        turn_engines(TURNS);
+        npud_turn();
+    }
+}
+
+/* Three sessions; the first has memory, which is exported to any, and the second has it, too. */
+static void start_clients(void)
+{
+    static const pid_t pids[] = {FIRST, SECOND, THIRD};
+
+    start_two_devices();
+    for (unsigned i = 0; i < 3; i++) {
+        connect_client_of(1000 + i / 2, pids[i], -1);
+        for (unsigned k = 0; k < 2; k++)
+            npud_stream(session_of(pids[i]), (i + k) % 2);
+    }
+    allocate_by(FIRST, 0, MEM_DEVICE);
+    export_by(FIRST, 0, true, false);
+    import_by(SECOND);
+    kept_commit();
+}
+
+/* All three have it, and the second twice. */
+static void start_holders(void)
+{
+    start_clients();
+    import_by(THIRD);
+    import_by(SECOND);
+    kept_commit();
+}
+
+static void start_crowd(void)
+{
+    start_clients();
+    for (unsigned i = 2; i < CROWD; i++)
+        npud_stream(session_of(SECOND), i % 2);
+    kept_commit();
+}
+
+/* --- it is as it was --- */
+
+/* Streams that wait do so again when their engine has looked at them. */
+static void tell_after_turns(void)
+{
+    act_turns();
+    tell_all();
+}
+
+START_TEST(memory_is_as_it_was)
+{
+    struct share *share;
+    struct mem *m;
+
+    with_names = true;
+    start_holders();
+    for (uint32_t i = 1; i < 12; i++) {
+        m = allocate_by(THIRD, i % 2, i % 3 ? MEM_DEVICE : MEM_HOST);
+        share = export_by(THIRD, m->slot.number, i % 4 == 1, i % 2);
+        for (int32_t k = 0; k < (int32_t)(4 * i) && i % 4 != 1; k++)
+            ck_assert_int_eq(share_allow(share, &(int32_t){4000000 + k}, 1), 0);
+        if (i % 4 == 1)
+            ck_assert_int_eq(try_import(i % 8 == 1 ? THIRD : FIRST, share), 0);
+        if (i % 5 == 4)
+            allocation_free(m);
+        if (i % 5 == 3)
+            share_free(share);
+    }
+    kept_commit();
+    submit(SECOND, 1, TASK_VALUE_WAIT);
+    act_turns();
+    for (unsigned i = 0; i < 3; i++)
+        expect_same_after_restart(tell_after_turns);
+    /* Names hold, and numbers go on. */
+    import_by(SECOND);
+    ck_assert_uint_gt(server.last->memory, 7);
+    allocation_free(mem_in(FIRST, 0));
+    kept_commit();
+    expect_same_after_restart(tell_after_turns);
+    ck_assert_ptr_null(pages_maker(mem_in(SECOND, 0)->pages));
+    stop_all();
+}
+END_TEST
+
+/* A process on the list is that one, and not a later one with its pid. */
+START_TEST(an_importer_is_the_same_process)
+{
+    struct share *share;
+    pid_t pid;
+    int pidfd;
+
+    start_clients();
+    pid = start_process(&pidfd);
+    share = export_by(FIRST, 0, false, false);
+    ck_assert_int_eq(share_allow(share, &pid, 1), 0);
+    kept_commit();
+    restart_npud();
+    connect_client_of(1001, pid, pidfd);
+    share = mem_in(FIRST, 0)->shares->next;
+    ck_assert_uint_eq(share->importers.list[0].process, pidfd_now(pid));
+    ck_assert_int_eq(try_import(pid, share), 0);
+    share->importers.list[0].process ^= 1;
+    kept_touch(&share->importers.record);
+    kept_commit();
+    restart_npud();
+    ck_assert_int_eq(try_import(pid, mem_in(FIRST, 0)->shares->next), CAUSE_MEMORY_NOT_LISTED);
+    end_process(pid);
+    npud_turn();
+    stop_all();
+}
+END_TEST
+
+/* No memory for a record: nothing has changed. */
+START_TEST(without_memory_for_records)
+{
+    static const enum kept_kind kinds[] = {KEPT_MEMORY_SHARE, KEPT_MEMORY, KEPT_MEMORY_PIDS};
+    enum cause cause = CAUSE_NONE;
+    struct share *share;
+    char *before;
+
+    start_clients();
+    share = export_by(FIRST, 0, false, false);
+    kept_commit();
+    before = text_of(tell_all);
+    restart_lacks = kinds[_i];
+    if (_i == 0)
+        cause = share_new(mem_in(FIRST, 0), BYTES, true, false, &share);
+    else if (_i == 1)
+        cause = try_import(THIRD, mem_in(FIRST, 0)->shares);
+    else
+        cause = share_allow(share, &(int32_t){SECOND}, 1);
+    restart_lacks = KEPT_KIND_MAX;
+    ck_assert_int_eq(cause, _i == 1 ? CAUSE_FILE_MEMORY : CAUSE_MEMORY);
+    ck_assert(same_text(before, text_of(tell_all)));
+    kept_commit();
+    expect_same_after_restart(tell_all);
+    stop_all();
+}
+END_TEST
+
+/* --- requests, tasks and ends that are cut short --- */
+
+struct act {
+    const char *what;
+    void (*start)(void);
+    void (*prepare)(void); /* before npud ends; then all that there is to do is done */
+    void (*submit)(void);  /* by clients: once. NULL: nothing */
+    void (*act)(void);     /* of npud: once more, unless it is done. NULL: turns */
+    bool (*done)(void);
+};
+
+/* It is done again in any case. */
+static bool never(void)
+{
+    return false;
+}
+
+static bool has_two_exports(void)
+{
+    return mem_in(FIRST, 0)->n_shares == 2;
+}
+
+static void act_export_key(void)
+{
+    export_by(FIRST, 0, false, false);
+    kept_commit();
+}
+
+/* The first export of its memory: it gets its number. */
+static void act_export_first(void)
+{
+    export_by(THIRD, 0, true, true);
+    kept_commit();
+}
+
+static bool third_has_exported(void)
+{
+    return mem_in(THIRD, 0)->n_shares == 1;
+}
+
+static void allocate_by_third(void)
+{
+    allocate_by(THIRD, 1, MEM_HOST);
+    kept_commit();
+}
+
+static void prepare_allow(void)
+{
+    struct share *share = export_by(FIRST, 0, false, false);
+
+    for (int32_t i = 0; i < 16; i++)
+        ck_assert_int_eq(share_allow(share, &(int32_t){4000000 + i}, 1), 0);
+    kept_commit();
+}
+
+/* The record of the list grows. */
+static void act_allow(void)
+{
+    const int32_t pids[] = {4000003, 4000100, 4000101};
+
+    ck_assert_int_eq(share_allow(mem_in(FIRST, 0)->shares->next, pids, 3), 0);
+    kept_commit();
+}
+
+static void act_unexport(void)
+{
+    share_free(mem_in(FIRST, 0)->shares->next);
+    kept_commit();
+}
+
+static bool is_unexported(void)
+{
+    return mem_in(FIRST, 0)->n_shares == 1;
+}
+
+static void act_import(void)
+{
+    import_by(THIRD);
+    kept_commit();
+}
+
+static bool third_has_it(void)
+{
+    return session_of(THIRD)->mems.live == 1;
+}
+
+static void act_free_first(void)
+{
+    allocation_free(mem_in(FIRST, 0));
+    kept_commit();
+    act_turns();
+}
+
+static bool first_has_none(void)
+{
+    return session_of(FIRST)->mems.live == 0;
+}
+
+static void act_free_second(void)
+{
+    allocation_free(mem_in(SECOND, 0));
+    kept_commit();
+    act_turns();
+}
+
+static bool second_has_freed(void)
+{
+    return !slots_get(&session_of(SECOND)->mems, 0);
+}
+
+static void all_free(void)
+{
+    static const pid_t pids[] = {FIRST, SECOND, THIRD};
+
+    for (unsigned i = 0; i < 3; i++)
+        for (uint32_t slot = 0; slot < 2; slot++) {
+            struct mem *m = slots_get(&session_of(pids[i])->mems, slot);
+
+            if (m)
+                allocation_free(m);
+            kept_commit();
+        }
+}
+
+static void wait_second(void)
+{
+    submit(SECOND, 0, TASK_VALUE_WAIT);
+    submit(SECOND, 1, TASK_VALUE_WAIT);
+}
+
+static void wait_both(void)
+{
+    wait_second();
+    submit(FIRST, 0, TASK_VALUE_WAIT);
+}
+
+static void crowd_waits(void)
+{
+    for (unsigned i = 0; i < CROWD; i++)
+        submit(SECOND, i, TASK_VALUE_WAIT);
+    turn_engines(TURNS);
+}
+
+static void submit_write(void)
+{
+    submit(FIRST, 1, TASK_VALUE_WRITE);
+}
+
+static void hang_up_first(void)
+{
+    hang_up(FIRST);
+}
+
+static void hang_up_second(void)
+{
+    hang_up(SECOND);
+}
+
+/* The word is there, and npud does not know it. */
+static void store_and_hang_up(void)
+{
+    atomic_store(word_of(mem_in(FIRST, 0)), 7);
+    hang_up(FIRST);
+}
+
+static void write_and_hang_up(void)
+{
+    submit_write();
+    hang_up(FIRST);
+}
+
+static void hang_up_all_in_turn(void)
+{
+    hang_up(FIRST);
+    hang_up(THIRD);
+    hang_up(SECOND);
+}
+
+/* The waiters are looked at in part. */
+static void act_write_and_free(void)
+{
+    AWAIT((turn_engines(1), atomic_load(word_of(mem_in(SECOND, 0))) == 7));
+    act_free_first();
+}
+
+static const struct act acts[] = {
+    {"export by key", start_clients, NULL, NULL, act_export_key, has_two_exports},
+    {"first export, by number", start_clients, allocate_by_third, NULL, act_export_first,
+     third_has_exported},
+    {"allow", start_clients, prepare_allow, NULL, act_allow, never},
+    {"unexport", start_clients, prepare_allow, NULL, act_unexport, is_unexported},
+    {"import", start_clients, NULL, NULL, act_import, third_has_it},
+    {"exporter frees", start_clients, wait_both, NULL, act_free_first, first_has_none},
+    {"exporter frees, many hold", start_holders, wait_both, NULL, act_free_first, first_has_none},
+    {"exporter frees with a list", start_holders, prepare_allow, NULL, act_free_first,
+     first_has_none},
+    {"importer frees", start_clients, wait_both, NULL, act_free_second, second_has_freed},
+    {"one of two imports is freed", start_holders, wait_both, NULL, act_free_second,
+     second_has_freed},
+    {"all free", start_holders, wait_both, NULL, all_free, never},
+    {"exporter dies", start_clients, wait_both, hang_up_first, NULL, never},
+    {"exporter dies with a list", start_clients, prepare_allow, hang_up_first, NULL, never},
+    {"exporter dies, many hold", start_holders, wait_both, hang_up_first, NULL, never},
+    {"importer dies", start_clients, wait_both, hang_up_second, NULL, never},
+    {"importer dies, many hold", start_holders, wait_both, hang_up_second, NULL, never},
+    {"all die", start_holders, wait_both, hang_up_all_in_turn, NULL, never},
+    {"write wakes the other", start_clients, wait_both, submit_write, NULL, never},
+    {"write wakes a crowd", start_crowd, crowd_waits, submit_write, NULL, never},
+    {"writer frees", start_crowd, crowd_waits, submit_write, act_write_and_free, first_has_none},
+    {"writer dies", start_crowd, crowd_waits, write_and_hang_up, NULL, never},
+    {"has stored, and dies", start_clients, wait_both, store_and_hang_up, NULL, never},
+};
+#define ACTS (sizeof(acts) / sizeof(acts[0]))
+
+static void run_act(void *arg)
+{
+    const struct act *act = arg;
+
+    if (act->act)
+        act->act();
+    else
+        act_turns();
+}
+
+/* pass 0: undisturbed. */
+static char *run_killed(const struct act *act, enum kill_place place, unsigned pass, bool *killed)
+{
+    char *text;
+
+    act->start();
+    if (act->prepare)
+        act->prepare();
+    act_turns();
+    if (act->submit)
+        act->submit();
+    *killed = pass > 0 && restart_kill(place, pass, run_act, (void *)act);
+    if (pass == 0)
+        run_act((void *)act);
+    else if (*killed && !act->done())
+        run_act((void *)act);
+    act_turns();
+    text = text_of(tell_all);
+    stop_all();
+    return text;
+}
+
+static unsigned kills;
+
+START_TEST(each_act_at_each_place)
+{
+    const struct act *act = &acts[_i];
+    char *undisturbed, *text;
+    bool killed;
+
+    with_names = false;
+    undisturbed = run_killed(act, 0, 0, &killed);
+    for (unsigned place = 0; place < KILL_PLACE_COUNT; place++) {
+        killed = true;
+        for (unsigned pass = 1; killed; pass = pass < 6 ? pass + 1 : 2 * pass) {
+            text = run_killed(act, (enum kill_place)place, pass, &killed);
+            kills += killed;
+            if (!same_text(undisturbed, text))
+                ck_abort_msg("%s, place %u, pass %u", act->what, place, pass);
+            free(text);
+        }
+    }
+    ck_assert_uint_ge(kills, 3);
+    free(undisturbed);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("restart: memory");
+    TCase *t = suite_case(s, "memory", 300, NULL, NULL);
+
+    tcase_add_test(t, memory_is_as_it_was);
+    tcase_add_test(t, an_importer_is_the_same_process);
+    tcase_add_loop_test(t, without_memory_for_records, 0, 3);
+    tcase_add_loop_test(t, each_act_at_each_place, 0, (int)ACTS);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(make_suite());
+}
