@@ -854,6 +854,50 @@ START_TEST(a_look_goes_on_for_the_next_holder)
 }
 END_TEST
 
+#define ROUNDS 40 /* each begins with pages that no engine has mapped */
+#define VOLLEY 12
+
+/* Each waits for the other's word of the volley before it writes its own. */
+static uint64_t submit_volleys(struct stream *s, const struct mem *m, uint64_t from, uint64_t to)
+{
+    uint64_t last = 0;
+
+    for (uint64_t i = 1; i <= VOLLEY; i++) {
+        client_submit(s, on_word(m, TASK_VALUE_WAIT, from, from < to ? i - 1 : i));
+        last = client_submit(s, on_word(m, TASK_VALUE_WRITE, to, i));
+    }
+    return last;
+}
+
+/* Two engines at the same words, while other holders come and go. */
+START_TEST(engines_meet_at_the_same_words)
+{
+    struct stream *left = npud_stream(a, 0), *right = npud_stream(b, 1);
+
+    server.any_uid = true;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct mem *m = allocate(a, MEM_DEVICE, BYTES), *there;
+        struct share *share = export_of(m, BYTES, true, round % 2);
+        uint64_t left_last, right_last;
+
+        there = import_in(b, share);
+        left_last = submit_volleys(left, m, 0, 8);
+        right_last = submit_volleys(right, there, 8, 0);
+        while (!client_passed(left, left_last) || !client_passed(right, right_last)) {
+            struct mem *third = import_in(c, share);
+
+            ck_assert_uint_eq(third->pages->n_holders, 3);
+            allocation_free(third);
+            npud_turn();
+        }
+        ck_assert_uint_eq(client_error(left) | client_error(right), 0);
+        ck_assert_uint_eq(m->pages->values.n, 0);
+        allocation_free(round / 2 % 2 ? m : there);
+        allocation_free(round / 2 % 2 ? there : m);
+    }
+}
+END_TEST
+
 static void add_tests_of_names(TCase *t)
 {
     tcase_add_loop_test(t, exported_by_key_and_by_number, 0, 2);
@@ -900,6 +944,7 @@ static void add_tests_of_waits(TCase *t)
     tcase_add_test(t, a_dying_process_has_written);
     tcase_add_loop_test(t, a_writer_that_goes_wakes_all_the_same, 0, 4);
     tcase_add_test(t, a_look_goes_on_for_the_next_holder);
+    tcase_add_test(t, engines_meet_at_the_same_words);
 }
 
 int main(void)
