@@ -11,6 +11,7 @@
 
 #include "daemon/memory/share.h"
 #include "proto/wire/packet.h"
+#include "tests/unit/memory_at.h"
 #include "tests/unit/restart_steps.h"
 
 #define FIRST  2000000 /* has made the memory */
@@ -52,7 +53,7 @@ static void tell_share(const struct share *share)
 
 static void tell_pages(struct pages *p)
 {
-    const _Atomic uint64_t *word = pages_range(p, WORD, 8);
+    const _Atomic uint64_t *word = memory_at(p->holders, WORD);
     const struct mem *m;
 
     tell("    %s of device %u, %llu bytes, word %llu, made by %d of %u%s, %u wait, %u borders:",
@@ -160,7 +161,7 @@ static void import_by(pid_t pid)
 
 static _Atomic uint64_t *word_of(struct mem *m)
 {
-    return allocation_range(m, WORD, 8);
+    return memory_at(m, WORD);
 }
 
 static void submit(pid_t pid, uint32_t slot, enum task_op op)

