@@ -18,6 +18,7 @@ const struct part *const lifecycle_parts[] = {
     /* Free: waits until no thread is inside aclrtProcessReport. Before anything is freed. */
     &callback_part,
     &state_callback_part,
+    &stream_work_part,
     /* Free: mappings, then what they map, and where. */
     &memory_part,
     &physical_part,

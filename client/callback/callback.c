@@ -12,6 +12,7 @@
 #include "client/core/interrupt.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
+#include "client/runtime/upcall.h"
 #include "proto/util/futex.h"
 
 static struct worker *worker_of(const struct stream *s)
@@ -47,7 +48,15 @@ void callback_worker_wake(struct session *session, const struct worker *w)
 
 void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring)
 {
-    atomic_store_explicit(&s->ctrl->callbacks_done, ordinal, memory_order_release);
+    struct callbacks *cb = &s->callbacks;
+    uint64_t done;
+
+    /* Work may have returned before a callback that did not block the stream. */
+    if (ordinal > cb->returned)
+        cb->returned = ordinal;
+    /* What was dropped may have been launched behind work that is still to run. */
+    done = cb->work && cb->work->ordinal <= cb->returned ? cb->work->ordinal - 1 : cb->returned;
+    atomic_store_explicit(&s->ctrl->callbacks_done, done, memory_order_release);
     KILL_POINT(CALLBACK_DONE);
     if (ring && doorbell_raise(s->bell, s->remote))
         eventfd_write(s->doorbell, 1);
@@ -170,6 +179,7 @@ void callback_stream_init(struct stream *s)
 
     *cb = (struct callbacks){.runs = runs};
     cb->last = &cb->first;
+    cb->work_last = &cb->work;
 }
 
 /*
@@ -219,6 +229,8 @@ void callback_stream_end(struct stream *s, bool host_too)
     }
     callback_unlock();
     callback_dispose(list);
+    if (host_too)
+        stream_work_discard(s);
 }
 
 struct callback *callback_stream_discard(struct stream *s)
@@ -228,6 +240,7 @@ struct callback *callback_stream_discard(struct stream *s)
     callback_lock();
     list = take_callbacks(s);
     callback_unlock();
+    stream_work_discard(s);
     return list;
 }
 

@@ -96,10 +96,19 @@ struct report *callback_worker_report(struct session *session, const struct work
 /** Wake its thread, so that it looks once more. */
 void callback_worker_wake(struct session *session, const struct worker *w);
 
+/** The thread for work of the library has the last one: client/callback/stream_work.c. */
+#define REPORT_WORK (REPORTS - 1)
+
+/** Up to here, the callbacks and the work of the stream may run. */
+uint64_t callback_handed_over(const struct stream *s);
+
 /** The thread for host functions of the context, started if need be; NULL: no memory. */
 struct worker *callback_worker_of_context(struct context *c);
 
-/** Tell npud that callbacks up to ordinal are done; ring: the stream waits for one of them. */
+/**
+ * Tell npud that callbacks up to ordinal are done, as far as no work of the library is before them;
+ * ring: the stream waits for one of them.
+ */
 void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring);
 
 /**

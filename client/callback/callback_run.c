@@ -94,7 +94,7 @@ static bool is_ready(const struct callbacks *cb, uint64_t batch)
     return !cb->running && cb->first && cb->first->ordinal <= batch;
 }
 
-static uint64_t handed_over(const struct stream *s)
+uint64_t callback_handed_over(const struct stream *s)
 {
     uint64_t by_npud = atomic_load_explicit(&s->ctrl->callbacks, memory_order_acquire);
 
@@ -124,7 +124,7 @@ static int run_ready(struct worker *w)
     int n = 0;
 
     DL_FOREACH2 (w->streams, s, callbacks.next)
-        s->callbacks.batch = handed_over(s);
+        s->callbacks.batch = callback_handed_over(s);
     s = next_ready(w);
     while (s) {
         changes = w->changes;
@@ -165,7 +165,7 @@ static bool sleep_is_over(void *object, uint64_t target)
     if (!over) {
         report_arm(callback_worker_report(sl->session, w));
         DL_FOREACH2 (w->streams, s, callbacks.next)
-            over |= is_ready(&s->callbacks, handed_over(s));
+            over |= is_ready(&s->callbacks, callback_handed_over(s));
     }
     callback_unlock();
     return over;
@@ -391,7 +391,7 @@ struct worker *callback_worker_of_context(struct context *c)
         session->reports = calloc(1, sizeof(*session->reports));
     if (!session->reports)
         return NULL;
-    for (uint32_t i = REPORT_THREADS; i < REPORTS && !w; i++)
+    for (uint32_t i = REPORT_THREADS; i < REPORT_WORK && !w; i++)
         if (session->reports->worker[i].state == WORKER_FREE)
             w = &session->reports->worker[i];
     if (!w)

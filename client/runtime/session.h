@@ -110,6 +110,7 @@ struct session {
 
     struct waits waits;      /* threads of this process that sleep */
     struct reports *reports; /* under process->callback_lock; NULL: no callbacks so far */
+    struct stream_works works;
     struct event_fds event_fds;
     pthread_mutex_t abort_lock; /* held to discard tasks; before the stream's lock */
     struct {

@@ -12,6 +12,15 @@
 #include "client/core/side_thread.h"
 
 struct segment;
+struct stream;
+
+/* --- client/callback/stream_work.c --- */
+
+/** Of a session. */
+struct stream_works {
+    struct side_thread thread; /* runs it; started by the first one */
+    struct stream *streams;    /* that have some; under process->callback_lock */
+};
 
 /* --- client/event/event_fd.c --- */
 

@@ -12,6 +12,7 @@ struct callback;
 struct callback_run;
 struct context;
 struct stream;
+struct stream_work;
 struct worker;
 
 /** Of a stream. */
@@ -24,7 +25,12 @@ struct callbacks {
     uint64_t told;     /* up to here the library has told the worker by itself */
     uint64_t batch;    /* up to here they run in this turn of the worker */
     struct callback_run *running;
-    uint64_t runs; /* counts those that have returned; never goes back */
+    uint64_t runs;     /* counts those that have returned; never goes back */
+    uint64_t returned; /* ordinal up to which npud may know them as done, but for `work` */
+    /* Work of the library, with ordinals of the same sequence: client/callback/stream_work.c */
+    struct stream_work *work, **work_last; /* oldest first; the first one may run */
+    bool work_runs;
+    struct stream *work_prev, *work_next; /* session->works.streams */
 };
 
 /** A new stream: no worker, and no callback. */
@@ -65,3 +71,9 @@ struct callback *callback_join(struct callback *list, struct callback *more);
 
 /** Call the drop functions, and free. Without locks. */
 void callback_dispose(struct callback *list);
+
+/**
+ * Tasks of the stream were discarded, or it ends: its work that has not begun never runs. Waits for
+ * what runs, so that the program may free the memory that it uses.
+ */
+void stream_work_discard(struct stream *s);

@@ -38,6 +38,22 @@ void memory_release(struct session *s, const char *function, struct memory_list 
  */
 void exception_drain(struct session *s);
 
+/* --- client/callback/stream_work.c --- */
+
+/** Work of the library in the order of a stream. The first member of what it belongs to. */
+struct stream_work {
+    struct stream_work *next;
+    void (*run)(struct stream_work *w); /* without locks; it waits for nothing that streams do */
+    uint64_t ordinal;
+};
+
+/**
+ * When the stream gets here, w->run(w) is called by a thread of the library, and the stream goes on
+ * when that has returned. Then w is freed with free(), also if its task is discarded. The stream is
+ * locked. Not 0: an ACL error, and w is still the caller's.
+ */
+int stream_work_launch(struct stream *s, const char *function, struct stream_work *w);
+
 /* --- client/callback/state_callback.c; without locks --- */
 
 /** After a stream was made, or before it goes. */

@@ -1,0 +1,221 @@
+/*
+ * Work of the library in the order of a stream: copies that npud's engine cannot make, because the
+ * memory is the program's own (client/memory/registration.h).
+ *
+ * To npud it is a callback that blocks its stream, and its ordinals are those of callbacks. Here it
+ * has a thread and a list of its own: threads of the program that are to run callbacks may come
+ * late or never, and the copy behind a callback that does not block must not wait for them.
+ *
+ * One thread for a session is enough. Work is finite and waits for no stream, so that what comes
+ * behind it, of whatever stream, gets its turn.
+ */
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "acl/acl.h"
+#include "client/callback/callback.h"
+#include "client/core/error.h"
+#include "client/core/thread.h"
+#include "client/core/wait.h"
+#include "client/runtime/session.h"
+#include "client/runtime/stream.h"
+#include "client/runtime/upcall.h"
+#include "proto/util/futex.h"
+
+static struct report *work_report(struct session *session)
+{
+    return &session->page->report[REPORT_WORK];
+}
+
+static void wake_thread(struct session *session)
+{
+    struct report *r;
+
+    if (!session->page)
+        return;
+    r = work_report(session);
+    atomic_fetch_add(&r->seq, 1);
+    futex_wake_all(&r->seq);
+}
+
+/* --- the list of a stream; under process->callback_lock --- */
+
+static void append_work(struct stream *s, struct stream_work *w)
+{
+    struct callbacks *cb = &s->callbacks;
+
+    w->next = NULL;
+    w->ordinal = ++cb->launched;
+    if (!cb->work)
+        DL_APPEND2(s->session->works.streams, s, callbacks.work_prev, callbacks.work_next);
+    *cb->work_last = w;
+    cb->work_last = &w->next;
+}
+
+/* Take out what the pointer `after`, in the list, points to, and all that follows. */
+static struct stream_work *cut_work(struct stream *s, struct stream_work **after)
+{
+    struct callbacks *cb = &s->callbacks;
+    struct stream_work *rest = *after;
+
+    *after = NULL;
+    cb->work_last = after;
+    if (!cb->work)
+        DL_DELETE2(s->session->works.streams, s, callbacks.work_prev, callbacks.work_next);
+    return rest;
+}
+
+static void remove_first(struct stream *s)
+{
+    struct callbacks *cb = &s->callbacks;
+
+    cb->work = cb->work->next;
+    DL_DELETE2(s->session->works.streams, s, callbacks.work_prev, callbacks.work_next);
+    if (cb->work) /* behind the other streams */
+        DL_APPEND2(s->session->works.streams, s, callbacks.work_prev, callbacks.work_next);
+    else
+        cb->work_last = &cb->work;
+}
+
+static void free_work(struct stream_work *list)
+{
+    struct stream_work *w, *next;
+
+    LL_FOREACH_SAFE (list, w, next)
+        free(w);
+}
+
+void stream_work_discard(struct stream *s)
+{
+    struct callbacks *cb = &s->callbacks;
+    struct stream_work *list = NULL;
+
+    callback_lock();
+    if (cb->work)
+        list = cut_work(s, cb->work_runs ? &cb->work->next : &cb->work);
+    while (cb->work_runs)
+        pthread_cond_wait(&process->callback_idle, &process->callback_lock);
+    callback_unlock();
+    free_work(list);
+}
+
+/* --- the thread --- */
+
+static struct stream *find_ready(const struct session *session)
+{
+    struct stream *s;
+
+    DL_FOREACH2 (session->works.streams, s, callbacks.work_next)
+        if (s->callbacks.work->ordinal <= callback_handed_over(s))
+            return s;
+    return NULL;
+}
+
+/* Under the lock, which is not held while it runs. It stays in the list until it has returned. */
+static void run_first(struct stream *s)
+{
+    struct callbacks *cb = &s->callbacks;
+    struct stream_work *w = cb->work;
+
+    cb->work_runs = true;
+    callback_unlock();
+    w->run(w);
+    callback_lock();
+    cb->work_runs = false;
+    remove_first(s);
+    if (!session_lost(s->session))
+        callback_acknowledge(s, w->ordinal, true);
+    pthread_cond_broadcast(&process->callback_idle);
+    free(w);
+}
+
+static bool sleep_is_over(void *object, uint64_t target)
+{
+    struct session *session = object;
+    bool over;
+
+    (void)target;
+    callback_lock();
+    report_arm(work_report(session));
+    over = side_thread_asked(&session->works.thread) || find_ready(session);
+    callback_unlock();
+    return over;
+}
+
+static void run_all(struct session *session)
+{
+    struct stream *s;
+
+    callback_lock();
+    while (!session_lost(session) && (s = find_ready(session)))
+        run_first(s);
+    callback_unlock();
+}
+
+static void *work_main(void *arg)
+{
+    struct session *session = arg;
+    struct report *r = work_report(session);
+
+    atomic_store_explicit(&r->thread, thread_self()->tid, memory_order_relaxed);
+    while (!session_lost(session)) {
+        run_all(session);
+        if (side_thread_asked(&session->works.thread))
+            return NULL;
+        wait_report(&session->waits, "aclrtMemcpyAsync", REPORT_WORK, &r->seq, sleep_is_over,
+                    session, WAIT_FOREVER);
+        atomic_store(&r->sleeping, 0);
+    }
+    side_thread_leave(&session->works.thread);
+    return NULL;
+}
+
+static void end_thread(struct session *session)
+{
+    if (!side_thread_ask(&session->works.thread))
+        return;
+    wake_thread(session);
+    pthread_join(session->works.thread.id, NULL);
+}
+
+const struct part stream_work_part = {.session_lost = wake_thread, .session_end = end_thread};
+
+/* --- launching --- */
+
+/* Under the lock. True: the thread sleeps, and the caller wakes it. */
+static bool submit_work(struct stream *s, const struct stream_work *w)
+{
+    struct task task = {
+        .op = TASK_CALLBACK,
+        .callback.ordinal = w->ordinal,
+        .callback.report = REPORT_WORK,
+        .callback.block = true,
+    };
+    bool idle = stream_idle(s);
+
+    if (idle)
+        task.flags = TASK_CALLBACK_TOLD;
+    stream_submit_reserved(s, &task);
+    if (idle)
+        s->callbacks.told = w->ordinal;
+    return idle && atomic_load(&work_report(s->session)->sleeping) != 0;
+}
+
+int stream_work_launch(struct stream *s, const char *function, struct stream_work *w)
+{
+    struct session *session = s->session;
+    bool wake;
+
+    RETURN_IF_ERROR(stream_reserve(s, function));
+    if (side_thread_start(&session->works.thread, work_main, session, "npud-copy", 0) != 0)
+        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                         "%s: the thread for copies of registered memory cannot be started",
+                         function);
+    callback_lock();
+    append_work(s, w);
+    wake = submit_work(s, w);
+    callback_unlock();
+    if (wake)
+        wake_thread(session);
+    return 0;
+}
