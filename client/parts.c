@@ -19,6 +19,7 @@ const struct part *const lifecycle_parts[] = {
     &callback_part,
     &state_callback_part,
     &stream_work_part,
+    &registration_part,
     /* Free: mappings, then what they map, and where. */
     &memory_part,
     &physical_part,

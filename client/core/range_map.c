@@ -12,7 +12,7 @@ static int compare_ranges(const void *a, const void *b)
     return x->start >= y->start + y->size;
 }
 
-struct address_range *range_map_find_overlap(void *const *map, uintptr_t start, size_t size)
+struct address_range *range_map_overlap(void *const *map, uintptr_t start, size_t size)
 {
     struct address_range key = {.start = start, .size = size};
     struct address_range **node = tfind(&key, map, compare_ranges);
@@ -22,7 +22,7 @@ struct address_range *range_map_find_overlap(void *const *map, uintptr_t start, 
 
 struct address_range *range_map_find(void *const *map, const void *address)
 {
-    return range_map_find_overlap(map, (uintptr_t)address, 1);
+    return range_map_overlap(map, (uintptr_t)address, 1);
 }
 
 bool range_map_add(void **map, struct address_range *range)

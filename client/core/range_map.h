@@ -18,7 +18,7 @@ struct address_range {
 struct address_range *range_map_find(void *const *map, const void *address);
 
 /** A range that has any of these bytes, of which there is one at least; or NULL. */
-struct address_range *range_map_find_overlap(void *const *map, uintptr_t start, size_t size);
+struct address_range *range_map_overlap(void *const *map, uintptr_t start, size_t size);
 
 /** False: out of memory. */
 bool range_map_add(void **map, struct address_range *range);

@@ -5,6 +5,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/direct.h"
+#include "client/memory/registered_copy.h"
 #include "client/memory/staging.h"
 #include "client/memory/submit.h"
 #include "client/runtime/context.h"
@@ -69,6 +70,10 @@ static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind 
         {PLACE_PAGEABLE, PLACE_PAGEABLE, 0xf},
     };
 
+    if (from == PLACE_REGISTERED)
+        from = PLACE_PINNED;
+    if (to == PLACE_REGISTERED)
+        to = PLACE_PINNED;
     if (kind == ACL_MEMCPY_DEFAULT || from == PLACE_BUFFER || to == PLACE_BUFFER)
         return true;
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
@@ -92,11 +97,22 @@ static int copy_by_hand(struct stream *s, const char *function, const struct pla
     return place_tell_written(s->session, function, to, count);
 }
 
+/* One of them is registered, and so stays as it is until the stream gets there. */
+static bool is_copied_by_thread(const struct place *to, const struct place *from)
+{
+    return (to->kind == PLACE_REGISTERED || from->kind == PLACE_REGISTERED) &&
+           (to->kind == PLACE_REGISTERED || place_row(to)->engine) &&
+           (from->kind == PLACE_REGISTERED || place_row(from)->engine);
+}
+
 int copy_in_order(struct stream *s, const char *function, const struct place *to,
                   const struct place *from, size_t count)
 {
-    return copy_is_task(to, from) ? submit_copy(s, function, to, from, count)
-                                  : copy_by_hand(s, function, to, from, count);
+    if (copy_is_task(to, from))
+        return submit_copy(s, function, to, from, count);
+    if (is_copied_by_thread(to, from))
+        return registered_copy_launch(s, function, to, from, count);
+    return copy_by_hand(s, function, to, from, count);
 }
 
 int copy_buffered(struct stream *s, const char *function, const struct place *to, const void *src,

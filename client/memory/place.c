@@ -3,12 +3,14 @@
 #include "acl/acl.h"
 #include "client/buffers/segment.h"
 #include "client/core/error.h"
+#include "client/memory/registration.h"
 #include "client/memory/virtual.h"
 #include "proto/util/kill_point.h"
 
 const struct place_row place_rows[PLACE_KINDS] = {
     [PLACE_PAGEABLE] = {"neither device memory nor of aclrtMallocHost, or freed", .host = true},
-    [PLACE_PINNED] = {"memory of aclrtMallocHost", .host = true, .engine = true},
+    [PLACE_PINNED] = {"memory of aclrtMallocHost, or registered", .host = true, .engine = true},
+    [PLACE_REGISTERED] = {"registered memory", .host = true},
     [PLACE_DEVICE] = {"device memory", .device = true, .engine = true},
     /*
      * The engine must not reach a buffer: the process that frees the buffer, or sends it on, would
@@ -124,6 +126,19 @@ int place_walk(struct session *s, const char *function, const struct place *to,
 
 /* --- */
 
+/* A range that leaves what is registered is pageable memory. */
+static void find_registered(struct session *s, const void *address, size_t count, struct place *at)
+{
+    enum registration_kind kind = registration_look_up(s, address, count, &at->memory);
+
+    if (kind == REGISTRATION_PINNED)
+        at->kind = PLACE_REGISTERED;
+    if (kind != REGISTRATION_MAPPED)
+        return;
+    at->kind = PLACE_PINNED;
+    at->offset = (uintptr_t)address - at->memory.mapped.start;
+}
+
 int place_find(struct session *s, const char *function, const void *address, size_t count,
                const char *name, struct place *at)
 {
@@ -141,8 +156,10 @@ int place_find(struct session *s, const char *function, const void *address, siz
                              "%s: %s: %p is in reserved addresses at which nothing is mapped: call "
                              "aclrtMapMem first",
                              function, name, address);
-        if (!segment_locate(s, address, &buffer))
+        if (!segment_locate(s, address, &buffer)) {
+            find_registered(s, address, count, at);
             return 0;
+        }
         at->kind = PLACE_BUFFER;
         return check_buffer(function, address, count, name, &buffer);
     }

@@ -8,7 +8,8 @@
 
 enum place_kind {
     PLACE_PAGEABLE,
-    PLACE_PINNED,
+    PLACE_PINNED,     /* also registered with MAPPED */
+    PLACE_REGISTERED, /* with PINNED: host memory that an engine does not reach */
     PLACE_DEVICE,
     PLACE_BUFFER,  /* a shared one */
     PLACE_MANAGED, /* client/memory/managed.c */

@@ -6,6 +6,7 @@
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
 #include "client/memory/place.h"
+#include "client/memory/registration.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
 
@@ -26,7 +27,8 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
                                     : m.host  ? ACL_MEM_LOCATION_TYPE_HOST
                                               : ACL_MEM_LOCATION_TYPE_DEVICE;
         attributes->location.id = m.host ? 0 : (uint32_t)device_user_id(s, m.device);
-    } else if (s && segment_locate(s, ptr, &buffer)) {
+    } else if (s && (segment_locate(s, ptr, &buffer) ||
+                     registration_look_up(s, ptr, 1, &m) != REGISTRATION_NONE)) {
         /* of no device, and for every device to copy from and to */
         attributes->location.type = ACL_MEM_LOCATION_TYPE_HOST;
     }
@@ -111,26 +113,6 @@ aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t fl
     RETURN_IF_ERROR(device_of_user_id(c->session, __func__, dstDevId, &device));
     /* The engine of a device maps what its tasks use: within reach is all that there is to do. */
     return place_find_device(c->session, __func__, device, "devPtr", devPtr, size, &at);
-}
-
-aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
-                                     aclrtHostMemMapCapability *capabilities)
-{
-    CALL_SCOPE;
-    struct session *s;
-    uint32_t device;
-
-    REQUIRE(capabilities);
-    if ((unsigned)hacType > ACL_RT_HAC_TYPE_CCU)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: hacType is %d, must be of ACL_RT_HAC_TYPE_*", __func__, (int)hacType);
-    RETURN_IF_ERROR(device_get(__func__, deviceId, &s, &device));
-    /* A simulated device has units that schedule and copy; the others are not there. */
-    *capabilities = hacType == ACL_RT_HAC_TYPE_STARS || hacType == ACL_RT_HAC_TYPE_PCIEDMA ||
-                            hacType == ACL_RT_HAC_TYPE_SDMA
-                        ? ACL_RT_HOST_MEM_MAP_SUPPORTED
-                        : ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED;
-    return 0;
 }
 
 /* --- caches --- */

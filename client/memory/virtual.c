@@ -244,7 +244,7 @@ static int find_room(struct session *s, const char *function, const void *addres
                          "imported where this is not: reserve addresses for each",
                          function);
     pthread_rwlock_rdlock(&s->memory_lock);
-    taken = range_map_find_overlap(&s->memory, (uintptr_t)address, size) != NULL;
+    taken = range_map_overlap(&s->memory, (uintptr_t)address, size) != NULL;
     pthread_rwlock_unlock(&s->memory_lock);
     if (taken)
         return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,

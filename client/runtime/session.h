@@ -27,6 +27,7 @@
 
 struct context;
 struct queues;
+struct registration;
 struct reports;
 struct staging;
 
@@ -103,6 +104,11 @@ struct session {
     _Atomic bool shares_memory; /* some has been shared with other processes */
     void *reservations;         /* range_map of struct reservation: client/memory/virtual.c */
     struct slots physicals;     /* client/memory/physical.c: handles, under lock */
+
+    /* Host memory that the program has registered; under memory_lock. */
+    void *registered_map;            /* range_map of struct registration */
+    struct registration *registered; /* the same, as a list */
+    _Atomic bool registers;          /* there were some: what pageable memory is looked up for */
 
     pthread_mutex_t staging_lock;
     struct staging *staging; /* buffers of copies that take their source at the call */

@@ -1920,7 +1920,30 @@ ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, si
 ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void *ptr,
                                                        aclrtPtrAttributes *attributes);
 
-/* Host memory of the program made known to the device. */
+/*
+ * Host memory of the program made known to the device. There are two ways.
+ *
+ * PINNED: asynchronous copies from and to the range are queued, as with memory of aclrtMallocHost,
+ * and the memory must stay, and stay registered, until the stream has passed them. A thread of the
+ * library makes them. Registering costs no more than to remember the range. Any memory of the
+ * process will do, at any alignment.
+ *
+ * MAPPED: devices reach the memory itself. It must begin at a multiple of 4096 bytes and be private
+ * anonymous memory, as malloc, aligned_alloc and mmap give it; its pages, the last one as a whole,
+ * are exchanged for others with the same contents. Other threads may use the memory meanwhile: they
+ * wait, and no write is lost. Their system calls with such memory wait too, or fail with EFAULT if
+ * the kernel lets this process not handle that (vm.unprivileged_userfaultfd). Where the kernel
+ * forbids userfaultfd(2) at all, a write by another thread during the call may be lost. Memory of
+ * aclrtMallocHost can be registered as well, and is used as it is.
+ *
+ * fork(): the child has a copy of MAPPED memory as it was, and sees nothing that is written later.
+ * fork() takes as long as copying takes. It does not hold for vfork() and clone().
+ *
+ * The memory is the program's: it stays when the device is reset, and the registration too. With
+ * aclFinalize, or when aclInit finds that npud was lost, registrations end; the contents stay.
+ * aclrtPointerGetAttributes says HOST for a registered range, in either way. A copy that leaves the
+ * range is one of pageable memory.
+ */
 typedef enum aclrtHostRegisterType {
     ACL_HOST_REGISTER_MAPPED = 0,
     ACL_HOST_REGISTER_IOMEMORY = 0x04,
@@ -1933,25 +1956,38 @@ typedef enum aclrtHostRegisterType {
 #define ACL_HOST_REG_PINNED   0x10000000UL
 
 /*
- * Maps host memory, aligned to 4 KiB, for kernels of the current device; *devPtr is not for copies.
- * Needs a context. Errors: NULL or size 0 100000; unknown type 207000; registered already 507910.
+ * Registers `size` bytes as MAPPED. *devPtr becomes their address for kernels, which here is ptr.
+ * READONLY has no effect. Errors, the first that fits: ptr or devPtr NULL, size 0 100000; IOMEMORY
+ * or unknown bits 207000; no context 107002; not aligned, not mapped, or too large 107000; a shared
+ * buffer 207000; part of it is registered 507910; device memory, or freed 107000; a file's, shared
+ * memory, the thread's own stack 207000; out of memory 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type,
                                                void **devPtr);
 
 /*
- * Registers host memory: PINNED makes asynchronous copies treat it as page-locked, MAPPED gives it
- * an address for aclrtHostGetDevicePointer. Errors: NULL or size 0 100000; bad flag 107000; 507910.
+ * Registers `size` bytes by flag: ACL_HOST_REG_PINNED, ACL_HOST_REG_MAPPED or both, which is as
+ * MAPPED. READONLY may be added, and has no effect. Errors, the first that fits: ptr NULL, size 0
+ * 100000; unknown bits, or none of the two 107000; IOMEMORY 207000; the rest as aclrtHostRegister,
+ * and PINNED of what aclrtMallocHost gave 507910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag);
 
-/* The device's address of registered memory. Errors: NULL, flag not 0 100000; unknown 107000. */
+/*
+ * The address for kernels of memory that was registered as MAPPED, by its start: the same address.
+ * So copies take it, where it means the memory itself. Errors: NULL, flag not 0 100000; no such
+ * start, or PINNED alone 107000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag);
 
-/* Ends a registration, before the memory is freed. Errors: NULL 100000; no such start 507911. */
+/*
+ * Ends a registration by its start, before the memory is freed. Does not wait for copies that are
+ * queued. MAPPED memory becomes private again with its contents, and other threads may use it
+ * meanwhile as above. Needs no context. Errors: NULL 100000; no such start 507911; no memory for
+ * the contents 207001, and it stays registered.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtHostUnregister(void *ptr);
 
-/* Which unit of a device can reach registered host memory: rarely used. */
 typedef enum aclrtHacType {
     ACL_RT_HAC_TYPE_STARS = 0,
     ACL_RT_HAC_TYPE_AICPU = 1,
@@ -1971,8 +2007,9 @@ typedef enum aclrtHostMemMapCapability {
 } aclrtHostMemMapCapability;
 
 /*
- * STARS, PCIEDMA and SDMA, which schedule and copy, reach it; a simulated device has no other unit.
- * Errors: NULL 100000; unknown unit 107000; bad device 107001.
+ * Which unit of a device can reach registered host memory: here the scheduler, the cores and the
+ * copy engines can; npud has none of the others. Errors, the first that fits: NULL 100000; bad
+ * device 107001; unknown unit 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
                                                          aclrtHostMemMapCapability *capabilities);

@@ -602,24 +602,6 @@ START_TEST(memory_for_peers)
 }
 END_TEST
 
-START_TEST(units_that_reach_host_memory)
-{
-    aclrtHostMemMapCapability can;
-
-    for (int unit = 0; unit <= ACL_RT_HAC_TYPE_CCU; unit++) {
-        OK(aclrtHostMemMapCapabilities(0, unit, &can));
-        ck_assert_int_eq(can, unit == ACL_RT_HAC_TYPE_STARS || unit == ACL_RT_HAC_TYPE_PCIEDMA ||
-                                  unit == ACL_RT_HAC_TYPE_SDMA);
-    }
-    OK(aclrtHostMemMapCapabilities(1, ACL_RT_HAC_TYPE_SDMA, &can));
-    FAILS(NULL_ARG, aclrtHostMemMapCapabilities(0, 0, NULL));
-    FAILS(PARAM, aclrtHostMemMapCapabilities(0, 10, &can));
-    FAILS(PARAM, aclrtHostMemMapCapabilities(0, -1, &can));
-    FAILS(ACL_ERROR_RT_INVALID_DEVICEID, aclrtHostMemMapCapabilities(2, 0, &can));
-    FAILS(ACL_ERROR_RT_INVALID_DEVICEID, aclrtHostMemMapCapabilities(UINT32_MAX, 0, &can));
-}
-END_TEST
-
 static void *maintain_unbound(void *arg)
 {
     FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtMemFlush(arg, 1));
@@ -1440,7 +1422,6 @@ static void add_queries(Suite *s)
     tcase_add_loop_test(t, ranges_of_addresses, 0, ALLOCATORS);
     tcase_add_test(t, types_of_addresses);
     tcase_add_test(t, memory_for_peers);
-    tcase_add_test(t, units_that_reach_host_memory);
     tcase_add_loop_test(t, cached_memory_is_flushed, 0, 2);
     tcase_add_test(t, users_of_a_device);
     tcase_add_test(t, all_kinds_of_device_memory_are_one);
