@@ -194,6 +194,24 @@ static void let_threads_go(int fd)
         close(fd);
 }
 
+/* --- copying --- */
+
+/*
+ * The pages of `to` come in batches, while they are in the cache of the processor: a fault for each
+ * takes longer. Before Linux 5.14 there are the faults.
+ */
+#define BATCH ((size_t)1 << 20)
+
+static void copy_pages(void *to, const void *from, size_t size)
+{
+    for (size_t at = 0; at < size; at += BATCH) {
+        size_t n = size - at < BATCH ? size - at : BATCH;
+
+        madvise((char *)to + at, n, MADV_POPULATE_WRITE);
+        memcpy((char *)to + at, (const char *)from + at, n);
+    }
+}
+
 /* --- private pages become shared ones --- */
 
 static void move_back(struct pieces *p, size_t n)
@@ -229,8 +247,8 @@ static bool exchange_held(struct pieces *p, uintptr_t shared)
     size_t size = p->end - p->start;
 
     for (size_t i = 0; i < p->n; i++)
-        memcpy((void *)(shared + (p->list[i].start - p->start)), (void *)p->list[i].aside,
-               p->list[i].size);
+        copy_pages((void *)(shared + (p->list[i].start - p->start)), (void *)p->list[i].aside,
+                   p->list[i].size);
     if (mremap((void *)shared, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)p->start) ==
         MAP_FAILED) {
         move_back(p, p->n);
@@ -245,7 +263,7 @@ static bool exchange_unheld(const struct pieces *p, uintptr_t shared)
 {
     size_t size = p->end - p->start;
 
-    memcpy((void *)shared, (void *)p->start, size);
+    copy_pages((void *)shared, (void *)p->start, size);
     return mremap((void *)shared, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)p->start) !=
            MAP_FAILED;
 }
@@ -288,7 +306,8 @@ static int hold_shared(const struct piece *p)
     int fd = hold_threads(p->start, p->size, UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_MISSING_SHMEM,
                           UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_MISSING);
 
-    if (fd < 0 || madvise((void *)p->start, p->size, MADV_DONTNEED) == 0)
+    if (fd < 0 || madvise((void *)p->start, p->size, MADV_DONTNEED) == 0 ||
+        madvise((void *)p->start, p->size, MADV_DONTNEED_LOCKED) == 0) /* after mlock(2) */
         return fd;
     close(fd);
     return -1;
@@ -304,7 +323,7 @@ static bool put_private(const struct piece *p, void *shared, bool alone)
     if (own == MAP_FAILED)
         return false;
     fd = alone ? -1 : hold_shared(p);
-    memcpy(own, shared, p->size);
+    copy_pages(own, shared, p->size);
     ok = mremap(own, p->size, p->size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)p->start) !=
          MAP_FAILED;
     let_threads_go(fd);

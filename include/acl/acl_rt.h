@@ -1934,7 +1934,8 @@ ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void *ptr,
  * wait, and no write is lost. Their system calls with such memory wait too, or fail with EFAULT if
  * the kernel lets this process not handle that (vm.unprivileged_userfaultfd). Where the kernel
  * forbids userfaultfd(2) at all, a write by another thread during the call may be lost. Memory of
- * aclrtMallocHost can be registered as well, and is used as it is.
+ * aclrtMallocHost can be registered as well, and is used as it is. What mlock() and madvise() have
+ * set for the range does not stay.
  *
  * fork(): the child has a copy of MAPPED memory as it was, and sees nothing that is written later.
  * fork() takes as long as copying takes. It does not hold for vfork() and clone().
