@@ -14,7 +14,7 @@
 struct registration {
     struct address_range range;
     bool mapped; /* with MAPPED */
-    /* Written under memory_lock. Not: a thread begins or ends it, and it counts for overlaps only */
+    /* Not: a thread begins or ends it, and it counts for overlaps alone. Under memory_lock */
     bool ready;
     bool shared;                      /* its pages are npud's */
     struct memory memory;             /* then: what they are of */

@@ -57,9 +57,10 @@ static void keep_own_pages(void)
     struct shared_range *r;
 
     DL_FOREACH (ranges.list, r)
-        if (host_pages_keep(r->start, r->size, r->id, true) != HOST_PAGES_FINE)
+        if (host_pages_keep(r->start, r->size, r->id, true) != HOST_PAGES_FINE &&
             mmap((void *)r->start, r->size, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+            mprotect((void *)r->start, r->size, PROT_NONE);
     ranges.list = NULL;
 }
 

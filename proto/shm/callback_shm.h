@@ -36,7 +36,8 @@
 #include "proto/util/kill_point.h"
 
 #define REPORT_THREADS 1024u /* threads of the program that run callbacks */
-#define REPORTS        2048u /* from REPORT_THREADS on: threads of the library, one per context */
+/* from REPORT_THREADS on: threads of the library, one per context; the last: one for copies */
+#define REPORTS 2048u
 
 struct report {
     alignas(64) _Atomic uint32_t seq; /* futex */

@@ -1,7 +1,7 @@
 /*
  * Host memory that a program registers: what is refused, what an address is then, asynchronous
- * copies of PINNED memory in the order of their stream, and MAPPED memory, whose pages are exchanged
- * while the program uses them, and are its own in a child of fork().
+ * copies of PINNED memory in the order of their stream, and MAPPED memory, whose pages are
+ * exchanged while the program uses them, and are its own in a child of fork().
  *
  * Skipped under TSan: that a copy of the library's thread comes before what the program does after
  * it is told by npud, another process, and TSan sees one.
@@ -60,6 +60,12 @@ static char *pages_new(size_t size)
 
     ck_assert_ptr_ne(p, MAP_FAILED);
     return p;
+}
+
+/* A page in place of one that is there. */
+static void page_over(char *p, int protection, int flags, int fd)
+{
+    ck_assert_ptr_eq(mmap(p, PAGE, protection, flags | MAP_FIXED, fd, 0), p);
 }
 
 static char *device_new(size_t size)
@@ -522,7 +528,7 @@ static void note_device(void *arg)
 {
     struct note *n = arg;
 
-    n->seen = n->device[0];
+    n->seen = (unsigned char)n->device[0];
     n->host[0]++;
     atomic_fetch_add(&n->ran, 1);
 }
@@ -860,9 +866,9 @@ START_TEST(memory_that_cannot_be_mapped)
     FAILS(PARAM, aclrtHostRegisterV2(p + 2048, PAGE, MAPPED));
     mprotect(p + PAGE, PAGE, PROT_READ);
     mprotect(p + 2 * PAGE, PAGE, PROT_NONE);
-    mmap(p + 3 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    mmap(p + 4 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0);
-    mmap(p + 5 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    page_over(p + 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    page_over(p + 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
+    page_over(p + 5 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     munmap(p + 7 * PAGE, PAGE);
     for (int i = 1; i < 6; i++) {
         FAILS(NO, aclrtHostRegisterV2(p + i * PAGE, PAGE, MAPPED));
@@ -1029,14 +1035,8 @@ END_TEST
 
 /* --- fork --- */
 
-/* What both processes look at. */
-struct meeting {
-    _Atomic int parent_wrote;
-};
-
 START_TEST(a_child_has_a_copy)
 {
-    struct meeting *m = child_share(sizeof(*m));
     char *p = pages_new(MIB), *device = device_new(MIB);
     pid_t pid;
 
@@ -1256,10 +1256,9 @@ START_TEST(freed_without_unregistering)
     map_registered(gone, PAGE);
     munmap(gone, PAGE);
     munmap(p + PAGE, PAGE);
-    ck_assert_ptr_eq(
-        mmap(p + 2 * PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-        p + 2 * PAGE);
-    mmap(q, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    page_over(p + 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    for (int i = 0; i < 4; i++)
+        page_over(q + i * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
     q[0] = 5;
     if (_i) {
         OK(aclrtHostUnregister(p));
