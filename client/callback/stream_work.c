@@ -99,6 +99,17 @@ void stream_work_discard(struct stream *s)
     free_work(list);
 }
 
+void stream_work_await(struct session *s)
+{
+    uint64_t done;
+
+    callback_lock();
+    done = s->works.done;
+    while (s->works.runs && s->works.done == done)
+        pthread_cond_wait(&process->callback_idle, &process->callback_lock);
+    callback_unlock();
+}
+
 /* --- the thread --- */
 
 static struct stream *find_ready(const struct session *session)
@@ -114,16 +125,18 @@ static struct stream *find_ready(const struct session *session)
 /* Under the lock, which is not held while it runs. It stays in the list until it has returned. */
 static void run_first(struct stream *s)
 {
+    struct session *session = s->session;
     struct callbacks *cb = &s->callbacks;
     struct stream_work *w = cb->work;
 
-    cb->work_runs = true;
+    cb->work_runs = session->works.runs = true;
     callback_unlock();
     w->run(w);
     callback_lock();
-    cb->work_runs = false;
+    cb->work_runs = session->works.runs = false;
+    session->works.done++;
     remove_first(s);
-    if (!session_lost(s->session))
+    if (!session_lost(session))
         callback_acknowledge(s, w->ordinal, true);
     pthread_cond_broadcast(&process->callback_idle);
     free(w);

@@ -10,6 +10,7 @@
 #include "client/memory/shared_range.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
+#include "client/runtime/upcall.h"
 
 struct registration {
     struct address_range range;
@@ -366,6 +367,8 @@ aclError aclrtHostUnregister(void *ptr)
     if (!r)
         return error_set(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
                          "%s: %p is not the start of registered memory", __func__, ptr);
+    if (!r->shared)
+        stream_work_await(s); /* npud may have ended in the middle of the program's last copy */
     if (!end_pages(s, __func__, r, &error))
         return error;
     if (r->shared)

@@ -19,7 +19,10 @@ struct stream;
 /** Of a session. */
 struct stream_works {
     struct side_thread thread; /* runs it; started by the first one */
-    struct stream *streams;    /* that have some; under process->callback_lock */
+    /* Under process->callback_lock. */
+    struct stream *streams; /* that have some */
+    bool runs;
+    uint64_t done; /* counts what has returned */
 };
 
 /* --- client/event/event_fd.c --- */

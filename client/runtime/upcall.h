@@ -54,6 +54,9 @@ struct stream_work {
  */
 int stream_work_launch(struct stream *s, const char *function, struct stream_work *w);
 
+/** If any work of the session runs at this moment, wait until it has returned. */
+void stream_work_await(struct session *s);
+
 /* --- client/callback/state_callback.c; without locks --- */
 
 /** After a stream was made, or before it goes. */

@@ -1983,9 +1983,9 @@ ACL_FUNC_VISIBILITY aclError aclrtHostGetDevicePointer(void *pHost, void **pDevi
 
 /*
  * Ends a registration by its start, before the memory is freed. Does not wait for copies that are
- * queued. MAPPED memory becomes private again with its contents, and other threads may use it
- * meanwhile as above. Needs no context. Errors: NULL 100000; no such start 507911; no memory for
- * the contents 207001, and it stays registered.
+ * queued, but for one of PINNED memory that is being made. MAPPED memory becomes private again with
+ * its contents, and other threads may use it meanwhile as above. Needs no context. Errors: NULL
+ * 100000; no such start 507911; no memory for the contents 207001, and it stays registered.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostUnregister(void *ptr);
 
