@@ -1,9 +1,9 @@
 #include "client/memory/shared_range.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -14,15 +14,15 @@
 static struct {
     pthread_mutex_t lock;
     struct shared_range *list;
-    int pipe[2]; /* while the process forks; -1: none */
-} ranges = {.lock = PTHREAD_MUTEX_INITIALIZER, .pipe = {-1, -1}};
+    int ends[2]; /* of a socket, the parent's and the child's, while the process forks; -1: none */
+} ranges = {.lock = PTHREAD_MUTEX_INITIALIZER, .ends = {-1, -1}};
 
-static void close_pipe(void)
+static void close_ends(void)
 {
     for (int i = 0; i < 2; i++) {
-        if (ranges.pipe[i] >= 0)
-            close(ranges.pipe[i]);
-        ranges.pipe[i] = -1;
+        if (ranges.ends[i] >= 0)
+            close(ranges.ends[i]);
+        ranges.ends[i] = -1;
     }
 }
 
@@ -30,8 +30,8 @@ static void prepare_fork(void)
 {
     pthread_mutex_lock(&ranges.lock);
     /* Without descriptors the parent goes on at once, and the child may see what it writes then. */
-    if (ranges.list && pipe2(ranges.pipe, O_CLOEXEC) != 0)
-        ranges.pipe[0] = ranges.pipe[1] = -1;
+    if (ranges.list && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ranges.ends) != 0)
+        ranges.ends[0] = ranges.ends[1] = -1;
 }
 
 /* Until the child has copied its ranges, or was killed. */
@@ -40,12 +40,12 @@ static void await_child(void)
     int saved = errno;
     char done;
 
-    if (ranges.pipe[0] >= 0) {
-        close(ranges.pipe[1]);
-        ranges.pipe[1] = -1;
-        while (read(ranges.pipe[0], &done, 1) < 0 && errno == EINTR)
+    if (ranges.ends[0] >= 0) {
+        close(ranges.ends[1]);
+        ranges.ends[1] = -1;
+        while (read(ranges.ends[0], &done, 1) < 0 && errno == EINTR)
             ;
-        close_pipe();
+        close_ends();
     }
     pthread_mutex_unlock(&ranges.lock);
     errno = saved;
@@ -66,12 +66,19 @@ static void keep_own_pages(void)
 
 static void enter_child(void)
 {
+    if (ranges.ends[0] >= 0) {
+        close(ranges.ends[0]); /* the process may be at its limit, and the copying opens a file */
+        ranges.ends[0] = -1;
+    }
     keep_own_pages();
-    /* A byte, not only the end of the pipe: another process may have got the descriptors. */
-    if (ranges.pipe[1] >= 0)
-        while (write(ranges.pipe[1], "", 1) < 0 && errno == EINTR)
+    /*
+     * A byte, not only the end of the socket: another process may have got the descriptors. No
+     * signal if the parent was killed.
+     */
+    if (ranges.ends[1] >= 0)
+        while (send(ranges.ends[1], "", 1, MSG_NOSIGNAL) < 0 && errno == EINTR)
             ;
-    close_pipe();
+    close_ends();
     pthread_mutex_unlock(&ranges.lock);
 }
 
