@@ -1,11 +1,76 @@
-/* Requests about memory that several processes have. */
+/* Requests about memory. */
 #include "daemon/core/call.h"
 
 #include "daemon/core/device.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/refuse.h"
+#include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/engine/value.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/memory/share.h"
+
+int32_t on_malloc(struct call *call)
+{
+    const Npud__Malloc *in = call->request->malloc;
+    Npud__MallocReply *out;
+    struct mem *mem;
+    struct device *device = call->of.attach->device;
+    bool host = in->kind == NPUD__MALLOC__KIND__HOST;
+    enum cause cause =
+        allocation_new(call->session, device, host ? MEM_HOST : MEM_DEVICE, in->size, &mem);
+
+    if (cause != CAUSE_NONE && host)
+        return refuse(call, cause, "no pinned host memory of %llu bytes",
+                      (unsigned long long)in->size);
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "no memory of %llu bytes on device %u, which has %llu free",
+                      (unsigned long long)in->size, in->device,
+                      (unsigned long long)(device->info.memory - device->memory_used));
+    call->fd = allocation_file(mem);
+    out = CALL_REPLY(call, malloc, MALLOC);
+    out->slot = mem->slot.number;
+    out->generation = slot_generation(mem);
+    out->size = mem->pages->size;
+    return 0;
+}
+
+int32_t on_free(struct call *call)
+{
+    allocation_free(call->of.mem);
+    return 0;
+}
+
+int32_t on_memory_written(struct call *call)
+{
+    const Npud__MemoryWritten *in = call->request->memory_written;
+    struct mem *mem = allocation_get(call->session, in->slot, in->generation);
+
+    if (!mem)
+        return 0;
+    if (in->offset > mem->pages->size || in->size > mem->pages->size - in->offset)
+        return refuse(call, CAUSE_ALLOCATION_RANGE, "bytes that were written");
+    value_written(mem, in->offset, in->size);
+    return 0;
+}
+
+int32_t on_mem_info(struct call *call)
+{
+    uint32_t index = call->request->mem_info->device;
+    struct device *device = devices_get(call->session->server->devices, index);
+    Npud__MemInfoReply *out;
+
+    if (!device)
+        return refuse(call, CAUSE_DEVICE_NONE, "device %u", index);
+    out = CALL_REPLY(call, mem_info, MEM_INFO);
+    out->total = device->info.memory;
+    out->free = device->info.memory - device->memory_used;
+    if (call->request->mem_info->usage)
+        out->busy = engine_busy_percent(device->engine) + 1;
+    return 0;
+}
+
+/* --- memory that several processes have --- */
 
 /* The empty key is none. */
 static struct share_name name_of(const char *key, uint64_t number)

@@ -167,6 +167,10 @@ int32_t on_unbind_routes(struct call *call);
 int32_t on_query_routes(struct call *call);
 
 /** on_memory.c */
+int32_t on_malloc(struct call *call);
+int32_t on_free(struct call *call);
+int32_t on_memory_written(struct call *call);
+int32_t on_mem_info(struct call *call);
 int32_t on_export_memory(struct call *call);
 int32_t on_allow_memory(struct call *call);
 int32_t on_unexport_memory(struct call *call);
