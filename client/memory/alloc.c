@@ -287,15 +287,38 @@ int memory_free_remote(struct session *s, const char *function, uint32_t slot)
     return session_command(s, function, &request);
 }
 
+/*
+ * Nothing, at the addresses that npud has given, so that a program that uses one faults. Where
+ * something is of the program's own, others serve: no two things may have the same address.
+ */
+static void *map_nothing(const struct memory *m)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *wish = (void *)m->mapped.start, *p;
+
+    if (wish) {
+        p = mmap(wish, m->mapped.size, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+        if (p == wish)
+            return p;
+        if (p != MAP_FAILED) /* a kernel that does not know the flag */
+            munmap(p, m->mapped.size);
+    }
+    return mmap(NULL, m->mapped.size, PROT_NONE, flags, -1, 0);
+}
+
+static void *map_somewhere(const struct memory *m, int fd)
+{
+    return m->opaque ? map_nothing(m)
+                     : mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+}
+
 int memory_map(struct session *s, const char *function, struct memory *m, int fd)
 {
-    int prot = m->opaque ? PROT_NONE : PROT_READ | PROT_WRITE;
-    int flags = m->opaque ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
-    void *p = mmap(NULL, m->mapped.size, prot, flags, fd, 0);
+    void *p = map_somewhere(m, fd);
 
     if (p == MAP_FAILED) {
         trim_freed(s, 0, 0); /* the process may be at a limit of addresses or mappings */
-        p = mmap(NULL, m->mapped.size, prot, flags, fd, 0);
+        p = map_somewhere(m, fd);
     }
     if (fd >= 0)
         close(fd);
@@ -320,7 +343,7 @@ int memory_allocate(struct context *c, const char *function, struct memory *m, s
         m->populated = UINT64_MAX; /* npud does that */
     m->remote = reply->malloc->slot;
     m->remote_generation = reply->malloc->generation;
-    m->mapped.size = reply->malloc->size;
+    m->mapped = (struct address_range){reply->malloc->address, reply->malloc->size};
     session_reply_free(reply);
     error = memory_map(c->session, function, m, fd);
     if (error != 0)

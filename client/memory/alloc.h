@@ -107,7 +107,8 @@ static inline bool memory_is_opaque(const struct session *s, bool host, uint32_t
 
 /**
  * Map what came as fd, which is closed in any case, where the kernel likes. Of memory that is
- * opaque there is no fd (-1), and it gets addresses at which nothing is. 0, or an ACL error.
+ * opaque there is no fd (-1), and it gets addresses at which nothing is: those that npud has given
+ * (m->mapped.start; 0: none), unless the program has something there. 0, or an ACL error.
  */
 int memory_map(struct session *s, const char *function, struct memory *m, int fd);
 /** Into the table: m is the session's. False: no memory. */

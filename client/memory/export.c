@@ -71,6 +71,7 @@ int export_import(struct session *s, const char *function, const struct export_n
         .remote_generation = reply->import_memory->generation,
         .size = reply->import_memory->size,
         .exported = reply->import_memory->exported,
+        .address = reply->import_memory->address,
         .device = reply->import_memory->device,
         .host = reply->import_memory->host,
         .fd = fd,

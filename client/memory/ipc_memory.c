@@ -78,7 +78,7 @@ static int begin_use(struct context *c, const char *function, const char *key,
             close(in->fd);
         return error_no_memory(function);
     }
-    *m = (struct memory){.mapped.size = in->size,
+    *m = (struct memory){.mapped = {in->address, in->size},
                          .size = in->exported,
                          .host = in->host,
                          .device = in->device,

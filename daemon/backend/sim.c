@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include "daemon/backend/reduce.h"
+#include "daemon/backend/window.h"
 #include "daemon/base/config.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/filled.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/backend.h"
 #include "daemon/kept/device_record.h"
+#include "proto/shm/doorbell.h"
 #include "proto/util/clock.h"
 
 /* About 3 us of memcpy: long enough to stream, short enough that no other session on the device
@@ -23,12 +25,18 @@
 #define REDUCE_SLICE 2048
 static_assert(REDUCE_SLICE <= DEVICE_SLICE_MAX, "a slice that is kept");
 
+/* Addresses of strict devices: up to 24 TiB for all of them, where programs expect these. */
+#define WINDOW_FROM  (UINT64_C(16) << 40)
+#define WINDOW_BYTES (UINT64_C(512) << 30)
+static_assert(DEVICES_MAX * WINDOW_BYTES <= UINT64_C(8) << 40, "a window for each device");
+
 struct sim {
     uint32_t devices;
     uint64_t memory;
     char *soc_name;
     bool strict;
-    uint64_t latency_ns;   /* of work that moves bytes */
+    uint64_t latency_ns;               /* of work that moves bytes */
+    struct window window[DEVICES_MAX]; /* addresses of strict devices */
     _Atomic uint64_t turn; /* of latency_of(); any engine writes it, and any value will do */
 };
 
@@ -49,6 +57,9 @@ static int sim_open(const struct config *config, void **state)
         free(sim);
         return -ENOMEM;
     }
+    for (uint64_t i = 0; i < sim->devices && i < DEVICES_MAX; i++)
+        window_init(&sim->window[i], WINDOW_FROM + i * WINDOW_BYTES,
+                    WINDOW_FROM + (i + 1) * WINDOW_BYTES);
     *state = sim;
     return (int)sim->devices;
 }
@@ -59,6 +70,8 @@ static void sim_close(void *state)
 
     if (!sim)
         return;
+    for (uint32_t i = 0; i < DEVICES_MAX; i++)
+        window_deinit(&sim->window[i]);
     free(sim->soc_name);
     free(sim);
 }
@@ -122,6 +135,35 @@ static void sim_memory_free(void *state, struct backend_memory *m, const struct 
     deferred_close_free_memory(user, m->fd, atomic_load_explicit(&m->map, memory_order_relaxed),
                                m->size, m->size);
     free(m);
+}
+
+/* --- addresses: of strict devices, where clients map nothing --- */
+
+static int sim_address_new(void *state, uint32_t device, uint64_t size, uint64_t *address)
+{
+    struct sim *sim = state;
+
+    *address = 0;
+    if (!sim->strict)
+        return 0;
+    *address = window_take(&sim->window[device], size);
+    return *address ? 0 : -ENOMEM;
+}
+
+static void sim_address_free(void *state, uint32_t device, uint64_t address, uint64_t size)
+{
+    struct sim *sim = state;
+
+    if (address)
+        window_put(&sim->window[device], address, size);
+}
+
+static void sim_address_note(void *state, uint32_t device, uint64_t address, uint64_t size)
+{
+    struct sim *sim = state;
+
+    if (address)
+        window_note(&sim->window[device], address, size);
 }
 
 static int sim_memory_file(const struct backend_memory *m)
@@ -280,6 +322,9 @@ const struct backend backend_sim = {
     .memory_new = sim_memory_new,
     .memory_attach = sim_memory_attach,
     .memory_free = sim_memory_free,
+    .address_new = sim_address_new,
+    .address_free = sim_address_free,
+    .address_note = sim_address_note,
     .memory_file = sim_memory_file,
     .memory_usable = sim_memory_usable,
     .step = sim_step,

@@ -32,6 +32,7 @@ int32_t on_malloc(struct call *call)
     out->slot = mem->slot.number;
     out->generation = slot_generation(mem);
     out->size = mem->pages->size;
+    out->address = mem->address;
     return 0;
 }
 
@@ -136,6 +137,7 @@ int32_t on_import_memory(struct call *call)
     out->device = mem->pages->device->index;
     out->host = mem->pages->kind == MEM_HOST;
     out->pid = mem->pages->maker_pid;
+    out->address = mem->address;
     return 0;
 }
 

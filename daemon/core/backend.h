@@ -85,6 +85,15 @@ struct backend {
                                             bool device_memory);
     /** No engine uses it any more. user: whose it was (deferred_close_free_memory()). */
     void (*memory_free)(void *state, struct backend_memory *memory, const struct user *user);
+    /**
+     * The device's address, for a session that is to have so many bytes of it: what its program
+     * takes for a pointer. 0: the device has none, and the library maps the memory where it likes.
+     * -errno.
+     */
+    int (*address_new)(void *state, uint32_t device, uint64_t size, uint64_t *address);
+    void (*address_free)(void *state, uint32_t device, uint64_t address, uint64_t size);
+    /** An npud before has given it out. */
+    void (*address_note)(void *state, uint32_t device, uint64_t address, uint64_t size);
     /** Its file, which stays the memory's. */
     int (*memory_file)(const struct backend_memory *memory);
     /** Can it be used? It may be made usable by that; false: npud has not the means for it. */

@@ -58,6 +58,7 @@ struct memory_record {
     int32_t maker_pid;
     uint32_t maker_uid;
     uint64_t imported; /* bytes that were exported; 0: it is the maker's */
+    uint64_t address;  /* that the backend has given the session; 0: none */
 };
 
 /*

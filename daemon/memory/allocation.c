@@ -32,7 +32,8 @@ static size_t write_record(const struct kept *kept, void *record)
                                .maker = p->number ? p->maker : 0,
                                .maker_pid = p->number ? p->maker_pid : 0,
                                .maker_uid = p->number ? p->maker_uid : 0,
-                               .imported = m->imported};
+                               .imported = m->imported,
+                               .address = m->address};
     return sizeof(struct memory_record);
 }
 
@@ -61,6 +62,7 @@ static struct mem *take_slot(struct session *session, enum cause *cause)
     m->imported = 0;
     m->shares = NULL;
     m->n_shares = 0;
+    m->address = 0;
     m->kept = (struct kept){0};
     m->charge_fd = (struct charge){0};
     atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
@@ -73,14 +75,36 @@ static struct mem *take_slot(struct session *session, enum cause *cause)
     return NULL;
 }
 
-/* The session has the pages in this slot. False, with nothing changed: no memory. */
+/* Pages of the host have none. */
+static bool take_address(struct mem *m)
+{
+    struct device *d = m->pages->device;
+
+    return m->pages->kind == MEM_HOST ||
+           d->backend->address_new(d->backend_state, d->index, m->pages->size, &m->address) == 0;
+}
+
+static void give_address_back(struct mem *m)
+{
+    struct device *d = m->pages->device;
+
+    d->backend->address_free(d->backend_state, d->index, m->address, m->pages->size);
+}
+
+/* The session has the pages in this slot. False: no memory, and it is to leave them. */
 static bool begin_use(struct mem *m, struct pages *pages)
 {
     pages_join(pages, m);
-    if (!keep_record(m))
+    if (!take_address(m) || !keep_record(m))
         return false;
     slots_publish(m);
     return true;
+}
+
+static void leave_pages(struct mem *m)
+{
+    give_address_back(m);
+    pages_leave(m->pages, m);
 }
 
 enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
@@ -92,14 +116,14 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
 
     if (size == 0)
         return CAUSE_ALLOCATION_SIZE;
-    if (size > UINT64_C(1) << PAGES_BITS)
+    if (size > (UINT64_C(1) << PAGES_BITS) - PAGE)
         return kind == MEM_DEVICE ? CAUSE_DEVICE_MEMORY : CAUSE_FILE_MEMORY;
     m = take_slot(session, &cause);
     if (!m)
         return cause;
     cause = pages_new(session, device, kind, (size + PAGE - 1) & ~(uint64_t)(PAGE - 1), &pages);
     if (cause == CAUSE_NONE && !begin_use(m, pages)) {
-        pages_leave(pages, m);
+        leave_pages(m);
         cause = CAUSE_FILE_MEMORY;
     }
     if (cause != CAUSE_NONE) {
@@ -120,7 +144,7 @@ enum cause allocation_import(struct session *session, struct pages *pages, uint6
         return cause;
     m->imported = size;
     if (!begin_use(m, pages)) {
-        pages_leave(pages, m);
+        leave_pages(m);
         put_slot(m);
         return CAUSE_FILE_MEMORY;
     }
@@ -145,6 +169,8 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
         return false;
     m->session = session;
     m->imported = r.imported;
+    m->address = r.address;
+    device->backend->address_note(device->backend_state, device->index, r.address, r.size);
     m->shares = NULL;
     m->n_shares = 0;
     m->charge_fd = (struct charge){0};
@@ -180,7 +206,7 @@ void allocation_free(struct mem *m)
         share_free(m->shares);
     kept_drop(&m->kept);
     KILL_HERE(ALLOCATION_FREED);
-    pages_leave(m->pages, m);
+    leave_pages(m);
     user_unfill(session->user, atomic_load_explicit(&m->filled, memory_order_relaxed));
     put_slot(m);
 }

@@ -27,6 +27,7 @@ struct mem {
     uint64_t imported; /* bytes that were exported; 0: it was allocated here */
     struct share *shares;
     uint32_t n_shares;
+    uint64_t address; /* the device's, for this session; 0: it maps the memory where it likes */
     struct kept kept;
     struct charge charge_fd;
     _Atomic uint64_t filled; /* bytes that npud has filled: filled.h */
