@@ -15,8 +15,11 @@ int deferred_close_start(void);
 /** Close what is left and end the thread. */
 void deferred_close_stop(void);
 
-/** More memory than this takes its time to be freed: more than any request should. */
-#define DEFERRED_CLOSE_MUCH ((size_t)1 << 20)
+/**
+ * More memory than this takes its time to be freed: more than any request should. 2 MiB, which
+ * programs allocate most, with what the library adds to them: about 100 us.
+ */
+#define DEFERRED_CLOSE_MUCH (((size_t)2 << 20) + 4096)
 
 /**
  * Unmap (map may be NULL) and close a memfd of so many bytes, of which map_bytes are mapped; by

@@ -44,6 +44,7 @@ static const struct group {
     {"15", rows_queue_rate},
     {"16", rows_restart, .no_contest = true, .restartable = true},
     {"17", rows_register, .no_contest = true},
+    {"18", rows_memory},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
