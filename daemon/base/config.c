@@ -101,6 +101,8 @@ static const struct key {
           "per uid: bytes of shared buffers, with what describes them"),
     LIMIT("queues", RESOURCE_QUEUES, "4096", "per uid: shared queues; there are no more ids"),
     LIMIT("routes", RESOURCE_ROUTES, "65536", "per uid: routes between queues"),
+    LIMIT("memory_exports", RESOURCE_MEMORY_EXPORTS, "8192",
+          "per uid: exports of device memory, by key or number"),
     LIMIT("mappings", RESOURCE_MAPPINGS, "65536",
           "per uid: pieces of memory that npud has mapped for it"),
     LIMIT("table_memory", RESOURCE_TABLE_MEMORY, "16G",

@@ -18,6 +18,7 @@ const char *const resource_names[RESOURCE_COUNT] = {
     [RESOURCE_MBUF_MEMORY] = "mbuf_memory",
     [RESOURCE_QUEUES] = "queues",
     [RESOURCE_ROUTES] = "routes",
+    [RESOURCE_MEMORY_EXPORTS] = "memory_exports",
     [RESOURCE_MAPPINGS] = "mappings",
     [RESOURCE_TABLE_MEMORY] = "table_memory",
     [RESOURCE_UNREAD_FDS] = "unread_fds",

@@ -95,9 +95,8 @@ static enum cause begin_share(struct share *share, struct mem *m)
     struct session *session = m->session;
     enum cause cause;
 
-    if (user_charge(&share->charge, session->user, RESOURCE_TABLE_MEMORY,
-                    sizeof(*share) + IMPORTERS_MAX * sizeof(struct importer)) < 0)
-        return CAUSE_USER_TABLE_MEMORY;
+    if (user_charge(&share->charge, session->user, RESOURCE_MEMORY_EXPORTS, 1) < 0)
+        return CAUSE_USER_MEMORY_EXPORTS;
     cause = name_share(share, session, m->pages->device->index);
     if (cause != CAUSE_NONE)
         return cause;
@@ -234,8 +233,7 @@ bool share_restore(struct server *server, struct kept_cell *cell)
     share->by_number = r.by_number;
     share->importers.any_pid = r.any_pid;
     memcpy(&share->key, r.key, sizeof(share->key));
-    user_charge_again(&share->charge, session->user, RESOURCE_TABLE_MEMORY,
-                      sizeof(*share) + IMPORTERS_MAX * sizeof(struct importer), false);
+    user_charge_again(&share->charge, session->user, RESOURCE_MEMORY_EXPORTS, 1, false);
     return add_share(share, m);
 }
 

@@ -69,7 +69,8 @@ static void free_some(size_t bytes)
 
 START_TEST(memory_goes_in_slices)
 {
-    static const size_t sizes[] = {4096, (size_t)1 << 20, DEFERRED_CLOSE_MUCH + 4096, 5 * SLICE_MAX};
+    static const size_t sizes[] = {4096, (size_t)1 << 20, DEFERRED_CLOSE_MUCH + 4096,
+                                   5 * SLICE_MAX};
 
     free_some(sizes[_i]);
     ck_assert_uint_le(atomic_load(&largest), SLICE_MAX);

@@ -563,20 +563,22 @@ START_TEST(exports_have_limits)
 }
 END_TEST
 
-START_TEST(tables_have_limits)
+START_TEST(a_user_has_a_limit_of_exports)
 {
     struct share *share;
-    uint64_t used = user_used(a->user, RESOURCE_TABLE_MEMORY);
 
-    config.limit[RESOURCE_TABLE_MEMORY] = used;
-    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_USER_TABLE_MEMORY);
-    ck_assert_int_eq(share_new(ours, BYTES, true, true, &share), CAUSE_USER_TABLE_MEMORY);
+    config.limit[RESOURCE_MEMORY_EXPORTS] = 0;
+    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_USER_MEMORY_EXPORTS);
+    ck_assert_int_eq(share_new(ours, BYTES, true, true, &share), CAUSE_USER_MEMORY_EXPORTS);
     ck_assert_ptr_null(ours->shares);
     ck_assert_uint_eq(ours->pages->number, 0);
-    ck_assert_uint_eq(user_used(a->user, RESOURCE_TABLE_MEMORY), used);
-    config.limit[RESOURCE_TABLE_MEMORY] = used + 8192;
+    config.limit[RESOURCE_MEMORY_EXPORTS] = 1;
+    share = export_of(ours, BYTES, true, false);
+    ck_assert_uint_eq(user_used(a->user, RESOURCE_MEMORY_EXPORTS), 1);
+    share_free(share);
+    ck_assert_uint_eq(user_used(a->user, RESOURCE_MEMORY_EXPORTS), 0);
     export_of(ours, BYTES, true, false);
-    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_USER_TABLE_MEMORY);
+    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_USER_MEMORY_EXPORTS);
 }
 END_TEST
 
@@ -930,7 +932,7 @@ static void add_tests_of_holders(TCase *t)
     tcase_add_loop_test(t, sessions_end_in_each_order, 0, 6);
     tcase_add_test(t, importers_are_counted_in_their_session);
     tcase_add_test(t, exports_have_limits);
-    tcase_add_test(t, tables_have_limits);
+    tcase_add_test(t, a_user_has_a_limit_of_exports);
 }
 
 static void add_tests_of_waits(TCase *t)
