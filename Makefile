@@ -182,7 +182,7 @@ LIB_LDFLAGS := -shared -Wl,-soname,libaclclient.so.1 \
                $(if $(KILL_POINTS),-Wl$(comma)--version-script=tests/kill/libaclclient.map) \
                -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete
 $(LIB): $(CLIENT_OBJ) client/abi/libaclclient.map
-	$(call link,$(LIB_LDFLAGS) -lprotobuf-c -lcjson -lpthread)
+	$(call link,$(LIB_LDFLAGS) -lprotobuf-c -lcjson -lm -lpthread)
 	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
 
 $(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)

@@ -361,6 +361,24 @@ int memory_obtain(struct context *c, const char *function, struct memory *m, siz
     return error_no_memory(function);
 }
 
+struct memory *memory_make(struct context *c, const char *function, size_t size, size_t guard,
+                           bool host, int *error)
+{
+    struct memory *m = calloc(1, sizeof(*m));
+
+    if (!m) {
+        *error = error_no_memory(function);
+        return NULL;
+    }
+    m->size = size;
+    m->host = host;
+    *error = memory_obtain(c, function, m, guard);
+    if (*error == 0)
+        return m;
+    free(m);
+    return NULL;
+}
+
 int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy policy)
 {
     if (size == 0)
@@ -378,19 +396,8 @@ int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy
 int memory_new(const char *function, void **pointer, size_t size, size_t guard, bool host)
 {
     struct context *c = FIND_OR_RETURN(context_get, function);
-    struct memory *m = calloc(1, sizeof(*m));
-    int error;
+    struct memory *m = FIND_OR_RETURN(memory_make, c, function, size, guard, host);
 
-    if (!m)
-        return error_no_memory(function);
-    m->size = size;
-    m->host = host;
-    error = memory_obtain(c, function, m, guard);
-    if (error != 0) {
-        free(m);
-        return error;
-    }
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the tree owns m */
     *pointer = (void *)m->mapped.start;
     return 0;
 }
@@ -514,6 +521,7 @@ struct memory_list memory_take_device(struct session *s, uint32_t device)
     struct memory_list list = {.taken = true};
     struct memory *m, *next;
 
+    s->devices[device].overflow_flags = NULL; /* one of them */
     pthread_rwlock_wrlock(&s->memory_lock);
     DL_FOREACH_SAFE (s->allocations, m, next)
         if (!m->host && m->home == device && !m->physical) {

@@ -135,6 +135,13 @@ int memory_free_remote(struct session *s, const char *function, uint32_t slot);
  */
 int memory_obtain(struct context *c, const char *function, struct memory *m, size_t guard);
 
+/**
+ * Memory for the program, on the device of c or pinned: allocated, mapped, and found by its
+ * addresses. NULL with *error set.
+ */
+struct memory *memory_make(struct context *c, const char *function, size_t size, size_t guard,
+                           bool host, int *error);
+
 /** May so many bytes be asked for, with this policy? 0, or why not. */
 int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy policy);
 

@@ -640,7 +640,14 @@ ACL_FUNC_VISIBILITY aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo *group
                                                      void *attrValue, size_t valueLen,
                                                      size_t *paramRetSize);
 
-/* Arithmetic overflow flags: rarely used. outputAddr is device memory. */
+/*
+ * Flags of arithmetic overflow: rarely used, and only for saturating arithmetic. No arithmetic of a
+ * simulated device saturates: reductions give infinities. So no flag is ever set: Get writes a
+ * status of 64 zero bytes to outputAddr, which is device memory, when the stream comes to it, and
+ * Reset and Clear have nothing to do. checkMode may be any number.
+ * Errors: outputAddr NULL 100000; outputSize not 64, or no device memory there, 107000; stream
+ * codes.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetOverflowStatus(void *outputAddr, size_t outputSize,
                                                     aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtResetOverflowStatus(aclrtStream stream);
@@ -815,7 +822,11 @@ ACL_FUNC_VISIBILITY aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream
 ACL_FUNC_VISIBILITY aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags,
                                                      int32_t *active);
 
-/* Where the overflow flags of the context are kept: rarely used. */
+/*
+ * Where the overflow flags of the context are kept: 64 bytes of device memory, which all contexts
+ * of a device share here and which stay as the program left them, zero at first. The memory goes
+ * with the device. Needs a context. Errors: NULL 107000; 207001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtCtxGetFloatOverflowAddr(void **overflowAddr);
 
 /* ------------------------------------------------------------------------------------ streams */
@@ -1173,6 +1184,33 @@ typedef struct aclrtRandomNumTaskInfo {
     uint8_t rsv[8];
 } aclrtRandomNumTaskInfo;
 
+/*
+ * Fills device memory with random numbers, as a task: rarely used. All values are taken in the
+ * call. If one lies in device memory (isAddr 1, or a counter), the call first waits for what is on
+ * the stream, so that it reads what the task would; then such a call must not be made while the
+ * stream waits for something that comes later in the same thread.
+ *
+ *   dataType           INT32, INT64, UINT32, UINT64 for uniform numbers; FLOAT, FLOAT16 and BF16
+ *                      for all. min, max, mean, stddev and dropoutRation are of this type and size.
+ *   UNIFORM_DIS        min <= number < max, where rounding to dataType may give max
+ *   NORMAL_DIS, TRUNCATED_NORMAL_DIS   of mean and stddev; the latter draws again what is further
+ *                      than 2 stddev from mean
+ *   DROPOUT_BITMASK    a bit each, lowest first, that is 0 with the probability dropoutRation, and
+ *                      the rest of the last byte 0
+ *   randomNum          how many numbers or bits: an unsigned integer of 1 to 8 bytes, as randomSeed
+ *   randomResultAddr   where they are written
+ *   randomCounterAddr  NULL: the numbers begin with the seed's first. Else 16 bytes of device
+ *                      memory, the counter of Philox 4x32-10, with which they begin; the task adds
+ *                      what it used, so that the next one goes on behind.
+ *   randomParaAddr     not used
+ *
+ * The seed is the key of Philox 4x32-10. The same seed, counter and parameters give the same
+ * numbers in every process.
+ * Errors: NULL taskInfo or randomResultAddr, unknown dataType, or reserve set, 100000; unknown
+ * funcType, isAddr above 1, wrong size, values that are no distribution, 0 numbers, or memory that
+ * is not the device's or too small, 107000; a funcType that does not take the dataType 207000;
+ * 207001; stream codes.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo *taskInfo,
                                                  const aclrtStream stream, void *reserve);
 
@@ -2134,7 +2172,17 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpyToSymbolAsync(const void *symbol, const 
                                                       size_t count, size_t offset,
                                                       aclrtMemcpyKind kind, aclrtStream stream);
 
-/* Hints to the cache, as tasks of a stream: rarely used. */
+/*
+ * Hints to the cache, as tasks of a stream: rarely used. There is nothing to do on a coherent
+ * simulated device: the calls check their arguments and succeed, and a wait for a barrier passes.
+ * What a program copies is seen by all that use the memory, with hints and without.
+ *
+ * src is device memory, and so is a descriptor: SetDesc writes src and size into one at once, which
+ * takes the bytes that GetDescSize tells, and AsyncWithDesc does not look at what is in it.
+ * barrierId may be any number, taskInfo is not looked into, flag is 0 and reserve NULL.
+ * Errors: a pointer NULL, size 0, cmoType outside 0..3, flag or reserve set, 100000; no device
+ * memory, or not enough, 107000; stream codes. SetDesc needs a context.
+ */
 #define ACL_RT_CMO_MAX_BARRIER_NUM 6U
 
 typedef enum aclrtCmoType {

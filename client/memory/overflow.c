@@ -1,0 +1,127 @@
+/*
+ * Flags of arithmetic overflow. Nothing on a simulated device saturates: reductions of
+ * floating-point numbers give infinities, and there are no kernels. So no flag is ever set, and
+ * what a program reads is zeros, written in the order of its stream.
+ */
+#include "acl/acl.h"
+#include "client/core/error.h"
+#include "client/memory/place.h"
+#include "client/memory/submit.h"
+#include "client/runtime/context.h"
+#include "client/runtime/stream.h"
+
+#define STATUS_SIZE 64u /* bytes of a status, which the API has for all chips */
+
+static int write_status(const char *function, void *output, uint64_t size, aclrtStream stream)
+{
+    struct stream *s;
+    struct place at;
+    int error;
+
+    if (!output)
+        return error_null(function, "outputAddr");
+    if (size != STATUS_SIZE)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: outputSize is %llu, must be %u", function,
+                         (unsigned long long)size, STATUS_SIZE);
+    s = FIND_OR_RETURN(stream_lock, function, stream);
+    error = place_find_device(s->session, function, s->device, "outputAddr", output, size, &at);
+    if (error == 0)
+        error = submit_set(s, function, &at, 0, size);
+    stream_unlock(s);
+    return error;
+}
+
+/* All flags are clear already. */
+static int clear_status(const char *function, aclrtStream stream)
+{
+    struct stream *s = FIND_OR_RETURN(stream_lock, function, stream);
+    int error = stream_check(s, function);
+
+    if (error == 0)
+        stream_count_implicit(s);
+    stream_unlock(s);
+    return error;
+}
+
+aclError aclrtGetOverflowStatus(void *outputAddr, size_t outputSize, aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    return write_status(__func__, outputAddr, outputSize, stream);
+}
+
+aclError aclrtResetOverflowStatus(aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    return clear_status(__func__, stream);
+}
+
+aclError aclrtGetFloatOverflowStatus(void *outputAddr, uint64_t outputSize, aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    return write_status(__func__, outputAddr, outputSize, stream);
+}
+
+aclError aclrtResetFloatOverflowStatus(aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    return clear_status(__func__, stream);
+}
+
+aclError aclrtNpuGetFloatOverFlowStatus(void *outputAddr, uint64_t outputSize, uint32_t checkMode,
+                                        aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    (void)checkMode; /* no flag is set in any mode */
+    return write_status(__func__, outputAddr, outputSize, stream);
+}
+
+aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    (void)checkMode;
+    return clear_status(__func__, stream);
+}
+
+/* The program may have freed it. */
+static bool is_allocated(struct session *s, const void *address)
+{
+    struct memory m;
+
+    return address && memory_look_up(s, address, &m) && !m.freed;
+}
+
+/* Under session->lock, where contexts end. */
+static int obtain_flags(struct context *c, const char *function, void **address)
+{
+    void **flags = &c->session->devices[c->device].overflow_flags;
+    struct memory *m;
+
+    if (context_peek(thread_self()) != c)
+        return context_error_gone(function);
+    if (!is_allocated(c->session, *flags)) {
+        m = FIND_OR_RETURN(memory_make, c, function, STATUS_SIZE, 0, false);
+        *flags = (void *)m->mapped.start;
+    }
+    *address = *flags;
+    return 0;
+}
+
+aclError aclrtCtxGetFloatOverflowAddr(void **overflowAddr)
+{
+    CALL_SCOPE;
+    struct context *c;
+    int error;
+
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, overflowAddr);
+    c = FIND_OR_RETURN(context_get, __func__);
+    pthread_mutex_lock(&c->session->lock);
+    error = obtain_flags(c, __func__, overflowAddr);
+    pthread_mutex_unlock(&c->session->lock);
+    return error;
+}
