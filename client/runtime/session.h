@@ -25,6 +25,7 @@
 #include "proto/wire/npud.pb-c.h"
 #include "proto/util/slots.h"
 
+struct allocator_entry;
 struct context;
 struct queues;
 struct registration;
@@ -114,6 +115,9 @@ struct session {
     pthread_mutex_t staging_lock;
     struct staging *staging; /* buffers of copies that take their source at the call */
     size_t staging_bytes;    /* in all of them */
+
+    pthread_mutex_t allocator_lock;
+    struct allocator_entry *allocators; /* client/memory/allocator.c: by stream */
 
     struct waits waits;      /* threads of this process that sleep */
     struct reports *reports; /* under process->callback_lock; NULL: no callbacks so far */

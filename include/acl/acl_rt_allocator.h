@@ -16,8 +16,9 @@ typedef void *(*aclrtAllocatorGetAddrFromBlockFunc)(aclrtAllocatorBlock block);
 
 /*
  * A descriptor collects the allocator object and its callbacks; object, alloc, free and get-address
- * are required. Register copies the descriptor and replaces an earlier registration of the stream.
- * aclrtMalloc never consults these tables.
+ * are required, alloc-advise is optional. Create gives NULL when memory is short. A descriptor is
+ * the program's own memory and is not checked: pass none that was destroyed. No call here needs a
+ * context. Errors of Set and Destroy: NULL 100000.
  */
 ACL_FUNC_VISIBILITY aclrtAllocatorDesc aclrtAllocatorCreateDesc(void);
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc);
@@ -32,6 +33,14 @@ ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetAllocAdviseFuncToDesc(
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(
     aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func);
 
+/*
+ * Register copies the descriptor for a stream, which is not NULL, and replaces what was registered
+ * for it. GetByStream gives the copy back, and the descriptor that was passed, which may
+ * be destroyed meanwhile. A registration ends with Unregister, or with its stream. The library
+ * keeps the tables and calls none of their functions; aclrtMalloc never consults them.
+ * Errors: NULL, a descriptor that lacks something, or GetByStream of a stream without registration,
+ * 100000; Register for what is no stream 107017. Unregister of any other stream succeeds.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorRegister(aclrtStream stream,
                                                     aclrtAllocatorDesc allocatorDesc);
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorGetByStream(
