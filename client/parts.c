@@ -24,6 +24,7 @@ const struct part *const lifecycle_parts[] = {
     &memory_part,
     &physical_part,
     &virtual_part,
+    &memory_pool_part,
     &allocator_part,
     /* Lost: descriptors that the program waits for, then the threads that run its callbacks. */
     &event_fd_part,

@@ -11,7 +11,6 @@
 #include "acl/acl_dump.h"
 #include "acl/acl_platform.h"
 #include "acl/acl_prof.h"
-#include "acl/acl_rt_memory_soma.h"
 #include "acl/acl_tdt.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/core/error.h"

@@ -23,6 +23,7 @@ enum handle_kind {
     HANDLE_NOTIFY = 8,
     HANDLE_COUNT_NOTIFY = 9,
     HANDLE_PHYSICAL = 10,
+    HANDLE_MEMORY_POOL = 11,
 };
 
 #define HANDLE_MARK       UINT64_C(0x4e)

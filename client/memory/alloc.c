@@ -10,6 +10,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/physical.h"
+#include "client/memory/pool_blocks.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
 
@@ -228,7 +229,10 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
     m = find_in(&s->memory, address);
     if (m && !is_freed_by(m, address, host))
         m = NULL;
-    if (m) {
+    if (m && m->freed) { /* and a pool has it */
+        *again = true;
+        m = NULL;
+    } else if (m) {
         move_to_freed(s, m);
     } else {
         m = find_freed(s, address);
@@ -262,7 +266,7 @@ int memory_share(struct session *s, const char *function, const void *address, s
     pthread_rwlock_wrlock(&s->memory_lock);
     m = find_in(&s->memory, address);
     found = m && m->mapped.start == (uintptr_t)address && !m->host && !m->physical && !m->key &&
-            size <= memory_size_allocated(m->size);
+            !m->block && size <= memory_size_allocated(m->size);
     if (found) {
         m->shared = true;
         atomic_store_explicit(&s->shares_memory, true, memory_order_relaxed);
@@ -396,7 +400,7 @@ int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy
 int memory_new(const char *function, void **pointer, size_t size, size_t guard, bool host)
 {
     struct context *c = FIND_OR_RETURN(context_get, function);
-    struct memory *m = FIND_OR_RETURN(memory_make, c, function, size, guard, host);
+    struct memory *m = FIND_OR_RETURN(pool_blocks_new_memory, c, function, size, guard, host);
 
     *pointer = (void *)m->mapped.start;
     return 0;
@@ -441,7 +445,52 @@ static int free_memory(const char *function, void *pointer, bool host)
                          function, pointer);
     if (!m)
         return refuse_free(s, function, pointer, host);
+    pool_blocks_detach(s, m);
     return memory_drop(s, function, m);
+}
+
+/* --- memory of pools --- */
+
+void memory_set_block(struct session *s, struct memory *m, struct pool_block *block)
+{
+    pthread_rwlock_wrlock(&s->memory_lock);
+    m->block = block;
+    pthread_rwlock_unlock(&s->memory_lock);
+}
+
+void memory_lend(struct session *s, struct memory *m, size_t size)
+{
+    pthread_rwlock_wrlock(&s->memory_lock);
+    m->size = size;
+    m->freed = false;
+    pthread_rwlock_unlock(&s->memory_lock);
+}
+
+struct memory *memory_return(struct session *s, const void *address, bool *again)
+{
+    struct memory *m;
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    m = find_in(&s->memory, address);
+    if (!m)
+        m = find_freed(s, address);
+    if (m && (m->mapped.start != (uintptr_t)address || (!m->block && !m->freed)))
+        m = NULL;
+    *again = m && m->freed;
+    if (*again)
+        m = NULL;
+    if (m)
+        m->freed = true;
+    pthread_rwlock_unlock(&s->memory_lock);
+    return m;
+}
+
+void memory_give_back(struct session *s, const char *function, struct memory *m)
+{
+    pthread_rwlock_wrlock(&s->memory_lock);
+    move_to_freed(s, m);
+    pthread_rwlock_unlock(&s->memory_lock);
+    memory_drop(s, function, m);
 }
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
@@ -521,6 +570,7 @@ struct memory_list memory_take_device(struct session *s, uint32_t device)
     struct memory_list list = {.taken = true};
     struct memory *m, *next;
 
+    pool_blocks_forget_device(s, device);
     s->devices[device].overflow_flags = NULL; /* one of them */
     pthread_rwlock_wrlock(&s->memory_lock);
     DL_FOREACH_SAFE (s->allocations, m, next)

@@ -17,13 +17,18 @@
 
 struct context;
 struct physical;
+struct pool_block;
 
 struct memory {
     struct address_range mapped; /* in session->memory, or in session->freed_map */
     size_t size;                 /* what the program asked for */
     bool host;                   /* pinned host memory, else device memory */
     bool managed;                /* host memory that is a device's as well: managed.c */
-    bool freed;                  /* in the table of those: only its addresses are left */
+    /*
+     * The program has freed it. Either only its addresses are left, in session->freed, or it is in
+     * session->memory, and a pool keeps it.
+     */
+    bool freed;
     uint32_t device;
     uint32_t remote; /* npud's slot and generation */
     uint32_t remote_generation;
@@ -41,6 +46,7 @@ struct memory {
     bool opaque;                /* of a strict device: nothing is mapped there */
     bool no_access;             /* such a mapping that nobody may use yet */
     bool host_access;           /* the program may, by aclrtMemSetAccess() */
+    struct pool_block *block;   /* of client/memory/pool_blocks.h; NULL: none */
     uint64_t populated;         /* a bit for each part of it: memory_populate() */
     struct memory *prev, *next; /* session->allocations, or session->freed; not in a copy */
 };
@@ -123,6 +129,21 @@ int memory_drop(struct session *s, const char *function, struct memory *m);
  */
 int memory_share(struct session *s, const char *function, const void *address, size_t size,
                  struct memory *m);
+
+/** It is of a pool from now on, or (NULL) not any more. */
+void memory_set_block(struct session *s, struct memory *m, struct pool_block *block);
+
+/** Memory of a pool, which the program gets with this size. */
+void memory_lend(struct session *s, struct memory *m, size_t size);
+
+/**
+ * The program frees memory of a pool that begins at address: the pool has it again. NULL: there is
+ * none. *again becomes true: it was freed before.
+ */
+struct memory *memory_return(struct session *s, const void *address, bool *again);
+
+/** Memory of a pool goes back to npud. */
+void memory_give_back(struct session *s, const char *function, struct memory *m);
 
 /** npud allocates `bytes` for m, which says of what kind, on the device of c; m is mapped. */
 int memory_allocate(struct context *c, const char *function, struct memory *m, size_t bytes);

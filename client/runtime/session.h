@@ -3,8 +3,9 @@
  * call that needs a device.
  *
  * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's
- * lock, pool.lock, segments.lock, request_lock (the socket), waits.lock, event_fds.lock. A stream's
- * lock may be held while its ring is full, so no thread takes one while it holds session->lock.
+ * lock, memory_pool_lock, memory_lock, pool.lock, segments.lock, request_lock (the socket),
+ * waits.lock, event_fds.lock. A stream's lock may be held while its ring is full, so no thread
+ * takes one while it holds session->lock.
  */
 #pragma once
 
@@ -115,6 +116,9 @@ struct session {
     pthread_mutex_t staging_lock;
     struct staging *staging; /* buffers of copies that take their source at the call */
     size_t staging_bytes;    /* in all of them */
+
+    pthread_mutex_t memory_pool_lock;
+    struct slots memory_pools; /* client/memory/memory_pool.c */
 
     pthread_mutex_t allocator_lock;
     struct allocator_entry *allocators; /* client/memory/allocator.c: by stream */

@@ -1,0 +1,302 @@
+#include "client/memory/pool_blocks.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "acl/acl.h"
+#include "acl/acl_rt_memory_soma.h"
+#include "client/core/error.h"
+#include "client/runtime/context.h"
+#include "client/runtime/device.h"
+
+#define PAGE ((size_t)4096)
+
+static void add_size(struct memory_size *size, uint64_t bytes)
+{
+    size->now += bytes;
+    if (size->high < size->now)
+        size->high = size->now;
+}
+
+static void subtract_size(struct memory_size *size, uint64_t bytes)
+{
+    assert(size->now >= bytes);
+    size->now -= bytes;
+}
+
+static uint64_t block_bytes(const struct pool_block *b)
+{
+    return b->memory->mapped.size;
+}
+
+static struct pool_block **list_of(const struct pool_block *b)
+{
+    return b->used ? &b->pool->held : &b->pool->idle;
+}
+
+/* Into the other list. */
+static void set_used(struct pool_block *b, bool used)
+{
+    DL_DELETE(*list_of(b), b);
+    b->used = used;
+    DL_APPEND(*list_of(b), b);
+    if (used)
+        add_size(&b->pool->used, block_bytes(b));
+    else
+        subtract_size(&b->pool->used, block_bytes(b));
+}
+
+/* --- giving memory back; the lock is held --- */
+
+/* The block ends; its memory does not. */
+static void forget_block(struct session *s, struct pool_block *b)
+{
+    subtract_size(&b->pool->reserved, block_bytes(b));
+    if (b->used)
+        subtract_size(&b->pool->used, block_bytes(b));
+    DL_DELETE(*list_of(b), b);
+    memory_set_block(s, b->memory, NULL);
+    free(b);
+}
+
+bool pool_blocks_trim(struct session *s, const char *function, struct memory_pool *pool,
+                      uint64_t bytes)
+{
+    struct pool_block *b, *next;
+    struct memory *m;
+    bool any = false;
+
+    DL_FOREACH_SAFE (pool->idle, b, next) {
+        if (pool->reserved.now <= bytes)
+            break;
+        if (!point_passed(&b->freed))
+            continue;
+        m = b->memory;
+        forget_block(s, b);
+        memory_give_back(s, function, m);
+        any = true;
+    }
+    return any;
+}
+
+static void end_if_empty(struct session *s, struct memory_pool *pool)
+{
+    if (pool->state != MEMORY_POOL_DESTROYED || pool->idle || pool->held)
+        return;
+    pool->state = MEMORY_POOL_ABSENT;
+    slots_put(&s->memory_pools, pool);
+}
+
+/* The next pool from *cursor on (start with 0), destroyed ones too; NULL: there are no more. */
+static struct memory_pool *next_pool(struct session *s, uint32_t *cursor)
+{
+    struct memory_pool *pool;
+
+    while (*cursor < s->memory_pools.end) {
+        pool = slots_at(&s->memory_pools, (*cursor)++);
+        if (pool && pool->state != MEMORY_POOL_ABSENT)
+            return pool;
+    }
+    return NULL;
+}
+
+void pool_blocks_settle(struct session *s, const char *function)
+{
+    struct memory_pool *pool;
+
+    for (uint32_t cursor = 0; (pool = next_pool(s, &cursor));) {
+        pool_blocks_trim(s, function, pool, pool->threshold);
+        end_if_empty(s, pool);
+    }
+}
+
+static bool trim_all(struct session *s, const char *function)
+{
+    struct memory_pool *pool;
+    bool any = false;
+
+    for (uint32_t cursor = 0; (pool = next_pool(s, &cursor));)
+        any |= pool_blocks_trim(s, function, pool, 0);
+    return any;
+}
+
+static bool trim_all_locking(struct session *s, const char *function)
+{
+    bool any;
+
+    pthread_mutex_lock(&s->memory_pool_lock);
+    any = trim_all(s, function);
+    pthread_mutex_unlock(&s->memory_pool_lock);
+    return any;
+}
+
+typedef bool trim_fn(struct session *s, const char *function);
+
+static struct memory *allocate_or_trim(struct context *c, const char *function, size_t size,
+                                       size_t guard, trim_fn *trim, int *error)
+{
+    struct error_kept kept;
+    struct memory *m;
+
+    error_keep(&kept);
+    m = memory_make(c, function, size, guard, false, error);
+    error_keep_end(&kept);
+    if (m)
+        return m;
+    if (*error == ACL_ERROR_RT_MEMORY_ALLOCATION && trim(c->session, function))
+        return memory_make(c, function, size, guard, false, error);
+    *error = error_tell(&kept, *error);
+    return NULL;
+}
+
+/* --- for other modules --- */
+
+struct memory *pool_blocks_new_memory(struct context *c, const char *function, size_t size,
+                                      size_t guard, bool host, int *error)
+{
+    if (host)
+        return memory_make(c, function, size, guard, true, error);
+    return allocate_or_trim(c, function, size, guard, trim_all_locking, error);
+}
+
+void pool_blocks_detach(struct session *s, struct memory *m)
+{
+    struct memory_pool *pool;
+
+    pthread_mutex_lock(&s->memory_pool_lock);
+    if (m->block) {
+        pool = m->block->pool;
+        forget_block(s, m->block);
+        end_if_empty(s, pool);
+    }
+    pthread_mutex_unlock(&s->memory_pool_lock);
+}
+
+void pool_blocks_forget_device(struct session *s, uint32_t device)
+{
+    struct memory_pool *pool;
+
+    pthread_mutex_lock(&s->memory_pool_lock);
+    for (uint32_t cursor = 0; (pool = next_pool(s, &cursor));) {
+        if (pool->device != device)
+            continue;
+        while (pool->idle)
+            forget_block(s, pool->idle);
+        while (pool->held)
+            forget_block(s, pool->held);
+        pool->state = MEMORY_POOL_DESTROYED;
+        end_if_empty(s, pool);
+    }
+    pthread_mutex_unlock(&s->memory_pool_lock);
+}
+
+/* --- allocating; the lock is held --- */
+
+static bool is_usable_on(const struct pool_block *b, const struct stream *s)
+{
+    /* Of a stream that is gone, all places are passed: the next one with this ctrl is as good. */
+    if (b->freed.ctrl == s->ctrl)
+        return true;
+    return b->pool->reuse[ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC - 1] && point_passed(&b->freed);
+}
+
+/* The smallest that fits, and is not more than twice as large. */
+static struct pool_block *find_block(struct memory_pool *pool, const struct stream *s, size_t bytes)
+{
+    struct pool_block *b, *best = NULL;
+
+    DL_FOREACH (pool->idle, b)
+        if (block_bytes(b) >= bytes && block_bytes(b) / 2 <= bytes &&
+            (!best || block_bytes(b) < block_bytes(best)) && is_usable_on(b, s))
+            best = b;
+    return best;
+}
+
+static struct pool_block *make_block(struct memory_pool *pool, struct stream *s,
+                                     const char *function, size_t size, size_t bytes, int *error)
+{
+    struct pool_block *b;
+
+    if (bytes > pool->max - pool->reserved.now)
+        pool_blocks_trim(s->session, function, pool, bytes < pool->max ? pool->max - bytes : 0);
+    if (bytes > pool->max - pool->reserved.now) {
+        *error = error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                           "%s: %zu bytes: the pool reserves %llu and may reserve %llu: free some, "
+                           "or make a pool with a larger maxSize",
+                           function, size, (unsigned long long)pool->reserved.now,
+                           (unsigned long long)pool->max);
+        return NULL;
+    }
+    b = calloc(1, sizeof(*b));
+    if (!b) {
+        *error = error_no_memory(function);
+        return NULL;
+    }
+    b->memory = allocate_or_trim(s->context, function, size, 0, trim_all, error);
+    if (!b->memory) {
+        free(b);
+        return NULL;
+    }
+    b->pool = pool;
+    memory_set_block(s->session, b->memory, b);
+    DL_APPEND(pool->idle, b);
+    add_size(&pool->reserved, block_bytes(b));
+    return b;
+}
+
+int pool_blocks_take(struct memory_pool *pool, struct stream *s, const char *function, size_t size,
+                     void **pointer)
+{
+    size_t bytes = (memory_size_allocated(size) + PAGE - 1) & ~(PAGE - 1);
+    struct pool_block *b;
+
+    if (pool->device != s->device)
+        return error_set(ACL_ERROR_RT_STREAM_CONTEXT,
+                         "%s: the stream is of device %d, and the pool of device %d", function,
+                         device_user_id(s->session, s->device),
+                         device_user_id(s->session, pool->device));
+    b = find_block(pool, s, bytes);
+    if (b)
+        memory_lend(s->session, b->memory, size);
+    else
+        b = FIND_OR_RETURN(make_block, pool, s, function, size, bytes);
+    set_used(b, true);
+    *pointer = (void *)b->memory->mapped.start;
+    return 0;
+}
+
+/* --- freeing --- */
+
+/* The stream is locked, so that all that uses the block is before its tail. */
+int pool_blocks_put(struct stream *s, const char *function, void *pointer)
+{
+    bool again = false;
+    struct memory *m = memory_return(s->session, pointer, &again);
+    struct pool_block *b;
+
+    if (again)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the memory at %p was freed already",
+                         function, pointer);
+    if (!m)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %p is not the start of an allocation of aclrtMemPoolMallocAsync",
+                         function, pointer);
+    b = m->block;
+    b->freed = (struct point){.ctrl = s->ctrl, .position = s->tail};
+    set_used(b, false);
+    return 0;
+}
+
+void pool_blocks_free_all(struct session *s)
+{
+    struct memory_pool *pool;
+    struct pool_block *b, *next;
+
+    for (uint32_t cursor = 0; (pool = next_pool(s, &cursor));) {
+        DL_FOREACH_SAFE (pool->idle, b, next)
+            free(b);
+        DL_FOREACH_SAFE (pool->held, b, next)
+            free(b);
+    }
+}

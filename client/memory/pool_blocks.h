@@ -1,0 +1,87 @@
+/*
+ * Pools of aclrtMemPoolMallocAsync, and the blocks that they are made of. A block is an allocation of
+ * npud's, so that addresses, copies and limits are as for other memory. While the program does not
+ * have it, it is in the table of allocations as memory that was freed.
+ *
+ * A block that was freed on a stream may be had again on that stream at once: what is submitted
+ * there comes later. For other streams, and to go back to npud, the stream must have passed the
+ * place where it was freed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/memory/alloc.h"
+#include "client/runtime/point.h"
+#include "client/runtime/stream.h"
+#include "proto/util/slots.h"
+
+struct pool_block {
+    struct memory *memory;
+    struct memory_pool *pool;
+    bool used;          /* the program has it */
+    struct point freed; /* if not: the place in the stream where it was freed */
+    struct pool_block *prev, *next;
+};
+
+enum memory_pool_state {
+    MEMORY_POOL_ABSENT,
+    MEMORY_POOL_USABLE,
+    MEMORY_POOL_DESTROYED, /* its handle is dead; it goes with its last block */
+};
+
+struct memory_size {
+    uint64_t now, high; /* bytes of whole blocks */
+};
+
+/* All of it is under memory_pool_lock of the session. */
+struct memory_pool {
+    struct slot slot; /* in session->memory_pools: the handle */
+    enum memory_pool_state state;
+    uint32_t device;
+    uint64_t max;       /* that it may reserve */
+    uint64_t threshold; /* what is idle goes back while it reserves more */
+    int32_t reuse[3];   /* by aclrtMemPoolAttr, from the first one on */
+    struct memory_size reserved, used;
+    struct pool_block *idle; /* freed longest ago first */
+    struct pool_block *held; /* used */
+};
+
+/* --- for client/memory/alloc.c; these take the lock --- */
+
+/**
+ * memory_make(), and once more if device memory is short and pools could give some back. NULL with
+ * *error set.
+ */
+struct memory *pool_blocks_new_memory(struct context *c, const char *function, size_t size,
+                                      size_t guard, bool host, int *error);
+
+/** aclrtFree has taken m out of the table: if it is of a pool, the pool forgets it. */
+void pool_blocks_detach(struct session *s, struct memory *m);
+
+/** All memory of the device is about to go: its pools go, and their blocks are as other memory. */
+void pool_blocks_forget_device(struct session *s, uint32_t device);
+
+/* --- for client/memory/memory_pool.c; the lock is held --- */
+
+/** Give idle blocks back until the pool reserves no more than this. True: some did. */
+bool pool_blocks_trim(struct session *s, const char *function, struct memory_pool *pool,
+                      uint64_t bytes);
+
+/**
+ * The same for all pools, down to their thresholds; those that are destroyed and empty end. Each
+ * call does it, because nothing runs when a stream passes a place.
+ */
+void pool_blocks_settle(struct session *s, const char *function);
+
+/** The program gets `size` bytes of the pool, for what comes later in s, which is locked. */
+int pool_blocks_take(struct memory_pool *pool, struct stream *s, const char *function, size_t size,
+                     void **pointer);
+
+/** The program frees what begins at pointer, at this place in s, which is locked. */
+int pool_blocks_put(struct stream *s, const char *function, void *pointer);
+
+/** At the end of the session. The memory is of the table of allocations. */
+void pool_blocks_free_all(struct session *s);
