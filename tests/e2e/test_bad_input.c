@@ -266,6 +266,9 @@ END_TEST
     X(aclrtStreamWaitEventWithFlag, h, event, 1, 0)                                                \
     X(aclrtMemcpyAsync, device, 64, pinned, 64, ACL_MEMCPY_HOST_TO_DEVICE, h)                      \
     X(aclrtMemsetAsync, device, 64, 0, 64, h)                                                      \
+    X(aclrtGetOverflowStatus, device, 64, h)                                                       \
+    X(aclrtResetOverflowStatus, h)                                                                 \
+    X(aclrtCmoAsync, device, 64, ACL_RT_CMO_TYPE_PREFETCH, h)                                      \
     X(aclnpudLaunchDelay, 0, 0, h)
 
 #define OF_EVENT(X)                                                                                \
