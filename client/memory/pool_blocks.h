@@ -1,7 +1,7 @@
 /*
- * Pools of aclrtMemPoolMallocAsync, and the blocks that they are made of. A block is an allocation of
- * npud's, so that addresses, copies and limits are as for other memory. While the program does not
- * have it, it is in the table of allocations as memory that was freed.
+ * Pools of aclrtMemPoolMallocAsync, and the blocks that they are made of. A block is an allocation
+ * of npud's, so that addresses, copies and limits are as for other memory. While the program does
+ * not have it, it is in the table of allocations as memory that was freed.
  *
  * A block that was freed on a stream may be had again on that stream at once: what is submitted
  * there comes later. For other streams, and to go back to npud, the stream must have passed the

@@ -75,7 +75,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemP
  * use it once they are ordered behind this place in the stream. It may have old content. Idle
  * memory of the pool is taken first: what was freed on the same stream, or on another one that has
  * passed the place. If npud has none left, all pools give their idle memory back, and aclrtMalloc
- * does that too. size 0 succeeds and leaves ptr as it is.
+ * does that too. It cannot be exported to other processes. size 0 succeeds and leaves ptr as it is.
  * Errors: NULL 100000; no pool 107017; a stream of another device 107003; no memory, or more than
  * maxSize, 207001; stream codes.
  */

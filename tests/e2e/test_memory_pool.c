@@ -138,6 +138,20 @@ START_TEST(freed_memory_is_refused)
 }
 END_TEST
 
+/* Another process would have it while the pool gives it out again. */
+START_TEST(memory_of_a_pool_is_not_exported)
+{
+    char key[65];
+    void *p = take(pool, MIB, stream);
+
+    FAILS_SAYING(PARAM, "not the start of device memory of aclrtMalloc",
+                 aclrtIpcMemGetExportKey(p, MIB, key, sizeof(key), 0));
+    keep_all(pool);
+    give(p, stream);
+    FAILS(PARAM, aclrtIpcMemGetExportKey(p, MIB, key, sizeof(key), 0));
+}
+END_TEST
+
 /* What is used again on the same stream is not what the work before it sees. */
 START_TEST(the_same_stream_has_it_again_at_once)
 {
@@ -741,6 +755,7 @@ int main(void)
 
     tcase_add_test(order, memory_is_as_that_of_malloc);
     tcase_add_test(order, freed_memory_is_refused);
+    tcase_add_test(order, memory_of_a_pool_is_not_exported);
     tcase_add_test(order, the_same_stream_has_it_again_at_once);
     tcase_add_test(order, other_streams_have_it_when_it_is_passed);
     tcase_add_test(order, only_the_same_stream_without_the_permission);
