@@ -10,7 +10,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/physical.h"
-#include "client/memory/pool_blocks.h"
+#include "client/memory/pool_upcall.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
 

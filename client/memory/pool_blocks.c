@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "acl/acl_rt_memory_soma.h"
 #include "client/core/error.h"
+#include "client/memory/pool_upcall.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
 

@@ -49,22 +49,7 @@ struct memory_pool {
     struct pool_block *held; /* used */
 };
 
-/* --- for client/memory/alloc.c; these take the lock --- */
-
-/**
- * memory_make(), and once more if device memory is short and pools could give some back. NULL with
- * *error set.
- */
-struct memory *pool_blocks_new_memory(struct context *c, const char *function, size_t size,
-                                      size_t guard, bool host, int *error);
-
-/** aclrtFree has taken m out of the table: if it is of a pool, the pool forgets it. */
-void pool_blocks_detach(struct session *s, struct memory *m);
-
-/** All memory of the device is about to go: its pools go, and their blocks are as other memory. */
-void pool_blocks_forget_device(struct session *s, uint32_t device);
-
-/* --- for client/memory/memory_pool.c; the lock is held --- */
+/* --- the lock is held --- */
 
 /** Give idle blocks back until the pool reserves no more than this. True: some did. */
 bool pool_blocks_trim(struct session *s, const char *function, struct memory_pool *pool,
