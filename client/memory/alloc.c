@@ -383,20 +383,6 @@ struct memory *memory_make(struct context *c, const char *function, size_t size,
     return NULL;
 }
 
-int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy policy)
-{
-    if (size == 0)
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function);
-    if (size > SIZE_MAX - 64)
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: size %zu is too large", function, size);
-    if (policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P)
-        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                         "%s: policy %d asks for pages of 1 GiB, which the device does not have: "
-                         "use ACL_MEM_MALLOC_HUGE_FIRST",
-                         function, (int)policy);
-    return 0;
-}
-
 int memory_new(const char *function, void **pointer, size_t size, size_t guard, bool host)
 {
     struct context *c = FIND_OR_RETURN(context_get, function);
@@ -474,10 +460,8 @@ struct memory *memory_return(struct session *s, const void *address, bool *again
     m = find_in(&s->memory, address);
     if (!m)
         m = find_freed(s, address);
-    if (m && (m->mapped.start != (uintptr_t)address || (!m->block && !m->freed)))
-        m = NULL;
-    *again = m && m->freed;
-    if (*again)
+    *again = m && m->freed && m->mapped.start == (uintptr_t)address;
+    if (m && (m->freed || !m->block || m->mapped.start != (uintptr_t)address))
         m = NULL;
     if (m)
         m->freed = true;

@@ -1,7 +1,7 @@
 /*
- * Allocations with attributes: aclrtMallocWithCfg and the like. The attributes are checked; none
- * changes what the program gets, because all memory of a simulated device is of one kind, and has
- * the same address for the host and the device.
+ * What an allocation may ask for; and allocations with attributes: aclrtMallocWithCfg and the like.
+ * The attributes are checked; none changes what the program gets, because all memory of a simulated
+ * device is of one kind, and has the same address for the host and the device.
  */
 #include "acl/acl.h"
 #include "client/core/error.h"
@@ -14,6 +14,20 @@
 #define HOST_KNOWS     (BIT(ACL_RT_MEM_ATTR_MODULE_ID) | BIT(ACL_RT_MEM_ATTR_VA_FLAG))
 
 #define POLICY_PAGES 0xff /* the rest are flags */
+
+int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy policy)
+{
+    if (size == 0)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function);
+    if (size > SIZE_MAX - 64)
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: size %zu is too large", function, size);
+    if (policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P)
+        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                         "%s: policy %d asks for pages of 1 GiB, which the device does not have: "
+                         "use ACL_MEM_MALLOC_HUGE_FIRST",
+                         function, (int)policy);
+    return 0;
+}
 
 static int check_attribute(const char *function, size_t i, const aclrtMallocAttribute *a,
                            unsigned known)
