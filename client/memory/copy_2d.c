@@ -117,8 +117,7 @@ static int find_rows(struct session *s, const struct rows *r, struct place *to, 
     return each_row(s, r, *to, *from, check_peers, &call);
 }
 
-static int copy_row(void *context, const struct place *to, const struct place *from,
-                    uint64_t count)
+static int copy_row(void *context, const struct place *to, const struct place *from, uint64_t count)
 {
     const struct call *call = context;
 

@@ -173,8 +173,7 @@ static int copy_entries_now(struct session *s, const struct batch *b)
     for (size_t i = 0; i < b->n; i++) {
         if (b->sizes[i] == 0)
             continue;
-        RETURN_IF_ERROR(
-            copy_find(s, b->function, b->dsts[i], b->srcs[i], b->sizes[i], &to, &from));
+        RETURN_IF_ERROR(copy_find(s, b->function, b->dsts[i], b->srcs[i], b->sizes[i], &to, &from));
         RETURN_IF_ERROR(direct_copy(s, b->function, &to, &from, b->sizes[i]));
         RETURN_IF_ERROR(place_tell_written(s, b->function, &to, b->sizes[i]));
     }

@@ -38,7 +38,7 @@ struct imported {
     uint32_t remote, remote_generation; /* npud's allocation */
     uint64_t size;                      /* of whole pages */
     uint64_t exported;                  /* of what was exported */
-    uint64_t address; /* that npud has given; 0: none */
+    uint64_t address;                   /* that npud has given; 0: none */
     uint32_t device;
     bool host;
     int fd; /* the caller's */

@@ -32,8 +32,8 @@ static int check_data(const char *function, const void *data, size_t size)
 }
 
 /* The buffer that the bytes travel in: t->buffer. */
-static int fill_buffer(struct transfer *t, const struct place *data, size_t size,
-                       const void *user, size_t user_size)
+static int fill_buffer(struct transfer *t, const struct place *data, size_t size, const void *user,
+                       size_t user_size)
 {
     unsigned char *place;
     uint64_t room;

@@ -52,11 +52,8 @@ int registered_copy_launch(struct stream *s, const char *function, const struct 
     c = calloc(1, sizeof(*c));
     if (!c)
         return error_no_memory(function);
-    *c = (struct registered_copy){.work.run = run_copy,
-                                  .session = s->session,
-                                  .count = count,
-                                  .to = *to,
-                                  .from = *from};
+    *c = (struct registered_copy){
+        .work.run = run_copy, .session = s->session, .count = count, .to = *to, .from = *from};
     error = stream_work_launch(s, function, &c->work);
     if (error != 0)
         free(c);

@@ -402,10 +402,14 @@ static int command_run(struct run *run)
 /* --- command line --- */
 
 static const struct option long_options[] = {
-    {"devices", required_argument, NULL, 'd'}, {"config", required_argument, NULL, 'c'},
-    {"set", required_argument, NULL, 's'},     {"restartable", no_argument, NULL, 1},
-    {"strict", no_argument, NULL, 2},          {"verbose", no_argument, NULL, 'v'},
-    {"version", no_argument, NULL, 'V'},       {"help", no_argument, NULL, 'h'},
+    {"devices", required_argument, NULL, 'd'},
+    {"config", required_argument, NULL, 'c'},
+    {"set", required_argument, NULL, 's'},
+    {"restartable", no_argument, NULL, 1},
+    {"strict", no_argument, NULL, 2},
+    {"verbose", no_argument, NULL, 'v'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
 
