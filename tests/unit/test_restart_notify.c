@@ -13,7 +13,7 @@
 #include "daemon/core/notify.h"
 #include "daemon/core/stream_abort.h"
 #include "proto/wire/packet.h"
-#include "tests/unit/restart_steps.h"
+#include "tests/unit/restart_acts.h"
 
 #define FIRST  2000000 /* has made the notify, or the counter */
 #define SECOND 2000001
@@ -256,15 +256,6 @@ START_TEST(an_importer_is_the_same_process)
 END_TEST
 
 /* --- tasks and steps that are cut short --- */
-
-struct act {
-    const char *what;
-    void (*start)(void);
-    void (*prepare)(void); /* before npud ends; then all that there is to do is done */
-    void (*submit)(void);  /* by clients: once. NULL: nothing */
-    void (*act)(void);     /* of npud: once more, unless it is done. NULL: turns */
-    bool (*done)(void);
-};
 
 static void wait_in_order(void)
 {
@@ -550,60 +541,12 @@ static const struct act acts[] = {
 };
 #define ACTS (sizeof(acts) / sizeof(acts[0]))
 
-static void run_act(void *arg)
-{
-    const struct act *act = arg;
-
-    if (act->act)
-        act->act();
-    else
-        act_turns();
-}
-
-/* pass 0: undisturbed. */
-static char *run_killed(const struct act *act, enum kill_place place, unsigned pass, bool *killed)
-{
-    char *text;
-
-    act->start();
-    if (act->prepare)
-        act->prepare();
-    act_turns();
-    if (act->submit)
-        act->submit();
-    *killed = pass > 0 && restart_kill(place, pass, run_act, (void *)act);
-    if (pass == 0)
-        run_act((void *)act);
-    else if (*killed && !act->done())
-        run_act((void *)act);
-    act_turns();
-    text = text_of(tell_all);
-    stop_all();
-    return text;
-}
-
-static unsigned kills;
+static const struct stage stage = {act_turns, tell_all};
 
 START_TEST(each_act_at_each_place)
 {
-    const struct act *act = &acts[_i];
-    char *undisturbed, *text;
-    bool killed;
-
     with_names = false;
-    undisturbed = run_killed(act, 0, 0, &killed);
-    for (unsigned place = 0; place < KILL_PLACE_COUNT; place++) {
-        killed = true;
-        for (unsigned pass = 1; killed; pass = pass < 6 ? pass + 1 : 2 * pass) {
-            text = run_killed(act, (enum kill_place)place, pass, &killed);
-            kills += killed;
-            if (!same_text(undisturbed, text))
-                ck_abort_msg("%s, place %u, pass %u", act->what, place, pass);
-            free(text);
-        }
-    }
-    ck_assert_uint_ge(kills, 3);
-    free(undisturbed);
+    act_play_everywhere(&stage, &acts[_i]);
 }
 END_TEST
 
