@@ -40,7 +40,7 @@ static inline void act_run(void *arg)
         p->stage->turns();
 }
 
-/** How it is after the act. pass 0: undisturbed; else npud is killed when it comes there so often. */
+/** How it is after the act. pass 0: undisturbed; else npud ends when it comes there so often. */
 static inline char *act_play(const struct stage *stage, const struct act *act,
                              enum kill_place place, unsigned pass, bool *killed)
 {
