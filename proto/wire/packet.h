@@ -10,6 +10,11 @@
 /* What is spoken, and what npud also serves: docs/protocol.md, "Versions". */
 #define PROTOCOL        10u
 #define PROTOCOL_OLDEST 9u
+/*
+ * What npuctl speaks, of the same numbers: the last one in which its requests and reports have
+ * changed. npuctl must reach the npud of before, which it is to replace.
+ */
+#define PROTOCOL_ADMIN  9u
 #define PROTOCOL_STRICT 10u /* from here on libraries do without the memory of strict devices */
 
 #define PACKET_MAX     (16 * 1024)

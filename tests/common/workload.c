@@ -11,6 +11,11 @@ struct workload *workload;
 static aclrtStream stream, other;
 static aclrtEvent ipc, theirs;
 static aclrtNotify notify;
+static void *memory; /* the first process's, which the second imports */
+
+#define MEMORY  (1 << 20)
+#define PATTERN 0x5a
+#define SIGNAL  7 /* in the first word of it */
 
 /* Shared with a victim, and what waits for it. */
 static struct with_victim {
@@ -47,6 +52,11 @@ static void share_from_first(void)
     OK(aclrtCreateNotify(&notify, 0));
     OK(aclrtNotifyGetExportKey(notify, workload->key, sizeof(workload->key), 0));
     OK(aclrtNotifySetImportPid(notify, &pid, 1));
+    OK(aclrtMalloc(&memory, MEMORY, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemset(memory, MEMORY, 0, MEMORY));
+    OK(aclrtIpcMemGetExportKey(memory, MEMORY, workload->memory_key, sizeof(workload->memory_key),
+                               0));
+    OK(aclrtIpcMemSetImportPid(workload->memory_key, &pid, 1));
     for (int i = 0; i < 3; i++)
         workload->queue[i] = create_queue(8);
     OK(acltdtGrantQueue(workload->queue[0], pid, GET, 0));
@@ -100,10 +110,15 @@ static void share_from_second(void)
     OK(acltdtAttachQueue(workload->queue[2], 30000, &rights));
     /* Goes on when the first process does its part. */
     OK(aclrtWaitAndResetNotify(notify, stream, 0));
+    OK(aclrtIpcMemImportByKey(&memory, workload->memory_key, 0));
+    OK(aclrtValueWait(memory, SIGNAL, ACL_STREAM_WAIT_VALUE_EQ, stream));
 }
 
 static void give(void)
 {
+    char *behind = (char *)memory + sizeof(uint64_t);
+
+
     for (uint64_t i = 0; i < 4; i++) {
         put_value(workload->queue[0], i);
         put_value(workload->queue[1], 100 + i);
@@ -111,11 +126,16 @@ static void give(void)
     OK(aclrtIpcOpenEventHandle(workload->ipc[1], &theirs));
     OK(aclrtRecordEvent(ipc, stream));
     OK(aclrtRecordNotify(notify, stream));
+    OK(aclrtMemsetAsync(behind, MEMORY / 2, PATTERN, MEMORY / 2, stream));
+    OK(aclrtValueWrite(memory, SIGNAL, 0, stream));
     OK(aclrtSynchronizeStream(stream));
 }
 
 static void take(void)
 {
+    unsigned char last = 0;
+
+
     for (uint64_t i = 0; i < 4; i++) {
         take_value(workload->queue[0], i);
         take_value(workload->queue[2], 100 + i);
@@ -123,7 +143,9 @@ static void take(void)
     OK(aclrtStreamWaitEvent(other, theirs));
     OK(aclrtRecordEvent(ipc, other));
     OK(aclrtSynchronizeStream(other));
-    OK(aclrtSynchronizeStream(stream)); /* the notify has come */
+    OK(aclrtSynchronizeStream(stream)); /* the notify has come, and the word */
+    OK(aclrtMemcpy(&last, 1, (char *)memory + MEMORY / 2, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+    ck_assert_uint_eq(last, PATTERN);
 }
 
 static void end_first(void)
@@ -136,10 +158,16 @@ static void end_first(void)
     OK(aclrtDestroyNotify(notify));
     OK(aclrtDestroyEvent(theirs));
     OK(aclrtDestroyEvent(ipc));
+    OK(aclrtFree(memory)); /* the second has it still */
 }
 
 static void end_second(void)
 {
+    unsigned char last = 0;
+
+    OK(aclrtMemcpy(&last, 1, (char *)memory + MEMORY / 2, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+    ck_assert_uint_eq(last, PATTERN);
+    OK(aclrtIpcMemClose(workload->memory_key));
     OK(aclrtDestroyNotify(notify));
     OK(aclrtDestroyEvent(theirs));
     OK(aclrtDestroyEvent(ipc));

@@ -24,6 +24,7 @@ struct victim {
 struct workload {
     aclrtIpcEventHandle ipc[2]; /* of the first process, and of the second */
     char key[65];               /* of a notify of the first */
+    char memory_key[65];        /* of memory of the first */
     uint32_t queue[3];          /* the third one is the second process's, and routed into */
     int32_t second;             /* its pid */
     uint32_t victims;           /* there are so many */

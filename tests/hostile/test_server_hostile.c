@@ -104,6 +104,48 @@ static void use_memory(aclrtStream stream)
         TRY(aclrtFreeHost(host));
 }
 
+static void share_memory(void)
+{
+    int32_t pid = getpid();
+    char key[65] = "";
+    void *device, *same;
+
+    if (TRY(aclrtMalloc(&device, 4096, ACL_MEM_MALLOC_NORMAL_ONLY)) != 0)
+        return;
+    TRY(aclrtIpcMemGetExportKey(device, 4096, key, sizeof(key), 0));
+    aclrtIpcMemSetImportPid(key, &pid, 1);
+    if (TRY(aclrtIpcMemImportByKey(&same, key, 0)) == 0) {
+        TRY(aclrtMemset(same, 64, 1, 64));
+        TRY(aclrtIpcMemClose(key));
+    }
+    TRY(aclrtIpcMemClose(key));
+    TRY(aclrtFree(device));
+}
+
+static void map_memory(void)
+{
+    const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE,
+                                       .location.type = ACL_MEM_LOCATION_TYPE_DEVICE};
+    const size_t size = (size_t)2 << 20;
+    aclrtDrvMemHandle handle, same;
+    uint64_t number = 0;
+    void *at;
+
+    if (TRY(aclrtMallocPhysical(&handle, size, &prop, 0)) != 0)
+        return;
+    if (TRY(aclrtReserveMemAddress(&at, size, 0, NULL, 0)) == 0) {
+        if (TRY(aclrtMapMem(at, size, 0, handle, 0)) == 0) {
+            TRY(aclrtMemset(at, 64, 1, 64));
+            TRY(aclrtUnmapMem(at));
+        }
+        TRY(aclrtReleaseMemAddress(at));
+    }
+    TRY(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 1, &number));
+    if (TRY(aclrtMemImportFromShareableHandle(number, 0, &same)) == 0)
+        TRY(aclrtFreePhysical(same));
+    TRY(aclrtFreePhysical(handle));
+}
+
 static void use_event(aclrtStream stream)
 {
     aclrtEvent event;
@@ -182,7 +224,9 @@ static void use_streams(void)
     TRY(aclnpudLaunchDelay(0, 0, one));
     TRY(aclrtSynchronizeStreamWithTimeout(one, shared->wait_ms));
     if (!stuck)
-        use_memory(one);
+        share_memory();
+    map_memory();
+    use_memory(one);
     if (!stuck)
         use_event(one);
     if (!stuck && TRY(aclrtCreateStream(&other)) == 0) {

@@ -19,7 +19,7 @@
 #define STRIDE   64u
 #define COUNT    60000u
 #define SEGMENTS 16 /* a look at all of them takes many steps */
-#define MUCH     (4 * (uint64_t)DEFERRED_CLOSE_MUCH)
+#define MUCH     ((uint64_t)4 << 20)
 
 #define PIECES 2 /* in which it goes */
 

@@ -129,7 +129,7 @@ int main(int argc, char **argv)
     int c;
 
     task.request.id = 1;
-    task.request.protocol = PROTOCOL;
+    task.request.protocol = PROTOCOL_ADMIN;
     while ((c = getopt_long(argc, argv, "jbw::i:s:Vh", long_options, NULL)) != -1) {
         switch (c) {
         case 'j':
