@@ -118,7 +118,6 @@ static void give(void)
 {
     char *behind = (char *)memory + sizeof(uint64_t);
 
-
     for (uint64_t i = 0; i < 4; i++) {
         put_value(workload->queue[0], i);
         put_value(workload->queue[1], 100 + i);
@@ -134,7 +133,6 @@ static void give(void)
 static void take(void)
 {
     unsigned char last = 0;
-
 
     for (uint64_t i = 0; i < 4; i++) {
         take_value(workload->queue[0], i);
