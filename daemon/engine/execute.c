@@ -316,8 +316,9 @@ static bool valid_reduce(const struct task *t)
 {
     size_t element = reduce_element(t->reduce.type);
 
-    return reduce_offered(t->reduce.kind, t->reduce.type) && t->reduce.size % element == 0 &&
-           t->reduce.dst_offset % element == 0 && t->reduce.src_offset % element == 0;
+    return element != 0 && reduce_offered(t->reduce.kind, t->reduce.type) &&
+           t->reduce.size % element == 0 && t->reduce.dst_offset % element == 0 &&
+           t->reduce.src_offset % element == 0;
 }
 
 static enum run_result run_reduce(struct stream *s, uint64_t now)
