@@ -5,6 +5,8 @@
 #include "acl/acl_npud.h"
 #include "client/python/callback.h"
 #include "client/python/interrupt.h"
+#include "client/python/layout.h"
+#include "client/python/view.h"
 
 /* What to make of a conversion that failed. */
 enum taken {
@@ -66,9 +68,9 @@ static enum taken take_item(PyObject *object, char kind, void *items, Py_ssize_t
     long number;
     enum taken taken;
 
-    if (kind == 'h') {
+    if (kind != 'l') {
         taken = take_modulo(object, &handle);
-        ((void **)items)[i] = (void *)(uintptr_t)handle;
+        ((uint64_t *)items)[i] = handle;
     } else {
         taken = take_between(object, INT32_MIN, INT32_MAX, &number);
         ((int32_t *)items)[i] = (int32_t)number;
@@ -100,6 +102,47 @@ static enum taken take_list(PyObject *object, char kind, union in *in)
         taken = take_item(item, kind, in->list.items, i);
         Py_DECREF(item);
     }
+    return taken;
+}
+
+/* As many as the list argument before it. */
+static enum taken take_sizes(PyObject *object, struct call *c, int i)
+{
+    enum taken taken = take_list(object, 'n', &c->in[i]);
+
+    return taken == TAKEN && c->in[i].list.count != c->in[i - 1].list.count ? UNFIT_VALUE : taken;
+}
+
+static enum taken take_struct(const struct layout *layout, PyObject *dict, void *to)
+{
+    if (layout_take(layout, dict, to) == 0)
+        return TAKEN;
+    return conversion_failed() == RAISED ? RAISED : UNFIT_VALUE;
+}
+
+static enum taken take_structs(const struct layout *layout, PyObject *object, union in *in)
+{
+    enum taken taken = TAKEN;
+    PyObject *items;
+
+    if (layout->none && object == Py_None)
+        return TAKEN;
+    if (layout->many && !PyList_Check(object))
+        return UNFIT_VALUE;
+    /* A tuple, which an item's __index__ does not change. */
+    items = layout->many ? PyList_AsTuple(object) : PyTuple_Pack(1, object);
+    if (!items)
+        return RAISED;
+    in->list.count = (size_t)PyTuple_GET_SIZE(items);
+    in->list.items = PyMem_Calloc(in->list.count + 1, layout->size);
+    if (!in->list.items) {
+        PyErr_NoMemory();
+        taken = RAISED;
+    }
+    for (size_t i = 0; i < in->list.count && taken == TAKEN; i++)
+        taken = take_struct(layout, PyTuple_GET_ITEM(items, (Py_ssize_t)i),
+                            (char *)in->list.items + i * layout->size);
+    Py_DECREF(items);
     return taken;
 }
 
@@ -146,8 +189,11 @@ static enum taken take_argument(struct call *c, int i, char kind, PyObject *obje
     case 'l':
     case 'h':
         return take_list(object, kind, in);
+    case 'n':
+        return take_sizes(object, c, i);
     default:
-        return take_object(object, kind, in);
+        return layout_find(kind) ? take_structs(layout_find(kind), object, in)
+                                 : take_object(object, kind, in);
     }
 }
 
@@ -172,12 +218,14 @@ static const char *kind_text(char kind)
         return "a list of ints from -2147483648 to 2147483647";
     case 'h':
         return "a list of ints";
+    case 'n':
+        return "a list of ints, as long as the list before it,";
     case 'f':
         return "callable";
     case 'F':
         return "callable or None";
     default:
-        return "an int";
+        return layout_find(kind) ? layout_find(kind)->text : "an int";
     }
 }
 
@@ -268,11 +316,27 @@ static enum taken take_all(const struct row *row, struct call *c, PyObject *cons
 static void free_lists(const struct row *row, struct call *c)
 {
     for (int i = 0; row->takes[i]; i++)
-        if (row->takes[i] == 'l' || row->takes[i] == 'h')
+        if (strchr("lhn", row->takes[i]) || layout_find(row->takes[i]))
             PyMem_Free(c->in[i].list.items);
 }
 
 /* --- results --- */
+
+static PyObject *give_structs(const struct layout *layout, const char *from, size_t count)
+{
+    PyObject *list, *item;
+
+    if (!layout->many)
+        return layout_give(layout, from);
+    list = PyList_New(0);
+    for (size_t i = 0; list && i < count; i++) {
+        item = layout_give(layout, from + i * layout->size);
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
 
 static PyObject *give_value(struct call *c, int i, char kind)
 {
@@ -285,6 +349,8 @@ static PyObject *give_value(struct call *c, int i, char kind)
         return PyLong_FromLong(out->i);
     case 'u':
         return PyLong_FromUnsignedLong(out->w);
+    case 'q':
+        return PyLong_FromLongLong(out->l);
     case 'f':
         return PyFloat_FromDouble((double)out->f);
     case 't':
@@ -295,8 +361,12 @@ static PyObject *give_value(struct call *c, int i, char kind)
         return PyUnicode_DecodeUTF8(c->key, (Py_ssize_t)strnlen(c->key, KEY_SIZE), "replace");
     case 'e':
         return PyBytes_FromStringAndSize(c->handle.reserved, sizeof(c->handle));
-    default:
+    case 'y':
+        return PyBytes_FromStringAndSize(c->key, (Py_ssize_t)out->z);
+    case 'o':
         return out->o;
+    default:
+        return give_structs(layout_find(kind), c->key, out->z);
     }
 }
 
@@ -353,6 +423,13 @@ static int call_out(const struct row *row, struct call *c)
     return error;
 }
 
+static void *ending_argument(const struct row *row, struct call *c)
+{
+    size_t i = strcspn(row->takes, "P");
+
+    return row->takes[i] ? c->in[i].p : NULL;
+}
+
 PyObject *invoke_row(const struct row *row, PyObject *const *args, Py_ssize_t n)
 {
     PyObject *result = NULL;
@@ -363,9 +440,10 @@ PyObject *invoke_row(const struct row *row, PyObject *const *args, Py_ssize_t n)
     memset(c.in, 0, sizeof(c.in));
     memset(c.out, 0, sizeof(c.out));
     memset(&c.handle, 0, sizeof(c.handle));
-    c.key[0] = 0;
+    memset(c.key, 0, sizeof(c.key));
     taken = take_all(row, &c, args, n);
-    if (taken == TAKEN) {
+    if (taken == TAKEN &&
+        !((row->flags & ENDS) != 0 && view_refuses(row, ending_argument(row, &c)))) {
         error = call_out(row, &c);
         result = PyErr_Occurred() ? NULL : give_all(row, &c, error);
     }

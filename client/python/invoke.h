@@ -33,6 +33,7 @@ union out {
     void *p;
     uint64_t u;
     size_t z;
+    int64_t l;
     int32_t i;
     uint32_t w;
     float f;
@@ -43,8 +44,8 @@ union out {
 struct call {
     union in in[ARGS_MAX];
     union out out[3];
-    aclrtIpcEventHandle handle; /* in or out */
-    char key[KEY_SIZE];         /* out */
+    aclrtIpcEventHandle handle;      /* in or out */
+    _Alignas(16) char key[KEY_SIZE]; /* out: a text, bytes, or structs */
 };
 
 /*
@@ -58,11 +59,16 @@ struct call {
  *   b  bytes
  *   e  bytes of an exported event, exactly 64
  *   l  list of int32_t          h  list of handles
+ *   n  list of 64-bit numbers, as long as the list argument before it
+ *   A C G M N W Y  structs as dicts: layout.c
  *   f  callable                 F  callable or None
  *   O  any object
  * gives: a letter per value.
  *   P  void * or uint64_t   i  int32_t   u  uint32_t   f  float
  *   t  text or None         k  text in key             e  bytes of handle
+ *   q  int64_t              y  bytes in key: as many as the value's z
+ *   J  list of structs in key, as many as the value's z
+ *   A T V Z        struct in key as a dict: layout.c
  *   o  object: NULL after an exception
  */
 struct row {
@@ -78,6 +84,15 @@ struct row {
 #define HOLDS_GIL 1u
 #define BARE      2u /* there is no error code */
 #define NOTHING   4u /* no result at all: None */
+/*
+ * What the call ends. It is refused with a BufferError as long as there are views of that (view.h):
+ * memory, or a shared buffer, by its first P argument; of a device; any
+ */
+#define ENDS_MEMORY 8u
+#define ENDS_BUFFER 16u
+#define ENDS_DEVICE 32u
+#define ENDS_ALL    64u
+#define ENDS        (ENDS_MEMORY | ENDS_BUFFER | ENDS_DEVICE | ENDS_ALL)
 
 /** One call from Python. NULL with an exception set only for what is wrong with the arguments. */
 PyObject *invoke_row(const struct row *row, PyObject *const *args, Py_ssize_t n);

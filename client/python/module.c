@@ -2,11 +2,15 @@
 #include <string.h>
 
 #include "acl/acl_npud.h"
+#include "acl/acl_tdt_queue.h"
 #include "client/python/invoke.h"
 #include "client/python/callback.h"
 #include "client/python/interrupt.h"
+#include "client/python/own.h"
+#include "client/python/queue_attr.h"
 #include "client/python/thread.h"
 #include "client/python/util.h"
+#include "client/python/view.h"
 
 /* --- what rows say in their calls --- */
 
@@ -21,12 +25,21 @@
 #define O_P(n)    (&c->out[n].p)
 #define O_U(n)    (&c->out[n].u)
 #define O_Z(n)    (&c->out[n].z)
+#define O_L(n)    (&c->out[n].l)
 #define O_I(n)    (&c->out[n].i)
 #define O_W(n)    (&c->out[n].w)
 #define O_F(n)    (&c->out[n].f)
 #define O_T(n)    (&c->out[n].s)
 #define O_O(n)    (&c->out[n].o)
 #define O_ENUM(n) ((void *)&c->out[n].i)
+#define DICT(n)   (c->in[n].list.items)
+#define STRUCT    ((void *)c->key)
+#define CONFIG(n) (DICT(n) ? &(aclrtMallocConfig){LIST(n)} : NULL)
+/* of the four batch copies */
+#define BATCH                                                                                      \
+    c->in[0].list.items, c->in[1].list.items, c->in[2].list.items, c->in[3].list.items,            \
+        c->in[0].list.count, c->in[4].list.items, c->in[5].list.items, c->in[4].list.count
+#define USERS_MAX (KEY_SIZE / sizeof(aclrtMemUsageInfo))
 
 /* The message is said to come from the line of Python that made it. */
 static int app_log(int32_t level, const char *text)
@@ -45,25 +58,11 @@ static int app_log(int32_t level, const char *text)
     return 0;
 }
 
-/* A dict with the names of the C fields. */
-static int pointer_attributes(void *pointer, PyObject **dict)
-{
-    aclrtPtrAttributes a = {0};
-    int error;
-
-    Py_BEGIN_ALLOW_THREADS;
-    error = aclrtPointerGetAttributes(pointer, &a);
-    Py_END_ALLOW_THREADS;
-    *dict = Py_BuildValue("{s:{s:I,s:i},s:I,s:[IIII]}", "location", "id", a.location.id, "type",
-                          (int)a.location.type, "page_size", a.pageSize, "rsv", a.rsv[0], a.rsv[1],
-                          a.rsv[2], a.rsv[3]);
-    return error;
-}
-
 /* --- rows --- */
 
 #define PREFIX_top  "acl."
 #define PREFIX_rt   "acl.rt."
+#define PREFIX_tdt  "acl.tdt."
 #define PREFIX_util "acl.util."
 #define PREFIX_npud "acl.npud."
 
@@ -90,12 +89,14 @@ static int pointer_attributes(void *pointer, PyObject **dict)
 #include "client/python/functions.inc"
 #undef ROW
 
-enum module { MODULE_top, MODULE_rt, MODULE_util, MODULE_npud, MODULES };
+enum module { MODULE_top, MODULE_rt, MODULE_tdt, MODULE_util, MODULE_npud, MODULES };
 
-static const char *const module_names[MODULES] = {"acl", "acl.rt", "acl.util", "acl.npud"};
+static const char *const module_names[MODULES] = {"acl", "acl.rt", "acl.tdt", "acl.util",
+                                                  "acl.npud"};
 static const char *const module_docs[MODULES] = {
     "AscendCL for Python on npud: handles and addresses are ints, results are (value, ret).",
     "Devices, contexts, streams, events, callbacks, memory.",
+    "Shared buffers, and the queues that carry them between threads and processes.",
     "Addresses of Python objects, and threads for callbacks.",
     "What npud has beyond the common interface.",
 };
@@ -119,6 +120,14 @@ static struct function {
 };
 
 #define N_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+
+const struct own_kind own_kinds[] = {
+#define OWNED(create, end, argument, memory)                                                       \
+    {(PyCFunction)(void (*)(void))python_##create, &row_##create, &row_##end, argument, memory},
+#include "client/python/owned.inc"
+#undef OWNED
+    {0},
+};
 
 /* Functions of the library that only say that they are not there. */
 static const char *const unsupported[] = {
@@ -161,6 +170,7 @@ static int add_submodule(PyObject *acl, enum module which)
     error = PyModule_SetDocString(module, module_docs[which]) < 0 ||
             add_functions(module, which) < 0 ||
             PyObject_SetAttrString(acl, strchr(module_names[which], '.') + 1, module) < 0 ||
+            (which == MODULE_npud && own_add(module) < 0) ||
             PyDict_SetItemString(PyImport_GetModuleDict(), module_names[which], module) < 0;
     Py_DECREF(module);
     return error ? -1 : 0;
@@ -178,13 +188,14 @@ PyMODINIT_FUNC PyInit_acl(void)
     PyObject *acl;
 
     definition.m_doc = module_docs[MODULE_top];
-    if (callback_init() < 0 || interrupt_init() < 0 || thread_init() < 0)
+    if (callback_init() < 0 || interrupt_init() < 0 || thread_init() < 0 || view_init() < 0)
         return NULL;
     acl = PyModule_Create(&definition);
     if (!acl)
         return NULL;
     if (add_functions(acl, MODULE_top) < 0 || add_submodule(acl, MODULE_rt) < 0 ||
-        add_submodule(acl, MODULE_util) < 0 || add_submodule(acl, MODULE_npud) < 0)
+        add_submodule(acl, MODULE_tdt) < 0 || add_submodule(acl, MODULE_util) < 0 ||
+        add_submodule(acl, MODULE_npud) < 0)
         Py_CLEAR(acl);
     return acl;
 }
