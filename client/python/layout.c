@@ -222,10 +222,13 @@ static PyObject *fields_give(const struct field *fields, const char *from)
     PyObject *dict = PyDict_New();
 
     for (const struct field *f = fields; f->name && dict; f++) {
-        PyObject *value = field_give(f, from);
+        /* Not PyDict_SetItemString(): it would intern and forget the name at each call. */
+        PyObject *name = PyUnicode_FromString(f->name);
+        PyObject *value = name ? field_give(f, from) : NULL;
 
-        if (!value || PyDict_SetItemString(dict, f->name, value) < 0)
+        if (!value || PyDict_SetItem(dict, name, value) < 0)
             Py_CLEAR(dict);
+        Py_XDECREF(name);
         Py_XDECREF(value);
     }
     return dict;

@@ -218,6 +218,16 @@ static int own_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
     return PyErr_Occurred() ? -1 : view_fill(address, size, buffer, flags);
 }
 
+/*
+ * Never called, because the buffer is that of a view. That it is there tells numpy to hold the
+ * buffer and not only the object.
+ */
+static void own_releasebuffer(PyObject *self, Py_buffer *buffer)
+{
+    (void)self;
+    (void)buffer;
+}
+
 /* --- the types --- */
 
 static PyMethodDef own_methods[] = {
@@ -237,6 +247,7 @@ static PyType_Slot own_slots[] = {
     {Py_nb_index, own_index},
     {Py_nb_int, own_index},
     {Py_bf_getbuffer, own_getbuffer},
+    {Py_bf_releasebuffer, own_releasebuffer},
     {Py_tp_doc, (void *)"owned = acl.npud.own(function, ...): calls function(...), which creates "
                         "something; the end of a with statement, or close(), ends it"},
     {0, NULL},
