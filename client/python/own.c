@@ -177,6 +177,7 @@ static void own_finalize(PyObject *self)
 
     if (!own->open)
         return;
+    own->open = false; /* a warning that is kept holds the object, and it comes here again */
     PyErr_Fetch(&type, &value, &trace);
     if (PyErr_ResourceWarning(self, 1, "acl.npud.own: what %s made was not ended",
                               own->kind->create->name) < 0)
