@@ -104,11 +104,14 @@ static PyObject *own_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 
 /* --- ending --- */
 
-/* Not open before the call: another thread must not end it, too. It stays if the call fails. */
+/*
+ * Not open before the call: another thread must not end it, too. It stays if the call fails, or is
+ * refused because of a view; a call that a signal interrupts has ended it by force.
+ */
 static int own_end(struct own *own)
 {
     PyObject *argument, *result;
-    int code = 0;
+    int code;
 
     if (!own->open)
         return 0;
@@ -117,13 +120,14 @@ static int own_end(struct own *own)
         return -1;
     own->open = false;
     result = invoke_row(own->kind->end, &argument, 1);
-    if (result)
-        code = (int)PyLong_AsLong(result);
-    own->open = !result || code != ACL_SUCCESS;
     Py_DECREF(argument);
-    Py_XDECREF(result);
-    if (!result)
+    if (!result) {
+        own->open = PyErr_ExceptionMatches(PyExc_BufferError);
         return -1;
+    }
+    code = (int)PyLong_AsLong(result);
+    Py_DECREF(result);
+    own->open = code != ACL_SUCCESS;
     return code == ACL_SUCCESS ? 0 : raise_code(own->kind->end, code);
 }
 

@@ -18,7 +18,7 @@ ROUNDS = 3 if not os.environ.get("NPUD_TEST_LONG") else 50
 FUTEX = {"x86_64": "202", "aarch64": "98"}[os.uname().machine]
 
 PRELUDE = """
-import acl, acl.rt, acl.util, os, signal, sys, threading
+import acl, acl.rt, acl.tdt, acl.util, os, signal, sys, threading
 def must(result):
     ret = result[-1] if isinstance(result, tuple) else result
     assert ret == 0, (ret, acl.get_recent_err_msg())
@@ -125,6 +125,21 @@ def prepare():
     must(acl.rt.set_device(1))
     hold(0)
 """, "acl.rt.reset_device_force(1)"),
+    "dequeue": ("queue = must(acl.tdt.create_queue(0))", "acl.tdt.dequeue(queue, -1)"),
+    "enqueue": ("""
+queue = must(acl.tdt.create_queue(0))
+for _ in range(8):
+    must(acl.tdt.enqueue(queue, must(acl.tdt.alloc_buf(1, 0)), 0))
+more = must(acl.tdt.alloc_buf(1, 0))
+""", "acl.tdt.enqueue(queue, more, -1)"),
+    "an_owner": ("""
+def prepare():
+    s = acl.npud.own(acl.rt.create_stream)
+    hold(s)
+    return s
+""", "made.close()"),
+    "free_with_dev_sync": ("hold(stream)\nmemory = must(acl.rt.malloc(1, 0))",
+                           "acl.rt.free_with_dev_sync(memory)"),
     "stop_thread": ("tid = must(acl.util.start_thread(threading.Event().wait, None))",
                     "acl.util.stop_thread(tid)"),
 }
