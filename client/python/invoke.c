@@ -5,7 +5,7 @@
 #include "acl/acl_npud.h"
 #include "client/python/callback.h"
 #include "client/python/interrupt.h"
-#include "client/python/layout.h"
+#include "client/python/dict_layout.h"
 #include "client/python/view.h"
 
 /* What to make of a conversion that failed. */
@@ -113,14 +113,14 @@ static enum taken take_sizes(PyObject *object, struct call *c, int i)
     return taken == TAKEN && c->in[i].list.count != c->in[i - 1].list.count ? UNFIT_VALUE : taken;
 }
 
-static enum taken take_struct(const struct layout *layout, PyObject *dict, void *to)
+static enum taken take_struct(const struct dict_layout *layout, PyObject *dict, void *to)
 {
-    if (layout_take(layout, dict, to) == 0)
+    if (dict_layout_take(layout, dict, to) == 0)
         return TAKEN;
     return conversion_failed() == RAISED ? RAISED : UNFIT_VALUE;
 }
 
-static enum taken take_structs(const struct layout *layout, PyObject *object, union in *in)
+static enum taken take_structs(const struct dict_layout *layout, PyObject *object, union in *in)
 {
     enum taken taken = TAKEN;
     PyObject *items;
@@ -192,8 +192,8 @@ static enum taken take_argument(struct call *c, int i, char kind, PyObject *obje
     case 'n':
         return take_sizes(object, c, i);
     default:
-        return layout_find(kind) ? take_structs(layout_find(kind), object, in)
-                                 : take_object(object, kind, in);
+        return dict_layout_find(kind) ? take_structs(dict_layout_find(kind), object, in)
+                                      : take_object(object, kind, in);
     }
 }
 
@@ -225,7 +225,7 @@ static const char *kind_text(char kind)
     case 'F':
         return "callable or None";
     default:
-        return layout_find(kind) ? layout_find(kind)->text : "an int";
+        return dict_layout_find(kind) ? dict_layout_find(kind)->text : "an int";
     }
 }
 
@@ -316,21 +316,21 @@ static enum taken take_all(const struct row *row, struct call *c, PyObject *cons
 static void free_lists(const struct row *row, struct call *c)
 {
     for (int i = 0; row->takes[i]; i++)
-        if (strchr("lhn", row->takes[i]) || layout_find(row->takes[i]))
+        if (strchr("lhn", row->takes[i]) || dict_layout_find(row->takes[i]))
             PyMem_Free(c->in[i].list.items);
 }
 
 /* --- results --- */
 
-static PyObject *give_structs(const struct layout *layout, const char *from, size_t count)
+static PyObject *give_structs(const struct dict_layout *layout, const char *from, size_t count)
 {
     PyObject *list, *item;
 
     if (!layout->many)
-        return layout_give(layout, from);
+        return dict_layout_give(layout, from);
     list = PyList_New(0);
     for (size_t i = 0; list && i < count; i++) {
-        item = layout_give(layout, from + i * layout->size);
+        item = dict_layout_give(layout, from + i * layout->size);
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);
@@ -366,7 +366,7 @@ static PyObject *give_value(struct call *c, int i, char kind)
     case 'o':
         return out->o;
     default:
-        return give_structs(layout_find(kind), c->key, out->z);
+        return give_structs(dict_layout_find(kind), c->key, out->z);
     }
 }
 
@@ -440,10 +440,10 @@ PyObject *invoke_row(const struct row *row, PyObject *const *args, Py_ssize_t n)
     memset(c.in, 0, sizeof(c.in));
     memset(c.out, 0, sizeof(c.out));
     memset(&c.handle, 0, sizeof(c.handle));
-    memset(c.key, 0, sizeof(c.key));
+    if (row->gives[0] && strchr("kyAJTVZ", row->gives[0]))
+        memset(c.key, 0, sizeof(c.key));
     taken = take_all(row, &c, args, n);
-    if (taken == TAKEN &&
-        !((row->flags & ENDS) != 0 && view_refuses(row, ending_argument(row, &c)))) {
+    if (taken == TAKEN && !((row->flags & ENDS) && view_refuses(row, ending_argument(row, &c)))) {
         error = call_out(row, &c);
         result = PyErr_Occurred() ? NULL : give_all(row, &c, error);
     }

@@ -60,7 +60,7 @@ struct call {
  *   e  bytes of an exported event, exactly 64
  *   l  list of int32_t          h  list of handles
  *   n  list of 64-bit numbers, as long as the list argument before it
- *   A C G M N W Y  structs as dicts: layout.c
+ *   A C G M N W Y  structs as dicts: dict_layout.c
  *   f  callable                 F  callable or None
  *   O  any object
  * gives: a letter per value.
@@ -68,7 +68,7 @@ struct call {
  *   t  text or None         k  text in key             e  bytes of handle
  *   q  int64_t              y  bytes in key: as many as the value's z
  *   J  list of structs in key, as many as the value's z
- *   A T V Z        struct in key as a dict: layout.c
+ *   A T V Z        struct in key as a dict: dict_layout.c
  *   o  object: NULL after an exception
  */
 struct row {

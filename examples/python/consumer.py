@@ -6,7 +6,6 @@ import sys
 
 import acl
 import acl.rt
-import acl.util
 from example import TO_DEVICE, TO_HOST, check, expect_complete, handle_read, say
 from example import signal_send, signal_wait
 
@@ -15,18 +14,18 @@ SIZE = 1 << 20
 
 
 def work(stream):
-    """To the device and back, in the order of the stream."""
-    data = b"b" * SIZE  # kept: the copy reads it later
-    device = check(acl.rt.malloc(SIZE, 0))
-    back = check(acl.rt.malloc_host(SIZE))
-    check(acl.rt.memcpy_async(device, SIZE, acl.util.bytes_to_ptr(data), SIZE, TO_DEVICE, stream))
-    check(acl.rt.memcpy_async(back, SIZE, device, SIZE, TO_HOST, stream))
-    check(acl.rt.synchronize_stream(stream))
-    if acl.util.ptr_to_bytes(back, SIZE) != data:
-        sys.exit(f"{NAME}: what came back from the device is not what was sent")
+    """To the device and back, in the order of the stream. What is allocated ends with the block."""
+    own = acl.npud.own
+    with own(acl.rt.malloc, SIZE, 0) as device, own(acl.rt.malloc_host, SIZE) as host, \
+         own(acl.rt.malloc_host, SIZE) as back, \
+         memoryview(host) as sent, memoryview(back) as received:
+        sent[:] = b"b" * SIZE
+        check(acl.rt.memcpy_async(device, SIZE, host, SIZE, TO_DEVICE, stream))
+        check(acl.rt.memcpy_async(back, SIZE, device, SIZE, TO_HOST, stream))
+        check(acl.rt.synchronize_stream(stream))
+        if received != sent:
+            sys.exit(f"{NAME}: what came back from the device is not what was sent")
     say(NAME, f"work done: {SIZE} bytes to the device and back")
-    check(acl.rt.free_host(back))
-    check(acl.rt.free(device))
 
 
 def main(directory):

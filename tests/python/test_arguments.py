@@ -239,6 +239,9 @@ TAKES = {
     "acl.npud.mem_import_fd": "IP",
     "acl.npud.mem_close_fd": "I",
     "acl.npud.view": "PP",
+    "acl.rt.reduce_async": "PPPIIPP",
+    "acl.rt.value_write": "PPUP",
+    "acl.rt.value_wait": "PPUP",
     "acl.util.bytes_to_ptr": "B",
     "acl.util.ptr_to_bytes": "PP",
     "acl.util.numpy_to_ptr": "O",
@@ -306,9 +309,9 @@ def exported():
     """Qualified name: function, of everything that the module has."""
     found = {}
     for module in (acl, acl.rt, acl.tdt, acl.util, acl.npud):
-        for name in dir(module):
-            if isinstance(getattr(module, name), types.BuiltinFunctionType) and not name.startswith("_"):
-                found[module.__name__ + "." + name] = getattr(module, name)
+        for name, value in vars(module).items():
+            if isinstance(value, types.BuiltinFunctionType) and not name.startswith("_"):
+                found[module.__name__ + "." + name] = value
     return found
 
 

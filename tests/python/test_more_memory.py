@@ -17,6 +17,7 @@ HOST, DEVICE = {"id": 0, "type": 0}, {"id": 0, "type": 1}  # locations
 PROP = {"memAttr": 4, "location": DEVICE}
 PINNED = 0x10000000
 READWRITE = 3
+SUM, INT32 = 10, 3  # a kind of reduction and a type
 MODULE_ID, DEVICE_ID = 1, 2  # attributes of an allocation
 own = acl.npud.own
 
@@ -125,6 +126,26 @@ class Memory(DeviceTest):
         for to, source in ((0, at), (at, 0)):
             self.assertEqual(acl.rt.memcpy_async_with_offset(to, 9, 0, source, 9, 0, INNER,
                                                              self.stream), 100000)
+
+    def test_words_in_streams(self):
+        device = int(self.device)
+        self.ok(acl.rt.memset(device, SIZE, 0, SIZE))
+        self.ok(acl.rt.value_wait(device, 2**40, 1, self.stream))
+        self.ok(acl.rt.value_write(device + 8, 2**63 + 5, 0, self.stream))
+        self.ok(acl.rt.value_write(device, 2**40, 0, self.other))
+        self.ok(acl.rt.synchronize_stream(self.stream))
+        self.assertEqual(self.read(8, 8), (2**63 + 5).to_bytes(8, "little"))
+        self.assertEqual(acl.rt.value_write(device, 1, 1, self.stream), 107000)
+        self.assertEqual(acl.rt.value_wait(device, 1, 4, self.stream), 107000)
+
+    def test_reduction(self):
+        device = int(self.device)
+        self.ok(acl.rt.memset_d32(device, SIZE, 40, 4))
+        self.ok(acl.rt.memset_d32(device + 64, SIZE - 64, 2, 4))
+        self.ok(acl.rt.reduce_async(device, device + 64, 16, SUM, INT32, self.stream, 0))
+        self.ok(acl.rt.synchronize_stream(self.stream))
+        self.assertEqual(self.read(0, 16), (42).to_bytes(4, "little") * 4)
+        self.assertEqual(acl.rt.reduce_async(device, device, 16, SUM, 99, self.stream, 0), 100000)
 
     def test_what_is_known_of_addresses(self):
         base, size = self.ok(acl.rt.mem_get_address_range(int(self.device) + 7))

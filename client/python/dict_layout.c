@@ -1,4 +1,4 @@
-#include "client/python/layout.h"
+#include "client/python/dict_layout.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,33 +90,38 @@ static const struct field version[] = {
     END,
 };
 
-static const struct layout layouts[] = {
-    {"a dict with fields of aclrtPhysicalMemProp", sizeof(aclrtPhysicalMemProp), physical, 'A',
-     false, false},
-    {"a list of dicts with fields of aclrtMallocAttribute, or None", sizeof(aclrtMallocAttribute),
-     malloc_attribute, 'C', true, true},
-    {"a list of dicts with fields of aclrtMemcpyBatchAttr", sizeof(aclrtMemcpyBatchAttr), batch,
-     'G', true, false},
-    {"a list of dicts", sizeof(aclrtMemUsageInfo), usage, 'J', true, false},
-    {"a dict with fields of aclrtMemManagedLocation", sizeof(aclrtMemManagedLocation),
-     managed_location, 'M', false, false},
-    {"a list of dicts with fields of aclrtMemManagedLocation", sizeof(aclrtMemManagedLocation),
-     managed_location, 'N', true, false},
-    {"a dict", sizeof(aclrtUtilizationInfo), utilization, 'T', false, false},
-    {"a dict", sizeof(aclCANNPackageVersion), version, 'V', false, false},
-    {"a list of dicts with fields of aclrtMemAccessDesc", sizeof(aclrtMemAccessDesc), access_desc,
-     'W', true, false},
-    {"a dict with fields of aclrtMemLocation", sizeof(aclrtMemLocation), location, 'Y', false,
-     false},
-    {"a dict", sizeof(aclrtPtrAttributes), pointer, 'Z', false, false},
+#define ONE(struct_, fields_)                                                                      \
+    {                                                                                              \
+        .text = "a dict with fields of " #struct_, .size = sizeof(struct_), .fields = fields_      \
+    }
+#define MANY(struct_, fields_)                                                                     \
+    {                                                                                              \
+        .text = "a list of dicts with fields of " #struct_, .size = sizeof(struct_),               \
+        .fields = fields_, .many = true                                                            \
+    }
+
+static const struct dict_layout layouts['Z' + 1] = {
+    ['A'] = ONE(aclrtPhysicalMemProp, physical),
+    ['C'] = {.text = "a list of dicts with fields of aclrtMallocAttribute, or None",
+             .size = sizeof(aclrtMallocAttribute),
+             .fields = malloc_attribute,
+             .many = true,
+             .none = true},
+    ['G'] = MANY(aclrtMemcpyBatchAttr, batch),
+    ['J'] = MANY(aclrtMemUsageInfo, usage),
+    ['M'] = ONE(aclrtMemManagedLocation, managed_location),
+    ['N'] = MANY(aclrtMemManagedLocation, managed_location),
+    ['T'] = ONE(aclrtUtilizationInfo, utilization),
+    ['V'] = ONE(aclCANNPackageVersion, version),
+    ['W'] = MANY(aclrtMemAccessDesc, access_desc),
+    ['Y'] = ONE(aclrtMemLocation, location),
+    ['Z'] = ONE(aclrtPtrAttributes, pointer),
 };
 
-const struct layout *layout_find(char letter)
+const struct dict_layout *dict_layout_find(char letter)
 {
-    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
-        if (layouts[i].letter == letter)
-            return &layouts[i];
-    return NULL;
+    return letter >= 'A' && letter <= 'Z' && layouts[(int)letter].fields ? &layouts[(int)letter]
+                                                                         : NULL;
 }
 
 /* --- from dicts --- */
@@ -164,7 +169,7 @@ static int fields_take(const struct field *fields, PyObject *dict, char *to)
     return error;
 }
 
-int layout_take(const struct layout *layout, PyObject *dict, void *to)
+int dict_layout_take(const struct dict_layout *layout, PyObject *dict, void *to)
 {
     return fields_take(layout->fields, dict, to);
 }
@@ -234,7 +239,7 @@ static PyObject *fields_give(const struct field *fields, const char *from)
     return dict;
 }
 
-PyObject *layout_give(const struct layout *layout, const void *from)
+PyObject *dict_layout_give(const struct dict_layout *layout, const void *from)
 {
     return fields_give(layout->fields, from);
 }

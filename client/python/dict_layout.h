@@ -6,23 +6,22 @@
 #include <stdbool.h>
 
 /* What a letter of a row (invoke.h) stands for. */
-struct layout {
+struct dict_layout {
     const char *text; /* for sentences */
     size_t size;
     const struct field *fields; /* the end: no name */
-    char letter;
-    bool many; /* a list of them */
-    bool none; /* or None */
+    bool many;                  /* a list of them */
+    bool none;                  /* or None */
 };
 
 /** NULL: the letter is not of a struct. */
-const struct layout *layout_find(char letter);
+const struct dict_layout *dict_layout_find(char letter);
 
 /**
  * Fields that are left out are 0. 0, or -1 with an exception set: ValueError, TypeError or
  * OverflowError for what is no such dict, others are of the program. Both hold the GIL.
  */
-int layout_take(const struct layout *layout, PyObject *dict, void *to);
+int dict_layout_take(const struct dict_layout *layout, PyObject *dict, void *to);
 
 /** A new dict. */
-PyObject *layout_give(const struct layout *layout, const void *from);
+PyObject *dict_layout_give(const struct dict_layout *layout, const void *from);
