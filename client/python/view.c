@@ -63,19 +63,34 @@ static enum reach memory_reach(uintptr_t start, uint64_t size)
     return at - start >= size ? all : UNREADABLE;
 }
 
-/* Is each page of it memory that the library knows? It says so without leaving error texts. */
-static bool memory_is_known(uintptr_t start, uint64_t size, bool *device)
+/*
+ * Up to where memory of the library goes on from `at`; 0: it is none. Of host memory only the page
+ * is looked at, since it may be registered, or a shared buffer: aclrtMemGetAddressRange() knows
+ * neither, and leaves an error text.
+ */
+static uintptr_t known_until(uintptr_t at, bool *device)
 {
     aclrtPtrAttributes a;
 
-    for (uintptr_t at = start; at - start < size; at = (at | (PAGE - 1)) + 1) {
-        if (aclrtPointerGetAttributes((void *)at, &a) != ACL_SUCCESS ||
-            a.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED)
+    if (aclrtPointerGetAttributes((void *)at, &a) != ACL_SUCCESS ||
+        a.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED)
+        return 0;
+    if (a.location.type == ACL_MEM_LOCATION_TYPE_HOST)
+        return (at | (PAGE - 1)) + 1;
+    *device = true;
+    return at + view_allocation_size((void *)at);
+}
+
+static bool memory_is_known(uintptr_t start, uint64_t size, bool *device)
+{
+    uintptr_t at = start, end;
+
+    for (; at - start < size; at = end) {
+        end = known_until(at, device);
+        if (end <= at)
             return false;
-        *device |= a.location.type != ACL_MEM_LOCATION_TYPE_HOST;
     }
-    return aclrtPointerGetAttributes((void *)(start + size - 1), &a) == ACL_SUCCESS &&
-           a.location.type != ACL_MEM_LOCATION_TYPE_UNREGISTERED;
+    return known_until(start + size - 1, device) != 0; /* buffers may end within a page */
 }
 
 static bool view_check(struct view *v)
