@@ -194,17 +194,17 @@ class Views(DeviceTest):
             self.assertEqual(bytes(view), bytes(SIZE))
 
     def test_other_threads_run_while_much_is_checked(self):
-        size = 256 << 20
-        managed = self.ok(acl.rt.mem_alloc_managed(size, GLOBAL))
+        size = 64 << 20
+        host = self.ok(acl.rt.malloc_host(size))
         for _ in range(100):
             ended, before = [], []
-            self.while_in(lambda: ended.append(acl.npud.view(managed, size).nbytes) or 0,
+            self.while_in(lambda: ended.append(acl.npud.view(host, size).nbytes) or 0,
                           lambda: before.append(not ended))
             self.assertEqual(ended, [size])
             if before[0]:
                 break
         self.assertTrue(before[0])
-        self.ok(acl.rt.free(managed))
+        self.ok(acl.rt.free_host(host))
 
     def test_no_leaks(self):
         def rounds(n):
