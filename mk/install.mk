@@ -1,7 +1,7 @@
 # Installation: mk/install.sh has the list of what goes where.
 
 # Libraries that programs name when they link them, and of which npud has no function.
-STUBS := $(addprefix $(BUILD)/toolkit/lib,ascend_dump.so profapi.so nnopbase.so)
+STUBS := $(addprefix $(BUILD)/toolkit/lib,profapi.so nnopbase.so)
 $(STUBS): $(FLAGS)
 	@mkdir -p $(@D)
 	$(call say,LD)

@@ -106,11 +106,12 @@ below_prefix() {
 toolkit() {
     link ../../../../include/acl "$toolkit/include/acl"
     for name in libascendcl.so libacl_rt.so libacl_rt_impl.so libacl_tdt_queue.so \
-        libacl_tdt_channel.so libmsprofiler.so libaclclient.so libaclclient.so.1; do
+        libacl_tdt_channel.so libascend_dump.so libmsprofiler.so libaclclient.so \
+        libaclclient.so.1; do
         link "$(below_prefix "$LIBDIR" ../../../..)/libaclclient.so.1" "$toolkit/lib64/$name"
     done
     # Empty: npud has none of their functions.
-    for name in libascend_dump.so libprofapi.so libnnopbase.so; do
+    for name in libprofapi.so libnnopbase.so; do
         file 755 "$BUILD/toolkit/$name" "$toolkit/lib64/$name"
     done
     [ -z "$PYTHON_MODULE" ] ||

@@ -1,6 +1,6 @@
 /*
- * Data dump: names and layouts only. npud dumps nothing and declares no function of it; the dump
- * functions of the runtime are in acl_rt.h.
+ * Dump of tensors and of the arguments of operators. npud runs no kernels, so it has nothing to dump:
+ * the functions can be linked, and answer ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
  */
 #ifndef ACL_ACL_DUMP_H
 #define ACL_ACL_DUMP_H
@@ -9,6 +9,10 @@
 #include <stdint.h>
 
 #include "acl_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define ACL_DUMP_MAX_FILE_PATH_LENGTH 4096
 #define ACL_DUMP_MAX_SHAPE_NUM        25
@@ -65,5 +69,27 @@ typedef struct acldumpTensorInfo {
     int64_t shape[ACL_DUMP_MAX_SHAPE_NUM];
     int64_t originShape[ACL_DUMP_MAX_SHAPE_NUM];
 } acldumpTensorInfo;
+
+/* Pieces of dump files to a function of the program; 0 from it: it has taken the piece. */
+ACL_FUNC_VISIBILITY aclError
+acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk *, int32_t), int32_t flag);
+ACL_FUNC_VISIBILITY void acldumpUnregCallback(void);
+
+/* Arguments of operators into files below path. */
+ACL_FUNC_VISIBILITY aclError aclopStartDumpArgs(uint32_t dumpType, const char *path);
+ACL_FUNC_VISIBILITY aclError aclopStopDumpArgs(uint32_t dumpType);
+
+/* The folder of one kind of dump; always NULL. */
+ACL_FUNC_VISIBILITY const char *acldumpGetPath(acldumpType dumpType);
+
+/* What is saved about an operator that failed. */
+ACL_FUNC_VISIBILITY aclError acldumpSaveExceptionInfo(const char *opName, const char *fileName,
+                                                      const acldumpTensorInfo *tensors,
+                                                      size_t tensorNum);
+ACL_FUNC_VISIBILITY aclError acldumpGetExceptionInfoPath(char *path, size_t length);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -186,7 +186,7 @@ names=(ascendcl acl_rt acl_rt_impl acl_tdt_queue acl_tdt_channel ascend_dump msp
 cc "$work/prog.c" -o "$work/p5" -I"$ASCEND_HOME_PATH/include" -L"$ASCEND_HOME_PATH/$arch/lib64" \
     -Wl,--no-as-needed "${names[@]/#/-l}" && run "$work/p5"
 report $? "all names of libraries"
-for l in ascend_dump profapi nnopbase; do
+for l in profapi nnopbase; do
     file=$ASCEND_HOME_PATH/lib64/lib$l.so
     [ "$(objdump -p "$file" | awk '/SONAME/ {print $2}')" = "lib$l.so" ] &&
         ! nm -D --defined-only "$file" 2>&1 | grep -q ' T '
@@ -210,7 +210,7 @@ report $? "but not beside npud's own programs"
 report $? "import acl from the toolkit's tree, moved elsewhere"
 mv "$work/moved" "$work/usr"
 
-for l in libascendcl libacl_rt libacl_tdt_queue libacl_tdt_channel; do
+for l in libascendcl libacl_rt libacl_tdt_queue libacl_tdt_channel libascend_dump; do
     [ -e "$ASCEND_INSTALL_PATH/lib64/$l.so" ]
     report $? "$l.so"
 done
