@@ -9,7 +9,7 @@ ABI_IS_OF_DUMP := $(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null))
 
 ABI_DIFF := abidiff --headers-dir1 include/acl --headers-dir2 include/acl
 
-.PHONY: check-abi abi-dump
+.PHONY: check-abi abi-dump coverage
 check-abi: $(LIB)
 	$(Q)[ -n '$(ABI_IS_OF_DUMP)' ] || { echo 'not compared: the dump is of amd64'; exit 0; }; \
 	$(ABI_DIFF) $(ABI_DUMP) $(LIB) || { \
@@ -21,3 +21,8 @@ abi-dump: $(LIB)
 	$(Q)[ ! -e $(ABI_DUMP) ] || $(ABI_DIFF) --no-added-syms $(ABI_DUMP) $(LIB) || \
 	{ echo 'That would change what a release has.' >&2; exit 1; }
 	$(Q)$(ABI_ABIDW) --headers-dir include/acl --out-file $(ABI_DUMP) $(LIB)
+
+# What of the interface works: tests/run/test-coverage.sh compares the page with the library.
+coverage:
+	$(Q)mkdir -p $(BUILD) && python3 tests/abi/coverage.py >$(BUILD)/coverage.md
+	$(Q)mv $(BUILD)/coverage.md docs/coverage.md

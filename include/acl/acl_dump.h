@@ -1,6 +1,6 @@
 /*
- * Dump of tensors and of the arguments of operators. npud runs no kernels, so it has nothing to dump:
- * the functions can be linked, and answer ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
+ * Dump of tensors and of the arguments of operators. npud runs no kernels, so it has nothing to
+ * dump: the functions can be linked, and answer ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
  */
 #ifndef ACL_ACL_DUMP_H
 #define ACL_ACL_DUMP_H
