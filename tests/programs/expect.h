@@ -42,3 +42,25 @@ static inline int ended_well(pid_t pid)
 
     return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
+
+/* Runs a function in another process, joined by two pipes: *in and *out are this side's ends. */
+static inline pid_t start_child(void (*run)(int in, int out), int *in, int *out)
+{
+    int there[2], back[2];
+    pid_t child;
+
+    EXPECT(pipe(there) == 0 && pipe(back) == 0);
+    child = fork();
+    EXPECT(child >= 0);
+    if (child == 0) {
+        close(there[1]);
+        close(back[0]);
+        run(there[0], back[1]);
+        exit(aclFinalize());
+    }
+    close(there[0]);
+    close(back[1]);
+    *in = back[0];
+    *out = there[1];
+    return child;
+}
