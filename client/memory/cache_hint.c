@@ -2,10 +2,9 @@
  * Hints to the cache of a device. Memory of a simulated device is coherent for all that use it, so
  * a hint has nothing to do: the calls check what they are given, and need no task.
  */
-#include <string.h>
-
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/direct.h"
 #include "client/memory/place.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
@@ -105,7 +104,7 @@ aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
     RETURN_IF_ERROR(
         place_find_device(c->session, __func__, c->device, "cmoDesc", cmoDesc, sizeof(desc), &at));
     RETURN_IF_ERROR(place_find_device(c->session, __func__, c->device, "src", src, size, &of));
-    memcpy(cmoDesc, &desc, sizeof(desc));
+    RETURN_IF_ERROR(direct_write(c->session, __func__, &at, &desc, sizeof(desc)));
     return place_tell_written(c->session, __func__, &at, sizeof(desc));
 }
 

@@ -10,6 +10,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/direct.h"
 #include "client/memory/place.h"
 #include "client/memory/random_number.h"
 #include "client/memory/staging.h"
@@ -88,17 +89,19 @@ static int check_info(const char *function, const aclrtRandomNumTaskInfo *info)
 static int read_bytes(const struct random_call *call, const char *name,
                       const aclrtRandomParaInfo *p, uint64_t *bytes)
 {
-    const void *from = p->valueOrAddr;
+    struct session *s = call->stream->session;
+    const void *from;
     struct place at;
 
     *bytes = 0;
-    if (p->isAddr) {
-        memcpy(&from, p->valueOrAddr, sizeof(from));
-        RETURN_IF_ERROR(place_find_device(call->stream->session, call->function,
-                                          call->stream->device, name, from, p->size, &at));
+    if (!p->isAddr) {
+        memcpy(bytes, p->valueOrAddr, p->size);
+        return 0;
     }
-    memcpy(bytes, from, p->size);
-    return 0;
+    memcpy(&from, p->valueOrAddr, sizeof(from));
+    RETURN_IF_ERROR(
+        place_find_device(s, call->function, call->stream->device, name, from, p->size, &at));
+    return direct_read(s, call->function, &at, bytes, p->size);
 }
 
 static int read_value(const struct random_call *call, unsigned i, union random_value *value)
@@ -172,8 +175,8 @@ static int read_source(struct random_call *call)
     RETURN_IF_ERROR(place_find_device(call->stream->session, call->function, call->stream->device,
                                       "randomCounterAddr", call->info->randomCounterAddr,
                                       COUNTER_SIZE, &call->counter));
-    memcpy(call->source.counter, call->info->randomCounterAddr, COUNTER_SIZE);
-    return 0;
+    return direct_read(call->stream->session, call->function, &call->counter, call->source.counter,
+                       COUNTER_SIZE);
 }
 
 static bool reads_device(const aclrtRandomNumTaskInfo *info)
