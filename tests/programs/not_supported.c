@@ -1,0 +1,40 @@
+/* One function of each subject that is not supported: none says that it has worked. */
+#include "expect.h"
+
+#include <acl/acl_dump.h>
+#include <acl/acl_platform.h>
+#include <acl/acl_prof.h>
+#include <acl/acl_tdt.h>
+#include <string.h>
+
+#define NOT(call) FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, call)
+
+int main(void)
+{
+    const char *sentence;
+    aclmdlRI graph;
+    aclrtLabel label;
+    char text[64];
+
+    CALL(aclInit(NULL));
+    CALL(aclrtSetDevice(0));
+    NOT(aclmdlRICaptureBegin(NULL, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    NOT(aclmdlRIBuildBegin(&graph, 0));
+    NOT(aclrtCreateLabel(&label));
+    NOT(aclprofInit("/tmp", 4));
+    EXPECT(acltdtCreateChannel(0, "channel") == NULL);
+    NOT(aclopStartDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS, "/tmp"));
+    NOT(aclopStopDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS));
+    NOT(acldumpRegCallback(NULL, 0));
+    NOT(acldumpGetExceptionInfoPath(text, sizeof(text)));
+    EXPECT(acldumpGetPath(DATA_DUMP) == NULL);
+    sentence = aclGetRecentErrMsg();
+    EXPECT(sentence && strncmp(sentence, "[207000] acldumpGetPath", 23) == 0);
+    puts(sentence);
+    acldumpUnregCallback();
+    NOT(aclrtSnapShotProcessLock(getpid(), NULL));
+    NOT(aclrtSetGroup(0));
+    NOT(aclplatformGetInstructionInfo(ACL_PLATFORM_CORE_TYPE_AI_CORE, "Add", text, sizeof(text)));
+    CALL(aclrtResetDevice(0));
+    return aclFinalize();
+}
