@@ -108,6 +108,7 @@ BINS    := $(addprefix $(BUILD)/,npud npud-keeper npud-supervisor npuctl npu-run
 all: deps-build
 	$(Q)$(MAKE) --no-print-directory programs
 programs: $(BINS) $(LIB)
+	@:
 
 include mk/deps.mk
 include mk/python.mk
