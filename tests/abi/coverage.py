@@ -6,6 +6,7 @@ folder. A function without a subject and a subject without its reason are errors
 """
 import re
 import sys
+import textwrap
 
 
 def rows(path, kinds):
@@ -55,16 +56,16 @@ def state(function):
     return f"refuses: {refuses[function]}" if function in refuses else "works"
 
 
-count = len(functions)
+works = len(functions) - len(refuses) - len(unsupported)
+summary = f"""The interface has {len(functions)} functions, and all can be linked. {works} work.
+{len(refuses)} refuse: they check their arguments as the reference says, and then answer
+`ACL_ERROR_RT_FEATURE_NOT_SUPPORT` (207000) with a sentence. {len(unsupported)} are not supported:
+they answer the same code, or what their type has for "nothing", and their sentence names them.
+The headers in `include/acl/` describe each function. What npud adds, `aclnpud*`, is in
+[programming.md](programming.md#what-npud-adds-to-the-api)."""
 print(f"""# What works
 
-The interface has {count} functions, and all can be linked. {count - len(unsupported) - len(refuses)} \
-work. {len(refuses)} refuse: they check
-their arguments as the reference says, and then answer `ACL_ERROR_RT_FEATURE_NOT_SUPPORT` (207000)
-with a sentence. {len(unsupported)} are not supported: they answer the same code, or what their type \
-has for
-"nothing", and their sentence names them. The headers in `include/acl/` describe each function.
-What npud adds, `aclnpud*`, is in [programming.md](programming.md#what-npud-adds-to-the-api).
+{textwrap.fill(summary, 100)}
 
 `make coverage` writes this page from `client/abi/unsupported.inc` and `tests/abi/subjects.tsv`.
 
