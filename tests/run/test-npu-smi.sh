@@ -35,6 +35,8 @@ expect "info: a line for each NPU" "0 1 2" \
 expect "info: all lines of the table are as wide" 98 \
     "$(grep '^[|+]' "$work/info" | awk '{print length}' | sort -u)"
 expect "info: used and total memory" 3 "$(grep -cE '[0-9]+ / [1-9][0-9]*' "$work/info")"
+expect "info: bus ids" "fffe:01:00.0 fffe:02:00.0 fffe:03:00.0" \
+    "$(awk '$4 ~ /^fffe:/ {printf s $4; s = " "}' "$work/info")"
 smi info -l >"$work/list"
 expect "info -l: Total Count" 3 "$(awk -F: '/Total Count/ {print $2 + 0}' "$work/list")"
 expect "info -l: NPU ID" "0 1 2" \
@@ -58,11 +60,14 @@ import os, subprocess, sys, acl
 acl.init()
 assert acl.rt.set_device(0) == 0
 assert acl.rt.malloc(16 << 20, 0)[1] == 0
+assert acl.npud.launch_delay(500000, 0, 0) == 0 and acl.rt.synchronize_stream(0) == 0
 sys.exit(subprocess.call([os.environ["NPU_SMI"], "info", "-t", "usages", "-i", "0"]))
 P
 PYTHONPATH=$build/python3/dist-packages npu-run --set sim.memory=64M --devices 1 -- \
     /usr/bin/python3 "$work/hold.py" >"$work/usages"
 expect "memory in use, 16 of 64 MiB" 25 "$(awk -F: '/HBM Usage/ {print $2 + 0}' "$work/usages")"
+expect "half of the last second was work" yes \
+    "$(awk -F: '/Aicore/ {print ($2 > 10 && $2 <= 100) ? "yes" : $2}' "$work/usages")"
 expect "a lost NPU is shown as such" "OK Critical" "$(npu-run -- sh -c 'npuctl inject lose-device \
     --device=1 >&2; "$NPU_SMI" info -t health' 2>"$work/err" |
     awk '/Health/ {printf s $4; s = " "}')"

@@ -215,6 +215,10 @@ for l in libascendcl libacl_rt libacl_tdt_queue libacl_tdt_channel libascend_dum
     report $? "$l.so"
 done
 
+nm -D --defined-only "$ASCEND_INSTALL_PATH/lib64/libascend_dump.so" |
+    grep -q ' T acldumpRegCallback@@ACLCLIENT_2'
+report $? "libascend_dump.so has the functions of dump"
+
 if nm -D --defined-only "$work/usr/lib/libaclclient.so.1" | grep -v ' acl' |
     grep -v 'ACLCLIENT_[0-9]' | grep .; then
     report 1 "nothing but acl* is exported"

@@ -20,6 +20,8 @@ struct npu {
     bool has_memory; /* false: it cannot be brought up, so nothing tells how much is in use */
     size_t used_mb;
     size_t total_mb;
+    int load; /* percent of the last second; -1: not known */
+    char bus_id[16];
     char uuid[2 * sizeof(aclrtUuid) + 1];
 };
 
@@ -74,13 +76,18 @@ static const char *chip_name(const char **brand)
 
 static void npu_read(int id, struct npu *npu)
 {
+    aclrtUtilizationInfo load = {0};
     aclrtDeviceStatus status;
     aclrtUuid uuid;
     size_t free_bytes, total;
 
-    *npu = (struct npu){.id = id, .health = "OK", .uuid = "NA"};
+    *npu = (struct npu){.id = id, .health = "OK", .load = -1, .bus_id = "NA", .uuid = "NA"};
     if (aclrtQueryDeviceStatus(id, &status) != ACL_SUCCESS || status != ACL_RT_DEVICE_STATUS_NORMAL)
         npu->health = "Critical";
+    if (aclrtGetDeviceUtilizationRate(id, &load) == ACL_SUCCESS)
+        npu->load = load.cubeUtilization;
+    if (aclrtDeviceGetPCIBusId(id, npu->bus_id, sizeof(npu->bus_id)) != ACL_SUCCESS)
+        strcpy(npu->bus_id, "NA");
     if (aclrtDeviceGetUuid(id, &uuid) == ACL_SUCCESS)
         for (size_t i = 0; i < sizeof(uuid); i++)
             sprintf(npu->uuid + 2 * i, "%02x", (uint8_t)uuid.bytes[i]);
@@ -147,7 +154,10 @@ static void print_usages(const struct npu *npu)
         print_number("HBM Usage Rate(%)", npu->used_mb * 100 / npu->total_mb);
     else
         print_text("HBM Usage Rate(%)", "NA");
-    print_number("Aicore Usage Rate(%)", 0); /* the simulated NPU runs no kernels */
+    if (npu->load >= 0)
+        print_number("Aicore Usage Rate(%)", (size_t)npu->load);
+    else
+        print_text("Aicore Usage Rate(%)", "NA");
     print_number("Aicpu Usage Rate(%)", 0);
     print_text("Ctrlcpu Usage Rate(%)", "NA");
     print_text("HBM Bandwidth Usage Rate(%)", "NA");
@@ -214,7 +224,7 @@ static void print_map(int first, int end)
 
 static void print_table(int first, int end)
 {
-    char hbm[44] = "NA";
+    char hbm[44] = "NA", load[12];
     struct npu npu;
 
     printf("+----------------------------------------------------------------------------------"
@@ -233,7 +243,12 @@ static void print_table(int first, int end)
             strcpy(hbm, "NA");
         printf("| %-6d%-20s| %-14s| %-12s%-18s%-21s|\n", id, chip_name(NULL), npu.health, "NA",
                "NA", "NA");
-        printf("| %-26d| %-14s| %-12d%-18s%-21s|\n" LINE_BOLD LINE_END, 0, "NA", 0, "NA", hbm);
+        if (npu.load >= 0)
+            snprintf(load, sizeof(load), "%d", npu.load);
+        else
+            strcpy(load, "NA");
+        printf("| %-26d| %-14s| %-12s%-18s%-21s|\n" LINE_BOLD LINE_END, 0, npu.bus_id, load, "NA",
+               hbm);
     }
     puts("Processes: see 'npuctl sessions'.");
 }
