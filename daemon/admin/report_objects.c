@@ -135,6 +135,13 @@ void report_events(struct server *server, struct rows *rows)
             report_ipc_event(rows, ev, NULL);
 }
 
+static const char *memory_role(const struct mem *mem)
+{
+    if (mem->imported)
+        return "imported";
+    return mem->shares || mem->pages->n_holders > 1 ? "exported" : "own";
+}
+
 void report_memory(struct server *server, struct rows *rows)
 {
     static const size_t tables[] = {offsetof(struct session, mems)};
@@ -149,6 +156,11 @@ void report_memory(struct server *server, struct rows *rows)
         r->kind = mem->pages->kind == MEM_DEVICE ? "device" : "host";
         r->device = mem->pages->device->index;
         r->size = mem->pages->size;
+        r->role = (char *)memory_role(mem);
+        r->pages = mem->pages->number;
+        r->holders = mem->pages->n_holders;
+        r->maker_pid = mem->pages->maker_pid;
+        r->maker = pages_maker(mem->pages) ? "holds" : "left";
     }
 }
 

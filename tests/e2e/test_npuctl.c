@@ -62,10 +62,10 @@ START_TEST(sizes_are_for_people_unless_exact_ones_are_asked_for)
     OK(aclInit(NULL));
     OK(aclrtSetDevice(0));
     OK(aclrtMalloc(&p, 5 << 19, ACL_MEM_MALLOC_NORMAL_ONLY)); /* and a page behind it */
-    npuctl_says("memory", 0, " 2.5MiB\n");
-    npuctl_says("--bytes memory", 0, " 2625536\n");
+    npuctl_says("memory", 0, " 2.5MiB ");
+    npuctl_says("--bytes memory", 0, " 2625536 ");
     npuctl_says("-b sessions", 0, " 2625536 ");
-    npuctl_says("--json memory", 0, "\"size\":2625536}");
+    npuctl_says("--json memory", 0, "\"size\":2625536,");
     npuctl_says("status", 0, "memory-bytes: 2.5MiB\n");
     says_in_order("limits",
                   (const char *const[]){"device_memory", "2.5MiB", "sessions", " 1 ", NULL});
@@ -94,6 +94,66 @@ START_TEST(rows_are_sorted)
     says_in_order("--json streams",
                   (const char *const[]){"\"device\":0,\"stream\":2,", "\"device\":0,\"stream\":9,",
                                         "\"device\":0,\"stream\":10,", "\"device\":1,", NULL});
+}
+END_TEST
+
+static char *memory_key; /* shared */
+
+static int export_memory(void *arg)
+{
+    void *p;
+
+    (void)arg;
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    OK(aclrtMalloc(&p, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
+    OK(aclrtIpcMemGetExportKey(p, 4096, memory_key, 65,
+                               ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(aclrtFree(p));
+    turn_tell(&to_parent);
+    pause();
+    return 0;
+}
+
+/* What the row of our import says of the memory. */
+static void expect_import(pid_t pid, unsigned holders, const char *maker)
+{
+    char wanted[160];
+
+    snprintf(wanted, sizeof(wanted),
+             "\"role\":\"imported\",\"pages\":1,\"holders\":%u,\"maker_pid\":%d,\"maker\":\"%s\"}",
+             holders, (int)pid, maker);
+    npuctl_says("--json memory", 0, wanted);
+}
+
+START_TEST(shared_memory_tells_of_its_maker)
+{
+    void *own, *imported;
+    pid_t pid;
+
+    memory_key = child_share(65);
+    turns_init();
+    pid = child_start(export_memory, NULL);
+    turn_await(&to_parent);
+    npuctl_says("--json memory", 0, "\"role\":\"exported\",\"pages\":1,\"holders\":1,");
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    OK(aclrtMalloc(&own, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
+    npuctl_says("--json memory", 0, "\"role\":\"own\",\"pages\":0,\"holders\":1,");
+    OK(aclrtIpcMemImportByKey(&imported, memory_key, 0));
+    expect_import(pid, 2, "holds");
+    says_in_order("memory", (const char *const[]){"ROLE", "PAGES", "HOLDERS", "MAKER-PID", "MAKER",
+                                                  " imported ", " holds\n", NULL});
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    expect_import(pid, 1, "left");
+    child_kill(pid);
+    npud_await_sessions(1);
+    expect_import(pid, 1, "left");
+    OK(aclrtIpcMemClose(memory_key));
+    OK(aclrtFree(own));
 }
 END_TEST
 
@@ -436,6 +496,7 @@ int main(void)
     TCase *tc = suite_case(suite, "npuctl", 60, npud_setup, npud_teardown);
 
     tcase_add_test(tc, sizes_are_for_people_unless_exact_ones_are_asked_for);
+    tcase_add_test(tc, shared_memory_tells_of_its_maker);
     tcase_add_test(tc, status_tells_the_longest_steps);
     tcase_add_test(tc, rows_are_sorted);
     tcase_add_test(tc, a_name_stays_one_column);
