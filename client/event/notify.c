@@ -8,12 +8,11 @@
 #include "client/runtime/context.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
+#include "client/runtime/importer_pids.h"
 #include "client/runtime/stream.h"
 #include "proto/util/clock.h"
-#include "proto/wire/packet.h"
 
-#define KEY_SIZE 65   /* characters of a key, and its NUL */
-#define PIDS_MAX 256u /* that npud keeps for one notify */
+#define KEY_SIZE 65 /* characters of a key, and its NUL */
 
 struct notify {
     /* in session->notifies: the handle. Not npud's slot. Constant while it lives */
@@ -288,6 +287,14 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint
     return 0;
 }
 
+static int send_pids(void *context, int32_t *pids, size_t count)
+{
+    const struct notify *n = context;
+    REQUEST(allow_notify, ALLOW_NOTIFY, .slot = n->remote, .pids = pids, .n_pids = count);
+
+    return session_command(n->session, "aclrtNotifySetImportPid", &request);
+}
+
 aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
 {
     CALL_SCOPE;
@@ -298,23 +305,7 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
     if (num == 0 || num > INT32_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifySetImportPid: num is %zu", num);
     RETURN_IF_ERROR(get_notify(__func__, HANDLE_NOTIFY, notify, &n));
-    if (num > PIDS_MAX)
-        return error_set(
-            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            "aclrtNotifySetImportPid: the list of importers of a notify has at most %u processes",
-            PIDS_MAX);
-    /* Before the first request: if one is refused, none should have had an effect. */
-    for (size_t i = 0; i < num; i++)
-        if (pid[i] <= 0)
-            return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                             "aclrtNotifySetImportPid: a pid is not positive: %d", (int)pid[i]);
-    for (size_t i = 0; i < num; i += NOTIFY_PIDS_REQUEST) {
-        size_t most = num - i < NOTIFY_PIDS_REQUEST ? num - i : NOTIFY_PIDS_REQUEST;
-
-        REQUEST(allow_notify, ALLOW_NOTIFY, .slot = n.remote, .pids = pid + i, .n_pids = most);
-        RETURN_IF_ERROR(session_command(n.session, __func__, &request));
-    }
-    return 0;
+    return importer_pids_send(__func__, pid, num, send_pids, &n);
 }
 
 aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids,

@@ -4,10 +4,8 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/runtime/importer_pids.h"
 #include "client/runtime/session.h"
-#include "proto/wire/packet.h"
-
-#define PIDS_MAX 256u /* that npud keeps for one export */
 
 void export_name_of_key(struct export_name *name, const char *key)
 {
@@ -36,26 +34,27 @@ int export_memory(struct session *s, const char *function, uint32_t slot, uint64
     return 0;
 }
 
+struct listing {
+    struct session *session;
+    const char *function;
+    const struct export_name *name;
+};
+
+static int send_pids(void *context, int32_t *pids, size_t n)
+{
+    const struct listing *l = context;
+    REQUEST(allow_memory, ALLOW_MEMORY, .key = (char *)l->name->key, .number = l->name->number,
+            .pids = pids, .n_pids = n);
+
+    return session_command(l->session, l->function, &request);
+}
+
 int export_allow(struct session *s, const char *function, const struct export_name *name,
                  const int32_t *pids, size_t n)
 {
-    if (n > PIDS_MAX)
-        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                         "%s: %zu pids: a list of importers has at most %u processes", function, n,
-                         PIDS_MAX);
-    /* Before the first request: if one is refused, none should have had an effect. */
-    for (size_t i = 0; i < n; i++)
-        if (pids[i] <= 0)
-            return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a pid is not positive: %d", function,
-                             (int)pids[i]);
-    for (size_t i = 0; i < n; i += NOTIFY_PIDS_REQUEST) {
-        size_t most = n - i < NOTIFY_PIDS_REQUEST ? n - i : NOTIFY_PIDS_REQUEST;
+    struct listing l = {s, function, name};
 
-        REQUEST(allow_memory, ALLOW_MEMORY, .key = (char *)name->key, .number = name->number,
-                .pids = (int32_t *)pids + i, .n_pids = most);
-        RETURN_IF_ERROR(session_command(s, function, &request));
-    }
-    return 0;
+    return importer_pids_send(function, pids, n, send_pids, &l);
 }
 
 int export_import(struct session *s, const char *function, const struct export_name *name,
