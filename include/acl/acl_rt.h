@@ -2307,9 +2307,9 @@ ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchBatchAsync(
  * bytes; their order in time is the program's task. Unless the flags say DISABLE_PID_VALIDATION,
  * importers must be on the list of aclrtIpcMemSetImportPid. Needs a context.
  * The same memory may be exported several times, and by its own process imported. Who has imported
- * it keeps it, whatever the exporter does then: closes, frees, or dies. When a process ends that still has
- * the memory, and only one other has it, streams there that wait for a word of it (aclrtValueWait)
- * fail with 507057.
+ * it keeps it, whatever the exporter does then: closes, frees, or dies. When a process ends that
+ * still has the memory, and only one other has it, streams there that wait for a word of it
+ * (aclrtValueWait) fail with 507057.
  * Errors: NULL 100000; size 0, len below 65, flags above 1, or other memory (of the host, imported,
  * mapped, not the start, fewer bytes) 107000; no context 107002.
  */
@@ -2487,9 +2487,9 @@ ACL_FUNC_VISIBILITY aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle,
  * Sharing. The number, or the 128 bytes, goes to the importer by a channel of the program. Lists of
  * importers, and lifetimes, are as with aclrtIpcMemGetExportKey. A handle is exported once.
  * FABRIC: 207000.
- * Errors: NULL or another handleType 100000; flags above 1, another shareType, or to export what was
- * imported, 107000; Import: no such device 107001, no context of it 107002; not on the list 207006;
- * exported before, or not (any more), 507899.
+ * Errors: NULL or another handleType 100000; flags above 1, another shareType, or to export what
+ * was imported, 107000; Import: no such device 107001, no context of it 107002; not on the list
+ * 207006; exported before, or not (any more), 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
                                                              aclrtMemHandleType handleType,

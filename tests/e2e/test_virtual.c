@@ -1,7 +1,7 @@
 /*
- * Virtual memory: addresses, physical memory, and what maps one to the other; copies across borders;
- * access; shareable handles; and what is left behind. Device memory is read by copies only, so that
- * all of it holds for strict devices.
+ * Virtual memory: addresses, physical memory, and what maps one to the other; copies across
+ * borders; access; shareable handles; and what is left behind. Device memory is read by copies
+ * only, so that all of it holds for strict devices.
  */
 #include <pthread.h>
 #include <stdatomic.h>
