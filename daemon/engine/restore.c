@@ -14,6 +14,7 @@
 #include "daemon/engine/inject.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
+#include "daemon/engine/value.h"
 #include "daemon/memory/allocation.h"
 
 /*
@@ -124,7 +125,8 @@ static void restore_stream(struct stream *s)
         s->held_watched = true;
         return;
     }
-    if (inject_restore(s->session->server->inject, s) || notify_restore_stream(s))
+    if (inject_restore(s->session->server->inject, s) || notify_restore_stream(s) ||
+        value_restore_stream(s))
         return;
     if (!has_entry(s) && !stream_has_read(s))
         return;

@@ -215,6 +215,37 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     return RUN_WAITS;
 }
 
+/* False: the engine is to look at the task. */
+static bool wait_again(struct stream *s, struct mem *m)
+{
+    if (!allocation_filled(m) || has_come(s))
+        return false;
+    count_waiter(s);
+    run_join(s, &m->pages->values,
+             target_of(s->kept->task.value.offset, s->session->peer_id, s->slot.number));
+    if (has_come(s) && run_unpark(s)) {
+        uncount_waiter(s);
+        return false;
+    }
+    s->run = RUN_PARKED;
+    stream_begin_task(s);
+    return true;
+}
+
+bool value_restore_stream(struct stream *s)
+{
+    const struct task *t = &s->kept->task;
+    struct mem *m;
+
+    if (!stream_has_read(s) || t->op != TASK_VALUE_WAIT || stream_has_failed(s) ||
+        !stream_has_waited(s) || stream_is_let_go(s) || atomic_load(&s->stopped) != 0 ||
+        s->attach->device->lost != 0)
+        return false;
+    m = allocation_get(s->session, t->object, t->generation);
+    s->word = allocation_place(m, t->value.offset, WORD).memory;
+    return s->word && wait_again(s, m);
+}
+
 bool value_pass_over(struct stream *s)
 {
     if (!value_check(s))

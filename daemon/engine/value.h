@@ -39,6 +39,13 @@ bool value_check(struct stream *s);
 void value_written(struct mem *mem, uint64_t offset, uint64_t size);
 
 /**
+ * The stream has waited for a word when npud ended: it does so again before any engine runs, so
+ * that the end of another session, which may come first, finds it waiting. False: its engine is to
+ * look at its task.
+ */
+bool value_restore_stream(struct stream *s);
+
+/**
  * Engine: the task at the head of s is passed over. No stream is left waiting for what it has
  * changed, and it does not count as waiting any more. False: to be called again.
  */

@@ -995,20 +995,12 @@ static aclError expect_blame(int pid)
     return 0;
 }
 
-/* An npud that has just come back may free the pages before its engines have parked the waits. */
-static bool deaths_are_told(const char *test)
-{
-    return need_one_server(test, "the next one may not tell waits of a death in that moment");
-}
-
 /* Exiting with the memory is no better than being killed with it. */
 START_TEST(the_last_other_one_ends)
 {
     int victim = _i % 2;
     pid_t pid = member[victim].pid;
 
-    if (!deaths_are_told(__func__))
-        return;
     share_between(2, 0);
     IN(0, 0, set_word, 0);
     IN(0, !victim, wait_for_word, 1);
@@ -1025,8 +1017,6 @@ START_TEST(others_are_left)
 {
     pid_t pid = member[1].pid;
 
-    if (!deaths_are_told(__func__))
-        return;
     share_between(MEMBERS, 0);
     IN(0, 0, set_word, 0);
     IN(0, 2, wait_for_word, 1);
