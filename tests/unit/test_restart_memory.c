@@ -9,6 +9,7 @@
 
 #include <utlist.h>
 
+#include "acl/error_codes/rt_error_codes.h"
 #include "daemon/memory/share.h"
 #include "proto/wire/packet.h"
 #include "tests/unit/memory_at.h"
@@ -290,6 +291,28 @@ START_TEST(an_importer_is_the_same_process)
 }
 END_TEST
 
+/* The end of a session may come before the engines have looked at the streams of the others. */
+START_TEST(a_wait_is_there_before_engines_run)
+{
+    uint64_t error;
+
+    start_clients();
+    submit(SECOND, 1, TASK_VALUE_WAIT);
+    act_turns();
+    restart_npud();
+    ck_assert_uint_eq(atomic_load(&session_of(SECOND)->page->value_waiters), 1);
+    hang_up(FIRST);
+    for (unsigned i = 0; i < 3; i++)
+        npud_turn();
+    act_turns();
+    error = client_error(stream_in(SECOND, 1));
+    ck_assert_int_eq(stream_error_code(error), ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
+    ck_assert_int_eq(stream_error_pid(error), FIRST);
+    ck_assert_uint_eq(atomic_load(&session_of(SECOND)->page->value_waiters), 0);
+    stop_all();
+}
+END_TEST
+
 /* No memory for a record: nothing has changed. */
 START_TEST(without_memory_for_records)
 {
@@ -539,6 +562,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(t, memory_is_as_it_was);
     tcase_add_test(t, an_importer_is_the_same_process);
+    tcase_add_test(t, a_wait_is_there_before_engines_run);
     tcase_add_loop_test(t, without_memory_for_records, 0, 3);
     tcase_add_loop_test(t, each_act_at_each_place, 0, (int)ACTS);
     return s;
