@@ -273,13 +273,11 @@ int memory_share(struct session *s, const char *function, const void *address, s
         *copy = *m;
     }
     pthread_rwlock_unlock(&s->memory_lock);
-    if (found)
-        return 0;
-    return error_set(
-        ACL_ERROR_RT_PARAM_INVALID,
-        "%s: %p is not the start of device memory of aclrtMalloc with %zu bytes: memory "
-        "is exported whole, by the process that has allocated it",
-        function, address, size);
+    return found ? 0
+                 : error_set(ACL_ERROR_RT_PARAM_INVALID,
+                             "%s: %p is not the start of device memory that this process has "
+                             "allocated with aclrtMalloc, or that has less than %zu bytes",
+                             function, address, size);
 }
 
 /* --- allocate and free --- */

@@ -13,6 +13,7 @@
 #include "client/core/api_call.h"
 #include "client/core/error.h"
 #include "client/memory/export.h"
+#include "client/memory/ipc_memory.h"
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
@@ -49,13 +50,14 @@ aclError aclnpudMemExportFd(void *devPtr, size_t size, uint64_t flags, int *fd)
     CALL_SCOPE;
     char key[EXPORT_KEY_SIZE];
 
+    REQUIRE(devPtr);
     REQUIRE(fd);
-    RETURN_IF_ERROR(aclrtIpcMemGetExportKey(devPtr, size, key, sizeof(key), flags));
+    RETURN_IF_ERROR(ipc_memory_export(__func__, devPtr, size, key, sizeof(key), flags));
     *fd = make_key_file(key);
     if (*fd >= 0)
         return 0;
     error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot make a descriptor: %m", __func__);
-    aclrtIpcMemClose(key);
+    ipc_memory_close(__func__, key);
     return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
 }
 
@@ -66,7 +68,7 @@ aclError aclnpudMemImportFd(void **devPtr, int fd, uint64_t flags)
 
     REQUIRE(devPtr);
     RETURN_IF_ERROR(read_key_file(__func__, fd, key));
-    return aclrtIpcMemImportByKey(devPtr, key, flags);
+    return ipc_memory_import(__func__, devPtr, key, flags);
 }
 
 aclError aclnpudMemCloseFd(int fd)
@@ -75,5 +77,5 @@ aclError aclnpudMemCloseFd(int fd)
     char key[EXPORT_KEY_SIZE];
 
     RETURN_IF_ERROR(read_key_file(__func__, fd, key));
-    return aclrtIpcMemClose(key);
+    return ipc_memory_close(__func__, key);
 }

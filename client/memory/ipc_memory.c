@@ -1,7 +1,5 @@
-/*
- * Device memory between processes, by key: aclrtIpcMem*. npud keeps the exports, and the memory for
- * as long as any process has it; see also client/memory/export.h.
- */
+#include "client/memory/ipc_memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,10 +16,8 @@ static int bad_flags(const char *function, uint64_t flags)
                      (unsigned long long)flags);
 }
 
-static int check_export(size_t size, size_t len, uint64_t flags)
+static int check_export(const char *function, size_t size, size_t len, uint64_t flags)
 {
-    const char *function = "aclrtIpcMemGetExportKey";
-
     if (size == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: size is 0", function);
     if (len < EXPORT_KEY_SIZE)
@@ -31,21 +27,28 @@ static int check_export(size_t size, size_t len, uint64_t flags)
                                                                      : 0;
 }
 
-aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
+int ipc_memory_export(const char *function, void *address, size_t size, char *key, size_t len,
+                      uint64_t flags)
 {
-    CALL_SCOPE;
     struct export_name name;
     struct context *c;
     struct memory m;
 
-    REQUIRE(devPtr);
-    REQUIRE(key);
-    RETURN_IF_ERROR(check_export(size, len, flags));
-    c = FIND_OR_RETURN(context_get, __func__);
-    RETURN_IF_ERROR(memory_share(c->session, __func__, devPtr, size, &m));
-    RETURN_IF_ERROR(export_memory(c->session, __func__, m.remote, size, flags != 0, false, &name));
+    RETURN_IF_ERROR(check_export(function, size, len, flags));
+    c = FIND_OR_RETURN(context_get, function);
+    RETURN_IF_ERROR(memory_share(c->session, function, address, size, &m));
+    RETURN_IF_ERROR(export_memory(c->session, function, m.remote, size, flags != 0, false, &name));
     memcpy(key, name.key, EXPORT_KEY_SIZE);
     return 0;
+}
+
+aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
+{
+    CALL_SCOPE;
+
+    REQUIRE(devPtr);
+    REQUIRE(key);
+    return ipc_memory_export(__func__, devPtr, size, key, len, flags);
 }
 
 aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
@@ -105,47 +108,59 @@ static int begin_use(struct context *c, const char *function, const char *key,
     return error;
 }
 
-aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
+int ipc_memory_import(const char *function, void **pointer, const char *key, uint64_t flags)
 {
-    CALL_SCOPE;
     struct export_name name;
     struct imported in;
     struct context *c;
     int error;
 
-    REQUIRE(devPtr);
-    REQUIRE(key);
     if (flags > ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS)
-        return bad_flags(__func__, flags);
-    c = FIND_OR_RETURN(context_get, __func__);
+        return bad_flags(function, flags);
+    c = FIND_OR_RETURN(context_get, function);
     export_name_of_key(&name, key);
-    RETURN_IF_ERROR(export_import(c->session, __func__, &name, &in));
+    RETURN_IF_ERROR(export_import(c->session, function, &name, &in));
     atomic_store_explicit(&c->session->shares_memory, true, memory_order_relaxed);
-    error = begin_use(c, __func__, name.key, &in, devPtr);
+    error = begin_use(c, function, name.key, &in, pointer);
     if (error != 0)
-        memory_free_remote(c->session, __func__, in.remote);
+        memory_free_remote(c->session, function, in.remote);
     else if (flags & ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS)
         context_enable_peer(c, in.device);
     return error;
 }
 
-aclError aclrtIpcMemClose(const char *key)
+aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
 {
     CALL_SCOPE;
+
+    REQUIRE(devPtr);
+    REQUIRE(key);
+    return ipc_memory_import(__func__, devPtr, key, flags);
+}
+
+int ipc_memory_close(const char *function, const char *key)
+{
     struct export_name name;
     struct session *s;
     struct memory *m;
 
-    REQUIRE(key);
-    s = FIND_OR_RETURN(session_get, __func__);
+    s = FIND_OR_RETURN(session_get, function);
     export_name_of_key(&name, key);
     m = memory_take_import(s, name.key);
     if (m)
-        return memory_drop(s, __func__, m);
+        return memory_drop(s, function, m);
 
     REQUEST(unexport_memory, UNEXPORT_MEMORY, .key = name.key);
 
-    return session_command(s, __func__, &request);
+    return session_command(s, function, &request);
+}
+
+aclError aclrtIpcMemClose(const char *key)
+{
+    CALL_SCOPE;
+
+    REQUIRE(key);
+    return ipc_memory_close(__func__, key);
 }
 
 aclError aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr)

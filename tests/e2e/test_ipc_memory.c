@@ -312,7 +312,7 @@ static aclError check_exports(int arg)
     FAILS(BAD, aclrtIpcMemGetExportKey(key, 1, key, KEY, 0));
     OK(aclrtIpcMemGetExportKey(mine, 1, imported_key, KEY, 0));
     OK(aclrtIpcMemImportByKey(&imported, imported_key, 0));
-    FAILS_SAYING(BAD, "by the process that has allocated it",
+    FAILS_SAYING(BAD, "that this process has allocated",
                  aclrtIpcMemGetExportKey(imported, 1, key, KEY, 0));
     FAILS(BAD, aclrtFree(imported));
     OK(aclrtIpcMemClose(imported_key));
@@ -777,6 +777,7 @@ static aclError use_descriptors(int arg)
     FAILS(ACL_ERROR_INVALID_PARAM, aclnpudMemExportFd(NULL, BYTES, ANY, &fd));
     FAILS(BAD, aclnpudMemExportFd(mine, 0, ANY, &fd));
     FAILS(BAD, aclnpudMemExportFd(mine, BYTES, 2, &fd));
+    FAILS_SAYING(BAD, "aclnpudMemExportFd: ", aclnpudMemExportFd(mine, BYTES + 64, ANY, &fd));
     ck_assert_int_eq(fd, -1);
     ck_assert_int_eq(pipe(pipes), 0);
     FAILS(BAD, aclnpudMemImportFd(&p, pipes[0], 0));
