@@ -33,6 +33,7 @@
 #define GONE      ACL_ERROR_RT_DRV_INTERNAL_ERROR
 #define DENIED    ACL_ERROR_RT_NO_PERMISSION
 #define DESERTED  ACL_ERROR_RT_SUSPECT_REMOTE_ERROR
+#define EXPORTS   256 /* of one allocation, at most */
 #define ANSWER_MS 60000
 
 /* Between all. */
@@ -288,6 +289,7 @@ static aclError check_exports(int arg)
         {SIZE_MAX, KEY, 0, BAD},   {1, KEY, 0, 0},
         {BYTES, KEY, 1, 0},        {BYTES, SIZE_MAX, 0, 0},
     };
+    static char keys[EXPORTS][KEY];
     char key[KEY + 1], imported_key[KEY];
     void *host, *imported;
 
@@ -306,6 +308,12 @@ static aclError check_exports(int arg)
             OK(aclrtIpcMemClose(key));
         }
     }
+    for (int i = 0; i < EXPORTS; i++)
+        OK(aclrtIpcMemGetExportKey(mine, 1, keys[i], KEY, 0));
+    FAILS_SAYING(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "close a key first",
+                 aclrtIpcMemGetExportKey(mine, 1, key, KEY, 0));
+    for (int i = 0; i < EXPORTS; i++)
+        OK(aclrtIpcMemClose(keys[i]));
     OK(aclrtMallocHost(&host, BYTES));
     FAILS(BAD, aclrtIpcMemGetExportKey(mine + 4096, 1, key, KEY, 0));
     FAILS(BAD, aclrtIpcMemGetExportKey(host, 1, key, KEY, 0));
