@@ -96,55 +96,57 @@ static uint64_t used_on(int device)
 
 /* --- addresses --- */
 
+static const struct {
+    uint64_t size, alignment, wish, flags;
+    aclError code;
+} wanted[] = {
+    {0, 0, 0, 0, INVALID},
+    {UNIT, 0, 0, 2, INVALID},
+    {UNIT, 0, 0, UINT64_MAX, INVALID},
+    {UNIT - 1, 0, 0, 0, BAD},
+    {UNIT + 4096, 0, 0, 0, BAD},
+    {1, 0, 0, 0, BAD},
+    {128 * GIB + UNIT, 0, 0, 0, BAD},
+    {UINT64_MAX - UNIT + 1, 0, 0, 0, BAD},
+    {UNIT, 3, 0, 0, BAD},
+    {UNIT, 2 * GIB, 0, 0, BAD},
+    {UNIT, 0, 16 * TIB - UNIT, 0, BAD},
+    {UNIT, 0, 24 * TIB, 0, BAD},
+    {UNIT, 0, 16 * TIB + 4096, 0, BAD},
+    {UNIT, 4 * UNIT, 16 * TIB + UNIT, 0, BAD},
+    {UNIT, 0, 1, 0, BAD},
+    {UNIT, 0, 0, 0, 0},
+    {UNIT, 0, 0, 1, 0},
+    {UNIT, 1, 0, 0, 0},
+    {UNIT, UNIT, 0, 0, 0},
+    {UNIT, GIB, 0, 0, 0},
+    {3 * UNIT, 64 * MIB, 0, 0, 0},
+    {128 * GIB, 0, 0, 0, 0},
+    {UNIT, 0, LOWEST, 0, 0},
+    {UNIT, 0, 24 * TIB - UNIT, 0, 0},
+    {UNIT, GIB, 20 * TIB, 0, 0},
+};
+
 START_TEST(reservations)
 {
-    static const struct {
-        uint64_t size, alignment, wish, flags;
-        aclError code;
-    } rows[] = {
-        {0, 0, 0, 0, INVALID},
-        {UNIT, 0, 0, 2, INVALID},
-        {UNIT, 0, 0, UINT64_MAX, INVALID},
-        {UNIT - 1, 0, 0, 0, BAD},
-        {UNIT + 4096, 0, 0, 0, BAD},
-        {1, 0, 0, 0, BAD},
-        {128 * GIB + UNIT, 0, 0, 0, BAD},
-        {UINT64_MAX - UNIT + 1, 0, 0, 0, BAD},
-        {UNIT, 3, 0, 0, BAD},
-        {UNIT, 2 * GIB, 0, 0, BAD},
-        {UNIT, 0, 16 * TIB - UNIT, 0, BAD},
-        {UNIT, 0, 24 * TIB, 0, BAD},
-        {UNIT, 0, 16 * TIB + 4096, 0, BAD},
-        {UNIT, 4 * UNIT, 16 * TIB + UNIT, 0, BAD},
-        {UNIT, 0, 1, 0, BAD},
-        {UNIT, 0, 0, 0, 0},
-        {UNIT, 0, 0, 1, 0},
-        {UNIT, 1, 0, 0, 0},
-        {UNIT, UNIT, 0, 0, 0},
-        {UNIT, GIB, 0, 0, 0},
-        {3 * UNIT, 64 * MIB, 0, 0, 0},
-        {128 * GIB, 0, 0, 0, 0},
-        {UNIT, 0, LOWEST, 0, 0},
-        {UNIT, 0, 24 * TIB - UNIT, 0, 0},
-        {UNIT, GIB, 20 * TIB, 0, 0},
-    };
     void *p;
 
     FAILS(INVALID, aclrtReserveMemAddress(NULL, UNIT, 0, NULL, 0));
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
         p = &p;
-        ck_assert_msg(aclrtReserveMemAddress(&p, rows[i].size, rows[i].alignment,
-                                             (void *)rows[i].wish, rows[i].flags) == rows[i].code,
+        ck_assert_msg(aclrtReserveMemAddress(&p, wanted[i].size, wanted[i].alignment,
+                                             (void *)wanted[i].wish,
+                                             wanted[i].flags) == wanted[i].code,
                       "row %zu: %s", i, aclGetRecentErrMsg());
-        if (rows[i].code != 0) {
+        if (wanted[i].code != 0) {
             ck_assert_ptr_eq(p, &p);
             continue;
         }
         ck_assert_uint_eq((uintptr_t)p % UNIT, 0);
-        if (rows[i].alignment)
-            ck_assert_uint_eq((uintptr_t)p % rows[i].alignment, 0);
-        if (rows[i].wish)
-            ck_assert_uint_eq((uintptr_t)p, rows[i].wish);
+        if (wanted[i].alignment)
+            ck_assert_uint_eq((uintptr_t)p % wanted[i].alignment, 0);
+        if (wanted[i].wish)
+            ck_assert_uint_eq((uintptr_t)p, wanted[i].wish);
         FAILS(BAD, aclrtReleaseMemAddress((char *)p + UNIT / 2));
         OK(aclrtReleaseMemAddress(p));
         FAILS(BAD, aclrtReleaseMemAddress(p));
@@ -385,11 +387,8 @@ END_TEST
 
 START_TEST(arguments_of_mappings)
 {
-    aclrtDrvMemHandle h = allocate(&on_device, 2 * UNIT), more;
-    aclrtMemLocation location = on_device.location;
-    aclrtMemAccessDesc desc = {ACL_RT_MEM_ACCESS_FLAGS_READWRITE, on_second.location, {0}};
+    aclrtDrvMemHandle h = allocate(&on_device, 2 * UNIT);
     char *p = reserve(4 * UNIT);
-    uint64_t flag;
 
     for (int i = 0; i < 2; i++) {
         aclError (*map)(void *, size_t, size_t, aclrtDrvMemHandle, uint64_t) =
@@ -420,6 +419,19 @@ START_TEST(arguments_of_mappings)
                               rows[k].flags) == rows[k].code,
                           "row %zu: %s", k, aclGetRecentErrMsg());
     }
+    OK(aclrtFreePhysical(h));
+    OK(aclrtReleaseMemAddress(p));
+}
+END_TEST
+
+START_TEST(one_mapping_of_a_reservation)
+{
+    aclrtDrvMemHandle h = allocate(&on_device, 2 * UNIT), more;
+    aclrtMemLocation location = on_device.location;
+    aclrtMemAccessDesc desc = {ACL_RT_MEM_ACCESS_FLAGS_READWRITE, on_second.location, {0}};
+    char *p = reserve(4 * UNIT);
+    uint64_t flag;
+
     FAILS(INVALID, aclrtUnmapMem(NULL));
     FAILS(BAD, aclrtUnmapMem(p));
     FAILS(INVALID, aclrtMemRetainAllocationHandle(NULL, &more));
@@ -1133,6 +1145,7 @@ int main(void)
     tcase_add_test(tc, stale_handles);
     tcase_add_test(tc, capacity);
     tcase_add_test(tc, arguments_of_mappings);
+    tcase_add_test(tc, one_mapping_of_a_reservation);
     tcase_add_test(tc, orders);
     tcase_add_test(tc, mapped_twice);
     tcase_add_test(tc, waits_are_of_the_memory);
