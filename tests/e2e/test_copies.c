@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "tests/e2e/pattern.h"
 
@@ -27,7 +28,7 @@ enum place { PAGEABLE, PINNED, DEVICE, MANAGED, PLACES };
 
 static aclrtStream stream, other;
 static unsigned char *from[PLACES], *to[PLACES], *freed;
-static unsigned char pageable[2][SIZE];
+static unsigned char pageable[2][SIZE], bytes[SIZE];
 
 static unsigned char *device_new(size_t size)
 {
@@ -57,8 +58,9 @@ static void set_up_test(void)
     for (int i = 0; i < PLACES; i++) {
         from[i] = place_new(i, false);
         to[i] = place_new(i, true);
-        fill_pattern(from[i], SIZE, (unsigned)i);
-        memset(to[i], 0, SIZE);
+        fill_pattern(bytes, SIZE, (unsigned)i);
+        device_put(from[i], bytes, SIZE);
+        OK(aclrtMemset(to[i], SIZE, 0, SIZE));
     }
     freed = device_new(SIZE);
     OK(aclrtFree(freed));
@@ -109,8 +111,9 @@ static const struct {
     {1, 1, 1, 1},       {SIZE, SIZE, SIZE, 1}, {4096, 4096, 4095, 16},
 };
 
-static bool holds_rows(const unsigned char *p, int shape, unsigned seed)
+static bool holds_rows(const void *at, int shape, unsigned seed)
 {
+    const unsigned char *p = device_bytes(at, SIZE);
     size_t width = shapes[shape].width, pitch = shapes[shape].dpitch;
     const size_t last = (shapes[shape].height - 1) * pitch + width;
 
@@ -158,8 +161,9 @@ START_TEST(rows_go_where_they_belong)
 
         ck_assert_msg(error == expected, "%d to %d: %d", src, dst, error);
         OK(aclrtSynchronizeStream(stream));
-        ck_assert(error == 0 ? holds_rows(to[dst], i, (unsigned)src) : all_are(to[dst], SIZE, 0));
-        memset(to[dst], 0, SIZE);
+        ck_assert(error == 0 ? holds_rows(to[dst], i, (unsigned)src)
+                             : all_are(device_bytes(to[dst], SIZE), SIZE, 0));
+        OK(aclrtMemset(to[dst], SIZE, 0, SIZE));
     }
 }
 END_TEST
@@ -200,7 +204,7 @@ START_TEST(rows_are_checked)
     FAILS_SAYING(PARAM, "src: ", ROWS(d, 8, h, SIZE, 8, 3, H2D));
     FAILS_SAYING(PARAM, "was freed", ROWS(freed, 8, h, 8, 8, 2, H2D));
     FAILS_SAYING(PARAM, "must be", ROWS(to[PINNED], 8, h, 8, 8, 2, ACL_MEMCPY_DEFAULT));
-    ck_assert(all_are(to[PINNED], SIZE, 0));
+    ck_assert(all_are(device_bytes(to[PINNED], SIZE), SIZE, 0));
 }
 END_TEST
 
@@ -232,7 +236,7 @@ START_TEST(rows_keep_their_place_in_the_stream)
     aclrtEvent gate = stream_hold(stream);
 
     OK(aclrtMemcpy2dAsync(to[DEVICE], 100, from[PINNED], 80, 64, 50, H2D, stream));
-    ck_assert(all_are(to[DEVICE], SIZE, 0));
+    ck_assert(all_are(device_bytes(to[DEVICE], SIZE), SIZE, 0));
     stream_let_go(gate);
     OK(aclrtMemcpy2dAsync(to[PAGEABLE], 100, to[DEVICE], 100, 64, 50, D2H, stream));
     ck_assert(holds_rows(to[DEVICE], 0, PINNED));
@@ -250,7 +254,7 @@ START_TEST(rows_between_devices_need_access)
     FAILS(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
           aclrtMemcpy2dAsync(far, 100, from[DEVICE], 80, 64, 50, D2D, stream));
     OK(aclrtDeviceEnablePeerAccess(1, 0));
-    memset(far, 0, SIZE);
+    OK(aclrtMemset(far, SIZE, 0, SIZE));
     OK(aclrtMemcpy2dAsync(far, 100, from[DEVICE], 80, 64, 50, D2D, stream));
     OK(aclrtSynchronizeStream(stream));
     ck_assert(holds_rows(far, 0, DEVICE));
@@ -262,13 +266,17 @@ START_TEST(many_rows)
 {
     size_t rows = 20000, width = 60, pitch = 64;
     unsigned char *a = device_new(rows * pitch), *b = device_new(rows * pitch);
+    unsigned char *copy = malloc(rows * pitch);
 
-    fill_pattern(a, rows * pitch, 9);
-    memset(b, 0, rows * pitch);
+    fill_pattern(copy, rows * pitch, 9);
+    device_put(a, copy, rows * pitch);
+    OK(aclrtMemset(b, rows * pitch, 0, rows * pitch));
     OK(aclrtMemcpy2dAsync(b, pitch, a, pitch, width, rows, D2D, stream));
     OK(aclrtSynchronizeStream(stream));
+    device_get(copy, b, rows * pitch);
     for (size_t i = 0; i < rows * pitch; i++)
-        ck_assert_uint_eq(b[i], i % pitch < width ? pattern_at(i, 9) : 0);
+        ck_assert_uint_eq(copy[i], i % pitch < width ? pattern_at(i, 9) : 0);
+    free(copy);
 }
 END_TEST
 
@@ -356,10 +364,10 @@ START_TEST(batches_copy_between_host_and_device)
         ck_assert_msg(error == (allowed ? 0 : PARAM), "%d to %d: %d", src, dst, error);
         expect_failed(_i, &b, allowed ? SIZE_MAX : 0);
         OK(aclrtSynchronizeStream(stream));
-        ck_assert(allowed ? holds_pattern(to[dst], BATCH * 1000, src)
-                          : all_are(to[dst], BATCH * 1000, 0));
-        ck_assert(all_are(to[dst] + BATCH * 1000, 1000, 0));
-        memset(to[dst], 0, SIZE);
+        ck_assert(allowed ? holds_pattern(device_bytes(to[dst], BATCH * 1000), BATCH * 1000, src)
+                          : all_are(device_bytes(to[dst], BATCH * 1000), BATCH * 1000, 0));
+        ck_assert(all_are(device_bytes(to[dst] + BATCH * 1000, 1000), 1000, 0));
+        OK(aclrtMemset(to[dst], SIZE, 0, SIZE));
     }
 }
 END_TEST
@@ -383,12 +391,12 @@ START_TEST(attributes_hold_to_the_next)
     b.srcs[5] = from[MANAGED];
     OK(copy_batch(_i, &b));
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(holds_pattern(to[DEVICE], 2000, PINNED));
-    ck_assert(all_are(to[DEVICE] + 2000, 4000, 0));
-    ck_assert(all_are(to[MANAGED], 2000, 0));
+    ck_assert(holds_pattern(device_bytes(to[DEVICE], 2000), 2000, PINNED));
+    ck_assert(all_are(device_bytes(to[DEVICE] + 2000, 4000), 4000, 0));
+    ck_assert(all_are(device_bytes(to[MANAGED], 2000), 2000, 0));
     for (size_t i = 2000; i < 5000; i++)
         ck_assert_uint_eq(to[MANAGED][i], pattern_at(i, PINNED));
-    ck_assert(holds_pattern(to[PAGEABLE], 1000, MANAGED));
+    ck_assert(holds_pattern(device_bytes(to[PAGEABLE], 1000), 1000, MANAGED));
 }
 END_TEST
 
@@ -399,7 +407,7 @@ static void expect_refused(enum form form, struct batch *b, aclError code, const
     FAILS_SAYING(code, words, copy_batch(form, b));
     expect_failed(form, b, failed);
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(all_are(to[DEVICE], SIZE, 0));
+    ck_assert(all_are(device_bytes(to[DEVICE], SIZE), SIZE, 0));
 }
 
 static void null_arrays(enum form form)
@@ -551,8 +559,8 @@ START_TEST(entries_of_no_bytes)
         return;
     }
     OK(copy_batch(_i, &b));
-    ck_assert(holds_pattern(to[DEVICE], 1000, PINNED));
-    ck_assert(all_are(to[DEVICE] + 1000, 1000, 0));
+    ck_assert(holds_pattern(device_bytes(to[DEVICE], 1000), 1000, PINNED));
+    ck_assert(all_are(device_bytes(to[DEVICE] + 1000, 1000), 1000, 0));
 }
 END_TEST
 
@@ -572,10 +580,10 @@ START_TEST(blocking_batches_have_a_limit)
     FAILS_SAYING(PARAM, "4096",
                  aclrtMemcpyBatch(dsts, sizes, srcs, sizes, N, &attr, &zero, 1, &failed));
     OK(aclrtMemcpyBatch(dsts, sizes, srcs, sizes, N - 1, &attr, &zero, 1, &failed));
-    ck_assert(holds_pattern(to[DEVICE], (N - 1) * 8, PINNED));
+    ck_assert(holds_pattern(device_bytes(to[DEVICE], (N - 1) * 8), (N - 1) * 8, PINNED));
     OK(aclrtMemcpyBatchAsync(dsts, sizes, srcs, sizes, N, &attr, &zero, 1, &failed, stream));
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(holds_pattern(to[DEVICE], N * 8, PINNED));
+    ck_assert(holds_pattern(device_bytes(to[DEVICE], N * 8), N * 8, PINNED));
 }
 END_TEST
 
@@ -609,13 +617,13 @@ START_TEST(batches_keep_their_place_in_the_stream)
     aclrtEvent gate = stream_hold(stream);
 
     OK(copy_batch(_i ? ASYNC_V2 : ASYNC, &b));
-    ck_assert(all_are(to[DEVICE], SIZE, 0));
+    ck_assert(all_are(device_bytes(to[DEVICE], SIZE), SIZE, 0));
     stream_let_go(gate);
     b = batch_of(PAGEABLE, DEVICE); /* waits for the stream, then copies */
     b.n = 1;
     OK(copy_batch(_i ? ASYNC_V2 : ASYNC, &b));
-    ck_assert(holds_pattern(to[DEVICE], 1000, PAGEABLE));
-    ck_assert_uint_eq(to[DEVICE][1000], pattern_at(1000, PINNED));
+    ck_assert(holds_pattern(device_bytes(to[DEVICE], 1000), 1000, PAGEABLE));
+    ck_assert_uint_eq(device_byte(to[DEVICE] + 1000), pattern_at(1000, PINNED));
 }
 END_TEST
 
@@ -627,8 +635,8 @@ START_TEST(copies_with_condition_want_pinned_memory)
     OK(aclrtMemcpyAsyncWithCondition(to[PINNED], SIZE, to[DEVICE], SIZE, D2H, stream));
     OK(aclrtMemcpyAsyncWithCondition(to[MANAGED], SIZE, to[DEVICE], SIZE, D2D, stream));
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(holds_pattern(to[PINNED], SIZE, PINNED));
-    ck_assert(holds_pattern(to[MANAGED], SIZE, PINNED));
+    ck_assert(holds_pattern(device_bytes(to[PINNED], SIZE), SIZE, PINNED));
+    ck_assert(holds_pattern(device_bytes(to[MANAGED], SIZE), SIZE, PINNED));
     FAILS_SAYING(
         PARAM, "src",
         aclrtMemcpyAsyncWithCondition(to[DEVICE], SIZE, from[PAGEABLE], SIZE, H2D, stream));
@@ -660,6 +668,7 @@ START_TEST(descriptors_copy_within_a_device)
 {
     static const enum place kept_in[] = {PAGEABLE, PINNED, DEVICE};
     unsigned char *mine = from[DEVICE], *in_memory[] = {malloc(descriptor_size()), NULL, NULL};
+    const unsigned char *got;
     size_t size = descriptor_size();
 
     for (int i = 0; i < 3; i++) {
@@ -667,13 +676,14 @@ START_TEST(descriptors_copy_within_a_device)
 
         if (kept_in[i] == DEVICE)
             desc = device_new(size);
-        memset(to[DEVICE], 0, SIZE);
+        OK(aclrtMemset(to[DEVICE], SIZE, 0, SIZE));
         OK(aclrtSetMemcpyDesc(desc, INNER, mine + 5, to[DEVICE], 1000, NULL));
         for (int again = 0; again < 2; again++)
             OK(aclrtMemcpyAsyncWithDesc(desc, INNER, stream));
         OK(aclrtSynchronizeStream(stream));
+        got = device_bytes(to[DEVICE], SIZE);
         for (size_t at = 0; at < SIZE; at++)
-            ck_assert_uint_eq(to[DEVICE][at], at < 1000 ? pattern_at(at + 5, DEVICE) : 0);
+            ck_assert_uint_eq(got[at], at < 1000 ? pattern_at(at + 5, DEVICE) : 0);
     }
     OK(aclrtSetMemcpyDesc(in_memory[0], INNER, mine, to[DEVICE], 0, NULL));
     OK(aclrtMemcpyAsyncWithDesc(in_memory[0], INNER, stream));
@@ -730,21 +740,22 @@ START_TEST(offsets_copy_within_a_device)
 {
     void *dst = to[DEVICE];
     const void *src = from[DEVICE];
+    const unsigned char *got;
     void **in_device = (void **)(void *)device_new(64);
 
     OK(aclrtMemcpyAsyncWithOffset(&dst, 1000, 40, &src, 1000, 7, INNER, stream));
     OK(aclrtSynchronizeStream(stream));
+    got = device_bytes(to[DEVICE], 2000);
     for (size_t at = 0; at < 2000; at++)
-        ck_assert_uint_eq(to[DEVICE][at],
-                          at >= 40 && at < 1040 ? pattern_at(at - 40 + 7, DEVICE) : 0);
+        ck_assert_uint_eq(got[at], at >= 40 && at < 1040 ? pattern_at(at - 40 + 7, DEVICE) : 0);
     /* The pointer may come by the stream, too. */
-    memset(to[DEVICE], 0, SIZE);
+    OK(aclrtMemset(to[DEVICE], SIZE, 0, SIZE));
     memcpy(to[PINNED], &dst, sizeof(dst));
     OK(aclnpudLaunchDelay(20000, 0, stream));
     OK(aclrtMemcpyAsync(in_device, 8, to[PINNED], 8, H2D, stream));
     OK(aclrtMemcpyAsyncWithOffset(in_device, SIZE, 0, &src, SIZE, 0, INNER, stream));
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(holds_pattern(to[DEVICE], SIZE, DEVICE));
+    ck_assert(holds_pattern(device_bytes(to[DEVICE], SIZE), SIZE, DEVICE));
 }
 END_TEST
 
@@ -780,7 +791,7 @@ START_TEST(offsets_are_checked)
     FAILS(ACL_ERROR_RT_INVALID_HANDLE,
           aclrtMemcpyAsyncWithOffset(&dst, 8, 0, &src, 8, 0, INNER, destroyed_stream()));
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(all_are(to[DEVICE], SIZE, 0));
+    ck_assert(all_are(device_bytes(to[DEVICE], SIZE), SIZE, 0));
 }
 END_TEST
 
@@ -806,8 +817,10 @@ END_TEST
 
 static bool words_are(const void *p, size_t n, uint32_t value)
 {
+    const uint32_t *words = device_bytes(p, n * sizeof(*words));
+
     for (size_t i = 0; i < n; i++)
-        if (((const uint32_t *)p)[i] != value)
+        if (words[i] != value)
             return false;
     return true;
 }
@@ -826,7 +839,7 @@ START_TEST(words_are_set)
             for (int place = PINNED; place <= DEVICE; place++) {
                 size_t n = counts[c];
 
-                memset(to[place], 0x33, SIZE);
+                OK(aclrtMemset(to[place], SIZE, 0x33, SIZE));
                 OK(SET_WORDS(to[place] + 4, n * 4, values[v], n));
                 OK(aclrtSynchronizeStream(stream));
                 ck_assert(words_are(to[place], 1, 0x33333333));
@@ -850,7 +863,7 @@ START_TEST(words_are_checked)
     FAILS_SAYING(NULL_ARG, "use aclrtMemset", SET_WORDS(to[MANAGED], 8, 1, 2));
     FAILS_SAYING(PARAM, "leave the allocation", SET_WORDS(d, SIZE + 36, 1, SIZE / 4 + 9));
     FAILS_SAYING(PARAM, "was freed", SET_WORDS(freed, 8, 1, 2));
-    ck_assert(all_are(d, SIZE, 0));
+    ck_assert(all_are(device_bytes(d, SIZE), SIZE, 0));
 }
 END_TEST
 
@@ -879,7 +892,7 @@ START_TEST(words_wait_for_their_turn)
     OK(aclrtMemsetD32Async(to[DEVICE], SIZE, 0x01020304, SIZE / 4, stream));
     OK(aclrtMemsetD32Async(to[PINNED], SIZE, 0x01020304, SIZE / 4, stream));
     ck_assert(words_are(to[PINNED], SIZE / 4, 0x01020304));
-    ck_assert(all_are(to[DEVICE], SIZE, 0));
+    ck_assert(all_are(device_bytes(to[DEVICE], SIZE), SIZE, 0));
     stream_let_go(gate);
     OK(aclrtSynchronizeStream(stream));
     ck_assert(words_are(to[DEVICE], SIZE / 4, 0x01020304));

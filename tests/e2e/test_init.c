@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "tests/common/moment.h"
 #include "proto/shm/task.h"
@@ -1137,7 +1138,7 @@ static int child_with_memory(void *arg)
     for (int i = 0; i < 100; i++) {
         OK(aclrtMemsetAsync(p, 1 << 20, i, 1 << 20, stream));
         OK(aclrtSynchronizeStream(stream));
-        ck_assert_int_eq(((unsigned char *)p)[12345], i);
+        ck_assert_int_eq(device_byte((char *)p + 12345), i);
     }
     return 0;
 }
@@ -1151,7 +1152,7 @@ START_TEST(parent_and_child_work_at_the_same_time)
     for (int i = 0; i < 100; i++) {
         OK(aclrtMemsetAsync(memory, 4096, 255 - i, 4096, stream));
         OK(aclrtSynchronizeStream(stream));
-        ck_assert_int_eq(((unsigned char *)memory)[1234], 255 - i);
+        ck_assert_int_eq(device_byte((char *)memory + 1234), 255 - i);
     }
     child_expect_ok(pid);
     complete_delay();

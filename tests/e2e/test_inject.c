@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 
@@ -86,8 +87,8 @@ static void open_device(void)
     streams_open(&stream, &other);
     OK(aclrtMalloc(&from, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
     OK(aclrtMalloc(&to, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
-    memset(from, 'x', SIZE);
-    memset(to, '.', SIZE);
+    OK(aclrtMemset(from, SIZE, 'x', SIZE));
+    OK(aclrtMemset(to, SIZE, '.', SIZE));
 }
 
 static void set_up_test(void)
@@ -121,17 +122,19 @@ static int32_t id_of(aclrtStream s)
 
 START_TEST(nth_copy_fails_with_a_code)
 {
+    char *bytes = to;
+
     inject_fault("fail --kind copy --nth 3 --code 507052");
     for (int i = 1; i <= 4; i++) {
-        memset(to, '.', SIZE);
-        launch_copy(stream);
+        OK(aclrtMemcpyAsync(bytes + i, 1, from, 1, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
         if (i == 3)
             FAILS(507052, aclrtSynchronizeStream(stream));
         else
             OK(aclrtSynchronizeStream(stream));
-        ck_assert_int_eq(*(char *)to, i == 3 ? '.' : 'x');
     }
     expect_counts(0, 3, 1, "used up");
+    for (int i = 1; i <= 4; i++)
+        ck_assert_int_eq(device_byte(bytes + i), i == 3 ? '.' : 'x');
 }
 END_TEST
 
@@ -504,7 +507,7 @@ START_TEST(stalled_until_cleared)
 
     launch_copy(stream);
     OK(aclrtSynchronizeStream(stream));
-    memset(to, '.', SIZE);
+    OK(aclrtMemset(to, SIZE, '.', SIZE));
     launch_copy(stream);
     FAILS(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 20));
     await_held(0, 1);
@@ -522,10 +525,10 @@ START_TEST(stalled_until_cleared)
     npud__report__free_unpacked(r, NULL);
     launch_copy(other);
     OK(aclrtSynchronizeStream(other));
-    memset(to, '.', SIZE);
+    OK(aclrtMemset(to, SIZE, '.', SIZE));
     clear_rules(rule);
     OK(aclrtSynchronizeStream(stream));
-    ck_assert_int_eq(*(char *)to, 'x');
+    ck_assert_int_eq(device_byte(to), 'x');
 }
 END_TEST
 
@@ -790,10 +793,10 @@ START_TEST(lost_device_lets_go_everybody)
     ck_assert_int_eq(status, ACL_RT_DEVICE_STATUS_NORMAL);
     aclrtSynchronizeDevice(); /* what its streams have not reported yet */
     OK(aclrtSynchronizeDevice());
-    memset(to, '.', SIZE);
+    OK(aclrtMemset(to, SIZE, '.', SIZE));
     launch_copy(stream);
     OK(aclrtSynchronizeStream(stream));
-    ck_assert_int_eq(*(char *)to, 'x');
+    ck_assert_int_eq(device_byte(to), 'x');
     OK(aclrtDestroyEvent(never));
     OK(aclrtDestroyEvent(point));
 }

@@ -409,6 +409,7 @@ static void hold_by_cause(int hold)
     OK(aclrtMemset(m, 4096, 0, 4096));
     /* Something in the place where waiters are. */
     OK(aclrtMemsetAsync(word + 8, 1024, 0xff, 1024, stream));
+    OK(aclrtSynchronizeStream(stream));
     holds[hold].hold();
     /* And behind it, what others wait for. */
     OK(aclrtRecordNotify(notify, stream));

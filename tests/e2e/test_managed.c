@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "tests/e2e/pattern.h"
 
@@ -172,7 +173,7 @@ END_TEST
 
 #define SIZE (64 * KIB + 7)
 
-static unsigned char heap[SIZE];
+static unsigned char heap[SIZE], bytes[SIZE];
 
 /* To and from memory of any kind, of either device, in the order of the stream. */
 START_TEST(copies_reach_it)
@@ -185,7 +186,8 @@ START_TEST(copies_reach_it)
     OK(aclrtMallocHost(&places[1], SIZE));
     OK(aclrtMalloc(&places[2], SIZE, 0));
     for (unsigned i = 0; i < 4; i++) {
-        fill_pattern(places[i], SIZE, i);
+        fill_pattern(bytes, SIZE, i);
+        device_put(places[i], bytes, SIZE);
         OK(aclnpudLaunchDelay(1000, 0, NULL));
         OK(aclrtMemcpyAsync(managed, SIZE, places[i], SIZE, ACL_MEMCPY_DEFAULT, NULL));
         memset(second == places[i] ? heap : second, 0, SIZE);
@@ -194,10 +196,10 @@ START_TEST(copies_reach_it)
         OK(aclrtMemsetAsync(managed, SIZE, 0, SIZE, NULL));
         OK(aclrtSynchronizeStream(NULL));
         ck_assert(all_are(managed, SIZE, 0));
-        memset(places[i], 0, SIZE);
+        OK(aclrtMemset(places[i], SIZE, 0, SIZE));
         OK(aclrtMemcpyAsync(places[i], SIZE, managed + BLOCK, SIZE, ACL_MEMCPY_DEFAULT, NULL));
         OK(aclrtSynchronizeStream(NULL));
-        ck_assert(holds_pattern(places[i], SIZE, i));
+        ck_assert(holds_pattern(device_bytes(places[i], SIZE), SIZE, i));
     }
 }
 END_TEST
@@ -211,11 +213,11 @@ START_TEST(all_kinds_of_copies_fit)
     OK(aclrtMallocHost(&host, SIZE));
     fill_pattern(host, SIZE, 3);
     for (int kind = 0; kind <= ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE; kind++) {
-        memset(device, 0, SIZE);
+        OK(aclrtMemset(device, SIZE, 0, SIZE));
         OK(aclrtMemcpyAsync(managed, SIZE, host, SIZE, kind, stream));
         OK(aclrtMemcpyAsync(device, SIZE, managed, SIZE, kind, stream));
         OK(aclrtSynchronizeStream(stream));
-        ck_assert(holds_pattern(device, SIZE, 3));
+        ck_assert(holds_pattern(device_bytes(device, SIZE), SIZE, 3));
     }
     FAILS(PARAM,
           aclrtMemcpyAsync(managed, SIZE, device, SIZE, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, stream));

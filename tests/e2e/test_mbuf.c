@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device_bytes.h"
 #include "acl/acl_tdt_queue.h"
 #include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
@@ -967,7 +968,6 @@ START_TEST(copies_in_their_turn)
     uint64_t *data = (uint64_t *)(void *)data_of(buf), *device;
 
     OK(aclrtMalloc((void **)&device, 8, ACL_MEM_MALLOC_HUGE_FIRST));
-    *device = 1;
     *data = 2;
     for (int i = 0; i < 20; i++) {
         OK(aclnpudLaunchDelay(1000, 0, stream));

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "tests/e2e/pattern.h"
 
@@ -121,16 +122,18 @@ START_TEST(allocations_are_aligned_apart_and_writable)
 {
     static const size_t sizes[] = {1, 31, 32, 33, 4095, 4096, 4097, 3 * MIB + 5};
     enum { N = sizeof(sizes) / sizeof(sizes[0]) };
+    static unsigned char bytes[3 * MIB + 5];
     size_t before = query_free();
     void *p[N];
 
     for (unsigned i = 0; i < N; i++) {
         OK(allocators[_i].allocate(&p[i], sizes[i], ACL_MEM_MALLOC_HUGE_FIRST));
         ck_assert_uint_eq((uintptr_t)p[i] % 64, 0);
-        fill_pattern(p[i], sizes[i], i); /* the simulated device's memory is reachable here */
+        fill_pattern(bytes, sizes[i], i);
+        device_put(p[i], bytes, sizes[i]);
     }
     for (unsigned i = 0; i < N; i++)
-        ck_assert(holds_pattern(p[i], sizes[i], i));
+        ck_assert(holds_pattern(device_bytes(p[i], sizes[i]), sizes[i], i));
     for (unsigned i = 0; i < N; i++)
         OK(allocators[_i].release(p[i]));
     ck_assert_uint_eq(query_free(), before);
@@ -184,7 +187,8 @@ START_TEST(wrong_frees_change_nothing)
 {
     char *p = device_new(8 * KIB), *host = pinned_new(8 * KIB), *heap = malloc(64);
 
-    fill_pattern(p, 8 * KIB, 1);
+    fill_pattern(host, 8 * KIB, 1);
+    device_put(p, host, 8 * KIB);
     FAILS(PARAM, aclrtFree(p + 1));
     FAILS(PARAM, aclrtFree(p + 4 * KIB));
     FAILS(PARAM, aclrtFree(host));
@@ -193,7 +197,7 @@ START_TEST(wrong_frees_change_nothing)
     FAILS(PARAM, aclrtFreeHost(p));
     FAILS(PARAM, aclrtFreeHost(host + 1));
     FAILS(PARAM, aclrtFreeHost(heap));
-    ck_assert(holds_pattern(p, 8 * KIB, 1));
+    ck_assert(holds_pattern(device_bytes(p, 8 * KIB), 8 * KIB, 1));
     OK(aclrtFree(p));
     FAILS(PARAM, aclrtFree(p));
     OK(aclrtFreeHost(host));
@@ -1097,7 +1101,7 @@ START_TEST(random_operations_follow_the_model)
     real[PINNED] = pinned_new(MODEL_SIZE);
     real[DEVICE] = device_new(MODEL_SIZE);
     for (int i = 0; i < PLACES; i++) {
-        memset(real[i], 0, MODEL_SIZE);
+        OK(aclrtMemset(real[i], MODEL_SIZE, 0, MODEL_SIZE));
         memset(model[i], 0, MODEL_SIZE);
     }
     for (int round = 0; round < 2000; round++) {
@@ -1112,7 +1116,7 @@ START_TEST(random_operations_follow_the_model)
         if (random_below(20) == 0) {
             OK(aclrtSynchronizeStream(stream));
             for (int i = 0; i < PLACES; i++)
-                ck_assert_mem_eq(real[i], model[i], MODEL_SIZE);
+                ck_assert_mem_eq(device_bytes(real[i], MODEL_SIZE), model[i], MODEL_SIZE);
         }
     }
 }
@@ -1130,14 +1134,14 @@ START_TEST(large_copies)
     OK(aclrtMemcpyAsync(b, size, a, size, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     OK(aclrtMemsetAsync(a, size, 0x66, size, stream));
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(all_are(a, size, 0x66));
-    ck_assert(holds_pattern(b, size, 5));
+    ck_assert(all_are(device_bytes(a, size), size, 0x66));
+    ck_assert(holds_pattern(device_bytes(b, size), size, 5));
     memset(host, 0, size);
     OK(aclrtMemcpyAsync(host, size, b, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     OK(aclrtSynchronizeStream(stream));
     ck_assert(holds_pattern(host, size, 5));
     OK(aclrtMemcpy(a, size, host, size, ACL_MEMCPY_HOST_TO_DEVICE));
-    ck_assert_mem_eq(a, b, size);
+    ck_assert_mem_eq(device_bytes(a, size), device_bytes(b, size), size);
 }
 END_TEST
 

@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "device_bytes.h"
 #include "gate.h"
 #include "tests/common/harness.h"
 
@@ -39,6 +40,7 @@
 #define NO_START   ACL_ERROR_HOST_MEMORY_NOT_REGISTERED
 
 static aclrtStream stream, other;
+static aclrtContext home;
 
 static void set_up_restartable(void)
 {
@@ -50,6 +52,7 @@ static void set_up_test(void)
 {
     npud_setup();
     streams_open(&stream, &other);
+    OK(aclrtGetCurrentContext(&home));
 }
 
 /* --- helpers --- */
@@ -443,11 +446,11 @@ START_TEST(streams_do_not_wait_for_each_other)
     for (int i = 0; i < 20; i++)
         to_device_async(b, host, MIB, other);
     await(other);
-    ck_assert(holds_pattern(b, MIB, 1));
+    ck_assert(holds_pattern(device_bytes(b, MIB), MIB, 1));
     ck_assert(!idle(stream));
     stream_let_go(gate);
     await(stream);
-    ck_assert(holds_pattern(a, MIB, 1));
+    ck_assert(holds_pattern(device_bytes(a, MIB), MIB, 1));
 }
 END_TEST
 
@@ -484,7 +487,7 @@ START_TEST(source_taken_at_the_call)
     memset(p, 0, MIB);
     stream_let_go(gate);
     await(stream);
-    ck_assert(holds_pattern(device, MIB, 3));
+    ck_assert(holds_pattern(device_bytes(device, MIB), MIB, 3));
 }
 END_TEST
 
@@ -495,9 +498,9 @@ START_TEST(a_copy_beyond_the_range_is_pageable)
     OK(aclrtHostRegisterV2(p + PAGE, 2 * PAGE, PINNED));
     fill_pattern(p, MIB, 3);
     to_device_async(device, p + PAGE, MIB - PAGE, stream); /* has waited when it returns */
-    ck_assert_int_eq(memcmp(device, p + PAGE, MIB - PAGE), 0);
+    ck_assert_int_eq(memcmp(device_bytes(device, MIB), p + PAGE, MIB - PAGE), 0);
     to_device_async(device, p, 3 * PAGE, stream);
-    ck_assert(holds_pattern(device, 3 * PAGE, 3));
+    ck_assert(holds_pattern(device_bytes(device, 3 * PAGE), 3 * PAGE, 3));
 }
 END_TEST
 
@@ -528,7 +531,8 @@ static void note_device(void *arg)
 {
     struct note *n = arg;
 
-    n->seen = (unsigned char)n->device[0];
+    OK(aclrtSetCurrentContext(home));
+    n->seen = device_byte(n->device);
     n->host[0]++;
     atomic_fetch_add(&n->ran, 1);
 }
@@ -572,7 +576,7 @@ START_TEST(a_copy_overtakes_callbacks_that_do_not_block)
     await(stream);
     ck_assert_int_eq(late.seen, 3);
     ck_assert_int_eq(block.seen, 3);
-    ck_assert(holds_pattern(device, MIB, 6));
+    ck_assert(holds_pattern(device_bytes(device, MIB), MIB, 6));
     OK(aclrtUnSubscribeReport((uint64_t)pthread_self(), stream));
 }
 END_TEST
@@ -594,7 +598,7 @@ START_TEST(a_copy_outlives_a_subscription)
     stream_let_go(gate);
     await(stream);
     ck_assert_int_eq(note.ran, 0);
-    ck_assert(holds_pattern(device, MIB, 6));
+    ck_assert(holds_pattern(device_bytes(device, MIB), MIB, 6));
 }
 END_TEST
 
@@ -629,12 +633,12 @@ START_TEST(discarded_copies_are_not_made)
     endings[_i]();
     OK(aclrtHostUnregister(host));
     munmap(host, MIB);
-    ck_assert_int_eq(device[1], 0);
+    ck_assert_int_eq(device_byte(device + 1), 0);
     host = pinned_new(MIB);
     fill_pattern(host, MIB, 8);
     to_device_async(device, host, MIB, stream);
     await(stream);
-    ck_assert(holds_pattern(device, MIB, 8));
+    ck_assert(holds_pattern(device_bytes(device, MIB), MIB, 8));
 }
 END_TEST
 
@@ -670,9 +674,10 @@ START_TEST(a_stopped_stream_makes_none)
     OK(aclnpudLaunchDelay(1000000, ACL_ERROR_RT_AICORE_EXCEPTION, s));
     to_device_async(device, host, MIB, s);
     FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStreamWithTimeout(s, LIMIT_MS));
-    ck_assert_int_eq(device[0], 0);
+    ck_assert_int_eq(device_byte(device), 0);
     aclrtDestroyContext(context);
-    ck_assert_int_eq(device[0], 0);
+    OK(aclrtSetCurrentContext(home));
+    ck_assert_int_eq(device_byte(device), 0);
 }
 END_TEST
 
@@ -694,7 +699,7 @@ START_TEST(freed_before_its_turn)
     OK(aclrtHostUnregister(host)); /* does not wait, and the memory is there */
     stream_let_go(gate);
     await(stream);
-    ck_assert(holds_pattern(device, MIB, 2));
+    ck_assert(holds_pattern(device_bytes(device, MIB), MIB, 2));
 }
 END_TEST
 
@@ -769,7 +774,7 @@ static void expect_contents_kept(size_t size)
     ck_assert(holds_pattern(p, pages, 4));
     to_device_async(device, p, size, stream);
     await(stream);
-    ck_assert(holds_pattern(device, size, 4));
+    ck_assert(holds_pattern(device_bytes(device, size), size, 4));
     OK(aclrtMemsetAsync(device, size, 1, size, stream));
     to_host_async(p, device, size, stream);
     await(stream);
@@ -815,7 +820,7 @@ START_TEST(memory_of_a_heap)
         ck_assert(holds_pattern(p[i], PAGE + 200, (unsigned)i));
         to_device_async(device, p[i], PAGE, stream);
         await(stream);
-        ck_assert(holds_pattern(device, PAGE, (unsigned)i));
+        ck_assert(holds_pattern(device_bytes(device, PAGE), PAGE, (unsigned)i));
         OK(aclrtHostUnregister(p[i]));
         ck_assert(holds_pattern(p[i], PAGE + 200, (unsigned)i));
         free(p[i]);
@@ -898,11 +903,11 @@ START_TEST(mapped_copies_are_queued)
     to_device_async(device + 10, host + 10, MIB - 10, stream);
     to_host_async(host, device, MIB / 2, stream);
     fill_pattern(host, MIB, 5);
-    device[9] = 77;
+    OK(aclrtMemset(device + 9, 1, 77, 1));
     stream_let_go(gate);
     await(stream);
     ck_assert_int_eq(host[9], 77);
-    ck_assert_int_eq(memcmp(device, host, MIB), 0);
+    ck_assert_int_eq(memcmp(device_bytes(device, MIB), host, MIB), 0);
     FAILS(NO, aclrtMemcpyAsync(host, 8, host + 8, 8, ACL_MEMCPY_DEFAULT, stream));
 }
 END_TEST
@@ -983,9 +988,9 @@ static void *register_and_copy(void *arg)
         to_device_async(device, p, 8 * PAGE, s);
         to_host_async(p, device + PAGE, 7 * PAGE, s);
         await(s);
-        ck_assert(holds_pattern(device, 8 * PAGE, (unsigned)i));
+        ck_assert(holds_pattern(device_bytes(device, 8 * PAGE), 8 * PAGE, (unsigned)i));
         OK(aclrtHostUnregister(p));
-        ck_assert_int_eq(memcmp(p, device + PAGE, 7 * PAGE), 0);
+        ck_assert_int_eq(memcmp(p, device_bytes(device + PAGE, 7 * PAGE), 7 * PAGE), 0);
     }
     OK(aclrtDestroyStream(s));
     return NULL;

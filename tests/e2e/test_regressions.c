@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "tests/common/moment.h"
 #include "tests/common/need.h"
@@ -783,13 +784,13 @@ START_TEST(reset_leaves_alone_what_came_after_it)
     OK(aclrtSetDevice(0));
     OK(aclrtCreateStream(&stream));
     OK(aclrtMalloc((void **)&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
-    memset(memory, 1, 4096);
+    OK(aclrtMemset(memory, 4096, 1, 4096));
     OK(aclrtRecordEvent(reset_gate, stream));
     pthread_join(thread, NULL);
     OK(aclrtPointerGetAttributes(memory, &attributes));
     ck_assert_int_eq(attributes.location.type, ACL_MEM_LOCATION_TYPE_DEVICE);
     OK(aclrtMemset(memory, 4096, 2, 4096));
-    ck_assert_int_eq(memory[4095], 2);
+    ck_assert_int_eq(device_byte(memory + 4095), 2);
     OK(aclrtResetDevice(0));
     OK(aclFinalize());
     npud_expect_empty();

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 
@@ -133,7 +134,8 @@ START_TEST(truth_table)
     }
     OK(aclrtSynchronizeStreamWithTimeout(stream, GUARD_MS));
     expect_status(stream, ACL_STREAM_STATUS_COMPLETE);
-    ck_assert_uint_eq(*word, conditions[_i].holds ? conditions[_i].word : conditions[_i].then);
+    ck_assert_uint_eq(device_word(word),
+                      conditions[_i].holds ? conditions[_i].word : conditions[_i].then);
 }
 END_TEST
 
@@ -145,7 +147,7 @@ START_TEST(worked_cases)
     OK(aclrtValueWrite(word, 1, 0, other));
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtSynchronizeStream(other));
-    ck_assert_uint_eq(*word, 1);
+    ck_assert_uint_eq(device_word(word), 1);
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtValueWait(word, 1, 4, stream));
 }
 END_TEST
@@ -166,7 +168,7 @@ START_TEST(error_codes)
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtValueWait((char *)word + 1, 1, EQ, stream));
     OK(aclrtValueWrite(word, 1, 0, NULL)); /* the default stream */
     OK(aclrtSynchronizeStream(NULL));
-    ck_assert_uint_eq(*word, 1);
+    ck_assert_uint_eq(device_word(word), 1);
     OK(aclrtSetDevice(1));
     FAILS(ACL_ERROR_RT_STREAM_CONTEXT, aclrtValueWrite(word, 1, 0, stream));
     FAILS(ACL_ERROR_RT_STREAM_CONTEXT, aclrtValueWait(word, 1, EQ, stream));
@@ -296,7 +298,7 @@ START_TEST(every_write_wakes)
     wakers[_i](0x1234);
     OK(aclrtSynchronizeStreamWithTimeout(stream, GUARD_MS));
     OK(aclrtSynchronizeDevice());
-    ck_assert_uint_eq(*word, 0x1234);
+    ck_assert_uint_eq(device_word(word), 0x1234);
 }
 END_TEST
 
@@ -337,8 +339,8 @@ START_TEST(work_is_in_order_around_write_and_wait)
         OK(aclrtValueWait(word, i, GEQ, stream));
         OK(aclrtMemcpyAsync(b, size, a, size, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
         OK(aclrtSynchronizeStream(stream));
-        ck_assert_uint_eq(b[0], i);
-        ck_assert_uint_eq(b[size - 1], i);
+        ck_assert_uint_eq(device_byte(b), i);
+        ck_assert_uint_eq(device_byte(b + size - 1), i);
     }
 }
 END_TEST
@@ -367,7 +369,7 @@ START_TEST(turns)
     }
     OK(aclrtSynchronizeStream(peer));
     OK(aclrtSynchronizeStream(stream));
-    ck_assert_uint_eq(word[1], rounds);
+    ck_assert_uint_eq(device_word(&word[1]), rounds);
 }
 END_TEST
 
@@ -702,29 +704,35 @@ static void check_reduction(const struct type *t, int kind, size_t n)
 {
     size_t bytes = n * t->size;
     char *dst = make_device_memory(bytes + 8), *src = make_device_memory(bytes + 8);
+    char *x = make_host_memory(bytes + 8), *y = make_host_memory(bytes + 8);
     uint32_t *wanted = calloc(n, sizeof(*wanted));
 
     for (size_t i = 0; i < n; i++) {
         uint32_t a = random_element(t, 0), b = random_element(t, a);
 
-        store_element(dst + t->size, t->size, i, a);
-        store_element(src + t->size, t->size, i, b);
+        store_element(x + t->size, t->size, i, a);
+        store_element(y + t->size, t->size, i, b);
         wanted[i] = compute_expected(t, a, b, kind);
     }
-    store_element(dst, 1, 0, 0x5a); /* beside it */
-    store_element(dst + t->size, 1, bytes, 0xa5);
+    store_element(x, 1, 0, 0x5a); /* beside it */
+    store_element(x + t->size, 1, bytes, 0xa5);
+    device_put(dst, x, bytes + 8);
+    device_put(src, y, bytes + 8);
     OK(aclrtReduceAsync(dst + t->size, src + t->size, bytes, (aclrtReduceKind)kind, t->type, stream,
                         NULL));
     OK(aclrtSynchronizeStream(stream));
+    device_get(x, dst, bytes + 8);
     for (size_t i = 0; i < n; i++) {
-        uint32_t got = load_element(dst + t->size, t->size, i);
+        uint32_t got = load_element(x + t->size, t->size, i);
 
         ck_assert_msg(got == wanted[i], "type %d, kind %d, element %zu of %zu: %x, expected %x",
                       t->type, kind, i, n, got, wanted[i]);
     }
-    ck_assert_uint_eq(load_element(dst, 1, 0), 0x5a);
-    ck_assert_uint_eq(load_element(dst + t->size, 1, bytes), 0xa5);
+    ck_assert_uint_eq(load_element(x, 1, 0), 0x5a);
+    ck_assert_uint_eq(load_element(x + t->size, 1, bytes), 0xa5);
     free(wanted);
+    OK(aclrtFreeHost(x));
+    OK(aclrtFreeHost(y));
     OK(aclrtFree(dst));
     OK(aclrtFree(src));
 }
@@ -745,12 +753,12 @@ static uint32_t reduce_one(aclDataType type, int kind, uint32_t a, uint32_t b)
 {
     uint32_t *dst = make_device_memory(4), *src = make_device_memory(4), result;
 
-    *dst = a;
-    *src = b;
+    device_put(dst, &a, 4);
+    device_put(src, &b, 4);
     OK(aclrtReduceAsync(dst, src, type == ACL_FLOAT ? 4 : 2, (aclrtReduceKind)kind, type, stream,
                         NULL));
     OK(aclrtSynchronizeStream(stream));
-    result = *dst;
+    device_get(&result, dst, 4);
     OK(aclrtFree(dst));
     OK(aclrtFree(src));
     return result;
