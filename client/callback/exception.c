@@ -51,18 +51,32 @@ static bool is_open(struct session *s, uint32_t device)
     return atomic_load_explicit(&s->exceptions.devices, memory_order_acquire) >> device & 1;
 }
 
+static bool take_from_ring(struct session *s, uint32_t device, aclrtExceptionInfo *info)
+{
+    bool ring;
+
+    if (!exception_take(&s->page->exceptions[device], &info->failure, &ring))
+        return false;
+    if (ring && !atomic_load(&s->page->doorbell[device].watched))
+        eventfd_write(s->devices[device].doorbell, 1);
+    info->device = device;
+    return true;
+}
+
+/* Of a copy that the library makes: the call that it is for returns the error. */
+static bool is_hidden(struct session *s, const aclrtExceptionInfo *info)
+{
+    return info->failure.stream + 1 ==
+               atomic_load_explicit(&s->devices[info->device].copier_id, memory_order_relaxed) &&
+           info->failure.stream != EXCEPTION_NONE;
+}
+
 static bool take_from_rings(struct session *s, aclrtExceptionInfo *info)
 {
-    for (uint32_t d = 0; d < s->n_devices; d++) {
-        bool ring;
-
-        if (!is_open(s, d) || !exception_take(&s->page->exceptions[d], &info->failure, &ring))
-            continue;
-        if (ring && !atomic_load(&s->page->doorbell[d].watched))
-            eventfd_write(s->devices[d].doorbell, 1);
-        info->device = d;
-        return true;
-    }
+    for (uint32_t d = 0; d < s->n_devices; d++)
+        while (is_open(s, d) && take_from_ring(s, d, info))
+            if (!is_hidden(s, info))
+                return true;
     return false;
 }
 

@@ -69,6 +69,7 @@ static int context_new(struct session *s, const char *function, uint32_t device,
     c->session = s;
     c->device = device;
     c->primary = primary;
+    c->hidden = cp == &s->devices[device].copier;
     c->host = NULL;
     c->number = ++s->contexts_made;
     for (unsigned i = 0; i < CONTEXT_OPTIONS; i++)
@@ -156,8 +157,11 @@ struct stream *context_lock_copier(struct session *s, const char *function, uint
     pthread_mutex_lock(&s->lock);
     if (!d->copier)
         *error = context_new(s, function, device, true, &d->copier);
-    if (*error == 0)
+    if (*error == 0) {
         copier = d->copier->default_stream;
+        /* Relaxed: a failure of the stream comes by npud, after this. */
+        atomic_store_explicit(&d->copier_id, copier->id + 1, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&s->lock);
     /* Whoever ends the device meanwhile also frees the memory of the call that came here. */
     if (copier)
@@ -165,8 +169,20 @@ struct stream *context_lock_copier(struct session *s, const char *function, uint
     return copier;
 }
 
+bool context_will_copy(struct context *c)
+{
+    struct session *s = c->session;
+    bool will;
+
+    pthread_mutex_lock(&s->lock);
+    will = s->device_info[c->device].strict && !s->devices[c->device].copier;
+    pthread_mutex_unlock(&s->lock);
+    return will;
+}
+
 /* What is to be ended and freed when nothing of the process is left on a device. */
 struct leftover {
+    uint32_t device;
     struct context *copier;
     struct memory_list memory;
 };
@@ -175,7 +191,7 @@ struct leftover {
 static struct leftover close_device(struct session *s, uint32_t device)
 {
     struct device_state *d = &s->devices[device];
-    struct leftover left = {.copier = d->copier};
+    struct leftover left = {.device = device, .copier = d->copier};
 
     for (unsigned i = 0; i < RES_LIMITS; i++)
         d->res_limit[i] = 0;
@@ -188,8 +204,13 @@ static struct leftover close_device(struct session *s, uint32_t device)
 
 static void release_leftover(struct session *s, const char *function, struct leftover left)
 {
-    if (left.copier)
+    if (left.copier) {
+        uint32_t id = left.copier->default_stream->id + 1;
+
+        /* Another thread may have made another one. */
         context_end(left.copier, function);
+        atomic_compare_exchange_strong(&s->devices[left.device].copier_id, &id, 0);
+    }
     memory_release(s, function, left.memory);
 }
 

@@ -21,6 +21,7 @@ struct context {
     struct session *session;
     uint32_t device;
     bool primary;
+    bool hidden; /* context_lock_copier() */
     uint32_t number; /* npud's name of it: no two of a session have the same */
     /* failure mode: on a failure all its streams stop; written under a lock of one of them */
     _Atomic bool stop;
@@ -75,6 +76,9 @@ static inline struct context *context_get(const char *function, int *error)
  */
 struct stream *context_lock_copier(struct session *s, const char *function, uint32_t device,
                                    int *error);
+
+/** Will context_lock_copier() make one more stream on the device of c, when it is first called? */
+bool context_will_copy(struct context *c);
 
 /** The device of c may reach the other device, as after aclrtDeviceEnablePeerAccess. */
 void context_enable_peer(struct context *c, uint32_t peer);

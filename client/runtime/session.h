@@ -49,6 +49,7 @@ struct device_state {
     uint32_t contexts; /* explicit ones */
     struct context *primary;
     struct context *copier;         /* context_lock_copier(); NULL: not used so far */
+    _Atomic uint32_t copier_id;     /* of its stream, and 1 more; any thread reads it */
     uint32_t peers;                 /* bit p: this device may reach device p */
     uint32_t res_limit[RES_LIMITS]; /* by aclrtDevResLimitType; 0: not set */
     void *overflow_flags;           /* of aclrtCtxGetFloatOverflowAddr; NULL: not asked for */

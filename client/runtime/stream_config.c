@@ -84,6 +84,8 @@ aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
 
     RETURN_IF_ERROR(session_request(c->session, __func__, &request, &reply, NULL));
     *streamCount = reply->streams_left->streams;
+    if (*streamCount > 0 && context_will_copy(c))
+        --*streamCount;
     session_reply_free(reply);
     return 0;
 }

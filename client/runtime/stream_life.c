@@ -214,7 +214,8 @@ static int stream_leave(struct stream *s, const char *function, bool *force)
 {
     struct session *session = s->session;
 
-    state_callback_stream(s, ACL_RT_STREAM_STATE_DESTROY_PRE);
+    if (!s->context->hidden)
+        state_callback_stream(s, ACL_RT_STREAM_STATE_DESTROY_PRE);
     pthread_mutex_lock(&session->lock);
     slots_unpublish(s);
     pthread_mutex_unlock(&session->lock);
