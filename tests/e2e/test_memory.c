@@ -46,6 +46,15 @@ static void set_up_test(void)
 
 /* --- helpers --- */
 
+static void put_pattern(void *at, size_t size, unsigned seed)
+{
+    void *bytes = malloc(size);
+
+    fill_pattern(bytes, size, seed);
+    device_put(at, bytes, size);
+    free(bytes);
+}
+
 static void *device_new(size_t size)
 {
     void *p;
@@ -738,8 +747,8 @@ static void copy_setup(void)
     source[DEVICE] = device_new(COPY_SIZE);
     target[DEVICE] = device_new(COPY_SIZE);
     for (int i = 0; i < PLACES; i++) {
-        fill_pattern(source[i], COPY_SIZE, (unsigned)i);
-        memset(target[i], 0, COPY_SIZE);
+        put_pattern(source[i], COPY_SIZE, (unsigned)i);
+        OK(aclrtMemset(target[i], COPY_SIZE, 0, COPY_SIZE));
     }
 }
 
@@ -749,10 +758,10 @@ START_TEST(synchronous_copy)
     enum place from = _i / PLACES, to = _i % PLACES;
 
     for (int kind = 0; kind <= ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE; kind++) {
-        memset(target[to], 0, COPY_SIZE);
+        OK(aclrtMemset(target[to], COPY_SIZE, 0, COPY_SIZE));
         OK(aclrtMemcpy(target[to], COPY_SIZE, source[from], COPY_SIZE - 1, kind));
-        ck_assert(holds_pattern(target[to], COPY_SIZE - 1, from));
-        ck_assert_uint_eq(target[to][COPY_SIZE - 1], 0);
+        ck_assert(holds_pattern(device_bytes(target[to], COPY_SIZE - 1), COPY_SIZE - 1, from));
+        ck_assert_uint_eq(device_byte(target[to] + COPY_SIZE - 1), 0);
     }
     for (int kind = 6; kind < 9; kind++)
         FAILS(ACL_ERROR_INVALID_PARAM,
@@ -785,14 +794,15 @@ START_TEST(asynchronous_copy)
     for (int kind = 0; kind <= ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE; kind++) {
         int expected = asynchronous[_i].expected[kind], error;
 
-        memset(target[to], 0, COPY_SIZE);
+        OK(aclrtMemset(target[to], COPY_SIZE, 0, COPY_SIZE));
         error = aclrtMemcpyAsync(target[to], COPY_SIZE, source[from], COPY_SIZE - 1, kind, stream);
         ck_assert_msg(error == expected || (expected == EITHER && (error == 0 || error == NO)),
                       "%d to %d, kind %d: %d, expected %d", from, to, kind, error, expected);
         OK(aclrtSynchronizeStream(stream));
-        ck_assert(error != 0 || holds_pattern(target[to], COPY_SIZE - 1, from));
-        ck_assert(error == 0 || all_are(target[to], COPY_SIZE, 0));
-        ck_assert_uint_eq(target[to][COPY_SIZE - 1], 0);
+        ck_assert(error != 0 ||
+                  holds_pattern(device_bytes(target[to], COPY_SIZE - 1), COPY_SIZE - 1, from));
+        ck_assert(error == 0 || all_are(device_bytes(target[to], COPY_SIZE), COPY_SIZE, 0));
+        ck_assert_uint_eq(device_byte(target[to] + COPY_SIZE - 1), 0);
     }
 }
 END_TEST
@@ -808,13 +818,13 @@ START_TEST(copy_waits_for_its_turn)
     OK(aclrtMemcpyAsync(target[PINNED], COPY_SIZE, target[DEVICE], COPY_SIZE,
                         ACL_MEMCPY_DEVICE_TO_HOST, stream));
     FAILS(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 10));
-    ck_assert(all_are(target[PINNED], COPY_SIZE, 0));
-    ck_assert(all_are(target[DEVICE], COPY_SIZE, 0));
+    ck_assert(all_are(device_bytes(target[PINNED], COPY_SIZE), COPY_SIZE, 0));
+    ck_assert(all_are(device_bytes(target[DEVICE], COPY_SIZE), COPY_SIZE, 0));
     /* The source is read when the stream gets there. */
-    fill_pattern(source[PINNED], COPY_SIZE, 77);
+    put_pattern(source[PINNED], COPY_SIZE, 77);
     stream_let_go(gate);
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(holds_pattern(target[PINNED], COPY_SIZE, 77));
+    ck_assert(holds_pattern(device_bytes(target[PINNED], COPY_SIZE), COPY_SIZE, 77));
 }
 END_TEST
 
@@ -824,7 +834,7 @@ START_TEST(event_orders_copies_of_two_streams)
 
     OK(aclrtCreateEventExWithFlag(&copied, ACL_EVENT_SYNC));
     for (unsigned round = 0; round < 50; round++) {
-        fill_pattern(source[PINNED], COPY_SIZE, round);
+        put_pattern(source[PINNED], COPY_SIZE, round);
         OK(aclnpudLaunchDelay(round * 20, 0, stream));
         OK(aclrtMemcpyAsync(target[DEVICE], COPY_SIZE, source[PINNED], COPY_SIZE,
                             ACL_MEMCPY_HOST_TO_DEVICE, stream));
@@ -833,7 +843,7 @@ START_TEST(event_orders_copies_of_two_streams)
         OK(aclrtMemcpyAsync(target[PINNED], COPY_SIZE, target[DEVICE], COPY_SIZE,
                             ACL_MEMCPY_DEVICE_TO_HOST, other));
         OK(aclrtSynchronizeStream(other));
-        ck_assert(holds_pattern(target[PINNED], COPY_SIZE, round));
+        ck_assert(holds_pattern(device_bytes(target[PINNED], COPY_SIZE), COPY_SIZE, round));
     }
 }
 END_TEST
@@ -844,12 +854,12 @@ START_TEST(synchronised_event_makes_the_copy_visible)
 
     OK(aclrtCreateEvent(&copied));
     for (unsigned round = 0; round < 50; round++) {
-        fill_pattern(source[DEVICE], COPY_SIZE, round);
+        put_pattern(source[DEVICE], COPY_SIZE, round);
         OK(aclrtMemcpyAsync(target[PINNED], COPY_SIZE, source[DEVICE], COPY_SIZE,
                             ACL_MEMCPY_DEVICE_TO_HOST, stream));
         OK(aclrtRecordEvent(copied, stream));
         OK(aclrtSynchronizeEvent(copied));
-        ck_assert(holds_pattern(target[PINNED], COPY_SIZE, round));
+        ck_assert(holds_pattern(device_bytes(target[PINNED], COPY_SIZE), COPY_SIZE, round));
     }
 }
 END_TEST
@@ -867,7 +877,7 @@ START_TEST(pageable_copy_comes_after_what_is_on_the_stream)
     OK(aclrtMemcpyAsync(target[PAGEABLE], COPY_SIZE, target[DEVICE], COPY_SIZE,
                         ACL_MEMCPY_DEVICE_TO_HOST, stream));
     ck_assert_uint_ge(now_ns() - start, 30000000);
-    ck_assert(holds_pattern(target[PAGEABLE], COPY_SIZE, PINNED));
+    ck_assert(holds_pattern(device_bytes(target[PAGEABLE], COPY_SIZE), COPY_SIZE, PINNED));
 }
 END_TEST
 
@@ -876,7 +886,7 @@ START_TEST(pageable_copy_leaves_failures_to_the_next_synchronise)
     OK(aclnpudLaunchDelay(0, ACL_ERROR_RT_AICORE_EXCEPTION, stream));
     OK(aclrtMemcpyAsync(target[DEVICE], COPY_SIZE, source[PAGEABLE], COPY_SIZE,
                         ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    ck_assert(holds_pattern(target[DEVICE], COPY_SIZE, PAGEABLE));
+    ck_assert(holds_pattern(device_bytes(target[DEVICE], COPY_SIZE), COPY_SIZE, PAGEABLE));
     FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(stream));
 }
 END_TEST
@@ -891,9 +901,10 @@ START_TEST(buffered_copy_captures_its_source)
         OK(aclrtMemsetAsync(target[DEVICE], COPY_SIZE, 0x11, COPY_SIZE, stream));
         OK(aclrtMemcpyAsync(target[DEVICE], COPY_SIZE, source[from], COPY_SIZE,
                             ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, stream));
-        memset(source[from], 0x22, COPY_SIZE);
+        OK(aclrtMemset(source[from], COPY_SIZE, 0x22, COPY_SIZE));
         OK(aclrtSynchronizeStream(stream));
-        ck_assert(holds_pattern(target[DEVICE], COPY_SIZE, (unsigned)from));
+        ck_assert(
+            holds_pattern(device_bytes(target[DEVICE], COPY_SIZE), COPY_SIZE, (unsigned)from));
     }
 }
 END_TEST
@@ -905,7 +916,7 @@ static void *buffered_copy(void *arg)
     OK(aclrtSetDevice(0));
     OK(aclrtMemcpyAsync(target[DEVICE], COPY_SIZE, source[PINNED], COPY_SIZE,
                         ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, NULL));
-    memset(source[PINNED], 0x22, COPY_SIZE);
+    OK(aclrtMemset(source[PINNED], COPY_SIZE, 0x22, COPY_SIZE));
     return NULL;
 }
 
@@ -919,10 +930,10 @@ START_TEST(buffered_copy_does_not_wait)
     clock_gettime(CLOCK_REALTIME, &limit);
     limit.tv_sec += 5;
     ck_assert_msg(pthread_timedjoin_np(thread, NULL, &limit) == 0, "blocked by the stream");
-    ck_assert(all_are(target[DEVICE], COPY_SIZE, 0));
+    ck_assert(all_are(device_bytes(target[DEVICE], COPY_SIZE), COPY_SIZE, 0));
     OK(aclrtRecordEvent(gate, stream));
     OK(aclrtSynchronizeStreamWithTimeout(NULL, LIMIT_MS));
-    ck_assert(holds_pattern(target[DEVICE], COPY_SIZE, PINNED));
+    ck_assert(holds_pattern(device_bytes(target[DEVICE], COPY_SIZE), COPY_SIZE, PINNED));
 }
 END_TEST
 
@@ -982,7 +993,7 @@ START_TEST(busy_buffers_of_copies_stay)
     for (int i = 0; i < N; i++) {
         char *src = malloc(20 * MIB);
 
-        memset(src, i + 1, 20 * MIB);
+        OK(aclrtMemset(src, 20 * MIB, i + 1, 20 * MIB));
         OK(aclrtMemcpyAsync(dst[i], 20 * MIB, src, 20 * MIB, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE,
                             stream));
         free(src);
@@ -990,7 +1001,7 @@ START_TEST(busy_buffers_of_copies_stay)
     stream_let_go(gate);
     OK(aclrtSynchronizeStream(stream));
     for (int i = 0; i < N; i++)
-        ck_assert(all_are(dst[i], 20 * MIB, (unsigned char)(i + 1)));
+        ck_assert(all_are(device_bytes(dst[i], 20 * MIB), 20 * MIB, (unsigned char)(i + 1)));
 }
 END_TEST
 
@@ -1001,7 +1012,7 @@ START_TEST(synchronous_copy_does_not_wait)
 
     OK(aclrtMemcpy(target[DEVICE], COPY_SIZE, source[PAGEABLE], COPY_SIZE,
                    ACL_MEMCPY_HOST_TO_DEVICE));
-    ck_assert(holds_pattern(target[DEVICE], COPY_SIZE, PAGEABLE));
+    ck_assert(holds_pattern(device_bytes(target[DEVICE], COPY_SIZE), COPY_SIZE, PAGEABLE));
     OK(aclrtRecordEvent(gate, stream));
 }
 END_TEST
@@ -1018,15 +1029,17 @@ START_TEST(fills_take_the_low_8_bits)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         for (int place = 0; place < PLACES; place++) {
-            memset(target[place], 0x33, COPY_SIZE);
+            OK(aclrtMemset(target[place], COPY_SIZE, 0x33, COPY_SIZE));
             OK(aclrtMemset(target[place] + 1, COPY_SIZE, rows[i].value, COPY_SIZE - 2));
-            ck_assert(all_are(target[place] + 1, COPY_SIZE - 2, rows[i].byte));
+            ck_assert(all_are(device_bytes(target[place] + 1, COPY_SIZE - 2), COPY_SIZE - 2,
+                              rows[i].byte));
             OK(aclrtMemsetAsync(target[place] + 1, COPY_SIZE, rows[i].value + 1, COPY_SIZE - 2,
                                 stream));
             OK(aclrtSynchronizeStream(stream));
-            ck_assert(all_are(target[place] + 1, COPY_SIZE - 2, (unsigned char)(rows[i].byte + 1)));
-            ck_assert_uint_eq(target[place][0], 0x33);
-            ck_assert_uint_eq(target[place][COPY_SIZE - 1], 0x33);
+            ck_assert(all_are(device_bytes(target[place] + 1, COPY_SIZE - 2), COPY_SIZE - 2,
+                              (unsigned char)(rows[i].byte + 1)));
+            ck_assert_uint_eq(device_byte(target[place]), 0x33);
+            ck_assert_uint_eq(device_byte(target[place] + COPY_SIZE - 1), 0x33);
         }
 }
 END_TEST
@@ -1037,12 +1050,12 @@ START_TEST(fill_waits_for_its_turn)
 
     OK(aclrtMemsetAsync(target[DEVICE], COPY_SIZE, 0x44, COPY_SIZE, stream));
     OK(aclrtMemsetAsync(target[PINNED], COPY_SIZE, 0x44, COPY_SIZE, stream)); /* at once */
-    ck_assert(all_are(target[PINNED], COPY_SIZE, 0x44));
+    ck_assert(all_are(device_bytes(target[PINNED], COPY_SIZE), COPY_SIZE, 0x44));
     FAILS(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 10));
-    ck_assert(all_are(target[DEVICE], COPY_SIZE, 0));
+    ck_assert(all_are(device_bytes(target[DEVICE], COPY_SIZE), COPY_SIZE, 0));
     stream_let_go(gate);
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(all_are(target[DEVICE], COPY_SIZE, 0x44));
+    ck_assert(all_are(device_bytes(target[DEVICE], COPY_SIZE), COPY_SIZE, 0x44));
 }
 END_TEST
 
@@ -1195,13 +1208,13 @@ START_TEST(task_whose_memory_was_freed_fails)
     if (freed[_i])
         OK(aclrtFree(freed[_i]));
     /* What takes the place of the old allocation is not what the task meant. */
-    memset(device_new(COPY_SIZE), 0x77, COPY_SIZE);
+    OK(aclrtMemset(device_new(COPY_SIZE), COPY_SIZE, 0x77, COPY_SIZE));
     stream_let_go(gate);
     error = aclrtSynchronizeStream(stream);
     ck_assert_msg((error != 0) == fails, "%d", error);
     ck_assert_int_eq(aclGetRecentErrMsg() != NULL, fails);
-    ck_assert(
-        holds_pattern(target[PINNED], COPY_SIZE, DEVICE)); /* the tasks after it are executed */
+    ck_assert(holds_pattern(device_bytes(target[PINNED], COPY_SIZE), COPY_SIZE,
+                            DEVICE)); /* the tasks after it are executed */
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtSynchronizeStream(other));
 }
@@ -1217,7 +1230,7 @@ START_TEST(freed_pinned_memory_fails_too)
     pinned_new(COPY_SIZE);
     stream_let_go(gate);
     ck_assert_int_ne(aclrtSynchronizeStream(stream), 0);
-    ck_assert(all_are(target[DEVICE], COPY_SIZE, 0));
+    ck_assert(all_are(device_bytes(target[DEVICE], COPY_SIZE), COPY_SIZE, 0));
 }
 END_TEST
 
@@ -1228,7 +1241,7 @@ START_TEST(freed_after_the_task_is_fine)
 
         OK(aclrtMemcpyAsync(p, COPY_SIZE, source[PINNED], COPY_SIZE, ACL_MEMCPY_DEFAULT, stream));
         OK(aclrtSynchronizeStream(stream));
-        ck_assert(holds_pattern(p, COPY_SIZE, PINNED));
+        ck_assert(holds_pattern(device_bytes(p, COPY_SIZE), COPY_SIZE, PINNED));
         OK(aclrtFree(p));
         if (i == 0)
             FAILS_SAYING(PARAM, "is in memory that was freed: it was an allocation of",
@@ -1348,8 +1361,8 @@ static void peer_setup(void)
     OK(aclrtSetDevice(1));
     far = device_new(COPY_SIZE);
     OK(aclrtSetDevice(0));
-    fill_pattern(near, COPY_SIZE, 1);
-    fill_pattern(far, COPY_SIZE, 2);
+    put_pattern(near, COPY_SIZE, 1);
+    put_pattern(far, COPY_SIZE, 2);
 }
 
 /* Which error is open; that there is one, and that nothing was copied, is not. */
@@ -1360,8 +1373,8 @@ static void expect_no_access(void)
     ck_assert_int_ne(aclrtMemcpy(near, COPY_SIZE, far, COPY_SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE), 0);
     if (aclrtMemcpyAsync(far, COPY_SIZE, near, COPY_SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream) == 0)
         ck_assert_int_ne(aclrtSynchronizeStream(stream), 0);
-    ck_assert(holds_pattern(near, COPY_SIZE, 1));
-    ck_assert(holds_pattern(far, COPY_SIZE, 2));
+    ck_assert(holds_pattern(device_bytes(near, COPY_SIZE), COPY_SIZE, 1));
+    ck_assert(holds_pattern(device_bytes(far, COPY_SIZE), COPY_SIZE, 2));
 }
 
 START_TEST(peer_copy_needs_access)
@@ -1369,13 +1382,13 @@ START_TEST(peer_copy_needs_access)
     expect_no_access();
     OK(aclrtDeviceEnablePeerAccess(1, 0));
     OK(aclrtMemcpy(far, COPY_SIZE, near, COPY_SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE));
-    ck_assert(holds_pattern(far, COPY_SIZE, 1));
-    fill_pattern(far, COPY_SIZE, 3);
+    ck_assert(holds_pattern(device_bytes(far, COPY_SIZE), COPY_SIZE, 1));
+    put_pattern(far, COPY_SIZE, 3);
     OK(aclrtMemcpyAsync(near, COPY_SIZE, far, COPY_SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(holds_pattern(near, COPY_SIZE, 3));
-    fill_pattern(near, COPY_SIZE, 1);
-    fill_pattern(far, COPY_SIZE, 2);
+    ck_assert(holds_pattern(device_bytes(near, COPY_SIZE), COPY_SIZE, 3));
+    put_pattern(near, COPY_SIZE, 1);
+    put_pattern(far, COPY_SIZE, 2);
     OK(aclrtDeviceDisablePeerAccess(1));
     expect_no_access();
 }

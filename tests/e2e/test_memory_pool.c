@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "device_bytes.h"
 #include "acl/acl_rt_memory_soma.h"
 #include "tests/common/harness.h"
 
@@ -169,8 +170,8 @@ START_TEST(the_same_stream_has_it_again_at_once)
     OK(aclrtMemcpyAsync(b, MIB, second, MIB, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     stream_let_go(gate);
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(all_are(a, MIB, 1));
-    ck_assert(all_are(b, MIB, 2));
+    ck_assert(all_are(device_bytes(a, MIB), MIB, 1));
+    ck_assert(all_are(device_bytes(b, MIB), MIB, 2));
 }
 END_TEST
 
@@ -518,7 +519,7 @@ START_TEST(a_restart_changes_nothing)
     OK(aclrtMemcpyAsync(q, MIB, p, MIB, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     stream_let_go(gate);
     OK(aclrtSynchronizeStream(stream));
-    ck_assert(all_are(q, MIB, 1));
+    ck_assert(all_are(device_bytes(q, MIB), MIB, 1));
     give(p, stream);
     give(q, stream);
     expect_sizes(pool, 0, 0);

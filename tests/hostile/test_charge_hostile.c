@@ -385,6 +385,12 @@ static bool limit_npud(const char *test)
     return need_lacks(test, "a control group for memory that this process may divide");
 }
 
+/* All pages of strict devices are npud's, up to the limit of device memory. */
+static bool need_mapped_memory(const char *test)
+{
+    return !npud_is_strict() || need_lacks(test, "devices that are not strict");
+}
+
 /* All of it by engines, which are npud's threads. */
 static void fill_honestly(void)
 {
@@ -452,7 +458,7 @@ static bool memory_that_npud_is_to_fill(unsigned attempt)
     need_lacks(__func__, "an npud without TSan");
     return true;
 #endif
-    if (!need_root(__func__))
+    if (!need_root(__func__) || !need_mapped_memory(__func__))
         return true;
     start_shared("--set=limits.filled_memory=32M");
     if (!limit_npud(__func__)) {
@@ -495,7 +501,7 @@ START_TEST(without_a_limit_npud_is_killed)
     need_lacks(__func__, "an npud without TSan");
     return;
 #endif
-    if (!need_root(__func__))
+    if (!need_root(__func__) || !need_mapped_memory(__func__))
         return;
     start_shared("--set=limits.filled_memory=1G");
     if (!limit_npud(__func__)) {
