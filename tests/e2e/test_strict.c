@@ -445,6 +445,72 @@ START_TEST(npud_comes_back_in_the_middle)
 }
 END_TEST
 
+/* --- work that is under way for long --- */
+
+static const char *const slow[] = {"--set=sim.strict=yes", "--set=sim.latency_us=200000", NULL};
+
+static void set_up_slow(void)
+{
+    npud_start_restartable(slow);
+    streams_open(&stream, &other);
+}
+
+static void abort_stream(void)
+{
+    OK(aclrtStreamAbort(stream));
+}
+
+static void abort_device(void)
+{
+    OK(aclrtDeviceTaskAbort(0, 0));
+}
+
+static void destroy_stream(void)
+{
+    OK(aclrtDestroyStreamForce(stream));
+}
+
+static void (*const ends[])(void) = {abort_stream, abort_device, destroy_stream};
+
+/* Bytes of work that did not end are not there. */
+START_TEST(ended_while_pending)
+{
+    unsigned char *device = device_new(KIB), byte = 0;
+
+    OK(aclrtMemset(device, KIB, 1, KIB));
+    OK(aclrtMemsetAsync(device, KIB, 2, KIB, stream));
+    ends[_i]();
+    OK(aclrtMemcpy(&byte, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+    ck_assert_uint_eq(byte, 1);
+    OK(aclrtSynchronizeDevice());
+    OK(aclrtMemcpy(&byte, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+    ck_assert_uint_eq(byte, 1);
+}
+END_TEST
+
+START_TEST(freed_while_pending)
+{
+    unsigned char *device = device_new(KIB);
+
+    OK(aclrtMemsetAsync(device, KIB, 2, KIB, stream));
+    OK(aclrtFree(device));
+    FAILS(ACL_ERROR_RT_SYS_DMA, aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+}
+END_TEST
+
+START_TEST(npud_comes_back_while_pending)
+{
+    unsigned char *device = device_new(KIB), byte = 0;
+
+    OK(aclrtMemsetAsync(device, KIB, 2, KIB, stream));
+    OK(aclrtMemsetAsync(device, KIB, 3, KIB, stream));
+    npud_kill_server();
+    OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    OK(aclrtMemcpy(&byte, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+    ck_assert_uint_eq(byte, 3);
+}
+END_TEST
+
 /* --- what the program must not notice --- */
 
 static unsigned told;
@@ -550,6 +616,10 @@ static void add_tests(Suite *s)
     tcase_add_test(t, the_hidden_stream_is_not_counted);
     tcase_add_test(t, failures_are_of_the_call);
     tcase_add_test(t, staging_is_bounded);
+    t = suite_case(s, "pending", 60, set_up_slow, npud_teardown);
+    tcase_add_loop_test(t, ended_while_pending, 0, sizeof(ends) / sizeof(ends[0]));
+    tcase_add_test(t, freed_while_pending);
+    tcase_add_test(t, npud_comes_back_while_pending);
     t = suite_case(s, "restart", 60, set_up_restartable, npud_teardown);
     tcase_add_test(t, npud_comes_back_in_the_middle);
 }

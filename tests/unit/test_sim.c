@@ -1,0 +1,159 @@
+/* daemon/backend/sim: work that takes time (sim.latency_us). */
+
+#include "daemon/base/config.h"
+#include "daemon/core/backend.h"
+#include "tests/unit/unit.h"
+
+#define SIZE    4096u
+#define LATENCY UINT64_C(100000) /* ns */
+#define LEAST   (LATENCY / 2)
+#define MOST    (LATENCY + LATENCY / 2)
+#define BEGIN   UINT64_C(1000000)
+
+static struct config config;
+static void *state;
+static struct backend_memory *memory;
+
+static void set_up_test(void)
+{
+    config_init(&config);
+    ck_assert_int_eq(config_set(&config, "sim.latency_us=100"), 0);
+    ck_assert_int_gt(backend_sim.open(&config, &state), 0);
+    ck_assert_int_eq(backend_sim.memory_new(state, 0, SIZE, &memory), 0);
+    ck_assert(backend_sim.memory_usable(memory));
+}
+
+static void tear_down_test(void)
+{
+    backend_sim.close(state);
+    config_deinit(&config);
+}
+
+static struct work fill_with(uint8_t value)
+{
+    return (struct work){.kind = WORK_SET, .dst = {memory, 0}, .size = SIZE, .value = value};
+}
+
+static uint64_t word_of(struct backend_memory *m)
+{
+    return backend_sim.word_read((struct work_place){m, 0});
+}
+
+static enum work_state step(struct work *w, uint64_t now, uint64_t *deadline)
+{
+    int32_t result = 77;
+    enum work_state s = backend_sim.step(state, 0, w, now, deadline, &result);
+
+    ck_assert_int_eq(result, w->result);
+    return s;
+}
+
+/* Pending until it is ready, and not a byte is moved before. */
+START_TEST(work_is_pending_until_it_is_ready)
+{
+    for (unsigned i = 1; i <= 100; i++) {
+        struct work w = fill_with((uint8_t)i);
+        uint64_t before = word_of(memory), ready, deadline = 0;
+
+        ck_assert_int_eq(step(&w, BEGIN, &ready), WORK_PENDING);
+        ck_assert_uint_ge(ready, BEGIN + LEAST);
+        ck_assert_uint_le(ready, BEGIN + MOST);
+        ck_assert_int_eq(step(&w, ready - 1, &deadline), WORK_PENDING);
+        ck_assert_uint_eq(deadline, ready);
+        ck_assert_uint_eq(w.progress, 0);
+        ck_assert_uint_eq(word_of(memory), before);
+        ck_assert_int_eq(step(&w, ready, &deadline), WORK_DONE);
+        ck_assert_uint_eq(w.progress, SIZE);
+        ck_assert_uint_eq(word_of(memory), i * UINT64_C(0x0101010101010101));
+    }
+}
+END_TEST
+
+/* Of two that begin at once, the later one is sometimes ready first. */
+START_TEST(work_gets_out_of_step)
+{
+    unsigned first = 0, second = 0;
+
+    for (int i = 0; i < 200; i++) {
+        struct work a = fill_with(1), b = fill_with(2);
+        uint64_t ready_a, ready_b;
+
+        step(&a, BEGIN, &ready_a);
+        step(&b, BEGIN, &ready_b);
+        first += ready_a < ready_b;
+        second += ready_b < ready_a;
+    }
+    ck_assert_uint_gt(first, 20);
+    ck_assert_uint_gt(second, 20);
+}
+END_TEST
+
+/* It takes its time once, and not for each slice. */
+START_TEST(slices_do_not_wait_again)
+{
+    struct backend_memory *large;
+    struct work w = {.kind = WORK_SET, .size = 1 << 20, .value = 1};
+    uint64_t ready, deadline;
+    unsigned slices = 1;
+
+    ck_assert_int_eq(backend_sim.memory_new(state, 0, w.size, &large), 0);
+    ck_assert(backend_sim.memory_usable(large));
+    w.dst.memory = large;
+    ck_assert_int_eq(step(&w, BEGIN, &ready), WORK_PENDING);
+    while (step(&w, ready, &deadline) == WORK_MORE)
+        slices++;
+    ck_assert_uint_gt(slices, 1);
+    ck_assert_uint_eq(w.progress, w.size);
+}
+END_TEST
+
+/* npud has ended meanwhile: what is kept is the progress, and the rest takes its time once more. */
+START_TEST(an_npud_that_comes_back_waits_again)
+{
+    struct work w = fill_with(1), after;
+    uint64_t ready, deadline;
+
+    ck_assert_int_eq(step(&w, BEGIN, &ready), WORK_PENDING);
+    after = fill_with(1);
+    after.progress = w.progress;
+    ck_assert_int_eq(step(&after, ready, &deadline), WORK_PENDING);
+    ck_assert_uint_ge(deadline, ready + LEAST);
+    ck_assert_int_eq(step(&after, deadline, &deadline), WORK_DONE);
+}
+END_TEST
+
+/* A delay takes what it is asked to take, and an end that is kept stays. */
+START_TEST(delays_are_as_asked)
+{
+    struct work w = {.kind = WORK_DELAY, .delay_ns = 5000, .result = 507015}, after;
+    uint64_t deadline, again;
+    int32_t result;
+
+    ck_assert_int_eq(step(&w, BEGIN, &deadline), WORK_PENDING);
+    ck_assert_uint_eq(deadline, BEGIN + 5000);
+    after = (struct work){
+        .kind = WORK_DELAY, .delay_ns = 5000, .result = 507015, .progress = w.progress};
+    ck_assert_int_eq(step(&after, deadline - 1, &again), WORK_PENDING);
+    ck_assert_uint_eq(again, deadline);
+    ck_assert_int_eq(backend_sim.step(state, 0, &after, deadline, &again, &result), WORK_DONE);
+    ck_assert_int_eq(result, 507015);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+    Suite *s = suite_create("sim");
+    TCase *t = suite_case(s, "latency", 10, set_up_test, tear_down_test);
+
+    tcase_add_test(t, work_is_pending_until_it_is_ready);
+    tcase_add_test(t, work_gets_out_of_step);
+    tcase_add_test(t, slices_do_not_wait_again);
+    tcase_add_test(t, an_npud_that_comes_back_waits_again);
+    tcase_add_test(t, delays_are_as_asked);
+    return s;
+}
+
+int main(void)
+{
+    return run_suite(make_suite());
+}
