@@ -14,7 +14,7 @@ export TMPDIR
 failed=0
 
 # How each program is run: a name, and options of npu-run.
-modes=("ordinary")
+modes=("ordinary" "strict --strict")
 
 report() { # STATUS NAME
     if [ "$1" -eq 0 ]; then
