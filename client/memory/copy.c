@@ -124,7 +124,7 @@ int copy_buffered(struct stream *s, const char *function, const struct place *to
 
     from.memory = b->memory;
     from.address = (void *)b->memory.mapped.start;
-    memcpy(from.address, src, count);
+    memcpy((void *)b->memory.mapped.start, src, count);
     error = submit_copy(s, function, to, &from, count);
     b->ctrl = s->ctrl;
     b->position = s->tail;
