@@ -8,7 +8,7 @@ usage: check-rooms.py            fails with a line for each fault
 Checked: includes go along the table; include cycles have at most CYCLE_MAX files; no .c or .h of
 the product is longer than LINES_MAX; a header has two includers, or is the contract of a module (a
 .c of its name) or in proto/ or daemon/kept/; a file name is in daemon/ and in client/ only if both
-are halves of one thing (the block ```halves).
+are halves of one thing (the block ```halves); only the files of TOUCHES reach device memory.
 """
 import os
 import re
@@ -19,6 +19,16 @@ LINES_MAX = 600
 TABLE = "docs/architecture.md"
 TEST_TABLE = "docs/testing.md"
 OPEN = ("proto/", "include/", "acl/")  # to every room of daemon/ and client/
+# Where device memory may be reached: a pattern, the folders in which it is searched for, the one
+# file that may have it, and what is wrong elsewhere.
+TOUCHES = (
+    (r"\bmem(?:cpy|move|set)\([^;]*?(?:->|\.)address\b|[=(]\s*\*\s*\w+(?:->|\.)address\b",
+     ("client/",), "client/memory/direct.c", "reads or writes where a place is"),
+    (r"\bstruct backend_memory\s*\{", ("daemon/",), "daemon/backend/sim.c",
+     "defines struct backend_memory"),
+    (r"\bmmap\(", ("daemon/memory/", "daemon/engine/", "daemon/control/", "daemon/backend/"),
+     "daemon/backend/sim.c", "maps memory"),
+)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
@@ -79,6 +89,14 @@ def product_files():
             for name in sorted(names):
                 if name.endswith((".c", ".h")):
                     yield os.path.join(folder, name)
+
+
+def touch_faults(files):
+    """Device memory that is reached by another file than the one that may."""
+    for pattern, folders, allowed, what in TOUCHES:
+        for path in files:
+            if path.startswith(folders) and path != allowed and re.search(pattern, read(path)):
+                yield f"{path}: {what}: only {allowed} may do so"
 
 
 def module(path):
@@ -165,6 +183,7 @@ def main():
             if len(users) < 2 or not others:
                 faults.append(f"{path}: has a single includer ({' '.join(users)}): goes into it")
 
+    faults += touch_faults(files)
     faults += test_faults()
 
     halves = set(" ".join(block("halves")).split())
