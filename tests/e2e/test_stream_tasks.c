@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "proto/util/float16.h"
 
@@ -20,7 +21,8 @@
 #define ROOM     (256 * KIB)
 
 static aclrtStream stream, other;
-static unsigned char *memory; /* ROOM bytes of device memory */
+static unsigned char *memory;                                /* ROOM bytes of device memory */
+static unsigned char seen[ROOM] __attribute__((aligned(8))); /* the same, by synchronize() */
 
 static void open_memory(void)
 {
@@ -34,8 +36,10 @@ static void set_up_test(void)
     open_memory();
 }
 
-static bool all_are(const unsigned char *p, size_t size, unsigned char value)
+static bool all_are(const unsigned char *at, size_t size, unsigned char value)
 {
+    const unsigned char *p = device_bytes(at, size);
+
     for (size_t i = 0; i < size; i++)
         if (p[i] != value)
             return false;
@@ -45,6 +49,7 @@ static bool all_are(const unsigned char *p, size_t size, unsigned char value)
 static void synchronize(void)
 {
     OK(aclrtSynchronizeStreamWithTimeout(stream, GUARD_MS));
+    device_get(seen, memory, ROOM);
 }
 
 /* --- what all of them refuse --- */
@@ -194,7 +199,7 @@ START_TEST(tasks_wait_and_hints_do_not)
     aclrtEvent gate = stream_hold(stream);
     uint32_t before, after;
 
-    memset(memory, 0xa5, 64);
+    OK(aclrtMemset(memory, 64, 0xa5, 64));
     OK(aclrtGetThreadLastTaskId(&before));
     OK(c->call(memory, 64, stream));
     OK(aclrtGetThreadLastTaskId(&after));
@@ -212,13 +217,13 @@ START_TEST(no_overflow_is_ever_set)
 {
     float *numbers = (float *)memory;
 
-    numbers[0] = numbers[1] = 3e38f;
+    device_put(numbers, (float[]){3e38f, 3e38f}, 8);
     OK(aclrtReduceAsync(numbers, numbers + 1, 4, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT,
                         stream, NULL));
-    memset(memory + 64, 0xff, 128);
+    OK(aclrtMemset(memory + 64, 128, 0xff, 128));
     OK(calls[_i].call(memory + 64, 64, stream));
     synchronize();
-    ck_assert(isinf(numbers[0]));
+    ck_assert(isinf(*(float *)seen));
     ck_assert(all_are(memory + 64, 64, 0));
     ck_assert(all_are(memory + 128, 64, 0xff));
     FAILS_SAYING(PARAM, "must be 64", calls[_i].call(memory, 63, stream));
@@ -229,7 +234,7 @@ END_TEST
 START_TEST(modes_of_a_check_do_not_matter)
 {
     for (uint32_t mode = 0; mode < 3; mode++) {
-        memset(memory, 1, 64);
+        OK(aclrtMemset(memory, 64, 1, 64));
         OK(aclrtNpuClearFloatOverFlowStatus(mode, stream));
         OK(aclrtNpuGetFloatOverFlowStatus(memory, 64, mode, stream));
         synchronize();
@@ -322,7 +327,7 @@ START_TEST(a_descriptor_stays_within_its_size)
     size_t size = 0;
 
     OK(aclrtCmoGetDescSize(&size));
-    memset(memory, 0xa5, 128);
+    OK(aclrtMemset(memory, 128, 0xa5, 128));
     OK(aclrtCmoSetDesc(memory + ROOM - size, memory, ROOM - size));
     OK(aclrtCmoSetDesc(memory + 32, memory + 1024, 64));
     ck_assert(all_are(memory, 32, 0xa5));
@@ -339,19 +344,19 @@ static double number_at(aclDataType type, size_t i)
 {
     switch (type) {
     case ACL_INT32:
-        return ((int32_t *)memory)[i];
+        return ((int32_t *)seen)[i];
     case ACL_UINT32:
-        return ((uint32_t *)memory)[i];
+        return ((uint32_t *)seen)[i];
     case ACL_INT64:
-        return (double)((int64_t *)memory)[i];
+        return (double)((int64_t *)seen)[i];
     case ACL_UINT64:
-        return (double)((uint64_t *)memory)[i];
+        return (double)((uint64_t *)seen)[i];
     case ACL_FLOAT:
-        return (double)((float *)memory)[i];
+        return (double)((float *)seen)[i];
     case ACL_FLOAT16:
-        return (double)half_to_float(((uint16_t *)memory)[i]);
+        return (double)half_to_float(((uint16_t *)seen)[i]);
     default:
-        return (double)bf16_to_float(((uint16_t *)memory)[i]);
+        return (double)bf16_to_float(((uint16_t *)seen)[i]);
     }
 }
 
@@ -421,10 +426,10 @@ static const struct {
 START_TEST(known_blocks)
 {
     aclrtRandomNumTaskInfo info = words_task(memory, 4);
-    uint32_t *words = (uint32_t *)memory, *counter = (uint32_t *)(memory + 64);
+    uint32_t *words = (uint32_t *)seen, *counter = (uint32_t *)(seen + 64);
 
-    info.randomCounterAddr = counter;
-    memcpy(counter, known[_i].counter, 16);
+    info.randomCounterAddr = memory + 64;
+    device_put(memory + 64, known[_i].counter, 16);
     set_parameter(&info.randomSeed, &known[_i].seed, 8);
     draw(&info);
     for (int i = 0; i < 4; i++)
@@ -443,19 +448,19 @@ START_TEST(a_counter_goes_on)
     aclrtRandomNumTaskInfo whole = words_task(memory, 48), part = words_task(memory + 1024, 16);
 
     OK(aclrtRandomNumAsync(&whole, stream, NULL));
-    memset(memory + 4096, 0, 16);
+    OK(aclrtMemset(memory + 4096, 16, 0, 16));
     part.randomCounterAddr = memory + 4096;
     for (int i = 0; i < 3; i++) {
         part.randomResultAddr = memory + 1024 + i * 64;
         OK(aclrtRandomNumAsync(&part, stream, NULL));
     }
     synchronize();
-    ck_assert_mem_eq(memory, memory + 1024, 192);
+    ck_assert_mem_eq(seen, seen + 1024, 192);
     part.randomCounterAddr = NULL;
     part.randomResultAddr = memory + 2048;
     draw(&part);
-    ck_assert_mem_eq(memory, memory + 2048, 64);
-    ck_assert_mem_ne(memory, memory + 64, 64);
+    ck_assert_mem_eq(seen, seen + 2048, 64);
+    ck_assert_mem_ne(seen, seen + 64, 64);
 }
 END_TEST
 
@@ -489,7 +494,7 @@ START_TEST(uniform_numbers)
     bool discrete = type != ACL_FLOAT && type != ACL_FLOAT16 && type != ACL_BF16;
     double step = discrete ? 1 / (max - min) : 0;
 
-    memset(memory, 0xa5, ROOM);
+    OK(aclrtMemset(memory, ROOM, 0xa5, ROOM));
     draw(&info);
     ck_assert(all_are(memory + N * size_of(type), 64, 0xa5));
     for (size_t i = 0; i < N; i++) {
@@ -547,7 +552,7 @@ static size_t count_bits(size_t bytes)
     size_t n = 0;
 
     for (size_t i = 0; i < bytes; i++)
-        n += (size_t)__builtin_popcount(memory[i]);
+        n += (size_t)__builtin_popcount(seen[i]);
     return n;
 }
 
@@ -561,14 +566,14 @@ START_TEST(dropout_masks)
     for (unsigned i = 0; i < 4; i++) {
         aclrtRandomNumTaskInfo info = numbers_task(DROPOUT, type, ratios[i], 0, N);
 
-        memset(memory, 0xff, ROOM);
+        OK(aclrtMemset(memory, ROOM, 0xff, ROOM));
         draw(&info);
         kept = (double)count_bits(N / 8 + 1) / N;
         ck_assert_double_eq_tol(kept, 1 - ratios[i], 0.01);
         if (ratios[i] == 0 || ratios[i] == 1)
             ck_assert_double_eq(kept, 1 - ratios[i]);
-        ck_assert_uint_le(memory[N / 8], 1); /* a bit, and the rest of the byte is 0 */
-        ck_assert_uint_eq(memory[N / 8 + 1], 0xff);
+        ck_assert_uint_le(seen[N / 8], 1); /* a bit, and the rest of the byte is 0 */
+        ck_assert_uint_eq(seen[N / 8 + 1], 0xff);
     }
 }
 END_TEST
@@ -577,7 +582,7 @@ END_TEST
 
 static void move_to_device(aclrtRandomParaInfo *p, unsigned char *at)
 {
-    memcpy(at, p->valueOrAddr, 8);
+    device_put(at, p->valueOrAddr, 8);
     memcpy(p->valueOrAddr, &at, 8);
     p->isAddr = 1;
 }
@@ -608,16 +613,16 @@ START_TEST(parameters_are_read_in_stream_order)
     OK(aclrtMallocHost((void **)&pinned, 32));
     for (int i = 0; i < 4; i++) {
         move_to_device(p[i], device + 8 * i);
-        memcpy(pinned + 8 * i, device + 8 * i, 8);
+        device_get(pinned + 8 * i, device + 8 * i, 8);
     }
-    memset(device, 0, 32); /* no distribution, and no numbers */
+    OK(aclrtMemset(device, 32, 0, 32)); /* no distribution, and no numbers */
     gate = stream_hold(stream);
     OK(aclrtMemcpyAsync(device, 32, pinned, 32, ACL_MEMCPY_HOST_TO_DEVICE, stream));
     ck_assert_int_eq(pthread_create(&thread, NULL, open_when_asleep, gate), 0);
     OK(aclrtRandomNumAsync(&info, stream, NULL));
     pthread_join(thread, NULL);
     synchronize();
-    ck_assert_mem_eq(memory, memory + 8192, 1024);
+    ck_assert_mem_eq(seen, seen + 8192, 1024);
 }
 END_TEST
 
@@ -733,7 +738,7 @@ START_TEST(a_restart_keeps_the_numbers)
     npud_kill_server();
     OK(aclrtRecordEvent(gate, other));
     synchronize();
-    ck_assert_mem_eq(memory, memory + 4096, 1024);
+    ck_assert_mem_eq(seen, seen + 4096, 1024);
     npud_teardown();
 }
 END_TEST

@@ -1,7 +1,8 @@
 /*
  * Strict devices: device memory is out of the program's reach, as on hardware, and every call that
- * moves bytes of it does so by a stream that the program does not know of. Also with work that takes
- * time (sim.latency_us).
+ * moves bytes of it does so by a stream that the program does not know of. Also with work that
+ * takes time (sim.latency_us).
+ * Runs long: 25 s.
  */
 #include <pthread.h>
 #include <signal.h>
