@@ -227,8 +227,7 @@ check-chaos: deps
 	    TEST_BIN='$(CHAOS_SHORT:%=$(BUILD)/tests/%) $(MODEL_BIN)'
 
 # With strict devices, whose memory no process can reach, and with work that takes time: the
-# programs that move data, in less than a minute. All of them: NPUD_STRICT=1 NPUD_LATENCY_US=100 make
-# check.
+# programs that move data, in less than a minute. All: NPUD_STRICT=1 NPUD_LATENCY_US=100 make check.
 STRICT_SHORT := $(addprefix e2e/test_,strict memory memory_pool copies managed registration value \
     stream_tasks mbuf inject data_path restart) handover/test_handover_copies
 .PHONY: check-strict
