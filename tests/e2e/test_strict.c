@@ -211,6 +211,15 @@ static unsigned char *side_new(enum side side, size_t size)
     return p;
 }
 
+/* What else there is goes with the session. */
+static void side_free(enum side side, unsigned char *p)
+{
+    if (side == REGISTERED || side == MAPPED)
+        OK(aclrtHostUnregister(p));
+    if (side <= MAPPED && side != PINNED)
+        free(p);
+}
+
 static void copy_bytes(void *to, const void *from, size_t size, bool async)
 {
     if (!async) {
@@ -240,6 +249,8 @@ static void copy_around(enum side side, size_t size, bool async)
     copy_bytes(to + 1, b + size + 1, 1, async);
     ck_assert_uint_eq(to[0], 0x55);
     ck_assert_uint_eq(to[1], 0x55);
+    side_free(side, from);
+    side_free(side, to);
     OK(aclrtFree(a));
     OK(aclrtFree(b));
 }
@@ -292,6 +303,7 @@ START_TEST(copies_cross_borders)
         memset(host, 0, size);
         OK(aclrtMemcpy(host, size, p, size, ACL_MEMCPY_DEFAULT));
         ck_assert(holds_pattern(host, size, (unsigned)side));
+        side_free(side, host);
     }
     FAILS(PARAM, aclrtMemset(p + 3 * MIB, MIB, 0, MIB));
 }
