@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/common/harness.h"
 #include "tests/common/raw.h"
 
 static struct raw raw = {.socket = -1};
@@ -1001,18 +1002,23 @@ static void free_much(struct hostile *h)
     for (;;) {
         struct task set = {.op = TASK_SET, .set.size = 4096};
 
-        if (raw.socket < 0 || !raw_malloc(&raw, false, MUCH, &m) || !m.at) {
+        if (raw.socket < 0 || !raw_malloc(&raw, false, MUCH, &m) || (!m.at && !npud_is_strict())) {
             come_in_with_streams(1);
             continue;
         }
-        madvise(m.at, MUCH, MADV_POPULATE_WRITE);
+        if (m.at)
+            madvise(m.at, MUCH, MADV_POPULATE_WRITE);
+        else
+            set.set.size = MUCH; /* the pages of a strict device are npud's own */
         set.object = m.slot;
         set.generation = m.generation;
         raw_put(&raw, &raw.stream[0], &set); /* npud maps it */
         raw_ring(&raw, &raw.stream[0]);
         raw_wait(&raw.stream[0]);
-        munmap(m.at, MUCH);
-        raw.n_maps--;
+        if (m.at) {
+            munmap(m.at, MUCH);
+            raw.n_maps--;
+        }
         raw_free(&raw, m.slot);
         did_it(h);
     }
