@@ -21,7 +21,7 @@ struct context {
     struct session *session;
     uint32_t device;
     bool primary;
-    bool hidden; /* context_lock_copier() */
+    bool hidden;     /* context_lock_copier() */
     uint32_t number; /* npud's name of it: no two of a session have the same */
     /* failure mode: on a failure all its streams stop; written under a lock of one of them */
     _Atomic bool stop;
