@@ -217,8 +217,8 @@ check: deps
 # The server is killed every 50 ms while these tests run (tests/common/chaos.h): two minutes. All of
 # them: NPUD_CHAOS=ms make check.
 CHAOS_SHORT := $(addprefix e2e/test_,memory events event_states contexts callbacks exceptions \
-    failures ipc_life ipc_memory ipc_order notify notify_ipc queue_peers route session_end interplay \
-    virtual) \
+    failures ipc_life ipc_memory ipc_order notify notify_ipc queue_peers route session_end \
+    interplay virtual) \
     soak/test_soak handover/test_handover_events handover/test_handover_queues
 .PHONY: check-chaos chaos-excepted
 check-chaos: deps
