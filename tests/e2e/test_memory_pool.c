@@ -145,7 +145,7 @@ START_TEST(memory_of_a_pool_is_not_exported)
     char key[65];
     void *p = take(pool, MIB, stream);
 
-    FAILS_SAYING(PARAM, "not the start of device memory of aclrtMalloc",
+    FAILS_SAYING(PARAM, "is not the start of device memory",
                  aclrtIpcMemGetExportKey(p, MIB, key, sizeof(key), 0));
     keep_all(pool);
     give(p, stream);
