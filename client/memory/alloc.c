@@ -296,16 +296,9 @@ int memory_free_remote(struct session *s, const char *function, uint32_t slot)
 static void *map_nothing(const struct memory *m)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void *wish = (void *)m->mapped.start, *p;
 
-    if (wish) {
-        p = mmap(wish, m->mapped.size, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
-        if (p == wish)
-            return p;
-        if (p != MAP_FAILED) /* a kernel that does not know the flag */
-            munmap(p, m->mapped.size);
-    }
-    return mmap(NULL, m->mapped.size, PROT_NONE, flags, -1, 0);
+    /* A wish that the kernel takes if it is free. */
+    return mmap((void *)m->mapped.start, m->mapped.size, PROT_NONE, flags, -1, 0);
 }
 
 static void *map_somewhere(const struct memory *m, int fd)

@@ -81,11 +81,16 @@ static void *reserve_anywhere(size_t size, size_t alignment)
 
 static void *reserve_at(uintptr_t wish, size_t size)
 {
-    void *p = map_nothing(wish, size, MAP_FIXED_NOREPLACE);
+    /*
+     * The kernel takes a wish that is free. MAP_FIXED_NOREPLACE would say it more clearly, but is
+     * none before Linux 4.17, and under the thread sanitizer, which has its own memory there, it
+     * becomes address 0.
+     */
+    void *p = map_nothing(wish, size, 0);
 
     if (p == MAP_FAILED || (uintptr_t)p == wish)
         return p;
-    munmap(p, size); /* before Linux 4.17 the flag is none */
+    munmap(p, size);
     errno = EEXIST;
     return MAP_FAILED;
 }

@@ -164,6 +164,9 @@ START_TEST(touching_faults)
     pid_t exporter = 0, pid;
     int status;
 
+#ifdef __SANITIZE_THREAD__
+    return; /* it ends a program that faults in a way of its own */
+#endif
     turns_init();
     shared_key = child_share(256);
     if (imports) {
