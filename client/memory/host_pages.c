@@ -225,8 +225,9 @@ static void move_back(struct pieces *p, size_t n)
 static bool move_aside(struct pieces *p)
 {
     for (size_t i = 0; i < p->n; i++) {
+        /* The kernel looks at the last argument, too: anywhere. */
         void *to = mremap((void *)p->list[i].start, p->list[i].size, p->list[i].size,
-                          MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
+                          MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
 
         if (to == MAP_FAILED) {
             move_back(p, i);
