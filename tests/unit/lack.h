@@ -88,7 +88,10 @@ static unsigned n_used_up;
 
 static inline void use_up_descriptors(void)
 {
-    limit_descriptors(NUMBERS);
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit_descriptors(limit.rlim_max < NUMBERS ? (int)limit.rlim_max : NUMBERS);
     while ((used_up[n_used_up] = dup(0)) >= 0)
         n_used_up++;
 }
