@@ -28,6 +28,14 @@ static inline struct session *session_of(pid_t pid)
     return s;
 }
 
+static inline struct stream *stream_in(pid_t pid, uint32_t slot)
+{
+    struct stream *s = slots_get(&session_of(pid)->streams, slot);
+
+    ck_assert_ptr_nonnull(s);
+    return s;
+}
+
 static inline unsigned client_place(pid_t pid)
 {
     for (unsigned i = 0; i < CLIENTS_MAX; i++)

@@ -116,14 +116,6 @@ static struct mem *mem_in(pid_t pid, uint32_t slot)
     return m;
 }
 
-static struct stream *stream_in(pid_t pid, uint32_t slot)
-{
-    struct stream *s = slots_get(&session_of(pid)->streams, slot);
-
-    ck_assert_ptr_nonnull(s);
-    return s;
-}
-
 static struct mem *allocate_by(pid_t pid, uint32_t device, enum mem_kind kind)
 {
     struct mem *m;

@@ -89,14 +89,6 @@ static struct notify_open *open_in(pid_t pid, uint32_t slot)
     return open;
 }
 
-static struct stream *stream_in(pid_t pid, uint32_t slot)
-{
-    struct stream *s = slots_get(&session_of(pid)->streams, slot);
-
-    ck_assert_ptr_nonnull(s);
-    return s;
-}
-
 static struct notify_open *import_by(pid_t pid)
 {
     struct notify_open *open;
