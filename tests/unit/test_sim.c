@@ -25,6 +25,7 @@ static void set_up_test(void)
 
 static void tear_down_test(void)
 {
+    backend_sim.memory_free(state, memory, NULL);
     backend_sim.close(state);
     config_deinit(&config);
 }
@@ -104,6 +105,7 @@ START_TEST(slices_do_not_wait_again)
         slices++;
     ck_assert_uint_gt(slices, 1);
     ck_assert_uint_eq(w.progress, w.size);
+    backend_sim.memory_free(state, large, NULL);
 }
 END_TEST
 
