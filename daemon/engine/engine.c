@@ -24,7 +24,6 @@
 #include "daemon/engine/inject.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
-#include "daemon/engine/value.h"
 #include "daemon/kept/kept.h"
 #include "proto/util/clock.h"
 
@@ -186,12 +185,6 @@ void engine_forget(struct engine *e, struct stream *s)
     s->run = RUN_IDLE;
     if (notify_has_taken(s))
         notify_give_back(s);
-}
-
-void engine_drop_task(struct stream *s)
-{
-    value_drop(s);
-    notify_count_drop(s);
 }
 
 int engine_set_timer(struct stream *s, uint64_t deadline)

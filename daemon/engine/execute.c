@@ -10,7 +10,6 @@
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
-#include "daemon/memory/allocation.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -19,12 +18,8 @@
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
-#include "proto/util/clock.h"
-#include "proto/util/reduce.h"
+#include "daemon/engine/work.h"
 #include "proto/shm/task.h"
-
-#define DELAY_MAX_NS (3600 * NSEC_PER_SEC)
-#define WORK_SMALL   4096 /* bytes that take no longer than any other task */
 
 /* --- ops --- */
 
@@ -178,170 +173,6 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
     if (error != 0)
         stream_fail(s, error, pid);
     return RUN_RETIRED;
-}
-
-/* --- work, done by the backend --- */
-
-/* Looked up at every slice: the client may have freed the memory since the last one. */
-static struct mem *task_memory(struct stream *s)
-{
-    return allocation_get(s->session, s->kept->task.object, s->kept->task.generation);
-}
-
-/* What s->work is to be: as it begins, or as far as it is. */
-static void set_work(struct stream *s, struct work work)
-{
-    if (stream_has_begun(s)) {
-        work.progress = s->kept->progress;
-        work.ready_ns = s->work.ready_ns;
-    }
-    s->work = work;
-}
-
-static void keep_progress(struct stream *s)
-{
-    kept_order();
-    KILL_HERE(WORK_DONE);
-    s->kept->progress = s->work.progress;
-    kept_order();
-    KILL_HERE(WORK_KEPT);
-}
-
-/*
- * A reduction must not be done twice: the result of a slice is put in kept memory, then it is noted
- * where it goes, and then it goes there; if npud ends, restore.c lets it go there again.
- */
-static void put_slice(struct stream *s, uint64_t at)
-{
-    struct device_kept *d = s->attach->device->kept;
-    struct stream_kept *k = s->kept;
-
-    KILL_HERE(SLICE_MADE);
-    d->slice_bytes = s->work.progress - at;
-    kept_order();
-    k->effect = at;
-    kept_order();
-    k->effect_at = k->position + 1;
-    kept_order();
-    KILL_HERE(SLICE_NOTED);
-    s->attach->device->backend->slice_put(
-        (struct work_place){s->work.dst.memory, s->work.dst.offset + at}, d->slice, d->slice_bytes);
-    KILL_HERE(SLICE_PUT);
-}
-
-/* Goes on with s->work, which changes memory of m, the task's destination, from offset on. */
-static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, uint64_t offset)
-{
-    struct device *d = s->attach->device;
-    uint64_t before = s->work.progress, deadline;
-    enum work_state state;
-    int32_t result;
-
-    if (m && !allocation_filled(m))
-        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
-    state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
-    if (m)
-        engine_count_work(d->engine);
-    if (s->work.slice)
-        put_slice(s, before);
-    keep_progress(s);
-    if (m) {
-        allocation_filled(m);
-        if (!value_changed(s, m, offset + before, s->work.progress - before))
-            /* and, at the end, once more into the backend, which has no more to do */
-            return RUN_AGAIN;
-    }
-
-    switch (state) {
-    case WORK_MORE:
-        return RUN_AGAIN;
-    case WORK_PENDING:
-        if (engine_set_timer(s, deadline) < 0)
-            return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
-        engine_begin_work(s, now);
-        return RUN_WAITS;
-    case WORK_DONE:
-        break;
-    }
-    if (result != 0)
-        stream_fail(s, result, 0);
-    return s->work.size > WORK_SMALL ? RUN_WORKED : RUN_RETIRED;
-}
-
-static enum run_result run_copy(struct stream *s, uint64_t now)
-{
-    const struct task *t = &s->kept->task;
-    struct mem *m = task_memory(s);
-    struct work_place dst = allocation_place(m, t->copy.dst_offset, t->copy.size);
-    struct work_place src =
-        allocation_place(allocation_get(s->session, t->copy.src, t->copy.src_generation),
-                         t->copy.src_offset, t->copy.size);
-
-    if (!dst.memory || !src.memory)
-        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    set_work(s, (struct work){.kind = WORK_COPY, .size = t->copy.size, .dst = dst, .src = src});
-    return do_work(s, now, m, t->copy.dst_offset);
-}
-
-static enum run_result run_set(struct stream *s, uint64_t now)
-{
-    const struct task *t = &s->kept->task;
-    struct mem *m = task_memory(s);
-    struct work_place dst = allocation_place(m, t->set.offset, t->set.size);
-
-    if (!dst.memory)
-        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    set_work(
-        s, (struct work){
-               .kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value, .dst = dst});
-    return do_work(s, now, m, t->set.offset);
-}
-
-static enum run_result run_delay(struct stream *s, uint64_t now)
-{
-    if (s->kept->task.delay.ns > DELAY_MAX_NS)
-        return run_bad_entry(s, "too long");
-    set_work(s, (struct work){.kind = WORK_DELAY,
-                              .delay_ns = s->kept->task.delay.ns,
-                              .result = s->kept->task.delay.result});
-    /*
-     * The turn began before the tasks that came first in it, and records have told the time since.
-     */
-    if (!stream_has_begun(s) && s->kept->task.delay.ns != 0)
-        now = clock_ns();
-    return do_work(s, now, NULL, 0);
-}
-
-static bool valid_reduce(const struct task *t)
-{
-    size_t element = reduce_element(t->reduce.type);
-
-    return element != 0 && reduce_offered(t->reduce.kind, t->reduce.type) &&
-           t->reduce.size % element == 0 && t->reduce.dst_offset % element == 0 &&
-           t->reduce.src_offset % element == 0;
-}
-
-static enum run_result run_reduce(struct stream *s, uint64_t now)
-{
-    const struct task *t = &s->kept->task;
-    struct mem *m = task_memory(s);
-    struct work_place dst = allocation_place(m, t->reduce.dst_offset, t->reduce.size);
-    struct work_place src =
-        allocation_place(allocation_get(s->session, t->reduce.src, t->reduce.src_generation),
-                         t->reduce.src_offset, t->reduce.size);
-
-    if (!valid_reduce(t))
-        return run_bad_entry(s, "no such reduction");
-    if (!dst.memory || !src.memory)
-        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    set_work(s, (struct work){.kind = WORK_REDUCE,
-                              .size = t->reduce.size,
-                              .dst = dst,
-                              .src = src,
-                              .slice = s->attach->device->kept->slice,
-                              .reduce = t->reduce.kind,
-                              .type = t->reduce.type});
-    return do_work(s, now, m, t->reduce.dst_offset);
 }
 
 /* --- callbacks --- */
@@ -507,10 +338,11 @@ static const struct task_row rows[TASK_OPS + 1] = {
     [TASK_IPC_WAIT] = {"IPC wait", run_ipc_wait, .waits_for = WAITS_FOR_RECORD,
                        .timeout = TASK_WORD(ipc.timeout_ns), .target = TASK_WORD(ipc.number),
                        .event_wait = true},
-    [TASK_COPY] = {"copy", run_copy, .writes = TASK_WORD(copy.dst_offset),
+    [TASK_COPY] = {"copy", work_run_copy, .writes = TASK_WORD(copy.dst_offset),
                    .size = TASK_WORD(copy.size)},
-    [TASK_SET] = {"set", run_set, .writes = TASK_WORD(set.offset), .size = TASK_WORD(set.size)},
-    [TASK_DELAY] = {"delay", run_delay},
+    [TASK_SET] = {"set", work_run_set, .writes = TASK_WORD(set.offset),
+                  .size = TASK_WORD(set.size)},
+    [TASK_DELAY] = {"delay", work_run_delay},
     [TASK_CALLBACK] = {"callback", run_callback, fail_callback, .brief = true},
     [TASK_NOTIFY_RECORD] = {"notify record", notify_run_record, fail_notify_record,
                             pass_over_notify_record, .completes = true, .brief = true},
@@ -523,7 +355,7 @@ static const struct task_row rows[TASK_OPS + 1] = {
     [TASK_VALUE_WRITE] = {"value write", value_run_write, .writes = TASK_WORD(value.offset)},
     [TASK_VALUE_WAIT] = {"value wait", value_run_wait, .waits_for = WAITS_FOR_VALUE,
                          .target = TASK_WORD(value.offset)},
-    [TASK_REDUCE] = {"reduce", run_reduce, .writes = TASK_WORD(reduce.dst_offset),
+    [TASK_REDUCE] = {"reduce", work_run_reduce, .writes = TASK_WORD(reduce.dst_offset),
                      .size = TASK_WORD(reduce.size)},
     [TASK_OPS] = {"unknown", run_unknown},
 };
@@ -577,6 +409,12 @@ void execute_abandon(struct stream *s)
 
     if (stream_has_read(s) && !stream_has_begun(s) && row->fail)
         row->fail(s);
+}
+
+void engine_drop_task(struct stream *s)
+{
+    value_drop(s);
+    notify_count_drop(s);
 }
 
 enum run_result execute_hold(struct stream *s, struct waitlist *list)
