@@ -137,6 +137,8 @@ void report_events(struct server *server, struct rows *rows)
 
 static const char *memory_role(const struct mem *mem)
 {
+    if (mem->freed)
+        return "freed";
     if (mem->imported)
         return "imported";
     return mem->shares || mem->pages->n_holders > 1 ? "exported" : "own";

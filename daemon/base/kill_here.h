@@ -134,6 +134,7 @@
     X(UPGRADE_NOTED, "upgrade noted, supervisor not asked")                                        \
     X(UPGRADE_ASKED, "supervisor asked for an upgrade")                                            \
     X(ALLOCATION_FREED, "allocation freed, its record there")                                      \
+    X(ALLOCATION_IN_WORK, "allocation freed that work still uses")                                 \
     X(PAGES_PASSED_ON, "exporter has let go of memory, the next holder is charged, not certain")   \
     X(MEMORY_SHARED, "memory exported, not certain")                                               \
     X(MEMORY_IMPORTED, "memory imported, not certain")                                             \

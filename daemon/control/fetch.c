@@ -74,7 +74,7 @@ int32_t fetch_object(struct call *call, enum need need, uint32_t number)
         return fetch_queue(call, number);
     case NEED_MEMORY:
         call->of.mem = slots_get(&session->mems, number);
-        return call->of.mem ? 0 : no_object(call, "allocation");
+        return call->of.mem && !call->of.mem->freed ? 0 : no_object(call, "allocation");
     }
     return 0;
 }

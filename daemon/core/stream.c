@@ -247,6 +247,7 @@ static void reset_engine_part(struct stream *s)
     s->in_inbox = false;
     s->waiter = (struct waiter){0};
     s->changing = false;
+    s->uses[0] = s->uses[1] = NULL;
     s->counted = false;
     s->count_change = 0;
     s->timer = (struct timer){0};

@@ -26,6 +26,7 @@
 #include "proto/shm/stream_shm.h"
 
 struct kept_cell;
+struct mem;
 struct server;
 struct session;
 struct attach;
@@ -93,10 +94,11 @@ struct stream {
     bool rung; /* active because the doorbell said so, and no task was found so far */
     /* memory, and not all streams that wait for it have been looked at: see changed */
     bool changing;
-    bool counted;      /* TASK_VALUE_WAIT: in value_waiters of the session page */
-    bool in_inbox;     /* under the engine's inbox lock */
-    bool held_watched; /* it was watched when it was held */
-    bool in_work;      /* parked while the device works for it */
+    struct mem *uses[2]; /* the target and source of work that has begun: engine/work.h */
+    bool counted;        /* TASK_VALUE_WAIT: in value_waiters of the session page */
+    bool in_inbox;       /* under the engine's inbox lock */
+    bool held_watched;   /* it was watched when it was held */
+    bool in_work;        /* parked while the device works for it */
     /*
      * The task has made this change of a counter, and the stream looks at all waits for it; 0: no.
      * Or COUNT_TURN (notify_tasks.h).

@@ -398,6 +398,7 @@ enum run_result execute_fail(struct stream *s, int32_t code)
     /* Of a task that had begun. An administrator's rule fails it, once: not in steps. */
     while (!value_pass_over(s) || !notify_count_pass_over(s))
         ;
+    work_end(s);
     stream_fail(s, code, 0);
     stream_begin_task(s);
     return tell_failure(s, RUN_RETIRED);
@@ -413,6 +414,7 @@ void execute_abandon(struct stream *s)
 
 void engine_drop_task(struct stream *s)
 {
+    work_end(s);
     value_drop(s);
     notify_count_drop(s);
 }

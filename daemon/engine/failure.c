@@ -13,6 +13,7 @@
 #include "daemon/core/stream.h"
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
+#include "daemon/engine/work.h"
 #include "proto/shm/task.h"
 
 /* --- what stops --- */
@@ -68,6 +69,7 @@ enum run_result failure_pass_over(struct stream *s)
 
     if (!stream_has_begun(s) && row->pass_over)
         row->pass_over(s);
+    work_end(s);
     /* It may have begun; and there may be thousands of waiters that it has to tell. */
     stream_begin_task(s);
     return value_pass_over(s) && notify_count_pass_over(s) ? RUN_RETIRED : RUN_AGAIN;
@@ -338,8 +340,7 @@ static void stop_task(struct stream *s, bool again)
 
     engine_forget(s->attach->device->engine, s);
     execute_abandon(s);
-    value_drop(s);
-    notify_count_drop(s);
+    engine_drop_task(s);
     store_error(s, ACL_ERROR_RT_STREAM_ABORT, 0, again);
     kept_order();
     k->position++;

@@ -15,6 +15,7 @@
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
+#include "daemon/engine/work.h"
 #include "daemon/memory/allocation.h"
 
 /*
@@ -73,7 +74,7 @@ static void put_slice_again(struct stream *s)
     const struct device_kept *d = s->attach->device->kept;
     struct stream_kept *k = s->kept;
     uint64_t at = stream_has_begun(s) ? k->progress : 0;
-    struct mem *m = allocation_get(s->session, k->task.object, k->task.generation);
+    struct mem *m = allocation_get_begun(s->session, k->task.object, k->task.generation);
     struct work_place dst;
 
     if (k->effect_at != k->position + 1 || k->effect != at || d->slice_bytes > sizeof(d->slice))
@@ -100,6 +101,8 @@ static void restore_task(struct stream *s)
     stream_count_implicit(k);
     if (k->task.op == TASK_REDUCE)
         put_slice_again(s);
+    if (!stream_has_failed(s))
+        work_restore(s);
     if (row->waits_for == WAITS_FOR_NOTHING || stream_has_failed(s))
         return;
     if (stream_has_waited(s) && stream_is_let_go(s)) {

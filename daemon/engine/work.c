@@ -1,5 +1,8 @@
 #include "daemon/engine/work.h"
 
+#include <assert.h>
+#include <stddef.h>
+
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/core/device.h"
@@ -15,11 +18,60 @@
 #define DELAY_MAX_NS (3600 * NSEC_PER_SEC)
 #define WORK_SMALL   4096 /* bytes that take no longer than any other task */
 
-/* Looked up at every slice: the client may have freed the memory since the last one. */
-static struct mem *task_memory(struct stream *s)
+/* --- memory that work uses --- */
+
+static_assert(offsetof(struct task, copy.src) == offsetof(struct task, reduce.src) &&
+                  offsetof(struct task, copy.src_generation) ==
+                      offsetof(struct task, reduce.src_generation),
+              "a source is in the same place");
+
+/* Work that has begun keeps what it has; what is to begin does not find what was freed. */
+static struct mem *target_of(struct stream *s)
 {
-    return allocation_get(s->session, s->kept->task.object, s->kept->task.generation);
+    const struct task *t = &s->kept->task;
+
+    return s->uses[0] ? s->uses[0] : allocation_get(s->session, t->object, t->generation);
 }
+
+static struct mem *source_of(struct stream *s)
+{
+    const struct task *t = &s->kept->task;
+
+    return s->uses[1] ? s->uses[1]
+                      : allocation_get(s->session, t->copy.src, t->copy.src_generation);
+}
+
+static void use_memory(struct stream *s, struct mem *target, struct mem *source)
+{
+    s->uses[0] = target;
+    s->uses[1] = source;
+    for (unsigned i = 0; i < 2; i++)
+        if (s->uses[i])
+            allocation_begin_work(s->uses[i]);
+}
+
+void work_end(struct stream *s)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        if (s->uses[i])
+            allocation_end_work(s->uses[i]);
+        s->uses[i] = NULL;
+    }
+}
+
+void work_restore(struct stream *s)
+{
+    const struct task *t = &s->kept->task;
+    struct mem *source = NULL;
+
+    if (!stream_has_begun(s) || (t->op != TASK_COPY && t->op != TASK_SET && t->op != TASK_REDUCE))
+        return;
+    if (t->op != TASK_SET)
+        source = allocation_get_begun(s->session, t->copy.src, t->copy.src_generation);
+    use_memory(s, allocation_get_begun(s->session, t->object, t->generation), source);
+}
+
+/* --- a slice of it --- */
 
 /* What s->work is to be: as it begins, or as far as it is. */
 static void set_work(struct stream *s, struct work work)
@@ -63,7 +115,7 @@ static void put_slice(struct stream *s, uint64_t at)
 }
 
 /* Goes on with s->work, which changes memory of m, the task's destination, from offset on. */
-static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, uint64_t offset)
+static enum run_result do_slice(struct stream *s, uint64_t now, struct mem *m, uint64_t offset)
 {
     struct device *d = s->attach->device;
     uint64_t before = s->work.progress, deadline;
@@ -101,25 +153,38 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, ui
     return s->work.size > WORK_SMALL ? RUN_WORKED : RUN_RETIRED;
 }
 
+/* The same, from the source if it has one. Most work is done at once, and then uses nothing. */
+static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, struct mem *source,
+                               uint64_t offset)
+{
+    enum run_result r = do_slice(s, now, m, offset);
+
+    if (r == RUN_RETIRED || r == RUN_WORKED)
+        work_end(s);
+    else if (!s->uses[0])
+        use_memory(s, m, source);
+    return r;
+}
+
+/* --- the tasks --- */
+
 enum run_result work_run_copy(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
-    struct mem *m = task_memory(s);
+    struct mem *m = target_of(s), *source = source_of(s);
     struct work_place dst = allocation_place(m, t->copy.dst_offset, t->copy.size);
-    struct work_place src =
-        allocation_place(allocation_get(s->session, t->copy.src, t->copy.src_generation),
-                         t->copy.src_offset, t->copy.size);
+    struct work_place src = allocation_place(source, t->copy.src_offset, t->copy.size);
 
     if (!dst.memory || !src.memory)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     set_work(s, (struct work){.kind = WORK_COPY, .size = t->copy.size, .dst = dst, .src = src});
-    return do_work(s, now, m, t->copy.dst_offset);
+    return do_work(s, now, m, source, t->copy.dst_offset);
 }
 
 enum run_result work_run_set(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
-    struct mem *m = task_memory(s);
+    struct mem *m = target_of(s);
     struct work_place dst = allocation_place(m, t->set.offset, t->set.size);
 
     if (!dst.memory)
@@ -127,7 +192,7 @@ enum run_result work_run_set(struct stream *s, uint64_t now)
     set_work(
         s, (struct work){
                .kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value, .dst = dst});
-    return do_work(s, now, m, t->set.offset);
+    return do_work(s, now, m, NULL, t->set.offset);
 }
 
 enum run_result work_run_delay(struct stream *s, uint64_t now)
@@ -142,7 +207,7 @@ enum run_result work_run_delay(struct stream *s, uint64_t now)
      */
     if (!stream_has_begun(s) && s->kept->task.delay.ns != 0)
         now = clock_ns();
-    return do_work(s, now, NULL, 0);
+    return do_work(s, now, NULL, NULL, 0);
 }
 
 static bool valid_reduce(const struct task *t)
@@ -157,11 +222,9 @@ static bool valid_reduce(const struct task *t)
 enum run_result work_run_reduce(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
-    struct mem *m = task_memory(s);
+    struct mem *m = target_of(s), *source = source_of(s);
     struct work_place dst = allocation_place(m, t->reduce.dst_offset, t->reduce.size);
-    struct work_place src =
-        allocation_place(allocation_get(s->session, t->reduce.src, t->reduce.src_generation),
-                         t->reduce.src_offset, t->reduce.size);
+    struct work_place src = allocation_place(source, t->reduce.src_offset, t->reduce.size);
 
     if (!valid_reduce(t))
         return run_bad_entry(s, "no such reduction");
@@ -174,5 +237,5 @@ enum run_result work_run_reduce(struct stream *s, uint64_t now)
                               .slice = s->attach->device->kept->slice,
                               .reduce = t->reduce.kind,
                               .type = t->reduce.type});
-    return do_work(s, now, m, t->reduce.dst_offset);
+    return do_work(s, now, m, source, t->reduce.dst_offset);
 }

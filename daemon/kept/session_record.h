@@ -59,6 +59,7 @@ struct memory_record {
     uint32_t maker_uid;
     uint64_t imported; /* bytes that were exported; 0: it is the maker's */
     uint64_t address;  /* that the backend has given the session; 0: none */
+    uint64_t freed;    /* 1: while work that has begun uses it */
 };
 
 /*

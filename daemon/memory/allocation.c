@@ -1,6 +1,7 @@
 #include "daemon/memory/allocation.h"
 
 #include <stddef.h>
+#include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
@@ -33,7 +34,8 @@ static size_t write_record(const struct kept *kept, void *record)
                                .maker_pid = p->number ? p->maker_pid : 0,
                                .maker_uid = p->number ? p->maker_uid : 0,
                                .imported = m->imported,
-                               .address = m->address};
+                               .address = m->address,
+                               .freed = m->freed};
     return sizeof(struct memory_record);
 }
 
@@ -46,6 +48,20 @@ static void put_slot(struct mem *m)
 {
     user_uncharge(&m->charge_fd);
     session_put_slot(m->session, &m->session->mems, m);
+}
+
+static bool run_free(struct job *job);
+
+static bool is_unused(const struct mem *m)
+{
+    return atomic_load_explicit(&m->works, memory_order_relaxed) == 0;
+}
+
+static void begin_unused(struct mem *m)
+{
+    atomic_store_explicit(&m->works, 0, memory_order_relaxed);
+    m->freed = false;
+    m->free = (struct job){run_free, "free memory", &m->session->owner};
 }
 
 static struct mem *take_slot(struct session *session, enum cause *cause)
@@ -66,6 +82,7 @@ static struct mem *take_slot(struct session *session, enum cause *cause)
     m->kept = (struct kept){0};
     m->charge_fd = (struct charge){0};
     atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
+    begin_unused(m);
     /* npud maps it when a task first needs it, on an engine's thread, which charges nothing. */
     *cause =
         cause_of_files(user_charge_files(&m->charge_fd, session->user, 1), CAUSE_USER_DESCRIPTORS);
@@ -168,6 +185,8 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
     if (!pages || !kept_bind(&m->kept, cell, sizeof(r), write_record))
         return false;
     m->session = session;
+    begin_unused(m);
+    m->freed = r.freed != 0;
     m->imported = r.imported;
     m->address = r.address;
     device->backend->address_note(device->backend_state, device->index, r.address, r.size);
@@ -180,35 +199,89 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
     return true;
 }
 
-/*
- * While the engines are out: a copy in progress looks the memory up again before its next slice.
- */
-static void end_use(struct mem *m)
+static void fire_waiters(struct mem *m)
 {
-    struct session *session = m->session;
     struct waitlist *values = &m->pages->values;
 
-    session_lock(session);
-    slots_unpublish(m);
     if (m->pages->n_holders == 1)
         waitlist_fire(values, 0, UINT64_MAX, ACL_ERROR_RT_SYS_DMA, 0);
     else
-        stream_evict_waiters(session, values, m->slot.number, ACL_ERROR_RT_SYS_DMA);
-    session_unlock(session);
+        stream_evict_waiters(m->session, values, m->slot.number, ACL_ERROR_RT_SYS_DMA);
 }
 
-void allocation_free(struct mem *m)
+/*
+ * While the engines are out: what they begin from now on does not find it. False: work that has
+ * begun uses it; the engine that ends the last of that sends the job.
+ */
+static bool end_use(struct mem *m)
+{
+    bool unused;
+
+    session_lock(m->session);
+    if (!m->freed)
+        fire_waiters(m);
+    m->freed = true;
+    unused = is_unused(m);
+    if (unused)
+        slots_unpublish(m);
+    session_unlock(m->session);
+    return unused;
+}
+
+static void free_unused(struct mem *m)
 {
     struct session *session = m->session;
 
-    end_use(m);
-    while (m->shares)
-        share_free(m->shares);
+    job_cancel(&m->free);
     kept_drop(&m->kept);
     KILL_HERE(ALLOCATION_FREED);
     leave_pages(m);
     user_unfill(session->user, atomic_load_explicit(&m->filled, memory_order_relaxed));
     put_slot(m);
+}
+
+/* The end of a session does not wait for the job: its streams, and so all work, are gone. */
+void allocation_free(struct mem *m)
+{
+    bool unused = end_use(m);
+
+    while (m->shares)
+        share_free(m->shares);
+    if (unused) {
+        free_unused(m);
+    } else {
+        kept_touch(&m->kept);
+        KILL_HERE(ALLOCATION_IN_WORK);
+    }
+}
+
+static bool run_free(struct job *job)
+{
+    allocation_free((struct mem *)((char *)job - offsetof(struct mem, free)));
+    return false;
+}
+
+void allocations_finish_restoring(struct server *server)
+{
+    struct session *session;
+    struct mem *m;
+
+    DL_FOREACH (server->sessions, session)
+        slots_foreach (&session->mems, i, m)
+            if (m->freed && is_unused(m))
+                job_list(&m->free);
+}
+
+void allocation_begin_work(struct mem *m)
+{
+    atomic_fetch_add_explicit(&m->works, 1, memory_order_relaxed);
+}
+
+/* After `freed` the number only goes down: the job is sent once. */
+void allocation_end_work(struct mem *m)
+{
+    if (atomic_fetch_sub_explicit(&m->works, 1, memory_order_relaxed) == 1 && m->freed)
+        job_send(&m->free);
 }
 
 int allocation_file(const struct mem *m)
@@ -238,6 +311,13 @@ bool allocation_charge_filled(struct mem *m)
 }
 
 struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t generation)
+{
+    struct mem *m = slots_get_generation(&session->mems, slot, generation);
+
+    return m && !m->freed ? m : NULL;
+}
+
+struct mem *allocation_get_begun(struct session *session, uint32_t slot, uint32_t generation)
 {
     return slots_get_generation(&session->mems, slot, generation);
 }

@@ -20,6 +20,11 @@ struct session;
 struct device;
 struct share;
 
+/*
+ * An allocation that its session frees goes at once, unless work that the backend has begun uses
+ * it: a device that moves bytes by itself cannot be called back. Then no new work finds it any
+ * more, what has begun comes to its end, and the memory goes after that. Until then it is charged.
+ */
 struct mem {
     struct slot slot; /* in session->mems */
     struct session *session;
@@ -31,6 +36,12 @@ struct mem {
     struct kept kept;
     struct charge charge_fd;
     _Atomic uint64_t filled; /* bytes that npud has filled: filled.h */
+    /*
+     * Tasks that have begun and use it. Of several engines, and so atomic; ordered by their locks.
+     */
+    _Atomic uint32_t works;
+    bool freed;              /* goes with the last of these. Under the locks of these engines */
+    struct job free;         /* that was the last one */
     struct mem *prev, *next; /* pages->holders */
 };
 
@@ -48,9 +59,21 @@ void allocation_free(struct mem *mem);
 
 /** An allocation is there again. A row of recovery. */
 bool allocation_restore(struct server *server, struct kept_cell *cell);
+/** Streams are there: what was freed, and no work uses any more, goes. */
+void allocations_finish_restoring(struct server *server);
 
-/** The session's allocation in slot, or NULL. Engines, under their lock, and the control thread. */
+/**
+ * The session's allocation in slot, or NULL, also if it is freed. Engines, under their lock, and
+ * the control thread.
+ */
 struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t generation);
+/** The same for work that has begun, which has it also if it is freed. While npud restores. */
+struct mem *allocation_get_begun(struct session *session, uint32_t slot, uint32_t generation);
+
+/** Work that uses m has begun, and is not done. Under the lock of the engine that does it. */
+void allocation_begin_work(struct mem *m);
+/** It is done, or dropped. */
+void allocation_end_work(struct mem *m);
 
 /**
  * The descriptor by which the client maps it, which stays the memory's; -1: it may not. Control

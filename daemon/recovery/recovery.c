@@ -127,6 +127,7 @@ static void (*const finish[])(struct server *server) = {
     ipc_events_finish_restoring,
     survivors_finish_restoring,
     engines_finish_restoring,
+    allocations_finish_restoring,
     notifies_look_again,
     notifies_finish_restoring,
     releases_finish_restoring,

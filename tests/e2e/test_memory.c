@@ -7,6 +7,8 @@
  * Runs long: 3 s.
  */
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1220,6 +1222,32 @@ START_TEST(task_whose_memory_was_freed_fails)
 }
 END_TEST
 
+/*
+ * A copy that has begun when memory of it is freed comes to its end, and then the memory goes. _i:
+ * the source; both.
+ */
+START_TEST(work_that_has_begun_is_done)
+{
+    size_t size = 128 * MIB, left = query_free();
+    _Atomic unsigned char *first = pinned_new(size);
+    void *from = device_new(size), *to = (void *)first;
+
+    OK(aclrtMemset(from, size, 0x21, size));
+    OK(aclrtMemcpyAsync(to, size, from, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    while (atomic_load(first) != 0x21)
+        sched_yield();
+    OK(aclrtFree(from));
+    if (_i)
+        OK(aclrtFreeHost(to));
+    FAILS_SAYING(PARAM, "was freed", aclrtMemset(from, KIB, 0, KIB));
+    OK(aclrtSynchronizeStream(stream));
+    if (!_i)
+        ck_assert(all_are(device_bytes(to, size), size, 0x21));
+    while (query_free() != left)
+        sched_yield();
+}
+END_TEST
+
 START_TEST(freed_pinned_memory_fails_too)
 {
     aclrtEvent gate = stream_hold(stream);
@@ -1472,6 +1500,7 @@ static void add_gone(Suite *s)
     TCase *t = suite_case(s, "memory that is gone", 120, copy_setup, npud_teardown);
 
     tcase_add_loop_test(t, task_whose_memory_was_freed_fails, 0, 5);
+    tcase_add_loop_test(t, work_that_has_begun_is_done, 0, 2);
     tcase_add_test(t, freed_pinned_memory_fails_too);
     tcase_add_test(t, freed_after_the_task_is_fine);
     tcase_add_loop_test(t, freed_memory_is_a_named_error, 0, 2);

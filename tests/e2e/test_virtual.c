@@ -4,6 +4,7 @@
  * only, so that all of it holds for strict devices.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -523,6 +524,31 @@ START_TEST(mapped_twice)
 END_TEST
 
 /* A write through one mapping wakes who waits at the other. */
+/* A copy that has begun from memory that is unmapped then, and let go, comes to its end. */
+START_TEST(unmapped_while_it_is_copied)
+{
+    uint64_t size = 64 * UNIT, used = used_on(0);
+    aclrtDrvMemHandle h = allocate(&on_device, size);
+    _Atomic unsigned char *first;
+    char *p = reserve(size);
+
+    OK(aclrtMapMem(p, size, 0, h, 0));
+    OK(aclrtMallocHost((void **)(void *)&first, size));
+    fill(p, 0x21, size);
+    OK(aclrtMemcpyAsync((void *)first, size, p, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    while (atomic_load(first) != 0x21)
+        sched_yield();
+    OK(aclrtUnmapMem(p));
+    OK(aclrtFreePhysical(h));
+    OK(aclrtSynchronizeStream(stream));
+    ck_assert_uint_eq(atomic_load(first + size - 1), 0x21);
+    while (used_on(0) != used)
+        sched_yield();
+    OK(aclrtFreeHost((void *)first));
+    OK(aclrtReleaseMemAddress(p));
+}
+END_TEST
+
 START_TEST(waits_are_of_the_memory)
 {
     aclrtDrvMemHandle h = allocate(&on_device, UNIT);
@@ -1155,6 +1181,7 @@ int main(void)
     tcase_add_test(tc, one_mapping_of_a_reservation);
     tcase_add_test(tc, orders);
     tcase_add_test(tc, mapped_twice);
+    tcase_add_test(tc, unmapped_while_it_is_copied);
     tcase_add_test(tc, waits_are_of_the_memory);
     tcase_add_loop_test(tc, calls_across_borders, 0, 2);
     tcase_add_test(tc, tasks_across_borders);
