@@ -627,9 +627,13 @@ START_TEST(available_streams)
 {
     uint32_t n, left;
     aclrtStream s = NULL;
+    void *memory;
 
+    OK(aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemset(memory, 1, 0, 1));
     OK(aclrtGetStreamAvailableNum(&n));
-    ck_assert_uint_eq(n, 8); /* two are ours */
+    /* Two are ours, and one is the library's, which copies from and to strict devices. */
+    ck_assert_uint_eq(n, npud_is_strict() ? 7 : 8);
     for (uint32_t i = 0; i < n; i++)
         OK(aclrtCreateStream(&s));
     OK(aclrtGetStreamAvailableNum(&left));

@@ -13,6 +13,7 @@
 #include "acl/acl_npud.h"
 #include "proto/util/futex.h"
 #include "tests/common/sleeper.h"
+#include "tests/common/harness.h"
 #include "tests/soak/wild.h"
 #include "tests/soak/worker.h"
 
@@ -328,11 +329,29 @@ void cell_fill(const struct op *op)
     pthread_mutex_unlock(&cells_lock);
 }
 
+/*
+ * A process cannot reach the memory of strict devices; a copy needs a context, which threads that
+ * run callbacks have not. Caller holds cells_lock.
+ */
+static const uint64_t *words_of(unsigned cell)
+{
+    static uint64_t copy[CELL_BIG / sizeof(uint64_t)];
+    aclrtContext context;
+
+    if (cell >= CELLS_PINNED || !npud_is_strict())
+        return (const uint64_t *)me.cell[cell];
+    if (aclrtGetCurrentContext(&context) != 0)
+        MUST(aclrtSetCurrentContext(own.context[0]));
+    MUST(aclrtMemcpy(copy, sizeof(copy), me.cell[cell], cell_size(cell), ACL_MEMCPY_DEFAULT));
+    return copy;
+}
+
 void cell_check(const struct op *op)
 {
-    const uint64_t *word = (const uint64_t *)me.cell[op->cell];
+    const uint64_t *word;
 
     pthread_mutex_lock(&cells_lock);
+    word = words_of(op->cell);
     for (unsigned i = 0; i < WORDS_OF(op->cell); i++)
         if (word[i] != op->base + i * op->step)
             trouble(op, "word %u is %llx, not %llx", i, (unsigned long long)word[i],
