@@ -472,11 +472,15 @@ static void end(pid_t filler)
     npud_teardown();
 }
 
-/* Requests that the program cannot be made to send at will. */
+/*
+ * Requests that the program cannot be made to send at will. No process gets the pages of strict
+ * devices.
+ */
 static bool is_left_out(uint32_t kind)
 {
-    return is_unheard(kind) || kind == NPUD__REQUEST__BODY_MEMORY_WRITTEN ||
-           kind == NPUD__REQUEST__BODY_OWN_WAITS || kind == NPUD__REQUEST__BODY_EXPLAIN_RECORD;
+    return (kind == NPUD__REQUEST__BODY_FETCH_MEMORY && npud_is_strict()) || is_unheard(kind) ||
+           kind == NPUD__REQUEST__BODY_MEMORY_WRITTEN || kind == NPUD__REQUEST__BODY_OWN_WAITS ||
+           kind == NPUD__REQUEST__BODY_EXPLAIN_RECORD;
 }
 
 START_TEST(without_lies_all_requests_are_right)
