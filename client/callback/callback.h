@@ -96,9 +96,6 @@ struct report *callback_worker_report(struct session *session, const struct work
 /** Wake its thread, so that it looks once more. */
 void callback_worker_wake(struct session *session, const struct worker *w);
 
-/** The thread for work of the library has the last one: client/callback/stream_work.c. */
-#define REPORT_WORK (REPORTS - 1)
-
 /** Up to here, the callbacks and the work of the stream may run. */
 uint64_t callback_handed_over(const struct stream *s);
 

@@ -128,16 +128,20 @@ static void run_first(struct stream *s)
     struct session *session = s->session;
     struct callbacks *cb = &s->callbacks;
     struct stream_work *w = cb->work;
+    int error;
 
     cb->work_runs = session->works.runs = true;
     callback_unlock();
-    w->run(w);
+    error = w->run(w);
     callback_lock();
     cb->work_runs = session->works.runs = false;
     session->works.done++;
     remove_first(s);
-    if (!session_lost(session))
+    if (!session_lost(session)) {
+        atomic_store_explicit(&s->ctrl->work_result, stream_work_result(w->ordinal, error),
+                              memory_order_relaxed);
         callback_acknowledge(s, w->ordinal, true);
+    }
     pthread_cond_broadcast(&process->callback_idle);
     free(w);
 }

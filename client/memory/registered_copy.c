@@ -25,14 +25,14 @@ static bool is_there(struct session *s, const struct place *p)
             m.remote_generation == p->memory.remote_generation);
 }
 
-static void run_copy(struct stream_work *w)
+static int run_copy(struct stream_work *w)
 {
     struct registered_copy *c = (struct registered_copy *)(void *)w;
 
     if (!is_there(c->session, &c->to) || !is_there(c->session, &c->from))
-        return;
-    if (direct_copy(c->session, "aclrtMemcpyAsync", &c->to, &c->from, c->count) == 0)
-        place_tell_written(c->session, "aclrtMemcpyAsync", &c->to, c->count);
+        return ACL_ERROR_RT_SYS_DMA;
+    RETURN_IF_ERROR(direct_copy(c->session, "aclrtMemcpyAsync", &c->to, &c->from, c->count));
+    return place_tell_written(c->session, "aclrtMemcpyAsync", &c->to, c->count);
 }
 
 /* Up to here, a copy takes less time than to hand it to a thread. */

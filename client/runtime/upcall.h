@@ -43,13 +43,13 @@ void exception_drain(struct session *s);
 /** Work of the library in the order of a stream. The first member of what it belongs to. */
 struct stream_work {
     struct stream_work *next;
-    void (*run)(struct stream_work *w); /* without locks; it waits for nothing that streams do */
+    int (*run)(struct stream_work *w); /* without locks; it waits for nothing that streams do */
     uint64_t ordinal;
 };
 
 /**
  * When the stream gets here, w->run(w) is called by a thread of the library, and the stream goes on
- * when that has returned. Then w is freed with free(), also if its task is discarded. The stream is
+ * when that has returned: 0, or an ACL error with which the task fails. Then w is freed with free(), also if its task is discarded. The stream is
  * locked. Not 0: an ACL error, and w is still the caller's.
  */
 int stream_work_launch(struct stream *s, const char *function, struct stream_work *w);

@@ -89,6 +89,7 @@ static void reset_ctrl(struct stream *s)
     atomic_store_explicit(&s->ctrl->error, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->callbacks, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->callbacks_done, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->work_result, 0, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->stopped, 0, memory_order_relaxed);
 }
 

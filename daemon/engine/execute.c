@@ -211,6 +211,16 @@ static void note_callback(struct stream *s)
     KILL_HERE(CALLBACK_NOTED);
 }
 
+/* What it has stored before execute_callback_done() holds. */
+static enum run_result finish_callback(struct stream *s)
+{
+    const struct task *t = &s->kept->task;
+    uint64_t result = atomic_load_explicit(&s->ctrl->work_result, memory_order_relaxed);
+    int32_t code = stream_work_code(result, t->callback.ordinal);
+
+    return t->callback.report == REPORT_WORK && code != 0 ? run_fail(s, code, 0) : RUN_RETIRED;
+}
+
 static enum run_result run_callback(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
@@ -222,13 +232,14 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
      * retired.
      */
     if (stream_has_begun(s))
-        return t->callback.block && !execute_callback_done(s) ? await_callback(s) : RUN_RETIRED;
+        return t->callback.block && !execute_callback_done(s) ? await_callback(s)
+                                                              : finish_callback(s);
     if (t->callback.report >= REPORTS ||
         (t->callback.ordinal <= s->kept->callbacks && !gave_callback(s)))
         return run_bad_entry(s, "no such thread or order");
     note_callback(s);
     if (execute_callback_done(s))
-        return RUN_RETIRED; /* the client has dropped it */
+        return finish_callback(s); /* it has run already, or the client has dropped it */
     stream_publish_before(s);
     report = &s->session->page->report[t->callback.report];
     atomic_store_explicit(&s->ctrl->callbacks, t->callback.ordinal, memory_order_release);

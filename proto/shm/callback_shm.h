@@ -37,7 +37,8 @@
 
 #define REPORT_THREADS 1024u /* threads of the program that run callbacks */
 /* from REPORT_THREADS on: threads of the library, one per context; the last: one for copies */
-#define REPORTS 2048u
+#define REPORTS     2048u
+#define REPORT_WORK (REPORTS - 1)
 
 struct report {
     alignas(64) _Atomic uint32_t seq; /* futex */

@@ -6,8 +6,8 @@
  * 1)]. They go on when a slot is given to a new stream, so that an event that captured a position
  * of the old stream reads as complete and needs no generation.
  *
- * Writers: the client writes `tail`, `wake_at`, `callbacks_done` and the ring, both write
- * `error`; npud writes the rest. npud keeps its own head and never reads back what it published. It
+ * Writers: the client writes `tail`, `wake_at`, `callbacks_done`, `work_result` and the ring, both
+ * write `error`; npud writes the rest. npud keeps its own head and never reads back what it published. It
  * takes an entry when its sequence says that it is there; tail is for the client's own threads, and
  * for npud when it discards what is queued (where an impossible tail is replaced).
  *
@@ -52,6 +52,8 @@ struct stream_ctrl {
     alignas(64) _Atomic uint64_t tail;
     /* Callbacks up to this one have returned or will never run. Never goes back. */
     _Atomic uint64_t callbacks_done;
+    /* Of work of the library (REPORT_WORK): see stream_work_result(). Stored before that. */
+    _Atomic uint64_t work_result;
     /* npud: changes with every batch of tasks */
     alignas(64) _Atomic uint64_t done;
     /*
@@ -87,6 +89,23 @@ struct stream_ctrl {
 };
 
 static_assert(sizeof(struct stream_ctrl) == 256, "four cache lines");
+
+/**
+ * How work of the library has ended which npud has as a callback: the task fails with code, or 0.
+ * With the ordinal, modulo 2^32, as what is there may be of work before: a library of before stores
+ * nothing, and one that drops work has none. A client killed between this and `callbacks_done`
+ * leaves a word that is of no task.
+ */
+static inline uint64_t stream_work_result(uint64_t ordinal, int32_t code)
+{
+    return ordinal << 32 | (uint32_t)code;
+}
+
+/** What the word says of the work with this ordinal; 0: nothing. */
+static inline int32_t stream_work_code(uint64_t result, uint64_t ordinal)
+{
+    return result >> 32 == (ordinal & UINT32_MAX) ? (int32_t)(uint32_t)result : 0;
+}
 
 #define STREAM_ERROR_PIDS  (UINT64_C(1) << 22) /* the kernel's PID_MAX_LIMIT */
 #define STREAM_ERROR_SHIFT 54                  /* of the ordinal */

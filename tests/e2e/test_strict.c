@@ -6,6 +6,7 @@
  * Runs long: 25 s.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -424,6 +425,44 @@ START_TEST(copies_on_a_lost_device)
 }
 END_TEST
 
+/*
+ * A thread of the library makes the copy by a stream of its own: the program's stream is told. _i:
+ * to the device; from it.
+ */
+START_TEST(failed_copies_of_registered_memory)
+{
+    char *host = aligned_alloc(4096, 9 * MIB), *device = (char *)device_new(9 * MIB);
+    void *dst = _i ? host : device, *src = _i ? device : host;
+    aclrtMemcpyKind kind = _i ? ACL_MEMCPY_DEVICE_TO_HOST : ACL_MEMCPY_HOST_TO_DEVICE;
+    aclrtEvent gate;
+
+    OK(aclrtHostRegisterV2(host, 9 * MIB, ACL_HOST_REG_PINNED));
+    inject("fail --kind copy --nth 3 --count 1 --code 507052");
+    OK(aclrtMemcpyAsync(dst, 9 * MIB, src, 9 * MIB, kind, stream));
+    FAILS(507052, aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    OK(aclrtSynchronizeStream(stream));
+    inject("clear");
+    OK(aclrtMemcpyAsync(dst, 9 * MIB, src, 9 * MIB, kind, stream));
+    OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    /* The stream of a device that is there, and memory of one that is lost. */
+    OK(aclrtSetDevice(1));
+    OK(aclrtDeviceEnablePeerAccess(0, 0));
+    OK(aclrtCreateStream(&other));
+    gate = stream_hold(other);
+    OK(aclrtMemcpyAsync(dst, 9 * MIB, src, 9 * MIB, kind, other));
+    inject("lose-device --device 0");
+    stream_let_go(gate);
+    FAILS(ACL_ERROR_RT_LOST_HEARTBEAT, aclrtSynchronizeStreamWithTimeout(other, LIMIT_MS));
+    OK(aclrtSynchronizeStream(other));
+    inject("clear");
+    OK(aclrtHostUnregister(host));
+    free(host);
+    OK(aclrtResetDeviceForce(1));
+    OK(aclrtSetDevice(0));
+    aclrtSynchronizeDevice(); /* what its streams have not reported yet */
+}
+END_TEST
+
 static _Atomic bool over;
 
 static void *copy_until_over(void *arg)
@@ -502,13 +541,34 @@ START_TEST(ended_while_pending)
 }
 END_TEST
 
+/* The device does something. */
+static void await_work(void)
+{
+    aclrtUtilizationInfo info = {0};
+
+    while (info.memoryUtilization == 0)
+        OK(aclrtGetDeviceUtilizationRate(0, &info));
+}
+
+/* The copy has begun, and is done, the set behind it is not. _i: in a later npud. */
 START_TEST(freed_while_pending)
 {
-    unsigned char *device = device_new(KIB);
+    unsigned char *device = device_new(KIB), *host;
 
+    OK(aclrtMallocHost((void **)(void *)&host, KIB));
+    memset(host, 1, KIB);
+    OK(aclrtMemcpyAsync(host, KIB, device, KIB, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     OK(aclrtMemsetAsync(device, KIB, 2, KIB, stream));
+    await_work();
     OK(aclrtFree(device));
+    if (_i)
+        npud_kill_server();
     FAILS(ACL_ERROR_RT_SYS_DMA, aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    for (unsigned i = 0; i < KIB; i++)
+        ck_assert_uint_eq(host[i], 0);
+    OK(aclrtFreeHost(host));
+    while (npud_ledger().memory != 0)
+        sched_yield();
 }
 END_TEST
 
@@ -626,13 +686,14 @@ static void add_tests(Suite *s)
     t = suite_case(s, "beside", 60, set_up_test, npud_teardown);
     tcase_add_test(t, copies_beside_held_streams);
     tcase_add_test(t, copies_on_a_lost_device);
+    tcase_add_loop_test(t, failed_copies_of_registered_memory, 0, 2);
     t = suite_case(s, "hidden", 60, set_up_test, npud_teardown);
     tcase_add_test(t, the_hidden_stream_is_not_counted);
     tcase_add_test(t, failures_are_of_the_call);
     tcase_add_test(t, staging_is_bounded);
     t = suite_case(s, "pending", 60, set_up_slow, npud_teardown);
     tcase_add_loop_test(t, ended_while_pending, 0, sizeof(ends) / sizeof(ends[0]));
-    tcase_add_test(t, freed_while_pending);
+    tcase_add_loop_test(t, freed_while_pending, 0, 2);
     tcase_add_test(t, npud_comes_back_while_pending);
     t = suite_case(s, "restart", 60, set_up_restartable, npud_teardown);
     tcase_add_test(t, npud_comes_back_in_the_middle);
