@@ -35,6 +35,7 @@ static const struct group {
     {"7", rows_queue_polling},
     {"8", rows_queue_asleep},
     {"9", rows_copy},
+    {"9s", rows_copy_strict, "sim.strict=yes"},
     {"10", rows_request},
     {"10", rows_request_one_cpu, NULL, true},
     {"11", rows_first_use},
@@ -57,7 +58,7 @@ static const char usage[] =
     "not an error.\n"
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
-    "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 10 11 12 13 14 15 16 17\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 9s 10 11 12 13 14 15 16 17 18\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n"
     "  --restartable all rows with an npud that comes back (16 always is); with --against that of\n"

@@ -130,6 +130,7 @@ void rows_crowd(void);           /* 5 */
 void rows_mbuf(void);            /* 6 */
 void rows_idle(void);            /* 12 */
 void rows_copy(void);            /* 9 */
+void rows_copy_strict(void);     /* 9s, of strict devices */
 void rows_request(void);         /* 10 */
 void rows_request_one_cpu(void); /* 10, under an npud on the same CPU */
 void rows_first_use(void);       /* 11 */
