@@ -28,8 +28,10 @@ enum callback_key {
 struct callback_table {
     pthread_mutex_t lock;
     enum callback_key key;
-    struct callback_node *first;
+    struct callback_node *list; /* in the order of calls */
+    void *tree;                 /* the same by their key */
     uint64_t last_serial;
+    uint64_t removals; /* counts them */
     _Atomic uint32_t n;
 };
 
@@ -63,12 +65,19 @@ int callback_table_set(struct callback_table *t, const char *function, const cha
                        callback_table_fn *fn, void *args);
 
 /**
- * Calls in the order of registration, of what is registered now; not of what is removed before its
- * turn. Begin with *serial 0 and last as of callback_table_last(). False: that was all.
+ * Calls in the order of registration, of what is registered at the beginning; not of what is
+ * removed before its turn. A step takes constant time, but for the one after a removal.
  */
-uint64_t callback_table_last(struct callback_table *t);
-bool callback_table_next(struct callback_table *t, uint64_t *serial, uint64_t last,
-                         struct callback_entry *next);
+struct callback_walk {
+    struct callback_table *table;
+    uint64_t serial, last;          /* of the latest step; of the last entry that is called */
+    const struct callback_node *at; /* the entry of the latest step, if nothing was removed since */
+    uint64_t removals;              /* up to that step */
+};
+
+struct callback_walk callback_walk_begin(struct callback_table *t);
+/** The next one, in *next. False: that was all. */
+bool callback_walk_next(struct callback_walk *walk, struct callback_entry *next);
 
 /**
  * A forked child: nothing is registered. The entries are not freed: another thread of the parent

@@ -41,19 +41,19 @@ aclError aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallba
 
 CALLS_PROGRAM void state_callback_stream(struct stream *stream, aclrtStreamState state)
 {
-    uint64_t last = callback_table_last(&streams), serial = 0;
+    struct callback_walk walk = callback_walk_begin(&streams);
     struct callback_entry e;
 
-    while (callback_table_next(&streams, &serial, last, &e))
+    while (callback_walk_next(&walk, &e))
         ((aclrtStreamStateCallback)e.fn)(handle_of(HANDLE_STREAM, stream), state, e.args);
 }
 
 CALLS_PROGRAM void state_callback_device(int32_t user_id, aclrtDeviceState state)
 {
-    uint64_t last = callback_table_last(&devices), serial = 0;
+    struct callback_walk walk = callback_walk_begin(&devices);
     struct callback_entry e;
 
-    while (callback_table_next(&devices, &serial, last, &e))
+    while (callback_walk_next(&walk, &e))
         ((aclrtDeviceStateCallback)e.fn)(user_id, state, e.args);
 }
 
