@@ -62,6 +62,17 @@ void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring)
         eventfd_write(s->doorbell, 1);
 }
 
+void callback_list_stream(struct stream *s, struct stream **list)
+{
+    struct callbacks *cb = &s->callbacks;
+
+    if (cb->list)
+        DL_DELETE2(*cb->list, s, callbacks.list_prev, callbacks.list_next);
+    cb->list = list;
+    if (list)
+        DL_APPEND2(*list, s, callbacks.list_prev, callbacks.list_next);
+}
+
 static void append_callback(struct stream *s, struct callback *c)
 {
     struct callbacks *cb = &s->callbacks;
@@ -70,6 +81,8 @@ static void append_callback(struct stream *s, struct callback *c)
     c->ordinal = ++cb->launched;
     *cb->last = c;
     cb->last = &c->next;
+    if (!cb->list)
+        callback_list_stream(s, &worker_of(s)->pending);
 }
 
 /* Take all that has not begun off the stream, which goes on. Dispose of it without the lock. */
@@ -85,6 +98,7 @@ static struct callback *take_callbacks(struct stream *s)
         ring |= c->block;
     cb->first = NULL;
     cb->last = &cb->first;
+    callback_list_stream(s, NULL);
     cb->dropped = cb->launched;
     KILL_POINT(CALLBACK_DROPPED);
     /* While one runs, the stream waits for it; what was dropped counts when that returns. */
@@ -144,10 +158,9 @@ static void unbind_stream(struct stream *s)
 {
     struct worker *w = worker_of(s);
 
-    assert(w && w->state != WORKER_FREE);
+    assert(w && w->state != WORKER_FREE && !s->callbacks.list);
     DL_DELETE2(w->streams, s, callbacks.prev, callbacks.next);
     atomic_store_explicit(&s->callbacks.worker, NULL, memory_order_relaxed);
-    w->changes++;
     if (is_host(w) || w->streams)
         return;
     w->state = WORKER_FREE;

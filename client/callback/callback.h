@@ -68,7 +68,9 @@ struct worker {
     struct context *context; /* host functions */
     uint32_t device;         /* of its streams */
     struct stream *streams;
-    uint64_t changes; /* counts streams that it has lost */
+    /* Those of them with callbacks that have not begun: most streams have none. */
+    struct stream *pending; /* not known to be ready, the one that has waited longest first */
+    struct stream *ready;   /* with some that run in this turn */
 };
 
 /** Of a session, once it needs them. */
@@ -89,6 +91,9 @@ static inline void callback_unlock(void)
 {
     pthread_mutex_unlock(&process->callback_lock);
 }
+
+/** Move the stream to the end of this list of its worker; NULL: to none. */
+void callback_list_stream(struct stream *s, struct stream **list);
 
 /** The word in the session page. */
 struct report *callback_worker_report(struct session *session, const struct worker *w);

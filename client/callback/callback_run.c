@@ -72,8 +72,10 @@ static CALLS_PROGRAM bool run_first(struct worker *w, struct stream *s, bool *en
         };
 
         cb->first = cb->first->next;
-        if (!cb->first)
+        if (!cb->first) {
             cb->last = &cb->first;
+            callback_list_stream(s, NULL);
+        }
         cb->running = &run;
         callback_unlock();
         KILL_POINT(CALLBACK_TAKEN);
@@ -101,44 +103,45 @@ uint64_t callback_handed_over(const struct stream *s)
     return by_npud > s->callbacks.told ? by_npud : s->callbacks.told;
 }
 
-/* The first stream of w that has something to run in this turn. */
-static struct stream *next_ready(const struct worker *w)
+/* What may run now becomes the turn of w: it is in w->ready. */
+static void begin_turn(struct worker *w)
 {
-    struct stream *s;
+    struct stream *s, *next;
 
-    DL_FOREACH2 (w->streams, s, callbacks.next)
+    DL_FOREACH_SAFE2 (w->pending, s, next, callbacks.list_next) {
+        s->callbacks.batch = callback_handed_over(s);
         if (is_ready(&s->callbacks, s->callbacks.batch))
-            return s;
-    return NULL;
+            callback_list_stream(s, &w->ready);
+    }
+}
+
+/* The next stream of the turn, or NULL. One that has had its turn waits for the next one. */
+static struct stream *next_ready(struct worker *w)
+{
+    while (w->ready && !is_ready(&w->ready->callbacks, w->ready->callbacks.batch))
+        callback_list_stream(w->ready, &w->pending);
+    return w->ready;
 }
 
 /*
  * Run what is ready now, and not what becomes ready meanwhile. Under the lock. Returns how many
- * there were; -1: this is a child that was forked in one, and no lock is held.
+ * there were; -1: this is a child that was forked in one, and no lock is held. If it ends early,
+ * the rest of the turn comes first in the next one.
  */
 static int run_ready(struct worker *w)
 {
-    uint64_t serial = w->serial, changes;
+    uint64_t serial = w->serial;
     bool enough = false;
     struct stream *s;
     int n = 0;
 
-    DL_FOREACH2 (w->streams, s, callbacks.next)
-        s->callbacks.batch = callback_handed_over(s);
-    s = next_ready(w);
-    while (s) {
-        changes = w->changes;
+    begin_turn(w);
+    while ((s = next_ready(w))) {
         if (!run_first(w, s, &enough))
             return -1;
         n++;
         if (w->serial != serial || enough)
             break; /* its last stream has gone, or the call is to end */
-        /* On from here: what is before this one has had its turn. */
-        if (w->changes == changes)
-            while (s && !is_ready(&s->callbacks, s->callbacks.batch))
-                s = s->callbacks.next;
-        else
-            s = next_ready(w);
     }
     return n;
 }
@@ -164,7 +167,7 @@ static bool sleep_is_over(void *object, uint64_t target)
     over = w->serial != sl->serial || w->state == WORKER_ENDS;
     if (!over) {
         report_arm(callback_worker_report(sl->session, w));
-        DL_FOREACH2 (w->streams, s, callbacks.next)
+        DL_FOREACH2 (w->pending, s, callbacks.list_next)
             over |= is_ready(&s->callbacks, callback_handed_over(s));
     }
     callback_unlock();

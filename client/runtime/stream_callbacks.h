@@ -19,6 +19,9 @@ struct worker;
 struct callbacks {
     _Atomic(struct worker *) worker; /* NULL: none. May be read without the lock */
     struct stream *prev, *next;      /* worker->streams */
+    /* The list of the worker that it is in, while it has callbacks that have not begun; or NULL */
+    struct stream **list;
+    struct stream *list_prev, *list_next;
     struct callback *first, **last;
     uint64_t launched; /* ordinal of the latest one */
     uint64_t dropped;  /* ordinal of the latest one that was dropped */

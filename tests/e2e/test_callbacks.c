@@ -271,6 +271,51 @@ START_TEST(batch_is_what_is_ready)
 }
 END_TEST
 
+/* A callback of a turn that takes part in it. */
+static char turn_text[16];
+
+static void add_mark(void *mark)
+{
+    strcat(turn_text, mark);
+}
+
+/* Launches another one in its own stream, and ends the subscription of the third stream. */
+static void change_turn(void *third)
+{
+    add_mark("1");
+    OK(aclrtLaunchCallback(add_mark, "n", ACL_CALLBACK_NO_BLOCK, stream));
+    OK(aclrtSynchronizeStream(stream));
+    OK(aclrtUnSubscribeReport(get_own_thread(), third));
+}
+
+/*
+ * What becomes ready during a turn waits for the next one, also in a stream that had its turn; what
+ * is dropped in a turn never runs; each stream runs all that it has.
+ */
+START_TEST(a_turn_is_what_was_ready_at_its_beginning)
+{
+    aclrtStream third, *const streams[] = {&stream, &other, &third};
+
+    open_device();
+    OK(aclrtCreateStream(&third));
+    for (int i = 0; i < 3; i++)
+        OK(aclrtSubscribeReport(get_own_thread(), *streams[i]));
+    OK(aclrtLaunchCallback(change_turn, third, ACL_CALLBACK_NO_BLOCK, stream));
+    OK(aclrtLaunchCallback(add_mark, "2", ACL_CALLBACK_NO_BLOCK, stream));
+    OK(aclrtLaunchCallback(add_mark, "3", ACL_CALLBACK_NO_BLOCK, other));
+    OK(aclnpudLaunchCallbackWithDrop(add_mark, add_mark, "d", ACL_CALLBACK_NO_BLOCK, third));
+    for (int i = 0; i < 3; i++)
+        OK(aclrtSynchronizeStream(*streams[i]));
+    engine_turn(probe);
+    turn_text[0] = '\0';
+    OK(aclrtProcessReport(-1));
+    ck_assert_str_eq(turn_text, "1d23");
+    OK(aclrtProcessReport(-1));
+    ck_assert_str_eq(turn_text, "1d23n");
+    FAILS(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessReport(1));
+}
+END_TEST
+
 /* A failed task in front of it, in continue mode. */
 START_TEST(runs_behind_a_failure)
 {
@@ -736,6 +781,7 @@ int main(void)
     tcase_add_test(tc, nobody_calls_process_report);
     tcase_add_test(tc, thread_has_exited);
     tcase_add_test(tc, batch_is_what_is_ready);
+    tcase_add_test(tc, a_turn_is_what_was_ready_at_its_beginning);
     tcase_add_test(tc, runs_behind_a_failure);
     tcase_add_test(tc, timeout_is_exact);
     tcase_add_test(tc, idle_thread_uses_no_cpu);
