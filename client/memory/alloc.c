@@ -113,7 +113,10 @@ bool memory_add(struct session *s, struct memory *m)
     pthread_rwlock_wrlock(&s->memory_lock);
     ok = range_map_add(&s->memory, &m->mapped);
     if (ok) {
-        DL_APPEND(s->allocations, m);
+        if (m->key)
+            DL_PREPEND(s->allocations, m); /* memory_take_import() finds those first */
+        else
+            DL_APPEND(s->allocations, m);
         count_use(s, m);
     }
     pthread_rwlock_unlock(&s->memory_lock);
@@ -245,16 +248,19 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
 
 struct memory *memory_take_import(struct session *s, const char *key)
 {
-    struct memory *m;
+    struct memory *m, *oldest = NULL;
 
     pthread_rwlock_wrlock(&s->memory_lock);
-    DL_FOREACH (s->allocations, m)
-        if (m->key && strcmp(m->key, key) == 0)
+    DL_FOREACH (s->allocations, m) {
+        if (!m->key)
             break;
-    if (m)
-        move_to_freed(s, m);
+        if (strcmp(m->key, key) == 0)
+            oldest = m;
+    }
+    if (oldest)
+        move_to_freed(s, oldest);
     pthread_rwlock_unlock(&s->memory_lock);
-    return m;
+    return oldest;
 }
 
 int memory_share(struct session *s, const char *function, const void *address, size_t size,
