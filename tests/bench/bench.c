@@ -46,6 +46,7 @@ static const struct group {
     {"16", rows_restart, .no_contest = true, .restartable = true},
     {"17", rows_register, .no_contest = true},
     {"18", rows_memory},
+    {"19", rows_growth, .no_contest = true},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
@@ -58,7 +59,7 @@ static const char usage[] =
     "not an error.\n"
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
-    "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 9s 10 11 12 13 14 15 16 17 18\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 9s 10 11 12 13 14 15 16 17 18 19\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n"
     "  --restartable all rows with an npud that comes back (16 always is); with --against that of\n"

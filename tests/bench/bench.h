@@ -142,6 +142,7 @@ void rows_queue_rate(void);      /* 15 */
 void rows_restart(void);         /* 16, under an npud that comes back */
 void rows_register(void);        /* 17 */
 void rows_memory(void);          /* 18 */
+void rows_growth(void);          /* 19 */
 
 /**
  * What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their
