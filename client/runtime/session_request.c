@@ -179,11 +179,12 @@ int session_answer_damaged(struct session *s, const char *function, const Npud__
 static int ask_npud(struct session *s, const char *function, Npud__Request *request,
                     Npud__Reply **replyp, int *fds, size_t n)
 {
-    struct packet packet = {.n_fds = 0};
+    struct packet packet; /* not all of it: its 16 KiB are for what is received */
     const char *fault = NULL;
     Npud__Reply *reply = NULL;
     int error, r = -EPIPE;
 
+    packet.n_fds = 0;
     pthread_mutex_lock(&s->request_lock);
     if (!session_lost(s))
         r = exchange_packets(s, request, &packet, &reply, &fault);
