@@ -48,6 +48,8 @@ enum registration_kind registration_look_up(struct session *s, const void *addre
         return REGISTRATION_NONE;
     pthread_rwlock_rdlock(&s->memory_lock);
     r = find_registration(s, address);
+    if (r)
+        kind = REGISTRATION_PART;
     if (r && r->ready && count <= r->range.size - ((uintptr_t)address - r->range.start)) {
         kind = r->shared ? REGISTRATION_MAPPED : REGISTRATION_PINNED;
         *memory = r->memory;

@@ -23,7 +23,8 @@ struct session;
 
 /** What copies do with an address. */
 enum registration_kind {
-    REGISTRATION_NONE,
+    REGISTRATION_NONE, /* the address is in no registered range */
+    REGISTRATION_PART, /* it is, but not all of the bytes; or the range comes or goes */
     REGISTRATION_PINNED,
     REGISTRATION_MAPPED, /* pinned memory of npud's, at these addresses */
 };

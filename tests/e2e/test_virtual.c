@@ -184,6 +184,29 @@ START_TEST(wishes)
 END_TEST
 
 /* Until there are no addresses left. */
+/* A thread knows them as the program's own, until they are reserved. */
+START_TEST(addresses_change_hands)
+{
+    void *wish = (void *)(17 * TIB), *p, *device;
+
+    OK(aclrtMalloc(&device, UNIT, ACL_MEM_MALLOC_HUGE_FIRST));
+    for (int i = 0; i < 3; i++) {
+        p = mmap(wish, UNIT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ck_assert_ptr_eq(p, wish);
+        for (int k = 0; k < 2; k++)
+            OK(aclrtMemcpy(device, UNIT, p, 64, ACL_MEMCPY_HOST_TO_DEVICE));
+        ck_assert_int_eq(munmap(p, UNIT), 0);
+        OK(aclrtReserveMemAddress(&p, UNIT, 0, wish, 0));
+        ck_assert_ptr_eq(p, wish);
+        for (int k = 0; k < 2; k++)
+            FAILS_SAYING(BAD, "reserved addresses at which nothing is mapped",
+                         aclrtMemcpy(device, UNIT, p, 64, ACL_MEMCPY_HOST_TO_DEVICE));
+        OK(aclrtReleaseMemAddress(p));
+    }
+    OK(aclrtFree(device));
+}
+END_TEST
+
 START_TEST(more_addresses_than_there_are)
 {
     const struct rlimit least = {512 * GIB, 512 * GIB};
@@ -1172,6 +1195,7 @@ int main(void)
 
     tcase_add_test(tc, reservations);
     tcase_add_test(tc, wishes);
+    tcase_add_test(tc, addresses_change_hands);
     tcase_add_test(tc, more_addresses_than_there_are);
     tcase_add_test(tc, kinds_of_memory);
     tcase_add_test(tc, arguments_of_physical_memory);
