@@ -122,30 +122,3 @@ struct result ab_run(const struct row *row, const struct contest *c)
                                  rounds, 25);
     return result;
 }
-
-/* --- placement --- */
-
-#define SPINS 500 /* short, and the best of many: others may have a CPU for most of the time */
-
-void ab_print_placement(void)
-{
-    struct pair pair;
-    double best = 0;
-
-    if (cpu_count() < 2) {
-        printf("placement: one processor only\n");
-        return;
-    }
-    pair_start(&pair);
-    pair.first.seat->cpu = 0;
-    pair.second.seat->cpu = 1;
-    for (int i = 0; i < 100; i++) {
-        double us = pair_play(&pair, GAME_SPIN, SPINS / 10, SPINS) / 1000;
-
-        best = i == 0 || us < best ? us : best;
-    }
-    pair_stop(&pair);
-    printf("placement: processors 0 and 1 are %s (spinning round trip %.2f us)\n",
-           best < 0.25 ? "threads of one core" : "two cores", best);
-    fflush(stdout);
-}

@@ -40,6 +40,3 @@ bool ab_is_new(void);
  * of the quartiles. For the other one what it returns means nothing.
  */
 struct result ab_run(const struct row *row, const struct contest *contest);
-
-/** A line that says how near to each other the two processors are that a pair of processes gets. */
-void ab_print_placement(void);

@@ -13,6 +13,7 @@
 
 #include "tests/bench/ab.h"
 #include "tests/bench/helper.h"
+#include "tests/bench/placement.h"
 
 #define PAIRS       7 /* of processes, for two builds */
 #define RESULTS_MAX (64 * PAIRS)
@@ -383,7 +384,7 @@ static int bench_main(const char *rows, const char *bindir, const char *json, co
         bindir = self_dir();
     options.bindir = bindir;
     if (against)
-        ab_print_placement();
+        placement_print();
     failed = run_rows(rows, self_path(), against);
     n = read_results(results);
     unlink(path);
