@@ -20,7 +20,7 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
 
 .SECONDARY: $(EXAMPLES:%=%.o)
 
-.PHONY: examples demo-python bench bench-smoke bench-ab bench-restartable
+.PHONY: examples demo-python bench bench-compare bench-keep bench-smoke bench-ab bench-restartable
 examples: $(EXAMPLES)
 
 RUN_EXAMPLE := $(BUILD)/npu-run --devices 2 --
@@ -52,7 +52,18 @@ $(BUILD)/bench: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bench/*.c)) $(TEST_
 
 bench: deps-build
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
-	$(Q)$(BUILD)/bench --bindir $(BUILD)
+	$(Q)$(BUILD)/bench --bindir $(BUILD) $(if $(ROWS),--rows $(ROWS))
+	$(Q)$(MAKE) --no-print-directory bench-compare
+
+# The last run beside the one that is kept in the tree: for the notes of a release. What a release
+# was measured at is kept by bench-keep.
+BENCH_KEPT := docs/bench.json
+bench-compare:
+	@if [ -f $(BENCH_KEPT) ]; then echo '== beside $(BENCH_KEPT)'; \
+	python3 mk/bench-compare.py $(BENCH_KEPT) $(BUILD)/bench.json; \
+	else echo '== nothing is kept to compare with: make bench-keep'; fi
+bench-keep:
+	$(Q)cp $(BUILD)/bench.json $(BENCH_KEPT)
 
 bench-smoke: deps-build
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/bench/ab.h"
+#include "tests/bench/budget.h"
 #include "tests/bench/helper.h"
 #include "tests/bench/placement.h"
 
@@ -157,6 +158,8 @@ static int measure_main(char **argv)
     options.smoke = strcmp(argv[2], "smoke") == 0;
     options.bindir = argv[3];
     ab_join();
+    if (!options.ab)
+        options.spin_ns = placement_measure();
     watchdog_start((options.smoke ? 30 : 120) * (options.ab ? 3 : 1));
     groups[index].run();
     return 0;
@@ -283,7 +286,7 @@ static void write_json(const char *path, const struct result *results, unsigned 
 
     if (!f)
         die("%s: %m", path);
-    fprintf(f, "[\n");
+    fprintf(f, "{\"rows\": [\n");
     for (unsigned i = 0; i < n; i++) {
         const struct result *r = &results[i];
 
@@ -300,10 +303,13 @@ static void write_json(const char *path, const struct result *results, unsigned 
             fprintf(f, "\"budget\": %g, ", r->budget);
         fprintf(f, "\"at_least\": %s, \"ok\": %s, ", r->at_least ? "true" : "false",
                 r->ok ? "true" : "false");
+        fprintf(f, "\"spin_ns\": %.0f, ", r->spin_ns);
         fprintf(f, "\"unit\": \"%s\", \"note\": \"%s\"}%s\n", r->unit[0] ? r->unit : "ns", r->note,
                 i + 1 < n ? "," : "");
     }
-    fprintf(f, "]\n");
+    fprintf(f, "], \"budgets\": [");
+    budgets_write(f, results, n);
+    fprintf(f, "\n]}\n");
     if (fclose(f) != 0)
         die("%s: %m", path);
 }
@@ -397,6 +403,7 @@ static int bench_main(const char *rows, const char *bindir, const char *json, co
         return failed;
     }
     print_table(results, n);
+    budgets_print(results, n);
     if (!json) {
         snprintf(default_json, sizeof(default_json), "%s/bench.json", bindir);
         json = default_json;

@@ -27,6 +27,7 @@ struct result {
     double value_ns, value_low, value_high; /* median, 10th and 90th percentile */
     double baseline_ns, baseline_low, baseline_high;
     double ratio, low, high;
+    double spin_ns; /* placement_measure() of its process */
     double budget;
     bool at_least; /* the ratio is one of rates: baseline time / value time */
     bool ok;
@@ -56,6 +57,7 @@ struct options {
     bool smoke;
     bool ab;             /* this process is one of two that are compared: ab.h */
     bool restartable;    /* every npud comes back */
+    double spin_ns;      /* placement_measure() */
     const char *results; /* file that measuring processes append to */
     const char *bindir;  /* where npu-run is */
 };

@@ -171,12 +171,14 @@ struct result result_of_samples(const struct row *row, double *samples, unsigned
 
 void result_emit(const struct result *result)
 {
+    struct result r = *result;
     FILE *f;
 
     if (options.ab && !ab_is_new())
         return;
+    r.spin_ns = options.spin_ns;
     f = fopen(options.results, "ab");
-    if (!f || fwrite(result, sizeof(*result), 1, f) != 1 || fclose(f) != 0)
+    if (!f || fwrite(&r, sizeof(r), 1, f) != 1 || fclose(f) != 0)
         die("%s: %m", options.results);
 }
 

@@ -42,7 +42,7 @@ static double query_event(void *arg, unsigned n)
 static struct result query_contest(const char *name, const char *what, aclrtEvent event,
                                    aclrtStream stream)
 {
-    struct row row = {.name = name, .what = what, .budget = 0.05};
+    struct row row = {.name = name, .what = what, .budget = BUDGET_NONE};
     struct contest contest = {
         .value = query_event,
         .baseline = side_getppid,
@@ -199,6 +199,24 @@ static aclError burst_wait_open(struct calls *c, unsigned n)
     return error;
 }
 
+static aclError burst_launch_open(struct calls *c, unsigned n)
+{
+    aclError error = ACL_SUCCESS;
+
+    for (unsigned i = 0; i < n; i++)
+        error |= aclnpudLaunchDelay(0, ACL_SUCCESS, c->open);
+    return error;
+}
+
+static aclError burst_launch_held(struct calls *c, unsigned n)
+{
+    aclError error = ACL_SUCCESS;
+
+    for (unsigned i = 0; i < n; i++)
+        error |= aclnpudLaunchDelay(0, ACL_SUCCESS, c->held);
+    return error;
+}
+
 /* Every second call is a task that only an engine can run, so that the records between find the
  * stream busy. */
 static aclError burst_record_running(struct calls *c, unsigned n)
@@ -224,6 +242,10 @@ static const struct kind {
     {"2-rec-idle-i", "record IPC event, idle stream", ACL_EVENT_IPC, idle_side, burst_record_open},
     {"2-rec-run", "launch task, record SYNC|TIME_LINE: stream being drained, per call",
      ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE, idle_side, burst_record_running},
+    {"2-launch", "launch a task, stream being drained", ACL_EVENT_SYNC, idle_side,
+     burst_launch_open},
+    {"2-launch-held", "launch a task, queued behind a wait", ACL_EVENT_SYNC, held_side,
+     burst_launch_held},
     {"2-rec-held", "record SYNC event, queued behind a wait", ACL_EVENT_SYNC, held_side,
      burst_record_held},
     {"2-rec-held-t", "record SYNC|TIME_LINE event, queued behind a wait",
@@ -244,7 +266,7 @@ static const struct kind {
 
 static struct result call_contest(struct calls *c, const struct kind *kind)
 {
-    struct row row = {.name = kind->name, .what = kind->what, .budget = 0.35};
+    struct row row = {.name = kind->name, .what = kind->what, .budget = BUDGET_NONE};
     struct contest contest = {
         .value = kind->side,
         .baseline = side_getppid,

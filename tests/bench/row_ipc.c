@@ -243,9 +243,9 @@ static void run_rows(const struct row rows[3], enum relay_mode relay)
 void rows_ipc(void)
 {
     static const struct row rows[] = {
-        {"4", "IPC event ping-pong, both asleep; vs two processes on futexes", 1.25},
-        {"4-apart", "the same, one pinned to CPU 0, the other to CPU 1", 1.25},
-        {"4-relay", "the same; vs two on futexes that a spinning third process wakes", 1.25},
+        {"4", "IPC event ping-pong, both asleep; vs two processes on futexes", BUDGET_NONE},
+        {"4-apart", "the same, one pinned to CPU 0, the other to CPU 1", BUDGET_NONE},
+        {"4-relay", "the same; vs two on futexes that a spinning third process wakes", BUDGET_NONE},
     };
 
     run_rows(rows, RELAY_SPINS);

@@ -46,8 +46,8 @@ static struct result contest_of(const struct row *row, size_t size, unsigned at_
 
 void rows_mbuf(void)
 {
-    static const struct row small = {"6", "mbuf: alloc + free, 64 bytes", 0.1, false};
-    static const struct row page = {"6-4k", "mbuf: alloc + free, 4 KiB", 0.1, false};
+    static const struct row small = {"6", "mbuf: alloc + free, 64 bytes", BUDGET_NONE, false};
+    static const struct row page = {"6-4k", "mbuf: alloc + free, 4 KiB", BUDGET_NONE, false};
     static const struct row many = {"6-100", "mbuf: the same, 100 of 64 bytes at once", BUDGET_NONE,
                                     false};
     static const struct row large = {"6-4m", "mbuf: alloc + free, 4 MiB", BUDGET_NONE, false};

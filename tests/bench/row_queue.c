@@ -376,8 +376,9 @@ static void trip_end(struct trip *t)
 void rows_queue_polling(void)
 {
     static const struct row rows[] = {
-        {"7", "queue round trip of one buffer, both polling; vs two processes spinning", 2},
-        {"7-apart", "the same, one pinned to CPU 0, the other to CPU 1", 2},
+        {"7", "queue round trip of one buffer, both polling; vs two processes spinning",
+         BUDGET_NONE},
+        {"7-apart", "the same, one pinned to CPU 0, the other to CPU 1", BUDGET_NONE},
     };
     struct trip t;
 
@@ -394,8 +395,8 @@ void rows_queue_polling(void)
 void rows_queue_asleep(void)
 {
     static const struct row rows[] = {
-        {"8", "the same, both asleep in acltdtDequeue; vs two processes on futexes", 1.25},
-        {"8-apart", "the same, one pinned to CPU 0, the other to CPU 1", 1.25},
+        {"8", "the same, both asleep in acltdtDequeue; vs two processes on futexes", BUDGET_NONE},
+        {"8-apart", "the same, one pinned to CPU 0, the other to CPU 1", BUDGET_NONE},
     };
     struct trip t;
 

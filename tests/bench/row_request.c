@@ -164,8 +164,9 @@ static void run_rows(const struct row *with_fd, const struct row *plain,
 void rows_request(void)
 {
     static const struct row with_fd = {
-        "10", "create + destroy stream, per request; vs packets, every 2nd with an fd", 1.6};
-    static const struct row plain = {"10-nofd", "the same; vs packets without fd", 1.6};
+        "10", "create + destroy stream, per request; vs packets, every 2nd with an fd",
+        BUDGET_NONE};
+    static const struct row plain = {"10-nofd", "the same; vs packets without fd", BUDGET_NONE};
     static const struct row allocation = {
         "10-memory", "allocate + free 4 KiB, per request; vs packets, every 2nd with an fd",
         BUDGET_NONE};
@@ -176,8 +177,8 @@ void rows_request(void)
 void rows_request_one_cpu(void)
 {
     static const struct row with_fd = {"10-one", "the same as row 10, all and npud on one CPU",
-                                       1.6};
-    static const struct row plain = {"10-one-nofd", "the same; vs packets without fd", 1.6};
+                                       BUDGET_NONE};
+    static const struct row plain = {"10-one-nofd", "the same; vs packets without fd", BUDGET_NONE};
 
     run_rows(&with_fd, &plain, NULL);
 }
