@@ -49,6 +49,8 @@ static const struct group {
     {"17", rows_register, .no_contest = true},
     {"18", rows_memory},
     {"19", rows_growth, .no_contest = true},
+    {"20", rows_footprint, .no_contest = true},
+    {"20", rows_footprint_kept, .no_contest = true, .restartable = true},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
@@ -61,7 +63,7 @@ static const char usage[] =
     "not an error.\n"
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
-    "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 9s 10 11 12 13 14 15 16 17 18 19\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 9s 10 11 12 13 14 15 16 17 18 19 20\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n"
     "  --restartable all rows with an npud that comes back (16 always is); with --against that of\n"

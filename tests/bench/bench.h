@@ -112,6 +112,9 @@ _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2))
 /** The npud that listens at NPUD_SOCKET. */
 pid_t bench_npud_pid(void);
 
+/** Wait until its threads sleep, and its heap has given back what is free. */
+void await_quiet(pid_t pid);
+
 /** Fork a process that runs fn(arg), or die. */
 pid_t start_process(int (*fn)(void *arg), void *arg);
 /** What has ended with this status must have exited with 0. */
@@ -145,6 +148,8 @@ void rows_restart(void);         /* 16, under an npud that comes back */
 void rows_register(void);        /* 17 */
 void rows_memory(void);          /* 18 */
 void rows_growth(void);          /* 19 */
+void rows_footprint(void);       /* 20 */
+void rows_footprint_kept(void);  /* 20, under an npud that comes back */
 
 /**
  * What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their

@@ -109,7 +109,10 @@ static void print_cell(const struct budget *b, const struct result *r, enum plac
     if (is_seen(b, r, place))
         snprintf(text, sizeof(text), "%s%.*f%s %g %s", w->before, w->digits, value, w->after,
                  limit->value, is_met(limit, value) ? "yes" : "NO");
-    printf("  %-28s", text);
+    if (place == NEAR)
+        printf("  %-28s", text);
+    else
+        printf("  %s\n", text);
 }
 
 void budgets_print(const struct result *results, unsigned n)
@@ -127,7 +130,6 @@ void budgets_print(const struct result *results, unsigned n)
         printf("%-13s %-38s", budgets[i].row, budgets[i].what);
         for (enum place place = NEAR; place < PLACES; place++)
             print_cell(&budgets[i], r, place);
-        printf("\n");
     }
 }
 

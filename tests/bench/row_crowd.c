@@ -182,7 +182,7 @@ pid_t bench_npud_pid(void)
  */
 #define QUIET_MS 2000
 
-static void wait_until_quiet(pid_t pid)
+void await_quiet(pid_t pid)
 {
     uint64_t before, after = proc_switches(pid);
 
@@ -244,7 +244,7 @@ void rows_idle(void)
     uint64_t switches;
     char note[96];
 
-    wait_until_quiet(pid);
+    await_quiet(pid);
     after = proc_usage(pid);
     switches = count_switches(pid);
     poll(NULL, 0, (int)count_of(10000, 300));

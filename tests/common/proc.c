@@ -70,6 +70,29 @@ struct proc_usage proc_usage(pid_t pid)
     return u;
 }
 
+uint64_t proc_present(pid_t pid, const char *name)
+{
+    unsigned long long kib;
+    uint64_t sum = 0;
+    bool named = false;
+    char line[4200];
+    FILE *f;
+
+    snprintf(line, sizeof(line), "/proc/%d/smaps", (int)pid);
+    f = fopen(line, "r");
+    if (!f)
+        return 0;
+    while (fgets(line, sizeof(line), f)) {
+        /* The lines about a mapping follow its own, which begins with addresses. */
+        if (sscanf(line, "Rss: %llu", &kib) == 1)
+            sum += named ? kib * 1024 : 0;
+        else if (strchr(line, '-') && !strstr(line, "kB"))
+            named = strstr(line, name) != NULL;
+    }
+    fclose(f);
+    return sum;
+}
+
 struct thread_numbers {
     const char *file, *key, *what;
 };

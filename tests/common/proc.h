@@ -19,6 +19,9 @@ struct proc_usage {
 
 struct proc_usage proc_usage(pid_t pid);
 
+/** Bytes that are present of its mappings of what has such a name. */
+uint64_t proc_present(pid_t pid, const char *name);
+
 /** Does no thread of it run, or wait for a CPU? */
 bool proc_sleeps(pid_t pid);
 
