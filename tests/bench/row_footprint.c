@@ -1,7 +1,7 @@
 /*
- * Row 20: what npud has in memory of its own for a session that has nothing yet but its device, and
- * for each event and stream; and of an npud that comes back, what it keeps for the next one beside
- * that.
+ * Row 20: what npud has in memory of its own for a session that has nothing yet, for one with a
+ * device (which has a default stream), and for each event and stream; and of an npud that comes
+ * back, what it keeps for the next one beside that.
  */
 #include "tests/bench/bench.h"
 
@@ -20,17 +20,22 @@
 /* --- processes, each with a session --- */
 
 struct flock {
-    unsigned n, events, streams; /* processes; of each */
-    int there[2], leave[2];      /* each writes a byte when it is there, and leaves at the end */
+    unsigned n; /* processes */
+    bool device;
+    unsigned events, streams; /* of each */
+    int there[2], leave[2];   /* each writes a byte when it is there, and leaves at the end */
 };
 
 static void fill_session(const struct flock *f)
 {
     aclrtStream stream;
     aclrtEvent event;
+    uint32_t devices;
 
     CHECK(aclInit(NULL));
-    CHECK(aclrtSetDevice(0));
+    CHECK(aclrtGetDeviceCount(&devices)); /* connects */
+    if (f->device)
+        CHECK(aclrtSetDevice(0));
     for (unsigned i = 0; i < f->events; i++)
         CHECK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
     for (unsigned i = 0; i < f->streams; i++)
@@ -86,10 +91,9 @@ static struct cost bytes_now(pid_t npud)
                          .kept = (double)proc_present(npud, "npud-kept")};
 }
 
-static struct cost cost_of(unsigned n, unsigned events, unsigned streams)
+static struct cost cost_of(struct flock f)
 {
-    struct flock f = {.n = n, .events = events, .streams = streams};
-    pid_t npud = bench_npud_pid(), *pids = calloc(n, sizeof(*pids));
+    pid_t npud = bench_npud_pid(), *pids = calloc(f.n, sizeof(*pids));
     struct cost before, after;
 
     if (!pids)
@@ -99,8 +103,8 @@ static struct cost cost_of(unsigned n, unsigned events, unsigned streams)
     after = bytes_now(npud);
     flock_end(&f, pids);
     free(pids);
-    return (struct cost){.own = (after.own - before.own) / n,
-                         .kept = (after.kept - before.kept) / n};
+    return (struct cost){.own = (after.own - before.own) / f.n,
+                         .kept = (after.kept - before.kept) / f.n};
 }
 
 static void emit_bytes(const char *name, const char *what, double bytes, double budget)
@@ -117,33 +121,38 @@ static void emit_bytes(const char *name, const char *what, double bytes, double 
 #define EVENTS   2000u
 #define STREAMS  200u
 
+static struct cost session_cost(bool device)
+{
+    return cost_of((struct flock){.n = count_of(SESSIONS, 5), .device = device});
+}
+
 static double event_bytes(double session)
 {
-    unsigned events = count_of(EVENTS, 10);
+    struct flock f = {.n = count_of(FULL, 2), .device = true, .events = count_of(EVENTS, 10)};
 
-    return (cost_of(count_of(FULL, 2), events, 0).own - session) / events;
+    return (cost_of(f).own - session) / f.events;
 }
 
 static double stream_bytes(double session)
 {
-    unsigned streams = count_of(STREAMS, 10);
+    struct flock f = {.n = count_of(FULL, 2), .device = true, .streams = count_of(STREAMS, 10)};
 
-    return (cost_of(count_of(FULL, 2), 0, streams).own - session) / streams;
+    return (cost_of(f).own - session) / f.streams;
 }
 
 void rows_footprint(void)
 {
-    struct cost session = cost_of(count_of(SESSIONS, 5), 0, 0);
+    double session = session_cost(false).own, device = session_cost(true).own;
 
-    emit_bytes("20-session", "npud's own memory for an idle session", session.own, SESSION_BYTES);
-    emit_bytes("20-event", "the same for an event", event_bytes(session.own), EVENT_BYTES);
-    emit_bytes("20-stream", "the same for a stream", stream_bytes(session.own), STREAM_BYTES);
+    emit_bytes("20-session", "npud's own memory for an idle session", session, SESSION_BYTES);
+    emit_bytes("20-device", "the same with a device", device, SESSION_BYTES + STREAM_BYTES);
+    emit_bytes("20-event", "the same for an event", event_bytes(device), EVENT_BYTES);
+    emit_bytes("20-stream", "the same for a stream", stream_bytes(device), STREAM_BYTES);
 }
 
 void rows_footprint_kept(void)
 {
-    struct cost session = cost_of(count_of(SESSIONS, 5), 0, 0);
-
-    emit_bytes("20-kept", "kept tables for an idle session; npud that comes back", session.kept,
-               KEPT_BYTES);
+    emit_bytes("20-kept", "kept tables for an idle session; npud that comes back",
+               session_cost(false).kept, KEPT_BYTES);
+    emit_bytes("20-kept-dev", "the same with a device", session_cost(true).kept, KEPT_BYTES);
 }
