@@ -224,22 +224,62 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
                         flag);
 }
 
-static bool grow_uses(struct event *e)
+/*
+ * The places where an event is used are a hash table by stream and kind of use: thousands of
+ * streams can wait for one event. A place that was passed is free, and keeps its stream until it is
+ * taken: a search goes on behind it.
+ */
+static struct use *find_use(struct event *e, const struct stream_ctrl *ctrl, unsigned how)
 {
-    struct use *grown;
+    uint64_t hash = ((uint64_t)(uintptr_t)ctrl + how) * UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t at = (uint32_t)(hash >> 32);
+    struct use *free_place = NULL, *u;
 
-    if (!e->uses) {
-        e->uses = e->few;
-        e->uses_size = USES_FEW;
-        return true;
+    for (uint32_t i = 0; i < e->uses_size; i++) {
+        u = &e->uses[(at + i) & (e->uses_size - 1)];
+        if (u->point.ctrl == ctrl && u->how == how)
+            return u;
+        if (!free_place && point_passed(&u->point))
+            free_place = u;
+        if (!u->point.ctrl)
+            break;
     }
-    grown = reallocarray(e->uses == e->few ? NULL : e->uses, e->uses_size + 4, sizeof(*grown));
-    if (!grown)
+    return free_place;
+}
+
+/* A search ends at a place that was never taken, so a quarter of them is kept free. */
+static bool uses_are_full(const struct event *e)
+{
+    return e->uses_size > USES_FEW ? e->n_uses >= e->uses_size / 4 * 3 : e->n_uses == e->uses_size;
+}
+
+static void put_use(struct event *e, struct use *place, const struct use *use)
+{
+    e->n_uses += !place->point.ctrl;
+    *place = *use;
+}
+
+/* Twice the room for what has not been passed. False: no memory. */
+static bool renew_uses(struct event *e)
+{
+    struct use *old = e->uses, *table;
+    uint32_t old_size = e->uses_size, live = 0, size = USES_FEW;
+
+    for (uint32_t i = 0; i < old_size; i++)
+        live += !point_passed(&old[i].point);
+    while (size < 2 * (live + 1) && old)
+        size *= 2;
+    table = old ? calloc(size, sizeof(*table)) : memset(e->few, 0, sizeof(e->few));
+    if (!table)
         return false;
-    if (e->uses == e->few)
-        memcpy(grown, e->few, sizeof(e->few));
-    e->uses = grown;
-    e->uses_size += 4;
+    e->uses = table;
+    e->uses_size = size;
+    e->n_uses = 0;
+    for (uint32_t i = 0; i < old_size; i++)
+        if (!point_passed(&old[i].point))
+            put_use(e, find_use(e, old[i].point.ctrl, old[i].how), &old[i]);
+    if (old != e->few)
+        free(old);
     return true;
 }
 
@@ -247,16 +287,14 @@ void event_used(struct event *e, struct stream *s, unsigned how)
 {
     struct use use = {
         .point = {.ctrl = s->ctrl, .position = s->tail}, .stream = s->remote, .how = how};
+    struct use *place = find_use(e, s->ctrl, how);
 
-    for (uint32_t i = 0; i < e->n_uses; i++)
-        if ((e->uses[i].point.ctrl == s->ctrl && e->uses[i].how == how) ||
-            point_passed(&e->uses[i].point)) {
-            e->uses[i] = use;
-            return;
-        }
-    if (e->n_uses == e->uses_size && !grow_uses(e))
-        return; /* npud looks objects up by generation: this task may lose its effect, no more */
-    e->uses[e->n_uses++] = use;
+    if (!place || (!place->point.ctrl && uses_are_full(e))) {
+        if (!renew_uses(e))
+            return; /* npud looks objects up by generation: this task may lose its effect, no more */
+        place = find_use(e, s->ctrl, how);
+    }
+    put_use(e, place, &use);
 }
 
 Npud__Fence **event_fences(struct event *e, size_t *n, protobuf_c_boolean *all)
@@ -267,7 +305,7 @@ Npud__Fence **event_fences(struct event *e, size_t *n, protobuf_c_boolean *all)
     *all = false;
     list = malloc(e->n_uses * (sizeof(Npud__Fence *) + sizeof(Npud__Fence)) + 1);
     fence = list ? (Npud__Fence *)(list + e->n_uses) : NULL;
-    for (uint32_t i = 0; i < e->n_uses; i++) {
+    for (uint32_t i = 0; i < e->uses_size; i++) {
         if (!(e->uses[i].how & USE_FENCE) || point_passed(&e->uses[i].point))
             continue;
         if (!list || *n == FENCES_MAX) {
@@ -344,7 +382,7 @@ static void give_up(struct event *e)
     pthread_mutex_lock(&s->lock);
     pthread_mutex_lock(&e->lock);
     if (e->kind != EVENT_IPC)
-        arena_pages_event_left(s, e->remote, e->uses, e->n_uses);
+        arena_pages_event_left(s, e->remote, e->uses, e->uses_size);
     forget_places(e);
     event_unlock(e);
     slots_put(&s->events, e);

@@ -98,10 +98,11 @@ struct event {
     uint32_t opener;
     uint64_t ipc_id;
 
-    struct use *uses; /* few, or on the heap; NULL: none so far */
+    /* A hash table: `few`, or on the heap; NULL: none so far. Places without a ctrl are free. */
+    struct use *uses;
     struct use few[USES_FEW];
-    uint32_t n_uses;
-    uint32_t uses_size;
+    uint32_t n_uses;    /* places with a ctrl, also of what was passed */
+    uint32_t uses_size; /* places: a power of two */
 };
 
 /** A consistent copy of the latest record. */

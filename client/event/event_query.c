@@ -80,7 +80,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *statu
 
     *status = ACL_EVENT_WAIT_STATUS_COMPLETE;
     pthread_mutex_lock(&e->lock);
-    for (uint32_t i = 0; i < e->n_uses; i++)
+    for (uint32_t i = 0; i < e->uses_size; i++)
         if ((e->uses[i].how & USE_WAITS) && !point_passed(&e->uses[i].point))
             *status = ACL_EVENT_WAIT_STATUS_NOT_READY;
     pthread_mutex_unlock(&e->lock);

@@ -223,7 +223,7 @@ static int stopped_here(struct event *e, const char *function)
     struct stream_ctrl *stopped = NULL;
 
     pthread_mutex_lock(&e->lock);
-    for (uint32_t i = 0; i < e->n_uses && !stopped; i++) {
+    for (uint32_t i = 0; i < e->uses_size && !stopped; i++) {
         struct point *p = &e->uses[i].point;
 
         if (!point_passed(p) && atomic_load_explicit(&p->ctrl->stopped, memory_order_acquire) != 0)

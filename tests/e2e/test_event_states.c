@@ -519,6 +519,55 @@ START_TEST(outstanding_waits_are_told)
 }
 END_TEST
 
+#define MANY 20 /* streams: more than have a place in the event itself */
+
+/* In streams that stand at a gate each: gate i lets stream i go to its wait. */
+static void wait_in_many(aclrtEvent event, aclrtStream *streams, aclrtEvent *gates)
+{
+    for (unsigned i = 0; i < MANY; i++) {
+        OK(aclrtCreateEventWithFlag(&gates[i], ACL_EVENT_SYNC));
+        OK(aclrtStreamWaitEvent(streams[i], gates[i]));
+        OK(aclrtStreamWaitEvent(streams[i], event));
+        OK(aclrtStreamWaitEvent(streams[i], event));
+    }
+}
+
+static void open_gate(aclrtStream s, aclrtEvent gate)
+{
+    OK(aclrtRecordEvent(gate, NULL));
+    OK(aclrtSynchronizeStreamWithTimeout(s, LIMIT_MS));
+    OK(aclrtDestroyEvent(gate));
+}
+
+/* Whichever of the streams is the last one: as long as it has not gone on, it waits. */
+START_TEST(waits_in_many_streams_are_told)
+{
+    enum kind kind = _i ? B_SYNC : A;
+    aclrtStream streams[MANY];
+    aclrtEvent gates[MANY];
+    aclrtEventWaitStatus status;
+
+    for (unsigned i = 0; i < MANY; i++)
+        OK(aclrtCreateStream(&streams[i]));
+    for (unsigned last = 0; last < MANY; last++) {
+        aclrtEvent event = event_of_kind(kind);
+
+        make_pending(event);
+        wait_in_many(event, streams, gates);
+        stream_let_go(gate1);
+        for (unsigned i = 0; i < MANY; i++)
+            if (i != last)
+                open_gate(streams[i], gates[i]);
+        OK(aclrtQueryEventWaitStatus(event, &status));
+        ck_assert_int_eq(status, ACL_EVENT_WAIT_STATUS_NOT_READY);
+        open_gate(streams[last], gates[last]);
+        OK(aclrtQueryEventWaitStatus(event, &status));
+        ck_assert_int_eq(status, ACL_EVENT_WAIT_STATUS_COMPLETE);
+        OK(aclrtDestroyEvent(event));
+    }
+}
+END_TEST
+
 /* The tasks of a destroyed event finish normally, also those that need the record. */
 START_TEST(destroyed_with_tasks_pending)
 {
@@ -695,6 +744,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, level_is_one_flag);
     tcase_add_test(t, external_event_has_the_same_level);
     tcase_add_loop_test(t, outstanding_waits_are_told, 0, 2);
+    tcase_add_loop_test(t, waits_in_many_streams_are_told, 0, 2);
     tcase_add_loop_test(t, destroyed_with_tasks_pending, 0, 5);
     tcase_add_loop_test(t, failed_task_does_not_fail_the_event, 0, 6);
     tcase_add_loop_test(t, wait_for_the_other_device_really_waits, 0, 10);
