@@ -12,6 +12,7 @@
 #include "client/core/handle.h"
 #include "client/core/interrupt.h"
 #include "client/core/wait.h"
+#include "proto/util/prefetch.h"
 
 /* --- finding --- */
 
@@ -87,6 +88,12 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
 
 /* --- submitting --- */
 
+/*
+ * The engine has read an entry a lap ago, and has its line. It takes a while to get the line back,
+ * and the locked instructions of a submission wait for it: it is asked for so many tasks ahead.
+ */
+#define ENTRIES_AHEAD 16
+
 /* What may not be submitted now, and why. Locked. */
 static int refuse_task(struct stream *s, const char *function)
 {
@@ -133,6 +140,7 @@ int stream_reserve(struct stream *s, const char *function)
 
     if (__builtin_expect(error != 0, 0))
         return error;
+    prefetch_to_write(&s->ring[(s->tail + ENTRIES_AHEAD) & (s->depth - 1)]);
     if (__builtin_expect(s->tail - s->done_seen < s->depth, 1))
         return 0;
     s->done_seen = atomic_load_explicit(&s->ctrl->done, memory_order_acquire);
