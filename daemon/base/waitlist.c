@@ -195,18 +195,22 @@ bool waitlist_next(struct waitlist *list, uint64_t from, uint64_t *target)
     return waiter != NULL;
 }
 
-void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
-                   int32_t pid)
+void waitlist_fire_now(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
+                       int32_t pid)
 {
     struct waiter *waiter;
 
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&list->n, memory_order_relaxed) == 0)
-        return;
     waitlist_lock(list);
     while ((waiter = find_first_from(list, first)) && waiter->target <= last)
         waitlist_fire_locked(list, waiter, result, pid);
     waitlist_unlock(list);
+}
+
+void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
+                   int32_t pid)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    waitlist_fire_fenced(list, first, last, result, pid);
 }
 
 bool waitlist_fire_most(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,

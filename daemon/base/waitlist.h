@@ -99,6 +99,16 @@ bool waitlist_fire_some(struct waitlist *list, uint64_t *next, uint64_t last, un
 /** Fire all waiters with a target in [first, last]. */
 void waitlist_fire(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
                    int32_t pid);
+/** What waitlist_fire() does when `n` says that there are waiters. */
+void waitlist_fire_now(struct waitlist *list, uint64_t first, uint64_t last, int32_t result,
+                       int32_t pid);
+/** The same for a caller that has put a seq_cst fence behind the change of the condition. */
+static inline void waitlist_fire_fenced(struct waitlist *list, uint64_t first, uint64_t last,
+                                        int32_t result, int32_t pid)
+{
+    if (__builtin_expect(atomic_load_explicit(&list->n, memory_order_relaxed) != 0, 0))
+        waitlist_fire_now(list, first, last, result, pid);
+}
 
 /**
  * The same, and at most max of them: each costs the engine that goes on with it. False: there are

@@ -22,14 +22,17 @@ void stream_publish(struct stream *s, uint64_t position)
      * The client first: another engine that sees `done` of npud may retire a wait for this
      * position, and the client must not learn of that before it can see what was waited for.
      */
-    bool wake = stream_publish_done(s->ctrl, position);
-
+    stream_store_done(s->ctrl, position);
     KILL_HERE(DONE_TOLD);
     atomic_store_explicit(&s->kept->done, position, memory_order_release);
     KILL_HERE(DONE_KEPT);
-    if (wake)
+    /*
+     * One fence is enough for threads and streams that wait. If npud ends before it has woken them,
+     * the next npud does (engine/restore.c).
+     */
+    if (stream_wake_due(s->ctrl, position))
         waker_wake(&s->ctrl->wake_seq);
-    waitlist_fire(&s->passed, 0, position, 0, 0);
+    waitlist_fire_fenced(&s->passed, 0, position, 0, 0);
 }
 
 void stream_fail(struct stream *s, int32_t error, int32_t pid)

@@ -184,10 +184,18 @@ static inline bool stream_unwatch(struct stream_ctrl *c, const struct task *entr
     return false;
 }
 
-/** Engine: publish `done` and wake its waiters. */
-static inline bool stream_publish_done(struct stream_ctrl *c, uint64_t done)
+/** Engine: publish `done`, and with it the results. Waiters are woken by stream_wake_due(). */
+static inline void stream_store_done(struct stream_ctrl *c, uint64_t done)
 {
     atomic_store_explicit(&c->done, done, memory_order_release);
+}
+
+/**
+ * Engine: `done` was stored. True: the caller wakes those that sleep on wake_seq.
+ * What the caller loads afterwards comes behind what it stored before.
+ */
+static inline bool stream_wake_due(struct stream_ctrl *c, uint64_t done)
+{
     /* Dekker with stream_arm(): the store of done must not sink below the load of wake_at. */
     atomic_thread_fence(memory_order_seq_cst);
     if (done < atomic_load_explicit(&c->wake_at, memory_order_relaxed))
@@ -198,7 +206,7 @@ static inline bool stream_publish_done(struct stream_ctrl *c, uint64_t done)
      */
     atomic_store_explicit(&c->wake_at, STREAM_WAKE_NONE, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->wake_seq, 1, memory_order_release);
-    return true; /* caller: futex_wake_all(&c->wake_seq) */
+    return true;
 }
 
 /** Client: ask to be woken when done reaches target. Test done after this and before sleeping. */

@@ -126,10 +126,16 @@ static void await_position(uint64_t target)
     }
 }
 
+static bool store_done(uint64_t done)
+{
+    stream_store_done(&ctrl, done);
+    return stream_wake_due(&ctrl, done);
+}
+
 static void publish_both(void)
 {
     for (uint64_t p = 1; p <= TASKS; p++)
-        if (stream_publish_done(&ctrl, p))
+        if (store_done(p))
             FUTEX_WAKE_ALL(&ctrl.wake_seq);
 }
 
@@ -146,7 +152,7 @@ static void wait_2(void)
 static void retire_once(void)
 {
     PLAIN_WRITE(&result);
-    if (stream_publish_done(&ctrl, 1))
+    if (store_done(1))
         FUTEX_WAKE_ALL(&ctrl.wake_seq);
 }
 

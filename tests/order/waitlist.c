@@ -5,10 +5,12 @@
 #include "tests/order/hooks/waitlist.h"
 
 #include "daemon/base/waitlist.h"
+#include "proto/shm/stream_shm.h"
 #include "tests/common/effort.h"
 #include "tests/order/scenarios.h"
 
 static struct waitlist list;
+static struct stream_ctrl ctrl;
 static struct waiter waiters[2];
 static _Atomic uint64_t done;
 static unsigned result; /* plain */
@@ -26,6 +28,7 @@ static void reset_list(void)
     for (unsigned i = 0; i < 2; i++)
         waiters[i] = (struct waiter){.fire = fire_waiter};
     done = 0;
+    ctrl.wake_at = STREAM_WAKE_NONE;
 }
 
 static void advance_done(void)
@@ -33,6 +36,15 @@ static void advance_done(void)
     PLAIN_WRITE(&result);
     atomic_store_explicit(&done, 1, memory_order_release);
     waitlist_fire(&list, 0, 1, 0, 0);
+}
+
+/* As stream_publish() does it, where threads and streams wait: one fence for both. */
+static void publish_position(void)
+{
+    PLAIN_WRITE(&result);
+    atomic_store_explicit(&done, 1, memory_order_release);
+    SURE(!stream_wake_due(&ctrl, 1));
+    waitlist_fire_fenced(&list, 0, 1, 0, 0);
 }
 
 static void advance_twice(void)
@@ -93,12 +105,15 @@ START_TEST(nobody_stays_parked)
                                  check_list, 4,          choose_effort(2000, 100000)};
     struct order_scenario some = {"fire some", reset_list, {advance_some, park_and_read},
                                   check_list,  4,          choose_effort(2000, 100000)};
+    struct order_scenario position = {"publish",  reset_list, {publish_position, park_and_read},
+                                      check_list, 4,          choose_effort(2000, 100000)};
     struct order_scenario two = {
         "two targets", reset_list,          {advance_twice, park_1, park_2},
         check_list,    choose_effort(2, 3), choose_effort(12000, 200000)};
 
     expect_right(&one);
     expect_right(&some);
+    expect_right(&position);
     expect_right(&two);
 }
 END_TEST
