@@ -97,6 +97,12 @@ struct engine {
 /** A parked stream goes on: it is active again, and its session watched. Engine thread. */
 void engine_resume(struct engine *e, struct stream *s);
 
+/**
+ * Run the next task of an active stream outside a full turn, if it is quick (task_is_quick()).
+ * `now` may be some microseconds old. False: it is for a full turn. Engine thread.
+ */
+bool engine_run_quick(struct engine *e, struct stream *s, uint64_t now);
+
 /* --- usage.c: how busy the device is. Under the lock. --- */
 
 void usage_count_end(struct engine *e, struct stream *s, uint64_t now);

@@ -10,7 +10,13 @@
 #include "daemon/engine/failure.h"
 #include "proto/util/clock.h"
 
-#define SPIN_LOOKS 32 /* glances at the rings between two full turns */
+#define SPIN_LOOKS 32 /* glances that find nothing, between two full turns */
+/*
+ * Glances, if some find quick tasks; and how many of these, before a full turn looks at the clock:
+ * as many as a stream runs before that.
+ */
+#define QUICK_LOOKS (4 * SPIN_LOOKS)
+#define QUICK_MAX   16
 /* Streams of a session per glance: a session can have many with nothing in them. */
 #define GLANCE_STREAMS 64
 
@@ -129,47 +135,86 @@ static void go_to_sleep(struct engine *e)
         watch_handle_doorbells(e, events, n, now);
 }
 
-static bool glance_at_session(const struct attach *a)
+enum glance {
+    GLANCE_NOTHING,
+    GLANCE_TASK, /* in the ring of an active stream */
+    GLANCE_WORK, /* anything else */
+};
+
+static enum glance glance_at_session(const struct attach *a, struct stream **ready)
 {
-    const struct stream *s;
+    struct stream *s;
     unsigned n = 0;
 
     if (a->words || atomic_load_explicit(&a->bell->summary, memory_order_relaxed) != 0 ||
         failure_can_retry(a))
-        return true;
+        return GLANCE_WORK;
     DL_FOREACH (a->active, s) {
-        if (entry_ready(s))
-            return true;
+        if (entry_ready(s)) {
+            *ready = s;
+            return GLANCE_TASK;
+        }
         if (++n == GLANCE_STREAMS)
             break; /* the full turn looks at all */
     }
-    return false;
+    return GLANCE_NOTHING;
 }
 
 /*
  * Is there anything to do? A glance at what clients and other threads write, without a system call
  * or a clock.
  */
-static bool glance_at_rings(const struct engine *e)
+static enum glance glance_at_rings(const struct engine *e, struct stream **ready)
 {
     const struct engine_user *u;
     const struct attach *a;
+    enum glance found;
 
     if (atomic_load_explicit(&e->lock_waiters, memory_order_relaxed) != 0 ||
         atomic_load_explicit(&e->inbox_n, memory_order_relaxed) != 0)
-        return true;
+        return GLANCE_WORK;
     DL_FOREACH (e->users, u)
         DL_FOREACH (u->watched, a)
-            if (glance_at_session(a))
-                return true;
-    return false;
+            if ((found = glance_at_session(a, ready)) != GLANCE_NOTHING)
+                return found;
+    return GLANCE_NOTHING;
+}
+
+/*
+ * Glances, until there is something for a full turn. A quick task is run as soon as it is seen: a
+ * full turn costs more than such a task. Looks and tasks are bounded, because timers and the
+ * doorbells of other sessions wait for the full turn, and because all that is done between two
+ * looks at the clock is one step.
+ */
+static void spin_at_rings(struct engine *e, uint64_t now)
+{
+    struct stream *ready;
+    unsigned idle = 0, tasks = 0;
+
+    for (unsigned looks = 0; looks < QUICK_LOOKS; looks++) {
+        switch (glance_at_rings(e, &ready)) {
+        case GLANCE_WORK:
+            return;
+        case GLANCE_NOTHING:
+            if (++idle == SPIN_LOOKS)
+                return;
+            cpu_relax();
+            break;
+        case GLANCE_TASK:
+            if (++tasks > QUICK_MAX || !engine_run_quick(e, ready, now))
+                return;
+            idle = 0;
+            e->spin = e->spin_max;
+            e->idle_since = now;
+            break;
+        }
+    }
 }
 
 void idle_turn(struct engine *e, uint64_t now)
 {
     if (now - e->idle_since < e->spin && may_spin(e)) {
-        for (int i = 0; i < SPIN_LOOKS && !glance_at_rings(e); i++)
-            cpu_relax();
+        spin_at_rings(e, now);
         return;
     }
     if (demote_all(e, now))

@@ -60,3 +60,12 @@ struct task_row {
 
 /** The row of an op, also of one that there is not. */
 const struct task_row *task_row(unsigned op);
+
+/* Bytes that are moved in no more time than any other task takes. */
+#define WORK_SMALL 4096
+
+/** Does the task take no longer than most, and does it wait for nothing? */
+static inline bool task_is_quick(const struct task_row *row, const struct task *task)
+{
+    return row->waits_for == WAITS_FOR_NOTHING && task_word(task, row->size) <= WORK_SMALL;
+}

@@ -9,6 +9,7 @@
 #include "daemon/core/engine.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
 #include "daemon/memory/allocation.h"
 #include "proto/shm/task.h"
@@ -16,7 +17,6 @@
 #include "proto/util/reduce.h"
 
 #define DELAY_MAX_NS (3600 * NSEC_PER_SEC)
-#define WORK_SMALL   4096 /* bytes that take no longer than any other task */
 
 /* --- memory that work uses --- */
 
