@@ -291,7 +291,7 @@ void event_used(struct event *e, struct stream *s, unsigned how)
 
     if (!place || (!place->point.ctrl && uses_are_full(e))) {
         if (!renew_uses(e))
-            return; /* npud looks objects up by generation: this task may lose its effect, no more */
+            return; /* npud looks up generations: this task may lose its effect, no more */
         place = find_use(e, s->ctrl, how);
     }
     put_use(e, place, &use);
