@@ -47,44 +47,6 @@
 
 static __thread struct engine *self;
 
-/* --- lock --- */
-
-void engine_lock(struct engine *e)
-{
-    atomic_fetch_add(&e->lock_waiters, 1);
-    pthread_mutex_lock(&e->gate);
-    pthread_mutex_lock(&e->lock);
-    pthread_mutex_unlock(&e->gate);
-    atomic_fetch_sub(&e->lock_waiters, 1);
-}
-
-void engine_unlock(struct engine *e)
-{
-    pthread_mutex_unlock(&e->lock);
-}
-
-void engines_lock(struct server *server)
-{
-    for (uint32_t i = 0; i < server->devices->n; i++)
-        engine_lock(server->devices->device[i].engine);
-}
-
-void engines_unlock(struct server *server)
-{
-    for (uint32_t i = server->devices->n; i-- > 0;)
-        engine_unlock(server->devices->device[i].engine);
-}
-
-static void let_others_in(struct engine *e)
-{
-    if (atomic_load_explicit(&e->lock_waiters, memory_order_relaxed) == 0)
-        return;
-    pthread_mutex_unlock(&e->lock);
-    pthread_mutex_lock(&e->gate);
-    pthread_mutex_lock(&e->lock);
-    pthread_mutex_unlock(&e->gate);
-}
-
 /* --- parking --- */
 
 void engine_resume(struct engine *e, struct stream *s)
@@ -538,7 +500,7 @@ static void *engine_main(void *arg)
     prctl(PR_SET_TIMERSLACK, 1UL);
     pthread_mutex_lock(&e->lock);
     while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
-        let_others_in(e);
+        engine_let_others_in(e);
         run_turn(e);
     }
     idle_stop_spinning(e);

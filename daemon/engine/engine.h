@@ -1,6 +1,7 @@
 /*
  * Inside an engine: what its files share. engine.c runs the streams, watch.c finds those that have
- * tasks, idle.c spins and sleeps, usage.c counts. For others, core/engine.h is all there is.
+ * tasks, idle.c spins and sleeps, lock.c lets others in, usage.c counts. For others, core/engine.h
+ * is all there is.
  */
 #pragma once
 
@@ -93,6 +94,9 @@ struct engine {
     _Atomic uint64_t tasks;
     _Atomic uint64_t wakeups;
 };
+
+/** lock.c: engine thread, between two turns: threads that wait for the lock get it. */
+void engine_let_others_in(struct engine *e);
 
 /** A parked stream goes on: it is active again, and its session watched. Engine thread. */
 void engine_resume(struct engine *e, struct stream *s);
