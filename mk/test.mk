@@ -59,6 +59,7 @@ $(eval $(call hooked,fuzz,daemon/engine/engine))
 $(eval $(call hooked,fuzz,daemon/engine/idle))
 $(eval $(call hooked,order,daemon/base/waitlist))
 $(eval $(call hooked,order,client/core/ring_guard))
+$(eval $(call hooked,order,client/core/biased_lock))
 
 # Its calloc() may fail.
 $(BUILD)/tests/unit/test_queue: UNIT_LDFLAGS += -Wl,--wrap=calloc
@@ -70,6 +71,7 @@ $(BUILD)/tests/unit/test_mbuf_steps: $(MBUF_STEPS:%=$(BUILD)/tests/unit/hooks/%)
 $(BUILD)/tests/unit/test_api_call: $(addprefix $(BUILD)/client/core/,api_call.o thread_mark.o)
 $(BUILD)/tests/unit/test_callback_table: $(BUILD)/client/callback/callback_table.o
 $(BUILD)/tests/unit/test_wait: $(addprefix $(BUILD)/client/core/,wait.o api_call.o thread_mark.o)
+$(BUILD)/tests/unit/test_biased_lock: $(BUILD)/client/core/biased_lock.o
 $(BUILD)/tests/unit/test_place: $(addprefix $(BUILD)/client/memory/,place.o submit.o)
 # In place of npud's own.
 IPC_MODEL := ipc_event.o ipc_failures.o ipc_record.o
@@ -118,7 +120,7 @@ $(BUILD)/tests/handover/%: $(BUILD)/tests/handover/%.o $(HANDOVER_LIB) $(TEST_LI
 # The protocols of proto/ under C11's memory orders (tests/order/explore.h).
 ORDER_BIN := $(BUILD)/tests/order/test_order
 $(ORDER_BIN): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/order/*.c)) \
-    $(addprefix $(BUILD)/tests/order/hooks/,waitlist.o ring_guard.o) \
+    $(addprefix $(BUILD)/tests/order/hooks/,waitlist.o ring_guard.o biased_lock.o) \
     $(BUILD)/client/core/thread_mark.o
 	$(call link,$(CHECK_LIBS))
 

@@ -20,6 +20,8 @@ void ring_guard_free(struct ring_guard *g)
     thread_mark_free(&g->mark);
 }
 
+static bool registered;
+
 static bool make_barrier(enum membarrier_cmd command)
 {
     return syscall(SYS_membarrier, command, 0, 0) == 0;
@@ -33,7 +35,12 @@ static bool make_barrier(enum membarrier_cmd command)
  */
 static __attribute__((constructor)) void register_barriers(void)
 {
-    make_barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    registered = make_barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
+bool ring_guard_registered(void)
+{
+    return registered;
 }
 
 bool ring_guard_barrier(void)

@@ -25,6 +25,9 @@ struct ring_guard *ring_guard_new(void) __attribute__((cold));
 /** The thread ends. NULL is fine. */
 void ring_guard_free(struct ring_guard *guard);
 
+/** Did the kernel register the process for barriers? Constant since the library was loaded. */
+bool ring_guard_registered(void);
+
 /**
  * A barrier for all threads. A thread that begins to use a ring afterwards sees what the caller has
  * stored before; one that began before is seen by ring_guard_is_used(). False: the kernel refuses,

@@ -10,6 +10,7 @@ void mbuf_case(Suite *suite);
 void ipc_case(Suite *suite);
 void waitlist_case(Suite *suite);
 void guard_case(Suite *suite);
+void bias_case(Suite *suite);
 
 struct order_scenario;
 

@@ -41,5 +41,6 @@ int main(void)
     ipc_case(suite);
     waitlist_case(suite);
     guard_case(suite);
+    bias_case(suite);
     return run_suite(suite);
 }
