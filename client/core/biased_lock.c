@@ -95,11 +95,12 @@ static bool take_plain(struct biased_lock *l, const struct timespec *deadline)
 
 bool biased_lock_take_slow(struct biased_lock *l, uint64_t self, const struct timespec *deadline)
 {
-    if (claim_bias(l, self))
-        return true;
-    if (atomic_load_explicit(&l->owner, memory_order_acquire) != BIASED_NOBODY &&
-        !revoke_bias(l, deadline))
-        return false;
+    if (atomic_load_explicit(&l->owner, memory_order_acquire) != BIASED_NOBODY) {
+        if (claim_bias(l, self))
+            return true;
+        if (!revoke_bias(l, deadline))
+            return false;
+    }
     return take_plain(l, deadline);
 }
 

@@ -67,6 +67,18 @@ bool interrupt_lock_slow(pthread_mutex_t *mutex)
     }
 }
 
+bool interrupt_take_slow(struct biased_lock *lock)
+{
+    for (;;) {
+        struct timespec end = slice_end();
+
+        if (biased_lock_take_until(lock, &end))
+            return true;
+        if (interrupt_asked(false))
+            return false;
+    }
+}
+
 bool interrupt_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
     struct timespec end;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "acl/acl_npud.h"
+#include "client/core/biased_lock.h"
 
 #define INTERRUPT_SLICE_NS UINT64_C(100000000)
 
@@ -50,6 +51,16 @@ static inline bool interrupt_lock(pthread_mutex_t *mutex)
     if (interrupt_possible())
         return interrupt_lock_slow(mutex);
     pthread_mutex_lock(mutex);
+    return true;
+}
+
+/** The same for a biased lock. */
+bool interrupt_take_slow(struct biased_lock *lock);
+static inline bool interrupt_take(struct biased_lock *lock)
+{
+    if (interrupt_possible())
+        return interrupt_take_slow(lock);
+    biased_lock_take(lock);
     return true;
 }
 

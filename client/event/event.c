@@ -76,10 +76,10 @@ struct event *event_find(const char *function, void *handle, int *error)
 
 int event_lock(struct event *e, const char *function, void *handle)
 {
-    pthread_mutex_lock(&e->lock);
+    biased_lock_take(&e->lock);
     if (slot_live(e) && handle_of(HANDLE_EVENT, e) == handle)
         return 0;
-    pthread_mutex_unlock(&e->lock);
+    biased_lock_give(&e->lock);
     return bad_event(function);
 }
 
@@ -380,7 +380,7 @@ static void give_up(struct event *e)
      */
     event_unlock(e);
     pthread_mutex_lock(&s->lock);
-    pthread_mutex_lock(&e->lock);
+    biased_lock_take(&e->lock);
     if (e->kind != EVENT_IPC)
         arena_pages_event_left(s, e->remote, e->uses, e->uses_size);
     forget_places(e);
@@ -489,7 +489,7 @@ static void forget_record(struct event *e, const struct stream_ctrl *ctrl, uint6
     if (r.point.ctrl != ctrl || r.point.position <= from || r.point.position > to)
         return;
 
-    pthread_mutex_lock(&e->lock);
+    biased_lock_take(&e->lock);
     event_record_locked(e, &r);
     if (r.number != 0 && r.point.ctrl == ctrl && r.point.position > from &&
         r.point.position <= to) {
@@ -499,7 +499,7 @@ static void forget_record(struct event *e, const struct stream_ctrl *ctrl, uint6
         if (add_reset(e, (struct point){.ctrl = NULL}, "aclrtDeviceTaskAbort") == 0)
             atomic_store_explicit(&e->reset_number, r.number, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&e->lock);
+    biased_lock_give(&e->lock);
 }
 
 void event_forget_records(struct session *s, const struct stream_ctrl *ctrl, uint64_t from,
@@ -515,7 +515,7 @@ void event_forget_records(struct session *s, const struct stream_ctrl *ctrl, uin
 
 void event_record_slow(struct event *e, struct record *r)
 {
-    pthread_mutex_lock(&e->lock);
+    biased_lock_take(&e->lock);
     event_record_locked(e, r);
-    pthread_mutex_unlock(&e->lock);
+    biased_lock_give(&e->lock);
 }

@@ -5,12 +5,12 @@
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "acl/acl.h"
+#include "client/core/biased_lock.h"
 #include "client/runtime/point.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
@@ -65,10 +65,10 @@ struct event {
 
     /*
      * Writers. Never initialised anew: another thread may be late with a destroyed handle, and
-     * zeroed memory is an unlocked mutex. Taken after a stream's lock, and never held while waiting
-     * for room.
+     * zeroed memory is a lock that nobody has taken. Taken after a stream's lock, and never held
+     * while waiting for room.
      */
-    pthread_mutex_t lock;
+    struct biased_lock lock;
     /* The latest record, for readers without the lock: sequence is odd while it changes. */
     _Atomic uint64_t sequence;
     _Atomic(struct stream_ctrl *) record_ctrl;
@@ -201,7 +201,7 @@ static inline bool event_has_time(const struct event *e)
 int event_lock(struct event *e, const char *function, void *handle);
 static inline void event_unlock(struct event *e)
 {
-    pthread_mutex_unlock(&e->lock);
+    biased_lock_give(&e->lock);
 }
 
 /** Locked: the task just submitted to s uses the event. */

@@ -79,11 +79,11 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *statu
     struct event *e = FIND_OR_RETURN(find_for, __func__, event, USE_QUERY_WAIT);
 
     *status = ACL_EVENT_WAIT_STATUS_COMPLETE;
-    pthread_mutex_lock(&e->lock);
+    biased_lock_take(&e->lock);
     for (uint32_t i = 0; i < e->uses_size; i++)
         if ((e->uses[i].how & USE_WAITS) && !point_passed(&e->uses[i].point))
             *status = ACL_EVENT_WAIT_STATUS_NOT_READY;
-    pthread_mutex_unlock(&e->lock);
+    biased_lock_give(&e->lock);
     return 0;
 }
 

@@ -222,14 +222,14 @@ static int stopped_here(struct event *e, const char *function)
 {
     struct stream_ctrl *stopped = NULL;
 
-    pthread_mutex_lock(&e->lock);
+    biased_lock_take(&e->lock);
     for (uint32_t i = 0; i < e->uses_size && !stopped; i++) {
         struct point *p = &e->uses[i].point;
 
         if (!point_passed(p) && atomic_load_explicit(&p->ctrl->stopped, memory_order_acquire) != 0)
             stopped = p->ctrl;
     }
-    pthread_mutex_unlock(&e->lock);
+    biased_lock_give(&e->lock);
     return stopped ? stream_error_stopped(stopped, function) : 0;
 }
 
@@ -552,7 +552,7 @@ int ipc_event_wait(struct event *e, struct stream *s, const char *function, uint
     error = stream_submit(s, function, &task);
     KILL_POINT(WAIT_QUEUED);
     if (error == 0) {
-        pthread_mutex_lock(&e->lock);
+        biased_lock_take(&e->lock);
         event_used(e, s, USE_FENCE);
         event_unlock(e);
     }

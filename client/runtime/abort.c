@@ -49,7 +49,7 @@ static void ask_to_leave(struct stream *s, int32_t code)
 static void lock_stream(struct stream *s, int32_t code)
 {
     ask_to_leave(s, code);
-    pthread_mutex_lock(&s->lock);
+    biased_lock_take(&s->lock);
     KILL_POINT(ABORT_LOCKED);
 }
 
@@ -61,7 +61,7 @@ void abort_lock_ending(struct stream *s)
 
 void abort_unlock(struct stream *s)
 {
-    pthread_mutex_unlock(&s->lock);
+    biased_lock_give(&s->lock);
     pthread_mutex_unlock(&s->session->abort_lock);
 }
 
@@ -198,7 +198,7 @@ static int hold_one(struct aborted *t, const char *function)
     error = request_hold(s, function, &t->range);
     t->held = error == 0;
     KILL_POINT(ABORT_HELD);
-    pthread_mutex_unlock(&s->lock);
+    biased_lock_give(&s->lock);
     return error;
 }
 

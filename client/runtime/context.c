@@ -165,7 +165,7 @@ struct stream *context_lock_copier(struct session *s, const char *function, uint
     pthread_mutex_unlock(&s->lock);
     /* Whoever ends the device meanwhile also frees the memory of the call that came here. */
     if (copier)
-        pthread_mutex_lock(&copier->lock);
+        biased_lock_take(&copier->lock);
     return copier;
 }
 

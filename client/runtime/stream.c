@@ -72,14 +72,14 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
         *error = stream_error_foreign(s, c, function);
         return NULL;
     }
-    if (__builtin_expect(!interrupt_lock(&s->lock), 0)) {
+    if (__builtin_expect(!interrupt_take(&s->lock), 0)) {
         *error = ACLNPUD_ERROR_INTERRUPTED;
         return NULL;
     }
     /* Destroyed while this thread waited for the lock? */
     if (__builtin_expect(
             !(tag & 1) || atomic_load_explicit(&s->slot.tag, memory_order_relaxed) != tag, 0)) {
-        pthread_mutex_unlock(&s->lock);
+        biased_lock_give(&s->lock);
         *error = stream_error_unknown(function);
         return NULL;
     }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/core/biased_lock.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream_callbacks.h"
 #include "client/core/thread.h"
@@ -59,11 +60,11 @@ struct stream {
     int doorbell;
     /* Not 0: what is submitted is refused with this code. Written under session->abort_lock. */
     _Atomic int32_t aborting;
-    pthread_mutex_t lock;  /* submission order; never initialised anew, see struct event */
-    uint64_t tail;         /* under lock; ctrl->tail is a copy of it */
-    uint64_t first;        /* constant: what tail was at first */
-    uint32_t implicit;     /* under lock: see stream_count_implicit() */
-    uint16_t implicit_run; /* of them since the last task */
+    struct biased_lock lock; /* submission order; never initialised anew, see struct event */
+    uint64_t tail;           /* under lock; ctrl->tail is a copy of it */
+    uint64_t first;          /* constant: what tail was at first */
+    uint32_t implicit;       /* under lock: see stream_count_implicit() */
+    uint16_t implicit_run;   /* of them since the last task */
     /* under lock: a past value of ctrl->done, to look at that only when it matters */
     uint64_t done_seen;
     struct callbacks callbacks;
@@ -98,7 +99,7 @@ int stream_destroy_all_of(struct context *c, const char *function);
 struct stream *stream_lock(const char *function, void *handle, int *error);
 static inline void stream_unlock(struct stream *s)
 {
-    pthread_mutex_unlock(&s->lock);
+    biased_lock_give(&s->lock);
 }
 
 /** The same without locking, and for a stream of any context: synchronise and query. */

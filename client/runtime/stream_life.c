@@ -156,10 +156,10 @@ static bool await_work(struct stream *s, const char *function)
     uint64_t tail;
 
     /* The lock lets submitters out; an abort may need it during the wait. */
-    if (!interrupt_lock(&s->lock))
+    if (!interrupt_take(&s->lock))
         return false;
     tail = s->tail;
-    pthread_mutex_unlock(&s->lock);
+    biased_lock_give(&s->lock);
     return wait_position(&s->session->waits, function, s->ctrl, tail, WAIT_FOREVER, NULL) != -EINTR;
 }
 
