@@ -6,7 +6,7 @@
  *     63..56  'N'   no user-space pointer begins like this
  *     55..52  kind
  *     51..24  generation
- *     23..0   slot
+ *     23..0   slot, by its place (proto/util/slots.h)
  */
 #pragma once
 
@@ -36,7 +36,23 @@ static inline void *handle_of(enum handle_kind kind, const void *object)
 
     return (void *)(uintptr_t)(HANDLE_MARK << 56 | (uint64_t)kind << 52 |
                                (uint64_t)(slot_generation(s) & HANDLE_GENERATION) << 24 |
-                               s->number);
+                               slots_place(s->number));
+}
+
+/** Does the handle name a live object with this tag, of a slot that has the place in the handle? */
+static inline bool handle_has_tag(const void *handle, uint32_t tag)
+{
+    uint32_t named = (uint32_t)((uint64_t)(uintptr_t)handle >> 24) << 1 | 1;
+
+    return ((tag ^ named) & (HANDLE_GENERATION << 1 | 1)) == 0;
+}
+
+/** Does the handle, by which a thread has found the object, still name it? */
+static inline bool handle_names(const void *handle, const void *object)
+{
+    const struct slot *s = object;
+
+    return handle_has_tag(handle, atomic_load_explicit(&s->tag, memory_order_acquire));
 }
 
 /**
@@ -53,11 +69,11 @@ static inline void *handle_get_tag(const struct slots *t, enum handle_kind kind,
 
     if (h >> 52 != (HANDLE_MARK << 4 | kind))
         return NULL;
-    s = slots_at(t, (uint32_t)h & 0xffffff);
+    s = slots_at_place(t, (uint32_t)h & 0xffffff);
     if (!s)
         return NULL;
     tag = atomic_load_explicit(&s->tag, memory_order_acquire);
-    if (!(tag & 1) || ((tag >> 1) ^ (uint32_t)(h >> 24)) & HANDLE_GENERATION)
+    if (!handle_has_tag(handle, tag))
         return NULL;
     *tagp = tag;
     return s;
@@ -77,6 +93,6 @@ static inline bool handle_is_known(const struct slots *t, enum handle_kind kind,
     uint64_t h = (uint64_t)(uintptr_t)handle;
     uint32_t age = (uint32_t)(h >> 24) - t->seed;
 
-    return h >> 52 == (HANDLE_MARK << 4 | kind) && ((uint32_t)h & 0xffffff) < t->end &&
+    return h >> 52 == (HANDLE_MARK << 4 | kind) && slots_number((uint32_t)h & 0xffffff) < t->end &&
            (age & HANDLE_GENERATION) <= t->latest - t->seed;
 }

@@ -175,6 +175,47 @@ static inline void *slots_at(const struct slots *t, uint32_t number)
     return chunk ? chunk + (size_t)(q - (SLOTS_FIRST << k)) * t->object_size : NULL;
 }
 
+/*
+ * The place of a slot: chunk << SLOTS_PLACE | index in the chunk. 24 bits, and found without
+ * counting bits.
+ */
+#define SLOTS_PLACE 19
+
+_Static_assert((SLOTS_FIRST << (SLOTS_CHUNKS - 1)) <= 1u << SLOTS_PLACE, "an index has its bits");
+_Static_assert(SLOTS_CHUNKS <= 1u << (24 - SLOTS_PLACE), "and a chunk");
+
+static inline uint32_t slots_place(uint32_t number)
+{
+    uint32_t q = number + SLOTS_FIRST;
+    unsigned k = 31u - (unsigned)__builtin_clz(q) - SLOTS_SHIFT;
+
+    return k << SLOTS_PLACE | (q - (SLOTS_FIRST << k));
+}
+
+/** SLOTS_NONE: no slot has this place. */
+static inline uint32_t slots_number(uint32_t place)
+{
+    unsigned k = place >> SLOTS_PLACE;
+    uint32_t index = place & ((1u << SLOTS_PLACE) - 1);
+
+    if (k >= SLOTS_CHUNKS || index >> k >= SLOTS_FIRST)
+        return SLOTS_NONE;
+    return (SLOTS_FIRST << k) + index - SLOTS_FIRST;
+}
+
+/** The same as slots_at(), but that there may be memory behind the last slot: zeroed, too. */
+static inline void *slots_at_place(const struct slots *t, uint32_t place)
+{
+    unsigned k = place >> SLOTS_PLACE;
+    uint32_t index = place & ((1u << SLOTS_PLACE) - 1);
+    unsigned char *chunk;
+
+    if (k >= SLOTS_CHUNKS || index >> k >= SLOTS_FIRST)
+        return NULL;
+    chunk = atomic_load_explicit(&t->chunk[k], memory_order_acquire);
+    return chunk ? chunk + (size_t)index * t->object_size : NULL;
+}
+
 /** The live object in slot number, or NULL. */
 static inline void *slots_get(const struct slots *t, uint32_t number)
 {

@@ -73,6 +73,39 @@ START_TEST(first_owner_finds_zeros_and_the_next_what_he_left)
 }
 END_TEST
 
+/* Each number has a place of its own, which 24 bits hold; all other places are of no slot. */
+START_TEST(a_place_is_of_one_slot)
+{
+    struct slots small;
+    uint32_t numbers = 0;
+
+    for (uint32_t place = 0; place < 1u << 24; place++) {
+        uint32_t number = slots_number(place);
+
+        if (number == SLOTS_NONE) {
+            CHECK(slots_at_place(&table, place) == NULL);
+            continue;
+        }
+        CHECK(slots_place(number) == place);
+        numbers++;
+    }
+    ck_assert_uint_eq(numbers, (SLOTS_FIRST << SLOTS_CHUNKS) - SLOTS_FIRST);
+    slots_init(&small, sizeof(struct object), 1000, 1);
+    ck_assert_ptr_null(slots_at_place(&small, slots_place(0)));
+    for (uint32_t i = 0; i < 1000; i++)
+        ck_assert_ptr_eq(slots_take(&small), slots_at_place(&small, slots_place(i)));
+    for (uint32_t i = 0; i < 1000; i++)
+        CHECK(slots_at_place(&small, slots_place(i)) == slots_at(&small, i));
+    /* Behind the last one there may be memory, but nothing lives in it. */
+    for (uint32_t i = 1000; i < 3000; i++) {
+        void *object = slots_at_place(&small, slots_place(i));
+
+        CHECK(!object || !slot_live(object));
+    }
+    slots_deinit(&small);
+}
+END_TEST
+
 START_TEST(put_makes_the_number_stale)
 {
     struct object *o = take_live();
@@ -730,6 +763,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(one, taken_is_not_live_until_published);
     tcase_add_test(one, first_owner_finds_zeros_and_the_next_what_he_left);
+    tcase_add_test(one, a_place_is_of_one_slot);
     tcase_add_test(one, put_makes_the_number_stale);
     tcase_add_test(one, put_of_what_was_never_published_counts_as_well);
     tcase_add_test(one, unpublished_is_hidden_but_taken);
