@@ -77,7 +77,7 @@ struct event *event_find(const char *function, void *handle, int *error)
 int event_lock(struct event *e, const char *function, void *handle)
 {
     biased_lock_take(&e->lock);
-    if (slot_live(e) && handle_of(HANDLE_EVENT, e) == handle)
+    if (__builtin_expect(handle_names(handle, e), 1))
         return 0;
     biased_lock_give(&e->lock);
     return bad_event(function);
@@ -118,6 +118,7 @@ struct event *event_new(struct session *s, struct context *c, uint32_t device, c
     atomic_store_explicit(&e->record_position, 0, memory_order_relaxed);
     atomic_store_explicit(&e->record_number, 0, memory_order_relaxed);
     atomic_store_explicit(&e->record_ns, 0, memory_order_relaxed);
+    event_changed(e);
     return e;
 }
 
@@ -471,8 +472,10 @@ int event_reset_in(struct event *e, const struct stream *s, const char *function
         if (e->resets[i].ctrl == s->ctrl)
             return 0; /* this stream gets to the earlier one first */
     error = add_reset(e, (struct point){.ctrl = s->ctrl, .position = s->tail}, function);
-    if (error == 0)
+    if (error == 0) {
         atomic_store_explicit(&e->reset_number, number, memory_order_relaxed);
+        event_changed(e);
+    }
     return error;
 }
 
@@ -496,8 +499,10 @@ static void forget_record(struct event *e, const struct stream_ctrl *ctrl, uint6
         if (atomic_load_explicit(&e->reset_number, memory_order_relaxed) != r.number)
             e->n_resets = 0;
         /* As a reset that has taken effect. */
-        if (add_reset(e, (struct point){.ctrl = NULL}, "aclrtDeviceTaskAbort") == 0)
+        if (add_reset(e, (struct point){.ctrl = NULL}, "aclrtDeviceTaskAbort") == 0) {
             atomic_store_explicit(&e->reset_number, r.number, memory_order_relaxed);
+            event_changed(e);
+        }
     }
     biased_lock_give(&e->lock);
 }

@@ -11,6 +11,7 @@
 
 #include "acl/acl.h"
 #include "client/core/biased_lock.h"
+#include "client/core/handle.h"
 #include "client/runtime/point.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
@@ -69,8 +70,16 @@ struct event {
      * while waiting for room.
      */
     struct biased_lock lock;
-    /* The latest record, for readers without the lock: sequence is odd while it changes. */
+    /*
+     * The latest record, for readers without the lock: sequence is odd while it changes. It never
+     * comes back to a value as long as a thread can use the event: see event_changed().
+     */
     _Atomic uint64_t sequence;
+    /*
+     * The value of sequence whose record a query has seen complete, or an older one: then nothing
+     * is known of the latest record. Any thread stores here; see event_note_complete().
+     */
+    _Atomic uint64_t complete;
     _Atomic(struct stream_ctrl *) record_ctrl;
     _Atomic uint64_t record_position;
     _Atomic uint64_t record_number; /* 0: never recorded */
@@ -110,6 +119,7 @@ struct record {
     struct point point;
     uint64_t number;
     uint64_t ns;
+    uint64_t sequence; /* when it was read; 0: it was undone */
 };
 
 static inline void event_read_record(const struct event *e, struct record *r)
@@ -124,6 +134,42 @@ static inline void event_read_record(const struct event *e, struct record *r)
         r->ns = atomic_load_explicit(&e->record_ns, memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
     } while ((before & 1) || atomic_load_explicit(&e->sequence, memory_order_relaxed) != before);
+    r->sequence = before;
+}
+
+/**
+ * What was seen of the latest record before does not hold any more: the event is another one, or a
+ * reset will undo the record. Locked, or not published yet. release: after what has changed, so that a
+ * thread that reads the new value of sequence sees that, too.
+ */
+static inline void event_changed(struct event *e)
+{
+    uint64_t sequence = atomic_load_explicit(&e->sequence, memory_order_relaxed);
+
+    atomic_store_explicit(&e->sequence, sequence + 2, memory_order_release);
+}
+
+/** Has a query seen the latest record complete? A query needs to look no further. */
+static inline bool event_is_complete(const struct event *e)
+{
+    /* acquire: what the tasks before the record have done. And the later load comes second. */
+    uint64_t complete = atomic_load_explicit(&e->complete, memory_order_acquire);
+
+    return complete == atomic_load_explicit(&e->sequence, memory_order_relaxed);
+}
+
+/**
+ * The caller has seen the record complete, of the event that it found by handle. Not noted when a reset may undo it, 
+ * or when the slot has another event by now, of which the caller may have read something: these
+ * looks come after that at sequence, so what happens later changes sequence again, and the note is worthless.
+ */
+static inline void event_note_complete(struct event *e, const struct record *r, const void *handle)
+{
+    if (r->number != 0 &&
+        r->number != atomic_load_explicit(&e->reset_number, memory_order_relaxed) &&
+        handle_names(handle, e))
+        /* release: pairs with event_is_complete(). */
+        atomic_store_explicit(&e->complete, r->sequence, memory_order_release);
 }
 
 /**

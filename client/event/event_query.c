@@ -14,31 +14,48 @@
 
 /* --- query and synchronise --- */
 
+/* What the first look does not know. */
+static __attribute__((noinline)) int query_status(const char *function, aclrtEvent event,
+                                                  aclrtEventRecordedStatus *status)
+{
+    int error = 0;
+    struct record r;
+    bool complete, passed;
+    struct event *e = FIND_OR_RETURN(event_find, function, event);
+
+    if (__builtin_expect(session_lost(e->session), 0))
+        return session_error_lost(function);
+    if (e->kind == EVENT_IPC) {
+        RETURN_IF_ERROR(ipc_event_query(e, function, &complete));
+    } else {
+        RETURN_IF_ERROR(event_check_use(e, function, USE_QUERY_STATUS));
+        passed = event_record_now(e, &r);
+        /*
+         * Before the first record, events of aclrtCreateEventExWithFlag are complete, others not.
+         */
+        if (!passed && (error = event_stopped(&r, function)) != 0)
+            return error;
+        complete = passed && (r.number != 0 || e->kind >= EVENT_EX_SYNC);
+        if (complete)
+            event_note_complete(e, &r, event);
+    }
+    *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return 0;
+}
+
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
 {
     CALL_SCOPE;
     REQUIRE(event);
     REQUIRE(status);
-    int error = 0;
-    struct record r;
-    bool complete, passed;
-    struct event *e = FIND_OR_RETURN(event_find, __func__, event);
+    struct session *s = session_peek();
+    struct event *e = s ? handle_get(&s->events, HANDLE_EVENT, event) : NULL;
 
-    if (__builtin_expect(session_lost(e->session), 0))
-        return session_error_lost(__func__);
-    if (e->kind == EVENT_IPC) {
-        RETURN_IF_ERROR(ipc_event_query(e, __func__, &complete));
-    } else {
-        RETURN_IF_ERROR(event_check_use(e, __func__, USE_QUERY_STATUS));
-        passed = event_record_now(e, &r);
-        /*
-         * Before the first record, events of aclrtCreateEventExWithFlag are complete, others not.
-         */
-        if (!passed && (error = event_stopped(&r, __func__)) != 0)
-            return error;
-        complete = passed && (r.number != 0 || e->kind >= EVENT_EX_SYNC);
-    }
-    *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    if (__builtin_expect(!e || session_lost(s), 0))
+        return query_status(__func__, event, status);
+    if (__builtin_expect(e->kind == EVENT_IPC ? !ipc_is_done(e->page) : !event_is_complete(e), 0))
+        return query_status(__func__, event, status);
+    *status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
     return 0;
 }
 

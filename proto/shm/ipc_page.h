@@ -154,6 +154,18 @@ static inline enum ipc_state ipc_state_of(struct ipc_page *p, uint64_t number)
     return (enum ipc_state)ipc_slot_state(ipc_word_of(p, number));
 }
 
+/** Is the newest record done, at first look? False: ipc_state_of() knows. */
+static inline bool ipc_is_done(const struct ipc_page *p)
+{
+    uint64_t latest = atomic_load_explicit(&p->latest, memory_order_acquire);
+    uint64_t n = ipc_latest_number(latest), slot;
+
+    if (ipc_latest_state(latest) == IPC_DONE)
+        return true;
+    slot = atomic_load_explicit(&p->slot[n % IPC_SLOTS], memory_order_acquire);
+    return ipc_slot_tag(slot) == (uint32_t)n && ipc_slot_state(slot) == IPC_DONE;
+}
+
 /** npud: the opener is not known any more. Before the sweep that fails its pending records. */
 static inline void ipc_set_gone(struct ipc_page *p, uint32_t opener)
 {
