@@ -46,7 +46,7 @@ static bool claim_bias(struct biased_lock *l, uint64_t self)
            biased && biased_lock_take_biased(l, self);
 }
 
-/* All threads have got to a point behind the caller's stores, and shown it their own before that. */
+/* Each thread gets to a point where it sees the caller's stores, and has shown its own. */
 static void make_barrier(void)
 {
     static _Atomic uint32_t never;

@@ -13,9 +13,9 @@
  * its own id is still there. A revoker stores LEAVING in `owner`, makes a barrier for all threads
  * (membarrier(2)), and then waits until `held` is 0. The barrier is a full fence at one point of
  * the owner's program.
- *   - The point is before the owner's second look: the owner finds LEAVING, and stores 0 in `held`.
- *   - The point is behind that look, and so behind the store: the revoker finds the 1, or the 0 that
- *     the owner has stored when it gave the lock back.
+ *   - The point is before the owner's second look: the owner finds LEAVING, and stores 0 again.
+ *   - The point is behind that look, and so behind the store: the revoker finds the 1, or the 0
+ *     that the owner has stored when it gave the lock back.
  * No other order between the two is needed. So it does not matter that an x86 processor executes
  * the look before others see the store, nor that an arm64 processor may exchange any two of these
  * accesses: only the compiler must keep their order (atomic_signal_fence).
@@ -38,18 +38,18 @@
  * thread may have the plain lock by then. So biased_lock_give() looks at `owner`, never at `held`,
  * to see which lock it is to give back.
  *
- * The end of a thread. An id is never used again, so no thread is taken for an owner that has ended.
- * The owner need do nothing to leave: if it has ended without the lock, `held` is 0. If it has ended
- * with the lock, other threads wait for ever, as for a mutex. No function here is a cancellation
- * point.
+ * The end of a thread. An id is never used again, so no thread is taken for an owner that has
+ * ended. The owner need do nothing to leave: if it has ended without the lock, `held` is 0. If it
+ * has ended with the lock, other threads wait for ever, as for a mutex. No function here is a
+ * cancellation point.
  *
  * Fork. The thread that forks goes on in the child with its id, and has the locks that it had. A
  * lock that another thread held stays locked, as a mutex would: the child uses no object of its
  * parent's session (client/core/process.h). The registration for barriers is inherited.
  *
  * membarrier(2) may be forbidden after the library was loaded, by a filter that the program puts on
- * itself. Then a revoker waits REVOKE_BLIND_NS instead, far longer than a processor keeps a store to
- * itself, and no lock becomes biased any more.
+ * itself. Then a revoker waits REVOKE_BLIND_NS instead, far longer than a processor keeps a store
+ * to itself, and no lock becomes biased any more.
  *
  * The memory stays until biased_lock_give() has returned. All zero is a lock that nobody has taken.
  */

@@ -69,14 +69,14 @@ bool interrupt_lock_slow(pthread_mutex_t *mutex)
 
 bool interrupt_take_slow(struct biased_lock *lock)
 {
-    for (;;) {
-        struct timespec end = slice_end();
+    struct timespec end = {0}; /* mostly it is free, and no clock is read */
 
-        if (biased_lock_take_until(lock, &end))
-            return true;
-        if (interrupt_asked(false))
+    while (!biased_lock_take_until(lock, &end)) {
+        if (end.tv_sec != 0 && interrupt_asked(false))
             return false;
+        end = slice_end();
     }
+    return true;
 }
 
 bool interrupt_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)

@@ -49,38 +49,18 @@ int event_check_use(struct event *e, const char *function, enum use_of_event use
 
 /* --- finding --- */
 
-static int bad_event(const char *function)
+int event_error_unknown(const char *function)
 {
     return error_set(ACL_ERROR_RT_INVALID_HANDLE,
                      "%s: this is no event of this process, or it was destroyed", function);
 }
 
-static struct event *find_slow(const char *function, int *error)
+struct event *event_find_slow(const char *function, int *error)
 {
     *error = process_enter();
     if (*error == 0)
-        *error = bad_event(function);
+        *error = event_error_unknown(function);
     return NULL;
-}
-
-struct event *event_find(const char *function, void *handle, int *error)
-{
-    struct session *s = session_peek();
-    struct event *e = s ? handle_get(&s->events, HANDLE_EVENT, handle) : NULL;
-
-    *error = 0;
-    if (__builtin_expect(e != NULL, 1))
-        return e;
-    return find_slow(function, error);
-}
-
-int event_lock(struct event *e, const char *function, void *handle)
-{
-    biased_lock_take(&e->lock);
-    if (__builtin_expect(handle_names(handle, e), 1))
-        return 0;
-    biased_lock_give(&e->lock);
-    return bad_event(function);
 }
 
 /* --- life --- */

@@ -139,8 +139,8 @@ static inline void event_read_record(const struct event *e, struct record *r)
 
 /**
  * What was seen of the latest record before does not hold any more: the event is another one, or a
- * reset will undo the record. Locked, or not published yet. release: after what has changed, so that a
- * thread that reads the new value of sequence sees that, too.
+ * reset will undo the record. Locked, or not published yet. release: after what has changed, so
+ * that a thread that reads the new value of sequence sees that, too.
  */
 static inline void event_changed(struct event *e)
 {
@@ -159,9 +159,10 @@ static inline bool event_is_complete(const struct event *e)
 }
 
 /**
- * The caller has seen the record complete, of the event that it found by handle. Not noted when a reset may undo it, 
- * or when the slot has another event by now, of which the caller may have read something: these
- * looks come after that at sequence, so what happens later changes sequence again, and the note is worthless.
+ * The caller has seen the record complete, of the event that it found by handle. It is not noted if
+ * a reset may undo it, nor if the slot has another event by now, of which the caller may have read
+ * something. The caller has read r->sequence before these two looks: what happens after them
+ * changes sequence once more, and then the note is an old one.
  */
 static inline void event_note_complete(struct event *e, const struct record *r, const void *handle)
 {
@@ -222,8 +223,21 @@ static inline bool event_record_now(struct event *e, struct record *r)
     return point_passed(&r->point);
 }
 
+/** There is no such event: its code, with its sentence. */
+int event_error_unknown(const char *function) __attribute__((cold));
+struct event *event_find_slow(const char *function, int *error) __attribute__((cold));
+
 /** The event that handle names, or NULL with *error set. */
-struct event *event_find(const char *function, void *handle, int *error);
+static inline struct event *event_find(const char *function, void *handle, int *error)
+{
+    struct session *s = session_peek();
+    struct event *e = s ? handle_get(&s->events, HANDLE_EVENT, handle) : NULL;
+
+    *error = 0;
+    if (__builtin_expect(e != NULL, 1))
+        return e;
+    return event_find_slow(function, error);
+}
 
 /** May the event be used so? 0, or the documented error with its sentence. */
 int event_check_use(struct event *e, const char *function, enum use_of_event use);
@@ -244,7 +258,15 @@ static inline bool event_has_time(const struct event *e)
 
 /** Take the lock of an event found by handle. ACL_ERROR_RT_INVALID_HANDLE when it was destroyed
  * meanwhile. */
-int event_lock(struct event *e, const char *function, void *handle);
+static inline int event_lock(struct event *e, const char *function, void *handle)
+{
+    biased_lock_take(&e->lock);
+    if (__builtin_expect(handle_names(handle, e), 1))
+        return 0;
+    biased_lock_give(&e->lock);
+    return event_error_unknown(function);
+}
+
 static inline void event_unlock(struct event *e)
 {
     biased_lock_give(&e->lock);

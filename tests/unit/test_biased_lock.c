@@ -1,7 +1,7 @@
 /*
- * Locks that are biased to their first thread (client/core/biased_lock.h): revocation in each state,
- * threads that end, fork, kernels without membarrier(2), and many threads at once. tests/order/bias.c
- * has what other processors than this one may do.
+ * Locks that are biased to their first thread (client/core/biased_lock.h): revocation in each
+ * state, threads that end, fork, kernels without membarrier(2), and many threads at once.
+ * tests/order/bias.c has what other processors than this one may do.
  */
 #include "client/core/biased_lock.h"
 
@@ -272,7 +272,7 @@ static void *hold_lock(void *arg)
     return arg;
 }
 
-/* The thread that forks keeps its bias in the child; those of other threads can be revoked there. */
+/* The thread that forks keeps its bias in the child; that of another thread can be revoked. */
 START_TEST(a_child_takes_locks_of_its_parent)
 {
     uint64_t id;
