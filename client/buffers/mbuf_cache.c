@@ -60,9 +60,14 @@ static void give_back(struct session *s, struct mbuf_stack *stack, uint32_t clas
     while (stack->n > n) {
         uint32_t ref = stack->ref[--stack->n];
         struct segment_view *view = kept_in(class, ref);
+        bool full;
 
         stack->fetched--;
-        if (view && mbuf_release(view, &view->mbufs[ref & 0xffff]))
+        if (!view)
+            continue;
+        full = mbuf_release(view, &view->mbufs[ref & 0xffff]);
+        segment_note_free(view, ref & 0xffff);
+        if (full)
             segment_freed(s, view);
     }
 }
@@ -191,6 +196,7 @@ void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
     if (stack && (m->ref & 0xffff) < m->view->n_data)
         stack->fetched--;
     mbuf_drop(m->view, m->mbuf, &full);
+    segment_note_free(m->view, m->ref & 0xffff);
     if (full)
         segment_freed(s, m->view);
 }

@@ -31,7 +31,7 @@ struct segment {
     alignas(64) struct segment_view view;
     bool own;
     struct segment *prev, *next;
-    struct segment *class_next; /* of the pool, in its class: mbuf_cache.h */
+    struct segment *class_prev, *class_next; /* of the pool, in its class: pool.c */
     unsigned char *map;
     size_t size;                /* of the memfd */
     struct address_range range; /* of the mapping: less when its data is gone */
@@ -41,7 +41,8 @@ struct segment {
     uint64_t left_epoch;
     int32_t pid;             /* of the process with the pool, as npud's host has it; for messages */
     _Atomic uint32_t cursor; /* where to look for a free slot for a reference first */
-    _Atomic uint32_t in_use; /* a hint word that was not full when it was looked at last */
+    _Atomic uint32_t free_from; /* the same for slots with data: segment_note_free() */
+    _Atomic uint32_t in_use;    /* a hint word that was not full when it was looked at last */
 };
 
 /** Of the process: that is, of its session. */
@@ -87,6 +88,19 @@ void segment_trim(struct session *s, uint32_t id);
 
 /** Has npud taken it back, of a session that goes on? */
 bool segment_gone(struct session *s, const struct segment *segment);
+
+/**
+ * This process frees a slot with data: allocation finds it first, unless a lower one is free. A
+ * hint. Slots that other processes free have none, and are found when those from the hint on are in
+ * use.
+ */
+static inline void segment_note_free(struct segment_view *view, uint32_t slot)
+{
+    struct segment *g = segment_of(view);
+
+    if (slot < atomic_load_explicit(&g->free_from, memory_order_relaxed))
+        atomic_store_explicit(&g->free_from, slot, memory_order_relaxed);
+}
 
 /** One of the own pool's is gone, and out of its class. */
 void segment_retire(struct session *s, struct segment *segment);

@@ -54,6 +54,16 @@ struct segments {
 /* bytes of the largest class that threads keep buffers of */
 #define POOL_SMALL (UINT64_C(64) << 10)
 
+/** Segments whose buffers have the same room. */
+struct pool_class {
+    struct segment *segments; /* oldest, so smallest, first */
+    struct segment *last;     /* the last slot came from it; NULL: it is gone */
+    struct segment *next; /* the search before the class grows goes on here; NULL: at the first */
+    uint32_t n;           /* segments */
+    uint16_t claims;      /* counts those that were tried */
+    bool look_at_all;     /* it could not grow when it should */
+};
+
 /** Part of the session. All zero but the lock: nothing. */
 struct pool {
     /*
@@ -61,7 +71,7 @@ struct pool {
      * Apart from `size`: each allocation reads here, and other threads write there.
      */
     uint8_t small[POOL_SMALL / POOL_STEP];
-    pthread_mutex_t lock;                /* of class; before segments.lock */
-    struct segment *class[POOL_CLASSES]; /* oldest, so smallest, first */
-    _Atomic uint64_t size;               /* of its segments, as far as their end was noticed */
+    pthread_mutex_t lock; /* of class; before segments.lock */
+    struct pool_class class[POOL_CLASSES];
+    _Atomic uint64_t size; /* of its segments, as far as their end was noticed */
 };

@@ -360,11 +360,17 @@ static inline uint32_t segment_claim(struct segment_view *v, uint32_t from, uint
 }
 
 /**
- * Set aside the first free slot with data, or return n_data: also when the segment is about to go.
- * npud may have found the slot set aside, and not give the segment back: the caller tells npud, as
- * after mbuf_drop(), if that said *full.
+ * Set aside a free slot with data, the first one from `from` on, or else the first one of all. Or
+ * return n_data: also when the segment is about to go. npud may have found the slot set aside, and
+ * not give the segment back: the caller tells npud, as after mbuf_drop(), if that said *full.
  */
-static inline uint32_t segment_claim_data(struct segment_view *v, uint32_t session, bool *full)
+static inline uint32_t segment_claim_data(struct segment_view *v, uint32_t from, uint32_t session,
+                                          bool *full)
 {
-    return segment_claim_or_leave(v, 0, v->n_data, session, full);
+    uint32_t slot = segment_claim_or_leave(v, from, v->n_data, session, full);
+
+    if (slot < v->n_data)
+        return slot;
+    slot = segment_claim_or_leave(v, 0, from, session, full);
+    return slot < from ? slot : v->n_data;
 }

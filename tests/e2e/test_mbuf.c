@@ -819,6 +819,51 @@ START_TEST(memory_is_given_back)
 }
 END_TEST
 
+/* Few buffers after many come from the small segments, and the large ones go. */
+START_TEST(few_after_many)
+{
+    enum { MANY = 50000, FEW = 200, FIRST = 100 };
+    acltdtBuf *buf = calloc(MANY, sizeof(*buf)), few[FEW];
+
+    ck_assert_ptr_nonnull(buf);
+    for (int i = 0; i < MANY; i++)
+        buf[i] = alloc_buffer(64);
+    for (int i = 0; i < MANY - 1; i++)
+        OK(f->free(buf[i]));
+    for (int i = 0; i < FEW; i++)
+        few[i] = alloc_buffer(64);
+    /* The first of them may be where the last one of the many was. */
+    OK(f->free(buf[MANY - 1]));
+    for (int i = 0; i < FIRST; i++)
+        OK(f->free(few[i]));
+    await_memory_below(KEPT);
+    for (int i = FIRST; i < FEW; i++)
+        OK(f->free(few[i]));
+    free(buf);
+}
+END_TEST
+
+/* Free slots far apart in many segments are found, though no allocation looks at all of these. */
+START_TEST(free_slots_of_many_segments)
+{
+    enum { SEGMENTS = 100, EACH = 4, MANY = SEGMENTS * EACH };
+    acltdtBuf buf[MANY];
+    uint64_t before;
+
+    for (int i = 0; i < MANY; i++)
+        buf[i] = alloc_buffer(MIB);
+    before = pool_memory();
+    for (int i = EACH / 2; i < MANY; i += EACH)
+        OK(f->free(buf[i]));
+    for (int i = EACH / 2; i < MANY; i += EACH)
+        buf[i] = alloc_buffer(MIB);
+    ck_assert_uint_lt(pool_memory(), before + before / 8);
+    for (int i = 0; i < MANY; i++)
+        OK(f->free(buf[i]));
+    await_memory_below(KEPT);
+}
+END_TEST
+
 /*
  * The file is no memory any more, nor is the mapping: what a program does again and again does not
  * add up.
@@ -851,6 +896,36 @@ static void setup_limited(void)
     npud_start(args);
     OK(aclInit(NULL));
 }
+
+static void setup_limited_high(void)
+{
+    static const char *const args[] = {"--set=limits.mbuf_memory=512M", NULL};
+
+    npud_start(args);
+    OK(aclInit(NULL));
+}
+
+/* The one free slot is found, whichever of many segments it is in. */
+START_TEST(last_slot_at_a_limit)
+{
+    acltdtBuf buf[512], more = NULL;
+    int n = 0, error;
+
+    while (n < 512 && (error = f->alloc(&buf[n], MIB)) == 0)
+        n++;
+    ck_assert_int_eq(error, ACL_ERROR_RT_MEMORY_ALLOCATION);
+    ck_assert_int_gt(n, 400);
+    for (int i = 0; i < n; i++) {
+        int other = (int)((unsigned)i * 211 % (unsigned)n); /* far from the one before */
+
+        OK(f->free(buf[other]));
+        buf[other] = alloc_buffer(MIB);
+    }
+    FAILS(ACL_ERROR_RT_MEMORY_ALLOCATION, f->alloc(&more, MIB));
+    while (n > 0)
+        OK(f->free(buf[--n]));
+}
+END_TEST
 
 START_TEST(limit_of_memory)
 {
@@ -1354,9 +1429,13 @@ int main(void)
     tcase_add_test(t, largest_buffer);
     tcase_add_test(t, hundred_thousand);
     tcase_add_test(t, memory_is_given_back);
+    tcase_add_test(t, few_after_many);
+    tcase_add_test(t, free_slots_of_many_segments);
     tcase_add_test(t, address_space_is_given_back);
     t = suite_case(s, "limit", 60, setup_limited, tear_down_test);
     tcase_add_test(t, limit_of_memory);
+    t = suite_case(s, "high limit", 60, setup_limited_high, tear_down_test);
+    tcase_add_test(t, last_slot_at_a_limit);
 
     t = suite_case(s, "copies", 60, setup_copies, teardown_copies);
     tcase_add_test(t, copies_of_every_kind);

@@ -668,7 +668,7 @@ static void race_prepare(void)
 
 static void race_claim(void)
 {
-    uint32_t slot = segment_claim_data(&race.m.view, race.session->peer_id, &race.told);
+    uint32_t slot = segment_claim_data(&race.m.view, 0, race.session->peer_id, &race.told);
 
     if (slot < race.m.view.n_data)
         race.claimed = &race.m.view.mbufs[slot];
