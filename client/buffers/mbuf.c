@@ -76,7 +76,7 @@ void mbuf_get_user(struct mbuf *m, void *data, size_t size, size_t offset)
 
 int mbuf_alloc(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out)
 {
-    if (__builtin_expect(mbuf_cache_take(s, size, out), 1))
+    if (__builtin_expect(mbuf_cache_take(size, out), 1))
         return 0;
     if (size - 1 >= MBUF_SIZE_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
@@ -87,7 +87,7 @@ int mbuf_alloc(const char *function, struct session *s, uint64_t size, struct mb
 
 static void drop_buffer(struct session *s, const struct mbuf_ref *m)
 {
-    if (__builtin_expect(!mbuf_cache_put(s, m), 0))
+    if (__builtin_expect(!mbuf_cache_put(m), 0))
         mbuf_cache_drop(s, m);
 }
 

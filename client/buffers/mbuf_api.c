@@ -56,9 +56,13 @@ static INLINE int find_head(const char *function, acltdtBuf buf, struct session 
  */
 static __attribute__((noinline)) int alloc_long(const char *function, size_t size, acltdtBuf *buf)
 {
-    struct session *s = FIND_OR_RETURN(session_get, function);
+    CALL_SCOPE;
+    struct session *s;
     struct mbuf_ref m;
 
+    if (!buf)
+        return error_null(function, "buf");
+    s = FIND_OR_RETURN(session_get, function);
     RETURN_IF_ERROR(mbuf_alloc(function, s, size, &m));
     *buf = mbuf_handle(m.word, m.ref);
     return 0;
@@ -66,17 +70,22 @@ static __attribute__((noinline)) int alloc_long(const char *function, size_t siz
 
 static INLINE int alloc_buf(const char *function, size_t size, acltdtBuf *buf)
 {
-    struct session *s = session_ready();
+    struct api_call_mark *mark = api_call_mine;
     struct mbuf_ref m;
+    bool done;
 
-    if (!FAST(s && mbuf_cache_take(s, size, &m)))
+    if (!FAST(buf && api_call_try(mark)))
         return alloc_long(function, size, buf);
-    *buf = mbuf_handle(m.word, m.ref);
-    return 0;
+    done = mbuf_cache_take(size, &m);
+    if (FAST(done))
+        *buf = mbuf_handle(m.word, m.ref);
+    api_call_leave(&mark);
+    return FAST(done) ? 0 : alloc_long(function, size, buf);
 }
 
 static __attribute__((noinline)) int free_long(const char *function, acltdtBuf buf)
 {
+    CALL_SCOPE;
     struct session *s;
     struct mbuf_ref m;
 
@@ -89,14 +98,14 @@ static __attribute__((noinline)) int free_long(const char *function, acltdtBuf b
 
 static INLINE int free_buf(const char *function, acltdtBuf buf)
 {
-    struct session *s = session_ready();
-    struct mbuf_ref m;
+    struct api_call_mark *mark = api_call_mine;
+    bool done;
 
-    if (FAST(s && mbuf_check_held(s, buf, &m) &&
-             atomic_load_explicit(&m.mbuf->next, memory_order_relaxed) == 0 &&
-             mbuf_cache_put(s, &m)))
-        return 0;
-    return free_long(function, buf);
+    if (!FAST(api_call_try(mark)))
+        return free_long(function, buf);
+    done = mbuf_cache_free(buf);
+    api_call_leave(&mark);
+    return FAST(done) ? 0 : free_long(function, buf);
 }
 
 static int error_damaged(const char *function, acltdtBuf buf)
@@ -263,29 +272,48 @@ static int from_chain(const char *function, acltdtBuf head, uint32_t index, aclt
     return 0;
 }
 
-/* --- alloc: the one pair that differs --- */
+/* --- alloc, whose pair differs, and free: both enter the call themselves --- */
 
-aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf)
+static __attribute__((cold)) int error_type(const char *function, uint32_t type)
 {
     CALL_SCOPE;
 
+    return error_set(ACL_ERROR_INVALID_PARAM,
+                     "%s: type is %u, must be ACL_TDT_NORMAL_MEM (0) or ACL_TDT_DVPP_MEM (1)",
+                     function, type);
+}
+
+aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf)
+{
     /* All memory is aligned as DVPP asks for. */
-    if (type != ACL_TDT_NORMAL_MEM && type != ACL_TDT_DVPP_MEM)
-        return error_set(ACL_ERROR_INVALID_PARAM,
-                         "%s: type is %u, must be ACL_TDT_NORMAL_MEM (0) or ACL_TDT_DVPP_MEM (1)",
-                         __func__, type);
-    REQUIRE(buf);
+    if (!FAST(type == ACL_TDT_NORMAL_MEM || type == ACL_TDT_DVPP_MEM))
+        return error_type(__func__, type);
     return alloc_buf(__func__, size, buf);
+}
+
+static __attribute__((cold)) int error_size(const char *function, const acltdtBuf *buf)
+{
+    CALL_SCOPE;
+
+    return buf ? error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function)
+               : error_null(function, "buf");
 }
 
 aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size)
 {
-    CALL_SCOPE;
-
-    REQUIRE(buf);
-    if (size == 0)
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", __func__);
+    if (!FAST(size != 0))
+        return error_size(__func__, buf);
     return alloc_buf(__func__, size, buf);
+}
+
+aclError acltdtFreeBuf(acltdtBuf buf)
+{
+    return free_buf(__func__, buf);
+}
+
+aclError aclrtFreeBuf(aclrtMbuf buf)
+{
+    return free_buf(__func__, buf);
 }
 
 /* --- the others, in pairs --- */
@@ -302,7 +330,6 @@ aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size)
         return does arguments;                                                                     \
     }
 
-TWINS(FreeBuf, free_buf, (acltdtBuf buf), (__func__, buf))
 TWINS(GetBufData, get_data, (acltdtBuf buf, void **dataPtr, size_t *size),
       (__func__, buf, dataPtr, size))
 TWINS(SetBufDataLen, set_length, (acltdtBuf buf, size_t len), (__func__, buf, len))

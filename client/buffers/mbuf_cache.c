@@ -12,7 +12,7 @@
 #define CACHE_BYTES ((uint64_t)64 << 10) /* per class */
 #define LIMIT_TRIES 3                    /* at a limit of memory, after the first */
 
-static struct mbuf_cache none; /* serials begin at 1 */
+static struct mbuf_cache none = {.session = UINT64_MAX}; /* no serial, and not 0 */
 __thread struct mbuf_cache *mbuf_cache_mine = &none;
 
 static void cache_reset(struct mbuf_cache *cache, const struct session *s)
@@ -85,16 +85,16 @@ static int fetch_slots(const char *function, struct session *s, uint32_t class,
                        struct mbuf_stack *stack, uint32_t *ref)
 {
     uint32_t refs[1 + MBUF_CACHE_SLOTS], n;
+
+    give_back(s, stack, class, 0);
+    assert(stack->fetch < MBUF_CACHE_SLOTS); /* refs has room */
     /*
      * In a large pool the thread brings no slots in advance. If others free its buffers and it
      * never allocates again, no thread could take these slots from it, and each would keep a
      * segment from being given back.
      */
-    bool large = atomic_load_explicit(&s->pool.size, memory_order_relaxed) > POOL_KEPT;
-
-    give_back(s, stack, class, 0);
-    assert(stack->fetch < MBUF_CACHE_SLOTS); /* refs has room */
-    RETURN_IF_ERROR(pool_take(function, s, class, large ? 1 : 1 + stack->fetch, refs, &n));
+    RETURN_IF_ERROR(
+        pool_take(function, s, class, pool_is_large() ? 1 : 1 + stack->fetch, refs, &n));
     *ref = refs[0];
     /* One of a large segment goes back there without coming to this stack. */
     if (kept_in(class, refs[0]))
@@ -152,7 +152,7 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
     struct mbuf_cache *cache = mbuf_cache_get(s);
     uint32_t class = pool_class(size), ref;
 
-    if (cache && mbuf_cache_take(s, size, out))
+    if (cache && mbuf_cache_take(size, out))
         return 0;
     RETURN_IF_ERROR(take_patiently(function, s, cache, class, &ref));
     /*
@@ -171,15 +171,6 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
     return 0;
 }
 
-bool mbuf_cache_leave(struct session *s, struct mbuf_stack *stack, struct segment *g)
-{
-    if (stack->fetched > stack->n + 1)
-        return false;
-    give_back(s, stack, g->view.cached, 0);
-    stack->fetch = 0;
-    return true;
-}
-
 void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
 {
     struct segment *g = segment_of(m->view);
@@ -190,8 +181,12 @@ void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
     if (stack && stack->n == stack->max) {
         /* Half of it at once: a thread that allocates and frees at the edge seldom comes here. */
         give_back(s, stack, g->view.cached, stack->max / 2);
-        if (mbuf_cache_put(s, m))
+        if (mbuf_cache_put(m))
             return;
+    }
+    if (stack && mbuf_cache_should_leave(stack)) {
+        give_back(s, stack, g->view.cached, 0);
+        stack->fetch = 0;
     }
     if (stack && (m->ref & 0xffff) < m->view->n_data)
         stack->fetched--;

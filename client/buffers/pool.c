@@ -15,14 +15,21 @@
 #define SMALL_CLASSES                                                                              \
     32 /* classes whose segments may be small enough for threads to keep slots of them */
 
+uint8_t pool_small[POOL_SMALL / POOL_STEP];
+_Atomic uint64_t pool_size;
+
+static __attribute__((constructor)) void fill_table(void)
+{
+    for (uint32_t i = 0; i < POOL_SMALL / POOL_STEP; i++)
+        pool_small[i] = (uint8_t)pool_class((i + 1) * POOL_STEP);
+}
+
 static void init(struct session *s, uint32_t seed)
 {
-    struct pool *pool = &s->pool;
-
     (void)seed;
-    pthread_mutex_init(&pool->lock, NULL);
-    for (uint32_t i = 0; i < POOL_SMALL / POOL_STEP; i++)
-        pool->small[i] = (uint8_t)pool_class((i + 1) * POOL_STEP);
+    pthread_mutex_init(&s->pool.lock, NULL);
+    /* A session that has ended changes it no more: segment_gone(). */
+    atomic_store_explicit(&pool_size, 0, memory_order_relaxed);
 }
 
 const struct part pool_part = {.session_init = init};
@@ -58,7 +65,7 @@ static void take_out_segment(struct session *s, struct pool_class *c, struct seg
         c->next = g->class_next;
     DL_DELETE2(c->segments, g, class_prev, class_next);
     c->n--;
-    atomic_fetch_sub_explicit(&s->pool.size, g->size, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&pool_size, g->size, memory_order_relaxed);
     segment_retire(s, g);
 }
 
@@ -175,7 +182,7 @@ static int grow_class(const char *function, struct session *s, uint32_t class)
     DL_APPEND2(c->segments, g, class_prev, class_next);
     c->n++;
     c->last = g;
-    atomic_fetch_add_explicit(&s->pool.size, g->size, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pool_size, g->size, memory_order_relaxed);
     return 0;
 }
 

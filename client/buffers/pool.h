@@ -22,10 +22,30 @@ struct session;
  */
 uint32_t pool_class(uint64_t size);
 
+#define POOL_STEP 128u /* bytes by which the smallest classes differ */
+/* bytes of the largest class that threads keep buffers of */
+#define POOL_SMALL (UINT64_C(64) << 10)
+
+/*
+ * The class of a size, by steps: counting bits takes longer than all the rest of an allocation.
+ * Written when the library is loaded.
+ */
+extern uint8_t pool_small[POOL_SMALL / POOL_STEP];
+/*
+ * Bytes of the segments of the session at hand, as far as their end was noticed. Of the process: it
+ * is read by what looks for no session.
+ */
+extern _Atomic uint64_t pool_size;
+
 /** The same for 1 to POOL_SMALL. */
-static inline uint32_t pool_small_class(const struct pool *pool, uint64_t size)
+static inline uint32_t pool_small_class(uint64_t size)
 {
-    return pool->small[(size - 1) / POOL_STEP];
+    return pool_small[(size - 1) / POOL_STEP];
+}
+
+static inline bool pool_is_large(void)
+{
+    return __builtin_expect(atomic_load_explicit(&pool_size, memory_order_relaxed) > POOL_KEPT, 0);
 }
 
 uint64_t pool_class_size(uint32_t class);

@@ -42,13 +42,11 @@ extern _Atomic uint64_t api_call_epoch;
 /** The thread has no mark yet, or is inside a call already. The value as of api_call_enter(). */
 struct api_call_mark *api_call_enter_slow(void) __attribute__((cold));
 
-/** The mark to leave with; NULL when an outer call of this thread does that. */
-static inline __attribute__((always_inline)) struct api_call_mark *api_call_enter(void)
+/** Enter with the own mark. False: the thread has none yet, or is inside a call already. */
+static inline __attribute__((always_inline)) bool api_call_try(struct api_call_mark *mark)
 {
-    struct api_call_mark *mark = api_call_mine;
-
     if (__builtin_expect(atomic_load_explicit(&mark->epoch, memory_order_relaxed) != 0, 0))
-        return api_call_enter_slow();
+        return false;
     /* acquire: a call of the new epoch does not find the session that was taken away before it. */
     atomic_store_explicit(&mark->epoch, atomic_load_explicit(&api_call_epoch, memory_order_acquire),
                           memory_order_relaxed);
@@ -57,7 +55,15 @@ static inline __attribute__((always_inline)) struct api_call_mark *api_call_ente
      * above.
      */
     atomic_signal_fence(memory_order_seq_cst);
-    return mark;
+    return true;
+}
+
+/** The mark to leave with; NULL when an outer call of this thread does that. */
+static inline __attribute__((always_inline)) struct api_call_mark *api_call_enter(void)
+{
+    struct api_call_mark *mark = api_call_mine;
+
+    return __builtin_expect(api_call_try(mark), 1) ? mark : api_call_enter_slow();
 }
 
 static inline __attribute__((always_inline)) void api_call_leave(struct api_call_mark **mark)

@@ -1,6 +1,5 @@
 #include "client/core/process.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,26 +7,18 @@
 #include "client/core/error.h"
 #include "client/core/lifecycle.h"
 
-/*
- * If there is no memory for a page of its own: then fork is not noticed, which is the smaller evil.
- */
-static struct process none;
-struct process *process = &none;
+_Alignas(PROCESS_PAGE) union process_page process_page;
 
 static pid_t owner; /* not wiped: tells a child from a process that never called anything */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /*
- * When the library is loaded, before there are threads that could find the pointer changed under
- * their hands.
+ * When the library is loaded. The page has no bytes in the file, so its memory is anonymous, which
+ * the kernel asks for. If it refuses, fork is not noticed, which is the smaller evil.
  */
-static __attribute__((constructor)) void make_page(void)
+static __attribute__((constructor)) void guard_page(void)
 {
-    size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (page != MAP_FAILED && madvise(page, size, MADV_WIPEONFORK) == 0)
-        process = page;
+    madvise(&process_page, sizeof(process_page), MADV_WIPEONFORK);
 }
 
 static void set_up(void)

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "client/core/api_call.h"
@@ -20,7 +21,12 @@ struct session;
 
 struct process {
     _Atomic(struct session *) session; /* NULL: not connected (yet), or forked */
-    _Atomic bool alive;                /* the library is set up in this very process */
+    /*
+     * The serial of the session, unless that is lost or closed; 0: there is none, or forked. One
+     * load tells the fast ways that all is well.
+     */
+    _Atomic uint64_t live;
+    _Atomic bool alive; /* the library is set up in this very process */
     /* All zero is a valid mutex: that is what a child finds. */
     pthread_mutex_t lock;       /* set-up, connecting, init counting */
     pthread_mutex_t store_lock; /* sentences of the whole process (err_msg_mode "1"): see error.c */
@@ -33,7 +39,20 @@ struct process {
     bool finalized; /* init_count has been above zero before */
 };
 
-extern struct process *process;
+/* At least a page of the machine: arm64 has pages of 64 KiB, too. */
+#ifdef __x86_64__
+#define PROCESS_PAGE ((size_t)4 << 10)
+#else
+#define PROCESS_PAGE ((size_t)64 << 10)
+#endif
+
+/* All of it is wiped in a forked child, so nothing else may be in its pages. */
+extern union process_page {
+    struct process process;
+    char page[PROCESS_PAGE];
+} process_page;
+
+static struct process *const process = &process_page.process;
 
 /** The process that the library is set up in; 0: a forked child that has not called aclInit. */
 pid_t process_id(void);

@@ -27,6 +27,14 @@ int session_error_lost(const char *function)
     return ACL_ERROR_RT_SOCKET_CLOSE;
 }
 
+/* `lost` is set. Another session may be there already. */
+static void forget_live(const struct session *s)
+{
+    uint64_t serial = s->serial;
+
+    atomic_compare_exchange_strong(&process->live, &serial, 0);
+}
+
 /*
  * Sets the flag only, because the calling thread may hold any lock. The watcher does the rest when
  * the connection ends.
@@ -37,7 +45,8 @@ bool session_ended(struct session *s)
         return true;
     if (!session_has_ended(s->page))
         return false;
-    atomic_store_explicit(&s->lost, true, memory_order_release);
+    atomic_store(&s->lost, true);
+    forget_live(s);
     return true;
 }
 
@@ -50,6 +59,7 @@ bool session_npud_gone(const struct session *s)
 void session_lose(struct session *s)
 {
     atomic_store(&s->lost, true);
+    forget_live(s);
     if (atomic_exchange(&s->aborted, true))
         return;
     wait_abort_all(&s->waits);
@@ -188,6 +198,17 @@ static struct session *session_connect(const char *function, int *error)
 static struct session *known; /* what process->session was last set to */
 
 /*
+ * Sequentially consistent, as `lost` and forget_live() are: either it is seen here that the session
+ * is lost, or what loses it finds it live.
+ */
+static void tell_live(const struct session *s)
+{
+    atomic_store(&process->live, s->serial);
+    if (atomic_load(&s->lost))
+        forget_live(s);
+}
+
+/*
  * session_get() where there is more to do than to look. A function of its own: its frame would cost
  * each call of the API as much as the look.
  */
@@ -206,6 +227,8 @@ static __attribute__((cold, noinline)) struct session *connect_or_explain(const 
         if (!s) {
             known = s = session_connect(function, error);
             atomic_store_explicit(&process->session, s, memory_order_release);
+            if (s)
+                tell_live(s);
         }
         pthread_mutex_unlock(&process->lock);
     }
@@ -294,6 +317,7 @@ static void shut_left(void)
 static void take_away(struct session *s)
 {
     pthread_mutex_lock(&process->threads_lock);
+    atomic_store(&process->live, 0);
     atomic_store(&process->session, NULL);
     pthread_mutex_unlock(&process->threads_lock);
     known = NULL;

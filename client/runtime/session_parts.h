@@ -1,7 +1,5 @@
 /*
- * What modules of the rooms above keep in the session. It is part of the session and not behind a
- * pointer, because an allocation of a buffer reads it and would pay for the pointer. Runtime does
- * not look inside.
+ * What modules of the rooms above keep in the session. Runtime does not look inside.
  */
 #pragma once
 
@@ -50,9 +48,6 @@ struct segments {
 /* --- client/buffers/pool.c --- */
 
 #define POOL_CLASSES 144
-#define POOL_STEP    128u /* bytes by which the smallest classes differ */
-/* bytes of the largest class that threads keep buffers of */
-#define POOL_SMALL (UINT64_C(64) << 10)
 
 /** Segments whose buffers have the same room. */
 struct pool_class {
@@ -66,12 +61,6 @@ struct pool_class {
 
 /** Part of the session. All zero but the lock: nothing. */
 struct pool {
-    /*
-     * The class of a size, by steps: counting bits takes longer than all the rest of an allocation.
-     * Apart from `size`: each allocation reads here, and other threads write there.
-     */
-    uint8_t small[POOL_SMALL / POOL_STEP];
     pthread_mutex_t lock; /* of class; before segments.lock */
     struct pool_class class[POOL_CLASSES];
-    _Atomic uint64_t size; /* of its segments, as far as their end was noticed */
 };

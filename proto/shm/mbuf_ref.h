@@ -195,10 +195,10 @@ static inline bool mbuf_unshared(struct segment_view *v, uint32_t slot)
     struct mbuf *m = &v->mbufs[slot];
     uint64_t refs = atomic_load_explicit(&m->refs, memory_order_acquire);
 
-    return slot < v->n_data && refs == mbuf_refs(1, slot, (uint32_t)refs) &&
-           atomic_load_explicit(&m->op, memory_order_relaxed) ==
-               mbuf_op(MBUF_HAS, slot, (uint32_t)refs);
+    return slot < v->n_data && refs >> 32 == mbuf_refs(1, slot, 0) >> 32 &&
+           atomic_load_explicit(&m->op, memory_order_relaxed) == refs;
 }
+static_assert(MBUF_HAS == 1, "op of a slot with its own data reads as a count of 1");
 
 /**
  * The caller owns slot m (in whatever state but FREE): it goes, and its data with it unless others
