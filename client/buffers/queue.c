@@ -19,13 +19,6 @@
  * Entries are made when an id is first used and stay as long as the session, so that finding one
  * takes no lock.
  */
-struct queues {
-    _Atomic(struct queue *) queue[QUEUE_LOCAL_IDS];
-    pthread_mutex_t name_lock;    /* for an entry from QUEUE_IDS on; without other locks */
-    pthread_mutex_t retired_lock; /* innermost */
-    struct ring *retired;         /* no queue's any more, but perhaps in use */
-};
-
 static _Atomic uint32_t ids_end = QUEUE_IDS; /* of all ids that this process can have met */
 
 /* A request that is answered by a ring. 0 with *ringp and *id, or the ACL error. */

@@ -74,6 +74,14 @@ struct queue {
     _Atomic uint64_t used[2];
 };
 
+/** All queues that a session knows. */
+struct queues {
+    _Atomic(struct queue *) queue[QUEUE_LOCAL_IDS];
+    pthread_mutex_t name_lock;    /* for an entry from QUEUE_IDS on; without other locks */
+    pthread_mutex_t retired_lock; /* innermost */
+    struct ring *retired;         /* no queue's any more, but perhaps in use */
+};
+
 /**
  * The queue with this id as the session knows it, or NULL with *error set and the sentence stored:
  * 107000 or 507899.

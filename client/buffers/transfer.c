@@ -40,18 +40,6 @@ static inline __attribute__((always_inline)) bool is_known(struct transfer *t, u
     return false;
 }
 
-static bool is_map_allowed(const struct ring *ring, uint32_t ref)
-{
-    const struct segment_view *v = segment_get(&segment_table, ref);
-    uint32_t id = ref >> 16;
-    struct allowed_chunk *chunk =
-        atomic_load_explicit(&ring->allowed[id / ALLOWED_CHUNK], memory_order_acquire);
-
-    return v && chunk &&
-           atomic_load_explicit(&chunk->number[id % ALLOWED_CHUNK], memory_order_acquire) ==
-               v->number;
-}
-
 static enum outcome refuse_transfer(struct transfer *t, int error)
 {
     t->error = error;
@@ -145,7 +133,7 @@ static inline __attribute__((always_inline)) enum outcome attempt_once(struct tr
     if (__builtin_expect(outcome == DONE, 1))
         outcome = attempt(t);
     if (t->woken & ~QUEUE_ROUTER)
-        transfer_wait_wake(t);
+        transfer_wait_wake(t->ring, t->putting);
     if (outcome == WAIT && t->deadline == 0) {
         outcome = refuse_transfer(t, transfer_wait_error_time_up(t));
         t->ring = NULL;
@@ -207,13 +195,6 @@ int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_
     return 0;
 }
 
-/* In this life of the queue threads of this process do that. */
-static void note_life(_Atomic uint64_t *last, uint64_t life)
-{
-    if (__builtin_expect(atomic_load_explicit(last, memory_order_relaxed) != life, 0))
-        atomic_store(last, life);
-}
-
 /* What an attempt to put that was not QUEUE_OK asks for. */
 static enum outcome explain_result(struct transfer *t, enum queue_result r)
 {
@@ -255,7 +236,7 @@ static enum outcome put_message(struct transfer *t)
     if (__builtin_expect(t->slept, 0) && !mbuf_still_there(t->buffer))
         return refuse_transfer(t, transfer_map_error_stale(t));
     for (uint32_t i = 0; i < t->n_refs; i++)
-        if (__builtin_expect(!is_map_allowed(t->ring, t->refs[i]), 0)) {
+        if (__builtin_expect(!transfer_is_map_allowed(t->ring, t->refs[i]), 0)) {
             t->needed = t->refs[i];
             return ALLOW_MAP;
         }
@@ -263,7 +244,7 @@ static enum outcome put_message(struct transfer *t)
     if (__builtin_expect(r != QUEUE_OK, 0))
         return explain_result(t, r);
     t->woken = queue_waiting(&v->take->waiting);
-    note_life(&t->queue->used[true], t->life);
+    transfer_note_life(&t->queue->used[true], t->life);
     return DONE;
 }
 
@@ -285,18 +266,6 @@ int transfer_put(struct transfer *t)
 {
     list_segments(t);
     return run_attempts(t, put_message);
-}
-
-aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
-{
-    CALL_SCOPE;
-    struct mbuf_ref buffer;
-    struct transfer t;
-
-    REQUIRE(buf);
-    RETURN_IF_ERROR(transfer_begin(&t, __func__, qid, timeout, true, &buffer));
-    RETURN_IF_ERROR(mbuf_check_head(__func__, t.session, buf, &buffer));
-    return transfer_put(&t);
 }
 
 /* --- taking --- */
@@ -376,7 +345,7 @@ static enum outcome take_message(struct transfer *t)
     if (r == QUEUE_EMPTY)
         return AGAIN;
     t->woken = queue_waiting(&v->put->waiting);
-    note_life(&t->queue->used[false], t->life);
+    transfer_note_life(&t->queue->used[false], t->life);
     if (__builtin_expect(r != QUEUE_OK || !mbuf_find(front.ref, t->buffer), 0))
         return AGAIN;
     t->buffer->word = held;
@@ -413,17 +382,4 @@ int transfer_take(struct transfer *t)
     int error = run_attempts(t, take_message);
 
     return __builtin_expect(error == 0, 1) ? own_chain(t) : error;
-}
-
-aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout)
-{
-    CALL_SCOPE;
-    struct mbuf_ref buffer;
-    struct transfer t;
-
-    REQUIRE(buf);
-    RETURN_IF_ERROR(transfer_begin(&t, __func__, qid, timeout, false, &buffer));
-    RETURN_IF_ERROR(transfer_take(&t));
-    *buf = mbuf_handle(buffer.word, buffer.ref);
-    return 0;
 }

@@ -59,6 +59,26 @@ static inline bool transfer_taken_by_router(const struct transfer *t)
     return !t->putting && atomic_load(&transfer_side(t)->news->routed) != 0;
 }
 
+/** npud knows that readers of the ring may map the segment of ref. */
+static inline bool transfer_is_map_allowed(const struct ring *ring, uint32_t ref)
+{
+    const struct segment_view *v = segment_get(&segment_table, ref);
+    uint32_t id = ref >> 16;
+    struct allowed_chunk *chunk =
+        atomic_load_explicit(&ring->allowed[id / ALLOWED_CHUNK], memory_order_acquire);
+
+    return v && chunk &&
+           atomic_load_explicit(&chunk->number[id % ALLOWED_CHUNK], memory_order_acquire) ==
+               v->number;
+}
+
+/** In this life of the queue threads of this process do that: one of queue->used. */
+static inline void transfer_note_life(_Atomic uint64_t *last, uint64_t life)
+{
+    if (__builtin_expect(atomic_load_explicit(last, memory_order_relaxed) != life, 0))
+        atomic_store(last, life);
+}
+
 /**
  * The checks that all calls share: the session, the id. timeout in milliseconds, for all that is
  * done with t together; negative: no limit. buffer: of the caller, to be put, or for what is taken.

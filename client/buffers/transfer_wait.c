@@ -10,11 +10,11 @@
 #include "client/core/wait.h"
 #include "proto/util/futex.h"
 
-void transfer_wait_wake(const struct transfer *t)
+void transfer_wait_wake(const struct ring *ring, bool putting)
 {
-    const struct queue_view *v = &t->ring->view;
+    const struct queue_view *v = &ring->view;
 
-    if (t->putting) {
+    if (putting) {
         queue_change(&v->put->wake);
         KILL_POINT(PUT_WAKE);
         futex_wake_one(&v->put->wake);
@@ -101,11 +101,16 @@ static const struct want {
     [true] = {WAIT_ROOM, ACL_ERROR_RT_QUEUE_FULL, say_full, "full", "dequeue"},
 };
 
+int transfer_wait_error_poll(const char *function, bool putting, uint32_t id, uint32_t depth)
+{
+    const struct want *want = &wants[putting];
+
+    return error_defer(want->time_up, want->say, function, id, depth);
+}
+
 int transfer_wait_error_time_up(const struct transfer *t)
 {
-    const struct want *want = &wants[t->putting];
-
-    return error_defer(want->time_up, want->say, t->function, t->queue->id, t->ring->view.depth);
+    return transfer_wait_error_poll(t->function, t->putting, t->queue->id, t->ring->view.depth);
 }
 
 static int error_deserted(const struct transfer *t)

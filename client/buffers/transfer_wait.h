@@ -4,10 +4,10 @@
 #include "client/buffers/transfer.h"
 
 /**
- * Wake one that sleeps on the other side. One is enough: each message, and each place that becomes
+ * Wake one that sleeps on the other side of a put, or of a take. One is enough: each message, and each place that becomes
  * free, wakes one. A transfer that leaves without taking it wakes the next one.
  */
-void transfer_wait_wake(const struct transfer *t);
+void transfer_wait_wake(const struct ring *ring, bool putting);
 
 /** Sleep until there may be something to do: 0, or what the call returns. */
 int transfer_wait_sleep(struct transfer *t);
@@ -17,3 +17,6 @@ void transfer_wait_pass_on(const struct transfer *t);
 
 /** 507014 or 507013: the queue is still full, or empty. */
 int transfer_wait_error_time_up(const struct transfer *t);
+
+/** The same of a call that has no transfer. */
+int transfer_wait_error_poll(const char *function, bool putting, uint32_t id, uint32_t depth);

@@ -202,12 +202,17 @@ int error_defer(int code, error_render_fn *render, const char *function, uint32_
 
     if (__builtin_expect(final_code(code) != code, 0))
         return session_error_lost(function);
+    /* A program that polls: nothing has changed. */
+    if (__builtin_expect(again && t->deferred.code == code && !t->kept && !process_wide, 1)) {
+        if (of_runtime_layer(code))
+            t->last_error = code;
+        return code;
+    }
     if (t->kept || process_wide) {
         render(text, sizeof(text), function, a, b);
         return error_set(code, "%s", text);
     }
-    if (!again)
-        store_deferred(t);
+    store_deferred(t);
     t->deferred.render = render;
     t->deferred.code = code;
     t->deferred.function = function;
