@@ -70,7 +70,15 @@ library() {
     find include/acl -name '*.h' -o -name '*.hpp' | while IFS= read -r header; do
         file 644 "$header" "$PREFIX/$header"
     done
-    [ -z "$PYTHON_MODULE" ] || file 644 "$PYTHON_MODULE" "$PYTHON_DIR/${PYTHON_MODULE##*/}"
+}
+
+python_stubs='__init__.pyi rt.pyi tdt.pyi util.pyi npud.pyi _structs.pyi py.typed'
+python() {
+    [ -n "$PYTHON_MODULE" ] || return 0
+    file 644 "$PYTHON_MODULE" "$PYTHON_DIR/${PYTHON_MODULE##*/}"
+    for stub in $python_stubs; do
+        file 644 "${PYTHON_MODULE%/*}/acl-stubs/$stub" "$PYTHON_DIR/acl-stubs/$stub"
+    done
 }
 
 service() {
@@ -159,6 +167,7 @@ stop_services() {
 }
 
 remove_folders() {
+    [ -z "$PYTHON_MODULE" ] || rmdir "$DESTDIR$PYTHON_DIR/acl-stubs" 2>/dev/null || true
     for dir in "$toolkit/include" "$toolkit/lib64/cmake/ASC" "$toolkit/lib64/cmake/AscendCL" \
         "$toolkit/lib64/cmake" "$toolkit/lib64" "$toolkit/bin" "$toolkit/python/site-packages" \
         "$toolkit/python" "$toolkit/$ARCH-linux" "$toolkit/tools/tikcpp/ascendc_kernel_cmake" \
@@ -173,6 +182,7 @@ remove_folders() {
 [ "$action" = install ] || stop_services
 programs
 library
+python
 service
 manuals
 toolkit

@@ -9,7 +9,7 @@ TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCTL_SRC
 
 TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 .PHONY: $(TIDY)
-$(TIDY): tidy/%: $(PB).h $(ERROR_NAMES)
+$(TIDY): tidy/%: $(PB).h $(ERROR_NAMES) $(PY_DOCS)
 	$(Q)! clang-tidy --quiet $* -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -E -A9 '(warning|error):'
 
 .PHONY: lint lint-run check-rooms check-links check-threats check-width compile_commands.json

@@ -17,7 +17,18 @@ PY_OBJ     := $(PY_SRC:%.c=$(BUILD)/%.pic.o)
 PY_NAME    := $(if $(filter /usr,$(firstword $(PREFIX))),python3,$(notdir $(PY_INCLUDE)))
 PY_INSTALL := $(PREFIX)/lib/$(PY_NAME)/dist-packages
 
-programs: $(PY_MODULE)
+# Docstrings and stubs, from the tables and the headers: client/python/describe.py.
+PY_DOCS    := $(BUILD)/client/python/function_docs.h
+PY_STUBS   := $(PY_BUILT)/acl-stubs
+PY_STUB    := $(PY_STUBS)/__init__.pyi
+PY_TABLES  := $(wildcard client/python/*.inc) client/python/dict_layout.c \
+              client/abi/unsupported.inc $(wildcard include/acl/*.h)
+$(PY_DOCS) $(PY_STUB) &: client/python/describe.py $(PY_TABLES)
+	$(call say,PY)
+	$(Q)/usr/bin/python3 $< $(PY_DOCS) $(PY_STUBS)
+$(BUILD)/client/python/module.pic.o: $(PY_DOCS)
+
+programs: $(PY_MODULE) $(PY_STUB)
 
 $(PY_OBJ): INC += $(PY_INC)
 

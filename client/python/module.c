@@ -5,6 +5,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "client/python/invoke.h"
 #include "client/python/callback.h"
+#include "client/python/function_docs.h" /* made by describe.py */
 #include "client/python/interrupt.h"
 #include "client/python/own.h"
 #include "client/python/queue_attr.h"
@@ -113,7 +114,7 @@ static struct function {
         .definition = {{.ml_name = #fname,                                                         \
                         .ml_meth = (PyCFunction)(void (*)(void))python_##module_##_##fname,        \
                         .ml_flags = METH_FASTCALL,                                                 \
-                        .ml_doc = (usage)}},                                                       \
+                        .ml_doc = DOC_##module_##_##fname}},                                       \
     },
 #include "client/python/functions.inc"
 #undef ROW
