@@ -45,6 +45,9 @@ demo-python: deps-build
 	    'and with one of the two in C'
 	$(Q)PYTHONPATH=$(abspath $(PY_BUILT)) $(RUN_EXAMPLE) \
 	    bash examples/python/run.sh $(BUILD)/examples/ipc_event
+	@echo '== coroutines that wait for events'
+	$(Q)PYTHONPATH=$(abspath $(PY_BUILT)) $(RUN_EXAMPLE) \
+	    /usr/bin/python3 examples/asyncio/jobs.py
 	@echo '== demo-python: OK'
 
 $(BUILD)/bench: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bench/*.c)) $(TEST_LIB) $(LIB)

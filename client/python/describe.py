@@ -24,7 +24,8 @@ TAKES = {"P": "SupportsIndex", "i": "SupportsIndex", "u": "SupportsIndex", "m": 
 GIVES = {"P": "int", "i": "int", "u": "int", "q": "int", "f": "float", "t": "str | None",
          "k": "str", "e": "bytes", "y": "bytes", "o": "Any"}
 # Objects that functions give, for which there is one letter.
-OBJECTS = {"get_queue_attr": "str | int", "ptr_to_bytes": "bytes", "view": "memoryview"}
+OBJECTS = {"get_queue_attr": "str | int", "ptr_to_bytes": "bytes", "view": "memoryview",
+           "event_future": "Future[int]"}
 
 OWN = '''\
 class Error(RuntimeError):
@@ -184,7 +185,7 @@ def write_stubs(folder, rows):
         mine = [stub_of(f, letters) for f in rows if f.module == module]
         name = "__init__" if module == "top" else module
         with open(os.path.join(folder, name + ".pyi"), "w", encoding="utf-8") as out:
-            out.write(head)
+            out.write(head + ("from asyncio import Future\n" if module == "npud" else ""))
             if module == "top":
                 out.writelines(f"from . import {m} as {m}\n" for m in MODULES if m != "top")
             used = [f for f in fields if any(re.search(rf"\b{f}\b", line) for line in mine)]

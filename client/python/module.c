@@ -5,6 +5,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "client/python/invoke.h"
 #include "client/python/callback.h"
+#include "client/python/event_future.h"
 #include "client/python/function_docs.h" /* made by describe.py */
 #include "client/python/interrupt.h"
 #include "client/python/own.h"

@@ -16,9 +16,10 @@ from support import main
 MODULES = {"__init__": acl, "rt": acl.rt, "tdt": acl.tdt, "util": acl.util, "npud": acl.npud}
 STUBS = os.path.join(os.path.dirname(acl.__file__), "acl-stubs")
 # Those that are no function of the library: their usage says it all.
-USAGE_ONLY = {*vars(acl.util), "view"}
+USAGE_ONLY = {*vars(acl.util), "view", "event_future"}
 
 RIGHT = """
+import asyncio
 import acl, acl.rt
 stream, ret = acl.rt.create_stream()
 acl.rt.record_event(5, stream)
@@ -31,6 +32,8 @@ pids: list[int] = [1]
 acl.rt.ipc_mem_set_import_pid("key", pids)
 with acl.npud.own(acl.rt.create_event) as event:
     acl.rt.record_event(event, stream)
+async def wait() -> int:
+    return await acl.npud.event_future(event)
 text: str | None = acl.get_recent_err_msg()
 """
 # Each line is wrong by itself.

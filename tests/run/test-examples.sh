@@ -29,6 +29,10 @@ run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "$build/npu-ru
     bash "$top/examples/python/run.sh" "$build/examples/ipc_event")
 example "python" "${run[@]}"
 example "python on one CPU" taskset -c 0 "${run[@]}"
+run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "$build/npu-run" -- \
+    /usr/bin/python3 "$top/examples/asyncio/jobs.py")
+example "asyncio" "${run[@]}"
+example "asyncio on one CPU" taskset -c 0 "${run[@]}"
 for e in event_loop ipc_cpp pipeline; do
     run=("$build/npu-run" --devices 2 -- "$build/examples/$e/$e")
     example "$e" "${run[@]}"
