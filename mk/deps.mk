@@ -2,8 +2,8 @@
 
 DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev \
               libinih-dev libjemalloc-dev uthash-dev libcjson-dev python3-dev
-# mypy: the stubs of acl (tests/python/test_stubs.py).
-DEPS_TEST  := check cmake pkg-config python3 python3-numpy mypy procps mandoc
+# mypy: the stubs of acl (tests/python/test_stubs.py); python3-venv: its wheel (test-pip.sh).
+DEPS_TEST  := check cmake pkg-config python3 python3-numpy python3-venv mypy procps mandoc
 DEPS_SYSTEMD := systemd systemd-container
 DEPS_LINT  := clang-format clang-tidy shellcheck git abigail-tools
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static

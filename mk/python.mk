@@ -9,6 +9,7 @@ PY_INCLUDE := $(patsubst -I%,%,$(sort $(shell $(PY_CONFIG) --includes 2>/dev/nul
 PY_INC     := $(PY_INCLUDE:%=-isystem %)
 PY_SUFFIX  := $(shell $(PY_CONFIG) --extension-suffix 2>/dev/null)
 # As deep as the place where it is installed: so it finds its library in both by one relative path.
+# That of a wheel is in a folder beside it.
 PY_BUILT   := $(BUILD)/python3/dist-packages
 PY_MODULE  := $(PY_BUILT)/acl$(PY_SUFFIX)
 PY_OBJ     := $(PY_SRC:%.c=$(BUILD)/%.pic.o)
@@ -28,12 +29,15 @@ $(PY_DOCS) $(PY_STUB) &: client/python/describe.py $(PY_TABLES)
 	$(Q)/usr/bin/python3 $< $(PY_DOCS) $(PY_STUBS)
 $(BUILD)/client/python/module.pic.o: $(PY_DOCS)
 
-programs: $(PY_MODULE) $(PY_STUB)
+# What a wheel holds, with the library: client/python/npud_wheel.py.
+.PHONY: python
+python: $(PY_MODULE) $(PY_STUB)
+programs: python
 
 $(PY_OBJ): INC += $(PY_INC)
 
 PY_LDFLAGS := -shared -L$(BUILD) -laclclient -Wl,-z,now \
-              -Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../lib64' -lpthread
+              -Wl,-rpath,'$$ORIGIN/acl_npud.libs:$$ORIGIN/../..:$$ORIGIN/../../lib64' -lpthread
 $(PY_MODULE): $(PY_OBJ) $(LIB)
 	@mkdir -p $(@D)
 	$(call link,$(PY_LDFLAGS))
