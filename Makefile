@@ -120,6 +120,7 @@ include mk/abi.mk
 include mk/mutants.mk
 include mk/install.mk
 include mk/arm64.mk
+include mk/riscv64.mk
 include mk/docs.mk
 
 # Installing takes what was built, whatever the flags of the calling make: KEEP_FLAGS.

@@ -7,6 +7,7 @@ DEPS_TEST  := check cmake pkg-config python3 python3-numpy python3-venv mypy pro
 DEPS_SYSTEMD := systemd systemd-container
 DEPS_LINT  := clang-format clang-tidy shellcheck git abigail-tools
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
+DEPS_RISCV64 := gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user-static
 DEPS_FUZZ  := clang libclang-rt-14-dev
 # dot, for `make docs`: the picture is drawn from text, and the result is in the tree.
 DEPS_DOCS  := graphviz
@@ -31,7 +32,7 @@ $$sudo apt-get update -qq && \
 $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "== installed: $$m"
 endef
 
-.PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-docs
+.PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -42,6 +43,8 @@ deps-lint:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT))
 deps-arm64:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_ARM64))
+deps-riscv64:
+	$(call install_packages,$(DEPS_BUILD) $(DEPS_RISCV64))
 deps-fuzz:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_FUZZ))
 deps-docs:
