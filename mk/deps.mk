@@ -2,9 +2,13 @@
 
 DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev \
               libinih-dev libjemalloc-dev uthash-dev libcjson-dev python3-dev
-# mypy: the stubs of acl (tests/python/test_stubs.py); python3-venv: its wheel (test-pip.sh).
-DEPS_TEST  := check cmake pkg-config python3 python3-numpy python3-venv mypy procps mandoc
+# mypy: the stubs of acl (tests/python/test_stubs.py); python3-venv: its wheel (test-pip.sh);
+# python3-jsonschema: what npuctl writes (test-cdi.sh).
+DEPS_TEST  := check cmake pkg-config python3 python3-numpy python3-venv mypy \
+              python3-jsonschema procps mandoc
 DEPS_SYSTEMD := systemd systemd-container
+# For tests that are skipped without them, because not everybody wants these on a machine: CI does.
+DEPS_CLUSTER := podman crun munge slurmctld slurmd openmpi-bin libopenmpi-dev
 DEPS_LINT  := clang-format clang-tidy shellcheck git abigail-tools
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 DEPS_RISCV64 := gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user-static
@@ -32,7 +36,8 @@ $$sudo apt-get update -qq && \
 $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "== installed: $$m"
 endef
 
-.PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs
+.PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs \
+        deps-cluster
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -45,6 +50,8 @@ deps-arm64:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_ARM64))
 deps-riscv64:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_RISCV64))
+deps-cluster:
+	$(call install_packages,$(DEPS_CLUSTER))
 deps-fuzz:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_FUZZ))
 deps-docs:

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "client/tools/npuctl/cdi.h"
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
 #include "proto/util/clock.h"
@@ -164,6 +165,8 @@ static enum status ask_own_waits(const struct task *task)
 /* An npud that does not know the request answers with a report, without its version. */
 static enum status print_answer(const struct task *task, const struct answer *answer)
 {
+    if (task->cdi)
+        return cdi_write(answer->report, task->output ? task->output : CDI_OUTPUT_DEFAULT);
     if (answer->report)
         return print_report(answer->report, task->report, task->json);
     if (task->request.upgrade && answer->version[0] == '\0') {

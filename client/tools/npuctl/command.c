@@ -68,6 +68,21 @@ static const char *parse_inject(char **words, int n, const struct inject_options
     return NULL;
 }
 
+static const char *parse_cdi(char **words, int n, const struct inject_options *options,
+                             struct task *task, const char **about)
+{
+    static const struct command devices = {.name = "devices",
+                                           .topic = NPUD__ADMIN_REQUEST__TOPIC__DEVICES};
+    const char *wrong = refuse_inject_options(options, about);
+
+    if (wrong)
+        return wrong;
+    task->cdi = true;
+    task->report = &devices;
+    task->request.topic = devices.topic;
+    return refuse_more_words(words, n, about);
+}
+
 #define REPORT(topic_) .topic = NPUD__ADMIN_REQUEST__TOPIC__##topic_
 
 const struct command commands[] = {
@@ -98,6 +113,10 @@ const struct command commands[] = {
      "replace the npud that runs by the installed program: sessions go on.\n"
      "             Refused if that cannot read what the one that runs has written",
      .parse = parse_upgrade},
+    {"cdi",
+     "write " CDI_OUTPUT_DEFAULT ", by which containers get NPUs:\n"
+     "             podman run --device npud/npu=0",
+     .parse = parse_cdi},
 };
 const size_t commands_n = sizeof(commands) / sizeof(commands[0]);
 

@@ -15,6 +15,9 @@ enum status {
     STATUS_UNREACHABLE = 3,
 };
 
+/** Where runtimes of containers look for what cdi writes. */
+#define CDI_OUTPUT_DEFAULT "/etc/cdi/npud.json"
+
 /** What to do, from the command line. */
 struct task {
     const char *path;
@@ -22,7 +25,9 @@ struct task {
     Npud__AdminRequest request;   /* what npud is asked or told */
     const struct command *report; /* prints the answer; NULL: npud answers without a report */
     bool json;
-    double interval; /* seconds between the two questions of a report with rates */
+    double interval;    /* seconds between the two questions of a report with rates */
+    const char *output; /* file for what cdi makes of the report */
+    bool cdi;           /* the report is for that */
 };
 
 /** A command that prints a report is named as the field of Report, and as the key of its JSON. */

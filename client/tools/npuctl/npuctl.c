@@ -24,8 +24,9 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... inject fail|stall|lose-device [RULE-OPTION]...\n"
           "       npuctl [OPTION]... inject list | clear [RULE]\n"
           "       npuctl [OPTION]... upgrade\n"
+          "       npuctl [OPTION]... cdi\n"
           "Ask npud what each process holds, and which process waits for which; end a\n"
-          "session; make tasks fail; or replace npud.\n"
+          "session; make tasks fail; replace npud; or tell containers of it.\n"
           "\n",
           f);
     for (size_t i = 0; i < commands_n; i++)
@@ -50,6 +51,7 @@ static void print_usage(FILE *f)
           "                     print again every SECONDS (default 1) until interrupted\n"
           "  -i, --interval=SECONDS\n"
           "                     rates are over so many seconds (default 0.2)\n"
+          "  -o, --output=FILE  with cdi: the file to write, - for standard output\n"
           "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
           "                     else " NPUD_ADMIN_SOCKET_DEFAULT "\n"
           "  -V, --version      print the version and exit\n"
@@ -97,10 +99,15 @@ static enum status watch_report(const struct task *task, double seconds)
 }
 
 static const struct option long_options[] = {
-    {"json", no_argument, NULL, 'j'},         {"bytes", no_argument, NULL, 'b'},
-    {"watch", optional_argument, NULL, 'w'},  {"interval", required_argument, NULL, 'i'},
-    {"socket", required_argument, NULL, 's'}, {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},         INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, 'j'},
+    {"bytes", no_argument, NULL, 'b'},
+    {"watch", optional_argument, NULL, 'w'},
+    {"interval", required_argument, NULL, 'i'},
+    {"socket", required_argument, NULL, 's'},
+    {"output", required_argument, NULL, 'o'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
 };
 
 static enum status refuse_usage(const char *what, const char *about)
@@ -130,7 +137,7 @@ int main(int argc, char **argv)
 
     task.request.id = 1;
     task.request.protocol = PROTOCOL_ADMIN;
-    while ((c = getopt_long(argc, argv, "jbw::i:s:Vh", long_options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "jbw::i:s:o:Vh", long_options, NULL)) != -1) {
         switch (c) {
         case 'j':
             task.json = true;
@@ -150,6 +157,9 @@ int main(int argc, char **argv)
             task.path = optarg;
             task.named = true;
             break;
+        case 'o':
+            task.output = optarg;
+            break;
         case 'V':
             puts("npuctl " NPUD_VERSION);
             return print_end(true);
@@ -168,7 +178,9 @@ int main(int argc, char **argv)
     wrong = command_parse(argv + optind, argc - optind, &options, &task, &about);
     if (wrong)
         return refuse_usage(wrong, about);
-    if (seconds > 0 && !task.report)
+    if (task.output && !task.cdi)
+        return refuse_usage("--output goes with cdi", NULL);
+    if (seconds > 0 && (!task.report || task.cdi))
         return refuse_usage("--watch goes with reports", NULL);
     if (!task.report && !random_fill(&task.request.token, sizeof(task.request.token))) {
         fputs("npuctl: the kernel gives no random bytes, which commands are told apart by\n",
