@@ -1,6 +1,7 @@
 # Examples, demonstrations and benchmarks.
 
-EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/*/*.c)) \
+# Not that of MPI, whose compiler not every machine has: tests/run/test-mpi.sh builds it.
+EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(filter-out examples/mpi/%,$(wildcard examples/*/*.c))) \
             $(patsubst %.cpp,$(BUILD)/%,$(wildcard examples/*/*.cpp))
 EXAMPLE_LIBS_event_loop := -levent_core
 EXAMPLE_WARN := -Wall -Wextra -Werror -MMD -MP

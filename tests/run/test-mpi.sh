@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The example of MPI: ranks of Open MPI that hand device memory to each other. Fewer processors than
+# ranks are no error. usage: test-mpi.sh BUILD_DIR
+set -u
+build=$(cd "$1" && pwd)
+top=$(cd "$(dirname "$0")/../.." && pwd)
+if ! command -v mpicc >/dev/null || ! command -v mpirun >/dev/null; then
+    echo "SKIPPED test-mpi.sh: needs the packages openmpi-bin and libopenmpi-dev" \
+        "(make deps-cluster)"
+    exit 0
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+report() { # STATUS NAME
+    if [ "$1" -eq 0 ]; then
+        echo "ok $2"
+    else
+        echo "not ok $2"
+        cat "$work/log"
+        failed=1
+    fi
+}
+
+# Its folder for sessions is in TMPDIR; ranks are not bound to processors, of which there are few.
+export TMPDIR=$work
+mpi=(mpirun --oversubscribe --bind-to none --mca btl "self,vader" --mca plm isolated)
+if [ "$(id -u)" = 0 ]; then mpi+=(--allow-run-as-root); fi
+
+# Against the tree as it is installed, and as its Makefile builds it.
+make -s -C "$top" install PREFIX=/usr DESTDIR="$work/root" BUILD="$build" >"$work/log" 2>&1
+report $? "make install"
+cp -r "$top/examples/mpi" "$top/examples/common" "$work/"
+export PKG_CONFIG_SYSROOT_DIR=$work/root LD_LIBRARY_PATH=$work/root/usr/lib
+PKG_CONFIG_PATH=$work/root/usr/lib/pkgconfig make -s -C "$work/mpi" >"$work/log" 2>&1
+report $? "the example can be built"
+
+for n in 1 2 4 7; do
+    "$build/npu-run" --devices 2 -- "${mpi[@]}" -n "$n" "$work/mpi/ring" 20 >"$work/log" 2>&1 &&
+        [ "$(grep -c 'has its own bytes again' "$work/log")" = "$n" ]
+    report $? "$n ranks"
+done
+# Nothing is left of ranks that have ended.
+"$build/npu-run" --devices 2 -- sh -c '"$@" && npuctl --json memory && npuctl --json events' - \
+    "${mpi[@]}" -n 3 "$work/mpi/ring" 1 >"$work/log" 2>&1
+grep -qxF '{"memory":[]}' "$work/log" && grep -qxF '{"events":[]}' "$work/log"
+report $? "npud has nothing of them afterwards"
+exit $failed
