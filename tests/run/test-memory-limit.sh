@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # npud in a control group of 512 MiB, beside a client that fills 1 GiB of device memory: what a
-# client allocates is charged to the client's control group. usage: test-memory-limit.sh BUILD_DIR
+# client allocates is charged to the client's control group. And a client in such a group, as the
+# job of a scheduler is: only this client is ended. usage: test-memory-limit.sh BUILD_DIR
 # Needs root and a control group that can be made: of version 1, or of version 2 with the
 # controller for memory.
 set -u
@@ -76,3 +77,18 @@ said=$(timeout 120 "$work/fill")
     echo "not ok a client fills 1 GiB beside an npud that may have 512 MiB: $said"
 kill "$npud" && wait "$npud" && echo "ok npud lives, and ends in order" ||
     echo "not ok npud lives, and ends in order"
+
+# The other way round.
+"$build/npud" --config=/dev/null --quiet --runtime-dir "$work/npud" --ready-fd=3 3>"$work/ready" &
+npud=$!
+read -rN 1 _ <"$work/ready"
+sh -c 'echo $$ >"$1/cgroup.procs" && exec timeout 120 "$2"' sh "$group" "$work/fill" >"$work/said"
+status=$?
+[ "$status" != 0 ] && [ "$status" != 124 ] && [ ! -s "$work/said" ] &&
+    echo "ok a client that may have 512 MiB cannot fill 1 GiB" ||
+    echo "not ok a client that may have 512 MiB cannot fill 1 GiB: $status, $(cat "$work/said")"
+said=$(timeout 120 "$work/fill")
+[ "$said" = filled ] && echo "ok another client goes on" || echo "not ok another client: $said"
+timeout 60 "$build/npuctl" --watch=0.02 --json memory | grep -qxF -m 1 '{"memory":[]}' &&
+    echo "ok npud has nothing of them" || echo "not ok npud has memory of them"
+kill "$npud" && wait "$npud" && echo "ok npud lives on" || echo "not ok npud lives on"
