@@ -69,7 +69,8 @@ END
 container() { # NAME WANTED_COUNT OPTION...
     local name=$1 wanted=$2 got
     shift 2
-    if got=$(in_podman "$@"); then
+    # podman says of its own errors that they are; others are the program's.
+    if got=$(in_podman "$@") || ! grep -q '^Error:' "$work/log"; then
         report "$([ "$got" = "$wanted devices" ]; echo $?)" "podman run: $name"
     else
         head -n 1 "$work/log" | sed 's/^/# podman cannot run a container here: /'
