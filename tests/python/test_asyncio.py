@@ -37,6 +37,11 @@ class Futures(DeviceTest):
 
         self.addCleanup(restore)
 
+    def expect_eventfds(self, n):
+        """The library closes its own copy of a descriptor a moment after it has written it."""
+        while eventfds() > n:  # the guard against hanging ends this
+            os.sched_yield()
+
     def held(self, flags=0x9):
         """An event with a record that waits for the gate."""
         event, gate = self.event(flags), self.gate()
@@ -59,7 +64,7 @@ class Futures(DeviceTest):
 
         before = eventfds()
         self.assertEqual(asyncio.run(both()), (0, (1, 0)))
-        self.assertEqual(eventfds(), before)
+        self.expect_eventfds(before)
 
     def test_a_record_that_is_complete(self):
         event = self.event()
@@ -92,7 +97,7 @@ class Futures(DeviceTest):
         before = eventfds()
         self.assertEqual(asyncio.run(all_of_them()), [0] * 100)
         self.assertEqual(sorted(order), sorted(events))
-        self.assertEqual(eventfds(), before)
+        self.expect_eventfds(before)
 
     def test_own(self):
         async def wait():
@@ -119,7 +124,7 @@ class Futures(DeviceTest):
 
         before = eventfds()
         self.assertEqual(asyncio.run(wait()), 0)
-        self.assertEqual(eventfds(), before)
+        self.expect_eventfds(before)
 
     def test_cancelled_and_then_another_event_by_the_same_descriptor(self):
         held, _ = self.held()
@@ -158,7 +163,7 @@ class Futures(DeviceTest):
         before = eventfds()
         self.assertEqual(asyncio.run(wait(gone)), STALE)
         self.assertEqual(asyncio.run(wait(0)), 100000)
-        self.assertEqual(eventfds(), before)
+        self.expect_eventfds(before)
 
     def test_a_loop_that_is_dropped_leaves_no_descriptor(self):
         event, gate = self.held()
