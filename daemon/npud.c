@@ -17,6 +17,7 @@
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/server.h"
+#include "daemon/core/trace.h"
 #include "daemon/engine/inject.h"
 #include "daemon/base/filled.h"
 #include "daemon/memory/share.h"
@@ -31,6 +32,7 @@ static struct parts {
     struct pools pools;
     struct queues queues;
     struct router router;
+    struct trace trace;
     struct listener clients, admins;
     struct commands commands;
 } parts;
@@ -47,6 +49,7 @@ void npud_assemble(struct server *server)
     server->pools = &parts.pools;
     server->queues = &parts.queues;
     server->router = &parts.router;
+    server->trace = &parts.trace;
     server->clients = &parts.clients;
     server->admins = &parts.admins;
     server->commands = &parts.commands;
@@ -97,6 +100,7 @@ void npud_end(struct server *server)
     sessions_deinit(server);
     devices_deinit(server->devices);
     inject_deinit(server->inject);
+    trace_deinit(server);
     filled_deinit();
     spare_fds_deinit(&server->spare);
     commands_forget(server);

@@ -8,6 +8,7 @@
 #include "proto/shm/ipc_page.h"
 #include "proto/shm/mbuf_shm.h"
 #include "proto/shm/queue_shm.h"
+#include "proto/shm/trace_ring.h"
 #include "proto/wire/ipc_handle.h"
 #include "proto/wire/packet.h"
 
@@ -233,6 +234,13 @@ static const char *check_import_memory(const struct answer *a)
     return check_memory(a, in->host, in->device, in->size);
 }
 
+static const char *check_trace_ring(const struct answer *a)
+{
+    return holds_bytes(a, 0, trace_ring_bytes(TRACE_CLIENT_ENTRIES))
+               ? NULL
+               : "its memory is smaller than a ring";
+}
+
 static const char *check_fetch_memory(const struct answer *a)
 {
     return holds_bytes(a, 0, a->request->fetch_memory->size)
@@ -427,6 +435,7 @@ static const struct rule table[] = {
     ROW(UNBIND_ROUTES, ROUTES, 0, 0, check_unbind_routes),
     ROW(QUERY_ROUTES, ROUTES, 0, 0, check_query_routes),
     COMMAND(LEAVE_SESSION),
+    ROW(GET_TRACE_RING, _NOT_SET, 1, 1, check_trace_ring),
 };
 
 static const struct rule abort_without_hold = {.exists = true};

@@ -21,6 +21,7 @@
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/core/trace.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
 
@@ -117,6 +118,13 @@ static int32_t clear_rules(struct admin *admin, uint64_t id, char *message, size
     return cause == CAUSE_NONE ? 0 : refuse_text(message, size, cause, NULL, what);
 }
 
+static int32_t change_trace(struct admin *admin, bool start, char *message, size_t size)
+{
+    enum cause cause = start ? trace_start(admin->server) : trace_stop(admin->server);
+
+    return cause == CAUSE_NONE ? 0 : refuse_text(message, size, cause, NULL, "trace");
+}
+
 static int send_reply(struct admin *admin, uint64_t id, int32_t error, const char *message)
 {
     Npud__AdminReply out = NPUD__ADMIN_REPLY__INIT;
@@ -182,7 +190,7 @@ static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
 static bool is_command(const Npud__AdminRequest *request)
 {
     return request->end_session != 0 || request->inject || request->clear_rule != 0 ||
-           request->clear_rules;
+           request->clear_rules || request->start_trace || request->stop_trace;
 }
 
 static int32_t carry_out(struct admin *admin, const Npud__AdminRequest *request,
@@ -190,6 +198,8 @@ static int32_t carry_out(struct admin *admin, const Npud__AdminRequest *request,
 {
     if (request->end_session != 0)
         return end_session(admin, request->end_session, message, size);
+    if (request->start_trace || request->stop_trace)
+        return change_trace(admin, request->start_trace, message, size);
     if (request->inject)
         return set_rule(admin, request->inject, command, message, size);
     return clear_rules(admin, request->clear_rules ? 0 : request->clear_rule, message, size);

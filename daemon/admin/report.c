@@ -43,6 +43,7 @@ static const struct {
     TOPIC(grants, GRANTS),
     TOPIC(routes, ROUTES),
     TOPIC(pools, POOLS),
+    TOPIC(trace, TRACE),
     [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
 };
 

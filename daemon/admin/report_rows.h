@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "daemon/buffers/pool.h"
+#include "daemon/core/trace.h"
 
 struct row_block;
 struct server;
@@ -25,8 +26,9 @@ struct progress {
     uint64_t session; /* the next object is of this one, or of a later one ... */
     unsigned table;   /* ... in this table, if a report is of more than one kind of objects ... */
     uint32_t slot;    /* ... from this slot on */
-    struct wait_graph *waits; /* of a report on waits; NULL: not begun */
-    struct pool_count count;  /* of a report on pools */
+    struct wait_graph *waits;    /* of a report on waits; NULL: not begun */
+    struct pool_count count;     /* of a report on pools */
+    struct trace_progress trace; /* of a report on the trace */
 };
 
 /**

@@ -30,5 +30,8 @@ report_fill_fn report_routes;
 report_fill_fn report_grants;
 report_fill_fn report_pools;
 
+/* report_trace.c */
+report_fill_fn report_trace;
+
 /* report_waits.c */
 report_fill_fn report_waits;

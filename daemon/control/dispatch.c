@@ -163,6 +163,7 @@ static const struct row table[] = {
     [NPUD__REQUEST__BODY_UNBIND_ROUTES] = {.handle = on_unbind_routes},
     [NPUD__REQUEST__BODY_QUERY_ROUTES] = {.handle = on_query_routes},
     [NPUD__REQUEST__BODY_LEAVE_SESSION] = {.handle = on_leave_session},
+    [NPUD__REQUEST__BODY_GET_TRACE_RING] = {.handle = on_get_trace_ring, .answers_fds = true},
     [NPUD__REQUEST__BODY_OWN_WAITS] = {.handle = on_own_waits,
                                        .before_hello = true,
                                        .answers_fds = true},

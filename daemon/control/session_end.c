@@ -26,6 +26,7 @@
 #include "daemon/core/stream.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/core/survivor.h"
+#include "daemon/core/trace.h"
 #include "daemon/engine/value.h"
 #include "daemon/kept/fds.h"
 #include "daemon/memory/allocation.h"
@@ -219,6 +220,7 @@ static void free_empty(struct session *session)
     user_uncharge(&session->charge_tables);
     user_uncharge(&session->charge_maps);
     user_unref(session->user);
+    trace_forget_session(session);
     DL_DELETE(server->sessions, session);
     server->n_sessions--;
     server->sessions_gone++;

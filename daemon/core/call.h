@@ -141,6 +141,9 @@ int32_t on_explain_record(struct call *call);
 int32_t on_ipc_event_info(struct call *call);
 int32_t on_notify_fd(struct call *call);
 
+/** on_trace.c */
+int32_t on_get_trace_ring(struct call *call);
+
 /** on_notify.c */
 int32_t on_create_notify(struct call *call);
 int32_t on_destroy_notify(struct call *call);

@@ -139,6 +139,13 @@ void devices_deinit(struct devices *ds)
     ds->n = 0;
 }
 
+void device_renew_mode(struct device *d)
+{
+    d->detour = d->inject || d->trace;
+    if (atomic_load(&d->lost) == 0)
+        engine_set_mode(d->engine, d->detour ? DOORBELL_STRICT : DOORBELL_FREE);
+}
+
 struct device *devices_get(struct devices *ds, uint32_t index)
 {
     return index < ds->n ? &ds->device[index] : NULL;

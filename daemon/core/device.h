@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/core/backend.h"
@@ -16,6 +17,7 @@
 
 struct engine;
 struct inject;
+struct trace_ring;
 struct config;
 struct server;
 
@@ -37,8 +39,11 @@ struct device {
     struct slots notify_ids;
     struct engine *engine;
     struct inject
-        *inject;          /* rules that may be for its tasks; NULL: none. Under the engine's lock */
-    _Atomic int32_t lost; /* 0, or what its tasks fail with. Written under the engine's lock */
+        *inject; /* rules that may be for its tasks; NULL: none. Under the engine's lock */
+    struct trace_ring *trace; /* where the engine writes; NULL: no trace runs. Under its lock */
+    uint64_t traced_from;     /* CLOCK_MONOTONIC: when that trace began */
+    bool detour; /* one of both is there: tasks do not run straight on. Under the engine's lock */
+    _Atomic int32_t lost;  /* 0, or what its tasks fail with. Written under the engine's lock */
     _Atomic uint64_t loss; /* which one, of all of this host: number of the rule; stored before */
     struct kept record;
     struct device_kept *kept; /* its live part */
@@ -60,6 +65,12 @@ bool device_restore(struct server *server, struct kept_cell *cell);
 int devices_start(struct devices *devices);
 /** Stop the engines and close the backend. No session may be left. */
 void devices_deinit(struct devices *devices);
+
+/**
+ * Its rules or its trace have changed: how its tasks run, and, unless it is lost, what clients make
+ * tasks of. Under the engine's lock.
+ */
+void device_renew_mode(struct device *device);
 
 /** Device index, or NULL when there is none. */
 struct device *devices_get(struct devices *devices, uint32_t index);

@@ -32,6 +32,7 @@ struct router;
 struct session;
 struct shares;
 struct survivor;
+struct trace;
 
 struct server {
     struct config *config;
@@ -47,6 +48,7 @@ struct server {
     struct pools *pools;
     struct queues *queues;
     struct router *router;
+    struct trace *trace;
     struct session *sessions;
     struct survivor *survivors; /* survivor.h */
     uint32_t n_sessions;

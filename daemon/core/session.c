@@ -18,6 +18,7 @@
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"
+#include "daemon/core/trace.h"
 #include "daemon/kept/event_record.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/stream_record.h"
@@ -485,6 +486,7 @@ enum cause session_hello(struct session *session, const char *program)
     snprintf(session->program, sizeof(session->program), "%s", program);
     session->state = SESSION_OPEN;
     kept_touch(&session->record);
+    trace_note_session(session);
     log_line(LOG_DEBUG, &session->log, "program %s, uid %u", session->program,
              (unsigned)session->uid);
     return CAUSE_NONE;

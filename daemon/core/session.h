@@ -129,6 +129,8 @@ struct session {
     struct answer *answer;       /* there, that could not be sent yet; NULL: none */
     struct own_waits *own_waits; /* admin/own_waits.c; NULL: it has not asked */
 
+    struct trace_client *trace; /* core/trace.h; NULL: the session has no ring */
+
     struct session_page *page; /* shared, hostile */
     int page_fd;               /* its descriptor, if there is a page */
     struct segments stream_segments;

@@ -81,6 +81,8 @@ static bool bind_page(struct session *session, uint64_t key)
     session->page = map;
     /* Streams count again when they park again. */
     atomic_store_explicit(&session->page->value_waiters, 0, memory_order_relaxed);
+    /* The trace has ended with the npud before. */
+    atomic_store_explicit(&session->page->trace, 0, memory_order_relaxed);
     session_charge_file_again(session, sizeof(struct session_page));
     return true;
 }

@@ -118,7 +118,8 @@ struct stream {
         };
         struct value_range changed; /* while changing, and so not parked */
     };
-    uint64_t callback; /* ordinal of the callback that it is parked for; 0: none */
+    uint64_t traced_ns; /* engine/trace_note.c: when its current task has begun; 0: it has not */
+    uint64_t callback;  /* ordinal of the callback that it is parked for; 0: none */
     struct context *context;
     struct stream *context_prev, *context_next;
 

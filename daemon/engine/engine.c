@@ -19,11 +19,12 @@
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/engine/detour.h"
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
-#include "daemon/engine/inject.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
+#include "daemon/engine/trace_note.h"
 #include "daemon/kept/kept.h"
 #include "proto/util/clock.h"
 
@@ -231,9 +232,8 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now, unsigne
     unsigned n;
 
     for (n = 0; n < max && (stream_has_read(s) || fetch_task(s)); n++) {
-        enum run_result r = __builtin_expect(e->device->inject != NULL, 0) && task_is_new(s)
-                                ? inject_execute(s, now)
-                                : execute_task(s, now);
+        enum run_result r =
+            __builtin_expect(e->device->detour, 0) ? detour_execute(s, now) : execute_task(s, now);
 
         if (r == RUN_RETIRED || r == RUN_WORKED) {
             KILL_HERE(TASK_DONE);
@@ -260,6 +260,8 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now, unsigne
     if (atomic_load_explicit(&s->kept->done, memory_order_relaxed) != s->kept->position &&
         atomic_load_explicit(&s->stopped, memory_order_relaxed) == 0)
         stream_publish(s, s->kept->position);
+    if (__builtin_expect(e->device->detour, 0))
+        trace_note_write();
     atomic_store_explicit(&e->tasks,
                           atomic_load_explicit(&e->tasks, memory_order_relaxed) +
                               s->kept->position - first,
@@ -292,6 +294,8 @@ bool engine_run_quick(struct engine *e, struct stream *s, uint64_t now)
     moves = task_row(task->op)->writes != 0;
     if (moves)
         time_step(e, now = clock_ns());
+    else if (__builtin_expect(e->device->trace != NULL, 0))
+        now = clock_ns();
     kept_in_hand(e->in_hand, s->session->id, 0);
     run_stream(e, s, now, 1);
     kept_in_hand(e->in_hand, 0, 0);

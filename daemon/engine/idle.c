@@ -5,8 +5,10 @@
 #include <sys/epoll.h>
 #include <utlist.h>
 
+#include "daemon/core/device.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/core/trace.h"
 #include "daemon/engine/failure.h"
 #include "proto/util/clock.h"
 
@@ -131,6 +133,8 @@ static void go_to_sleep(struct engine *e)
     e->spin = now - slept < 2 * e->spin_max ? e->spin_max : e->spin / 2;
     e->last_poll = now;
     e->idle_since = now;
+    if (e->device->trace)
+        trace_sleep(e->device->trace, slept, now);
     if (n > 0)
         watch_handle_doorbells(e, events, n, now);
 }

@@ -12,6 +12,7 @@
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
 #include "daemon/engine/task_row.h"
+#include "daemon/engine/trace_note.h"
 #include "daemon/base/log.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -162,6 +163,7 @@ bool inject_restore(struct inject *in, struct stream *s)
     if (!(verdict & VERDICT_HELD)) {
         /* For inject_execute() to carry it out, also if the rule is used up by now. */
         s->attach->device->inject = in;
+        s->attach->device->detour = true;
         return false;
     }
     if (stream_is_let_go(s))
@@ -191,6 +193,8 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
     }
     if (!r)
         return execute_task(s, now);
+    if (d->trace)
+        trace_note_fault(s, r->id, r->spec.code);
     switch (r->spec.action) {
     case INJECT_STALL:
         return execute_hold(s, &r->held);
@@ -225,8 +229,7 @@ static void tell_engines(struct server *server)
         struct device *d = &server->devices->device[i];
 
         d->inject = may_be_for_device(server->inject, i) ? server->inject : NULL;
-        if (atomic_load(&d->lost) == 0)
-            engine_set_mode(d->engine, d->inject ? DOORBELL_STRICT : DOORBELL_FREE);
+        device_renew_mode(d);
     }
 }
 

@@ -4,7 +4,7 @@
  *
  * The control thread sets and clears rules under the locks of all engines. While a rule may be for
  * tasks of a device, device->inject is set and its engine executes tasks through inject_execute();
- * without rules that pointer is all it looks at. Engines count under a lock of the rules' own,
+ * without rules device->detour is all it looks at. Engines count under a lock of the rules' own,
  * because a rule may be for several devices.
  *
  * What a rule hits is the same in every run of a program that does the same: while there are rules,

@@ -5,10 +5,12 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
+#include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/engine/task_row.h"
+#include "daemon/engine/trace_note.h"
 
 enum run_result run_fail(struct stream *s, int32_t code, int32_t pid)
 {
@@ -29,6 +31,8 @@ void run_fire_stream(struct waiter *w)
 {
     struct stream *s = stream_of_waiter(w);
 
+    if (__builtin_expect(s->attach->device->trace != NULL, 0))
+        trace_note_release(s, w);
     stream_let_go(s, w->result, w->pid);
     engine_unpark(s);
 }

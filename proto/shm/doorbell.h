@@ -84,6 +84,12 @@ struct session_page {
      * set: session_announce_end(), session_has_ended().
      */
     _Atomic uint32_t ended;
+    /*
+     * npud: which trace runs; 0: none. The client asks for a ring (GetTraceRing), for each trace
+     * anew, and writes there what it does. It lies in what was padding: pages made before it was
+     * there read as 0.
+     */
+    _Atomic uint32_t trace;
     struct exception_ring exceptions[DEVICES_MAX];
 };
 

@@ -1,0 +1,302 @@
+/*
+ * The trace, as rows: the events of one ring after the other, the oldest first. Rings go on being
+ * written meanwhile: what was there when the ring's turn came is told, and what has been
+ * overwritten since is lost like what was overwritten before.
+ */
+#include "daemon/admin/report_topics.h"
+
+#include <string.h>
+#include <utlist.h>
+
+#include "daemon/core/device.h"
+#include "daemon/core/engine.h"
+#include "daemon/core/server.h"
+#include "daemon/core/trace.h"
+#include "daemon/engine/task_row.h"
+#include "proto/shm/wait_slot.h"
+#include "proto/wire/npud.pb-c.h"
+
+/* Which words of an event a kind has, and who may write it. */
+enum words { WORDS_NONE, WORDS_TASK, WORDS_RELEASE, WORDS_PROCESS, WORDS_HANDOVER, WORDS_TEXT };
+
+static const struct kind_row {
+    const char *name;
+    enum words words;
+    bool by_client;
+    bool named_task; /* op is that of a task */
+} kinds[TRACE_KINDS] = {
+    [TRACE_TASK] = {"task", WORDS_TASK, false, true},
+    [TRACE_PARKED] = {"parked", WORDS_TASK, false, true},
+    [TRACE_RELEASE] = {"release", WORDS_RELEASE, false, true},
+    [TRACE_FAULT] = {"fault", WORDS_TASK, false, true},
+    [TRACE_SLEEP] = {"sleep", WORDS_NONE, false, false},
+    [TRACE_CONNECTED] = {"connected", WORDS_PROCESS, false, false},
+    [TRACE_DISCONNECTED] = {"disconnected", WORDS_PROCESS, false, false},
+    [TRACE_SUBMITTED] = {"submitted", WORDS_TASK, true, true},
+    [TRACE_CALLBACK] = {"callback", WORDS_NONE, true, false},
+    [TRACE_WAIT] = {"wait", WORDS_NONE, true, false},
+    [TRACE_ENQUEUE] = {"enqueue", WORDS_HANDOVER, true, false},
+    [TRACE_DEQUEUE] = {"dequeue", WORDS_HANDOVER, true, false},
+    [TRACE_RANGE] = {"range", WORDS_TEXT, true, false},
+    [TRACE_MARK] = {"mark", WORDS_TEXT, true, false},
+};
+
+static const char *const wait_names[WAIT_KIND_MASK + 1] = {
+    [WAIT_POSITION] = "stream", [WAIT_RECORD] = "event", [WAIT_CALLBACK] = "callback",
+    [WAIT_MESSAGE] = "message", [WAIT_ROOM] = "room",    [WAIT_GRANT] = "grant",
+};
+
+/* A ring while it is told. */
+struct source {
+    const struct trace_ring *ring;
+    uint64_t entries;
+    uint64_t from;                     /* its first event of this trace */
+    int32_t device;                    /* -1: of no engine */
+    const struct trace_client *client; /* NULL: npud's own */
+};
+
+/* The ring that is next, from progress on; false: there is none. */
+static bool find_source(const struct trace *trace, struct trace_progress *p, struct source *source)
+{
+    struct trace_client *client;
+
+    for (; p->ring <= DEVICES_MAX; p->ring++) {
+        const struct trace_ring *ring = p->ring == 0 ? trace->control : trace->engine[p->ring - 1];
+
+        if (ring) {
+            *source = (struct source){
+                .ring = ring, .entries = TRACE_OWN_ENTRIES, .device = (int32_t)p->ring - 1};
+            return true;
+        }
+    }
+    DL_FOREACH (trace->clients, client)
+        if (client->session >= p->session) {
+            if (client->session > p->session)
+                p->begun = false; /* the one that was being told is gone */
+            p->session = client->session;
+            *source = (struct source){.ring = client->ring,
+                                      .entries = TRACE_CLIENT_ENTRIES,
+                                      .from = client->from,
+                                      .device = -1,
+                                      .client = client};
+            return true;
+        }
+    return false;
+}
+
+/* An engine writes down what it has done a moment after it is done: under its lock, it has. */
+static uint64_t count_events(struct server *server, const struct source *source)
+{
+    struct engine *engine =
+        source->device >= 0 ? server->devices->device[source->device].engine : NULL;
+    uint64_t next;
+
+    if (engine)
+        engine_lock(engine);
+    next = atomic_load_explicit(&source->ring->next, memory_order_relaxed);
+    if (engine)
+        engine_unlock(engine);
+    return next;
+}
+
+static void begin_source(struct server *server, struct trace_progress *p,
+                         const struct source *source)
+{
+    uint64_t next = count_events(server, source);
+
+    p->begun = true;
+    p->told = 0;
+    /* A client can have stored any number there: then none of the entries has its number. */
+    p->end = next;
+    p->next = next > source->entries ? next - source->entries : 0;
+    if (p->next < source->from)
+        p->next = source->from < next ? source->from : next;
+}
+
+static void end_source(struct trace_progress *p, const struct source *source)
+{
+    p->begun = false;
+    if (source->client)
+        p->session++;
+    else
+        p->ring++;
+}
+
+/* --- rows --- */
+
+static void fill_task(Npud__TraceRow *row, const struct trace_event *event)
+{
+    row->position = event->task.position;
+    row->slot = event->task.slot;
+    row->stream = event->task.stream;
+    row->code = event->task.code;
+    row->rule = event->task.rule;
+    if (row->session == 0)
+        row->session = event->task.session;
+}
+
+static void fill_release(Npud__TraceRow *row, const struct trace_event *event)
+{
+    row->session = event->release.session;
+    row->slot = event->slot;
+    row->position = event->release.position;
+    row->from_session = event->release.from_session;
+    row->from_slot = event->from_slot;
+    row->from_position = event->release.from_position;
+}
+
+static char *copy_bytes(struct rows *rows, const char *bytes, size_t size)
+{
+    char text[TRACE_TEXT_MAX + 1];
+
+    memcpy(text, bytes, size);
+    text[size] = '\0';
+    return report_rows_copy_text(rows, text);
+}
+
+/* The text of the event with this number, as far as the entries that go on with it are there. */
+static char *read_text(struct rows *rows, const struct source *source, uint64_t number,
+                       const struct trace_event *event)
+{
+    char text[TRACE_TEXT_MAX];
+    size_t size = event->size < sizeof(text) ? event->size : sizeof(text);
+    size_t have = size < TRACE_TEXT_FIRST ? size : TRACE_TEXT_FIRST;
+    struct trace_event more;
+
+    memcpy(text, event->text, have);
+    for (unsigned i = 1; have < size; i++) {
+        size_t part = size - have < TRACE_TEXT_NEXT ? size - have : TRACE_TEXT_NEXT;
+
+        if (!trace_read(source->ring, source->entries, number + i, &more) ||
+            more.kind != TRACE_TEXT)
+            break;
+        memcpy(text + have, (const char *)more.words + TRACE_TEXT_AT, part);
+        have += part;
+    }
+    return copy_bytes(rows, text, have);
+}
+
+static void fill_words(struct rows *rows, Npud__TraceRow *row, const struct source *source,
+                       uint64_t number, const struct trace_event *event)
+{
+    switch (kinds[event->kind].words) {
+    case WORDS_TASK:
+        fill_task(row, event);
+        break;
+    case WORDS_RELEASE:
+        fill_release(row, event);
+        break;
+    case WORDS_PROCESS:
+        row->session = event->process.session;
+        row->pid = event->process.pid;
+        row->uid = event->process.uid;
+        row->program = copy_bytes(rows, event->process.program,
+                                  strnlen(event->process.program, sizeof(event->process.program)));
+        break;
+    case WORDS_HANDOVER:
+        row->queue = event->handover.queue;
+        row->buffer = event->handover.buffer;
+        break;
+    case WORDS_TEXT:
+        row->text = read_text(rows, source, number, event);
+        break;
+    case WORDS_NONE:
+        break;
+    }
+}
+
+static const char *name_what(const struct trace_event *event)
+{
+    if (kinds[event->kind].named_task)
+        return task_row(event->op)->name;
+    if (event->kind == TRACE_WAIT && wait_names[event->op & WAIT_KIND_MASK])
+        return wait_names[event->op & WAIT_KIND_MASK];
+    return "";
+}
+
+/* Is it of a kind that the writer of the ring has a right to? What is no event is lost. */
+static bool is_right(const struct source *source, const struct trace_event *event)
+{
+    return event->kind < TRACE_KINDS && kinds[event->kind].name &&
+           kinds[event->kind].by_client == (source->client != NULL);
+}
+
+static void add_event(struct rows *rows, const struct source *source, uint64_t number,
+                      const struct trace_event *event)
+{
+    ADD_ROW(rows, Npud__TraceRow, NPUD__TRACE_ROW__INIT, row);
+    row->kind = (char *)kinds[event->kind].name;
+    row->begin_ns = event->begin_ns;
+    row->end_ns = event->end_ns;
+    row->device = source->device;
+    row->stream = -1;
+    row->task = (char *)name_what(event);
+    if (source->client) {
+        row->session = source->client->session;
+        row->thread = event->thread;
+    }
+    fill_words(rows, row, source, number, event);
+}
+
+static void add_ring(struct server *server, struct rows *rows, const struct source *source,
+                     const struct trace_progress *p)
+{
+    const struct trace *trace = server->trace;
+
+    ADD_ROW(rows, Npud__TraceRow, NPUD__TRACE_ROW__INIT, row);
+    row->kind = "ring";
+    row->begin_ns = trace->begun_ns;
+    row->end_ns = trace->on ? 0 : trace->ended_ns;
+    row->device = source->device;
+    row->stream = -1;
+    row->events = p->end > source->from ? p->end - source->from : 0;
+    row->lost = row->events > p->told ? row->events - p->told : 0;
+    if (!source->client)
+        return;
+    row->session = source->client->session;
+    row->pid = source->client->pid;
+    row->uid = source->client->uid;
+    row->program = report_rows_copy_text(rows, source->client->program);
+}
+
+/* Of processes of which there is no ring: they are as lost as what was in it. */
+static void add_refused(struct server *server, struct rows *rows)
+{
+    ADD_ROW(rows, Npud__TraceRow, NPUD__TRACE_ROW__INIT, row);
+    row->kind = "ring";
+    row->device = row->stream = -1;
+    row->events = row->lost = server->trace->refused;
+}
+
+static void tell_ring(struct server *server, struct rows *rows, const struct source *source)
+{
+    struct trace_progress *p = &rows->progress->trace;
+    struct trace_event event;
+
+    if (!p->begun)
+        begin_source(server, p, source);
+    for (; p->next < p->end && !report_rows_slice_over(rows); p->next++) {
+        if (!trace_read(source->ring, source->entries, p->next, &event))
+            continue;
+        if (event.kind == TRACE_TEXT) {
+            p->told++; /* with the one that it goes on with */
+        } else if (is_right(source, &event)) {
+            p->told++;
+            add_event(rows, source, p->next, &event);
+        }
+    }
+    if (p->next < p->end)
+        return;
+    add_ring(server, rows, source, p);
+    end_source(p, source);
+}
+
+void report_trace(struct server *server, struct rows *rows)
+{
+    struct source source;
+
+    while (!rows->more && find_source(server->trace, &rows->progress->trace, &source))
+        tell_ring(server, rows, &source);
+    if (!rows->more && server->trace->refused > 0)
+        add_refused(server, rows);
+}

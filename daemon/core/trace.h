@@ -1,0 +1,89 @@
+/*
+ * The trace: what all streams, engines and processes do, from `npuctl trace start` to `stop`. It is
+ * kept until the next one begins or npud ends; it does not live through a restart of npud, which
+ * would have to keep the rings of all that it writes.
+ *
+ * Who writes what: each engine a ring of its own, under its lock; the control thread another; each
+ * traced process one of its own (proto/shm/trace_ring.h), which it asks for when it sees that a
+ * trace runs. A ring lives as long as its session, and its events until the next trace: so rings of
+ * sessions that have ended are kept, up to TRACE_CLIENTS_MAX in all.
+ *
+ * While a trace runs, devices are in mode STRICT (proto/shm/doorbell.h): what would be complete at
+ * the call is a task, and is seen. Engines execute tasks through detour_execute() then; at other
+ * times device->detour is all they look at (engine/detour.h).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/core/cause.h"
+#include "proto/shm/doorbell.h"
+#include "proto/shm/trace_ring.h"
+
+struct server;
+struct session;
+struct stream;
+
+#define TRACE_CLIENTS_MAX 128
+
+/** The ring of a process, and whose it is. */
+struct trace_client {
+    uint64_t session;
+    int32_t pid;
+    uid_t uid;
+    char program[64];
+    bool ended;                       /* its session is no more */
+    int fd;                           /* of the ring, as long as the session lives */
+    uint64_t from;                    /* its first event of this trace */
+    struct trace_ring *ring;          /* shared, hostile */
+    struct trace_client *prev, *next; /* trace->clients, in the order of their sessions' numbers */
+};
+
+struct trace {
+    bool on;
+    uint32_t number; /* random: tells the client one trace from the next, also of another npud */
+    uint64_t begun_ns, ended_ns; /* CLOCK_MONOTONIC; begun 0: there was none */
+    struct trace_ring *control;  /* NULL: there was none */
+    struct trace_ring *engine[DEVICES_MAX];
+    struct trace_client *clients;
+    uint32_t n_clients;
+    uint64_t refused; /* processes of which there is no ring */
+};
+
+/** How far a report is: rings are told one after the other. */
+struct trace_progress {
+    unsigned ring;      /* 0: npud's own; 1 and on: of the engines; DEVICES_MAX + 1: of processes */
+    uint64_t session;   /* of processes: of the one of this session, or of the next later one */
+    bool begun;         /* with this ring: the next words are set */
+    uint64_t next, end; /* numbers of events */
+    uint64_t told;
+};
+
+/* Control thread: */
+
+/** Begin a trace; what the one before has written is forgotten. Takes the engines' locks. */
+enum cause trace_start(struct server *server);
+/** It ends. CAUSE_TRACE_NONE: none runs. */
+enum cause trace_stop(struct server *server);
+void trace_deinit(struct server *server);
+
+/**
+ * The descriptor of the session's ring, which is made if need be; it stays the trace's. -1: no
+ * trace runs, or there is no ring for it.
+ */
+int trace_ring_of(struct session *session);
+/** The session is there: it hears whether a trace runs. */
+void trace_note_session(struct session *session);
+/** It is about to be freed. */
+void trace_forget_session(struct session *session);
+
+/** Under the lock of the engine of that device: */
+static inline void trace_sleep(struct trace_ring *ring, uint64_t begin_ns, uint64_t end_ns)
+{
+    struct trace_event event = {.kind = TRACE_SLEEP, .begin_ns = begin_ns, .end_ns = end_ns};
+
+    trace_put(ring, &event);
+}
