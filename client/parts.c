@@ -35,6 +35,7 @@ const struct part *const lifecycle_parts[] = {
     &failure_part,
     /* Leave: its thread unmaps segments and rings of queues. It ends before they go. */
     &retire_part,
+    &trace_part,
     &mbuf_cache_part,
     &segment_part,
     &pool_part,

@@ -184,6 +184,7 @@ int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_
         return ERROR_NOT_ZERO(t->error);
     t->buffer = buffer;
     t->deadline = timeout == 0 ? 0 : wait_deadline(timeout);
+    t->begun_ns = trace_begin(&t->session->trace);
     t->putting = putting;
     t->slept = false;
     t->attempts = 0;
@@ -193,6 +194,13 @@ int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_
     t->number = 0;
     t->n_refused = 0;
     return 0;
+}
+
+static inline void note_handover(const struct transfer *t, uint32_t ref)
+{
+    if (__builtin_expect(t->begun_ns != 0, 0))
+        trace_handover(&t->session->trace, t->putting ? TRACE_ENQUEUE : TRACE_DEQUEUE, t->begun_ns,
+                       t->ring->view.number, ref);
 }
 
 /* What an attempt to put that was not QUEUE_OK asks for. */
@@ -245,6 +253,7 @@ static enum outcome put_message(struct transfer *t)
         return explain_result(t, r);
     t->woken = queue_waiting(&v->take->waiting);
     transfer_note_life(&t->queue->used[true], t->life);
+    note_handover(t, b->ref);
     return DONE;
 }
 
@@ -348,6 +357,7 @@ static enum outcome take_message(struct transfer *t)
     transfer_note_life(&t->queue->used[false], t->life);
     if (__builtin_expect(r != QUEUE_OK || !mbuf_find(front.ref, t->buffer), 0))
         return AGAIN;
+    note_handover(t, front.ref);
     t->buffer->word = held;
     return DONE;
 }

@@ -20,6 +20,7 @@ struct transfer {
     struct queue *queue;
     struct mbuf_ref *buffer; /* that is put, or was taken */
     uint64_t deadline;       /* 0: one attempt */
+    uint64_t begun_ns;       /* 0: no trace runs */
     bool putting;
     bool slept;
     uint32_t attempts; /* that were not DONE */

@@ -32,7 +32,9 @@ static INLINE bool enter_queue(struct quick *q, uint32_t id)
     struct queues *queues;
 
     q->session = session_peek();
-    if (!FAST(q->session && !session_lost(q->session) && t && t->guard && id < QUEUE_LOCAL_IDS))
+    /* A trace is written by the long way. */
+    if (!FAST(q->session && !session_lost(q->session) && t && t->guard && id < QUEUE_LOCAL_IDS &&
+              !trace_runs(&q->session->trace)))
         return false;
     queues = atomic_load_explicit(&q->session->queues, memory_order_acquire);
     q->queue = queues ? atomic_load_explicit(&queues->queue[id], memory_order_acquire) : NULL;

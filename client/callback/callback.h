@@ -47,8 +47,9 @@ struct callback_run {
     struct callback *callback;
     pthread_t thread;
     pid_t process;
-    bool ring;     /* the stream waits for it, or for one that was dropped meanwhile */
-    bool disowned; /* it has ended its own stream */
+    uint64_t begun_ns; /* 0: no trace ran */
+    bool ring;         /* the stream waits for it, or for one that was dropped meanwhile */
+    bool disowned;     /* it has ended its own stream */
 };
 
 /*

@@ -33,6 +33,8 @@ static void run_end(struct callback_run *run)
     thread_self()->in_callback = false;
     if (process_id() != run->process)
         return;
+    if (run->begun_ns != 0)
+        trace_event(&run->session->trace, TRACE_CALLBACK, 0, run->begun_ns);
     KILL_POINT(CALLBACK_RUN);
     callback_lock();
     if (!run->disowned) {
@@ -69,6 +71,7 @@ static CALLS_PROGRAM bool run_first(struct worker *w, struct stream *s, bool *en
             .thread = pthread_self(),
             .process = me,
             .ring = cb->first->block,
+            .begun_ns = trace_begin(&s->session->trace),
         };
 
         cb->first = cb->first->next;

@@ -46,7 +46,7 @@ extern const struct part acl_config_part, allocator_part, api_call_part, callbac
     init_callback_part, mbuf_cache_part, memory_part, memory_pool_part, notify_part,
     op_timeout_part, physical_part, pool_part, queue_part, registration_part, retire_part,
     segment_part, session_part, state_callback_part, stream_part, stream_work_part, thread_part,
-    virtual_part;
+    trace_part, virtual_part;
 
 /** All rows, in the order of the walks; NULL behind the last one. */
 extern const struct part *const lifecycle_parts[];

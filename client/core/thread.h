@@ -12,6 +12,7 @@ struct error_kept;
 struct mbuf_cache;
 struct ring_guard;
 struct stream;
+struct trace_ranges;
 
 struct thread {
     /* Current context: valid while that session is current and the object carries this tag. */
@@ -32,9 +33,10 @@ struct thread {
      */
     uint32_t keep_events;
     uint32_t report; /* where it was found among the workers (callback.h): where to look first */
-    struct ring_guard *guard;   /* NULL: it has used no queue */
-    struct api_call_mark *mark; /* NULL: it has called nothing */
-    struct mbuf_cache *buffers; /* slots that it keeps; NULL: none */
+    struct ring_guard *guard;    /* NULL: it has used no queue */
+    struct api_call_mark *mark;  /* NULL: it has called nothing */
+    struct trace_ranges *ranges; /* client/runtime/trace_range.c; NULL: it has begun none */
+    struct mbuf_cache *buffers;  /* slots that it keeps; NULL: none */
     struct {
         /* an error_render_fn; NULL: none */
         void (*render)(char *text, size_t size, const char *function, uint32_t a, uint32_t b);

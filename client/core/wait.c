@@ -11,6 +11,7 @@
 #include "client/core/api_call.h"
 #include "client/core/interrupt.h"
 #include "client/core/thread.h"
+#include "client/core/trace_writer.h"
 #include "proto/shm/doorbell.h"
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
@@ -295,8 +296,10 @@ static int wait_listed(struct waits *all, struct wait *w, const struct wait_info
 {
     _Atomic uint32_t *word = w->word;
     struct thread *t = thread_self();
+    uint64_t begun;
     int r = 0;
 
+    begun = all->trace ? trace_begin(all->trace) : 0;
     add_sleeper(all, w, info);
     t->keep_events += w->keeps_event;
     for (;;) {
@@ -321,6 +324,8 @@ static int wait_listed(struct waits *all, struct wait *w, const struct wait_info
     }
     t->keep_events -= w->keeps_event;
     remove_sleeper(all, w);
+    if (begun != 0)
+        trace_event(all->trace, TRACE_WAIT, (uint8_t)w->what, begun);
     return r;
 }
 

@@ -24,6 +24,7 @@ struct ipc_page;
 struct session;
 struct session_page;
 struct stream_ctrl;
+struct trace_writer;
 struct wait;
 
 /** The threads of a session that sleep; part of the session. */
@@ -36,6 +37,7 @@ struct waits {
     int timer;                /* timerfd, readable when wait_wake_due() is to be called; or -1 */
     uint64_t timer_at;        /* when it fires; under lock */
     struct session *session;  /* for wait_hook */
+    struct trace_writer *trace;
 };
 
 void wait_init(struct waits *all, struct session *session, const _Atomic bool *lost);

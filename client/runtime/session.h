@@ -19,6 +19,7 @@
 #include "client/core/lost.h"
 #include "client/core/process.h"
 #include "client/core/side_thread.h"
+#include "client/core/trace_writer.h"
 #include "client/core/wait.h"
 #include "client/runtime/session_parts.h"
 #include "proto/shm/arena.h"
@@ -124,6 +125,7 @@ struct session {
     pthread_mutex_t allocator_lock;
     struct allocator_entry *allocators; /* client/memory/allocator.c: by stream */
 
+    struct trace_writer trace;
     struct waits waits;      /* threads of this process that sleep */
     struct reports *reports; /* under process->callback_lock; NULL: no callbacks so far */
     struct stream_works works;

@@ -153,6 +153,17 @@ typedef int32_t (*aclnpudInterruptCheck)(void *arg, aclnpudInterruptMoment momen
 
 #define ACLNPUD_ERROR_INTERRUPTED 599001
 
+/*
+ * What the program does, for a trace of npud (npu-run --trace, npuctl trace): a mark, or a range of
+ * the calling thread, which the next aclnpudTraceRangeEnd() of this thread ends. Ranges may be in
+ * ranges. The first 128 bytes of the text are shown. While no trace runs, and without a session,
+ * they cost next to nothing and tell nobody anything. Errors: text or name NULL 100000; 64 ranges
+ * deep already, or an end without a beginning, 107000; no memory 207001.
+ */
+ACL_FUNC_VISIBILITY aclError aclnpudTraceMark(const char *text);
+ACL_FUNC_VISIBILITY aclError aclnpudTraceRangeBegin(const char *name);
+ACL_FUNC_VISIBILITY aclError aclnpudTraceRangeEnd(void);
+
 /* Returns 0. */
 ACL_FUNC_VISIBILITY aclError aclnpudSetInterruptCheck(aclnpudInterruptCheck check, void *arg);
 

@@ -1,0 +1,121 @@
+#include "client/core/trace_writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/core/thread.h"
+#include "proto/util/clock.h"
+
+static void unmap_ring(struct trace_map *map)
+{
+    if (map->ring)
+        munmap(map->ring, trace_ring_bytes(TRACE_CLIENT_ENTRIES));
+    free(map);
+}
+
+/*
+ * For each trace anew: it may be of another npud, which has made another ring. Several threads may
+ * ask at the same time: npud gives all of them the same one, and one mapping of it stays.
+ */
+static struct trace_map *fetch_ring(struct trace_writer *w, struct trace_map *before,
+                                    uint32_t trace)
+{
+    struct trace_map *map = calloc(1, sizeof(*map));
+
+    if (!map)
+        return NULL;
+    *map = (struct trace_map){.trace = trace, .ring = w->fetch(w), .before = before};
+    /* Release: who finds it finds it filled, and mapped. */
+    if (atomic_compare_exchange_strong_explicit(&w->last, &before, map, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return map;
+    unmap_ring(map);
+    return before;
+}
+
+static void put_events(struct trace_writer *w, struct trace_event *events, unsigned n)
+{
+    struct trace_map *map = atomic_load_explicit(&w->last, memory_order_acquire);
+    uint32_t trace = atomic_load_explicit(&w->page->trace, memory_order_relaxed);
+
+    if (trace == 0)
+        return; /* it has just ended */
+    events[0].thread = thread_self()->tid;
+    if (!map || map->trace != trace)
+        map = fetch_ring(w, map, trace);
+    if (map && map->ring)
+        trace_put_shared(map->ring, events, n);
+}
+
+static struct trace_event make_event(enum trace_kind kind, uint64_t begin_ns)
+{
+    uint64_t now = clock_ns();
+
+    return (struct trace_event){
+        .kind = (uint8_t)kind, .begin_ns = begin_ns != 0 ? begin_ns : now, .end_ns = now};
+}
+
+uint64_t trace_begin_slow(void)
+{
+    return clock_ns();
+}
+
+void trace_event(struct trace_writer *w, enum trace_kind kind, uint8_t op, uint64_t begin_ns)
+{
+    struct trace_event event = make_event(kind, begin_ns);
+
+    event.op = op;
+    put_events(w, &event, 1);
+}
+
+void trace_text(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns, const char *text)
+{
+    struct trace_event events[1 + (TRACE_TEXT_MAX - TRACE_TEXT_FIRST) / TRACE_TEXT_NEXT] = {
+        make_event(kind, begin_ns)};
+    size_t size = strnlen(text, TRACE_TEXT_MAX), have;
+    unsigned n = 1;
+
+    events[0].size = (uint16_t)size;
+    have = size < TRACE_TEXT_FIRST ? size : TRACE_TEXT_FIRST;
+    memcpy(events[0].text, text, have);
+    for (; have < size; n++) {
+        size_t part = size - have < TRACE_TEXT_NEXT ? size - have : TRACE_TEXT_NEXT;
+
+        events[n] = (struct trace_event){.kind = TRACE_TEXT};
+        memcpy((char *)events[n].words + TRACE_TEXT_AT, text + have, part);
+        have += part;
+    }
+    put_events(w, events, n);
+}
+
+void trace_submitted(struct trace_writer *w, uint8_t op, uint32_t slot, uint64_t position,
+                     uint64_t at_ns)
+{
+    struct trace_event event = {.kind = TRACE_SUBMITTED, .begin_ns = at_ns, .end_ns = at_ns};
+
+    event.op = op;
+    event.task.slot = slot;
+    event.task.position = position;
+    put_events(w, &event, 1);
+}
+
+void trace_handover(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns, uint64_t queue,
+                    uint64_t buffer)
+{
+    struct trace_event event = make_event(kind, begin_ns);
+
+    event.handover.queue = queue;
+    event.handover.buffer = buffer;
+    put_events(w, &event, 1);
+}
+
+void trace_unmap(struct trace_writer *w)
+{
+    struct trace_map *map = atomic_exchange(&w->last, NULL), *before;
+
+    for (; map; map = before) {
+        before = map->before;
+        unmap_ring(map);
+    }
+}

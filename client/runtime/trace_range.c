@@ -1,0 +1,145 @@
+/* The ring of the process at npud, and what programs say themselves in a trace. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud.h"
+#include "client/core/api_call.h"
+#include "client/core/error.h"
+#include "client/core/lifecycle.h"
+#include "client/core/thread.h"
+#include "client/core/trace_writer.h"
+#include "client/runtime/session.h"
+
+#define RANGES_MAX 64
+
+/* The ranges that a thread is in: with their names if a trace ran when they began. */
+struct trace_ranges {
+    unsigned n;
+    struct {
+        uint64_t begin_ns; /* 0: none did */
+        char name[TRACE_TEXT_MAX + 1];
+    } range[RANGES_MAX];
+};
+
+static struct trace_ring *fetch_ring(struct trace_writer *w)
+{
+    struct session *s = (struct session *)((char *)w - offsetof(struct session, trace));
+    REQUEST(get_trace_ring, GET_TRACE_RING);
+    struct error_kept ignored;
+    Npud__Reply *reply = NULL;
+    void *ring = NULL;
+    int fd = -1;
+
+    error_keep(&ignored);
+    if (session_request(s, "", &request, &reply, &fd) == 0) {
+        session_reply_free(reply);
+        ring = mmap(NULL, trace_ring_bytes(TRACE_CLIENT_ENTRIES), PROT_READ | PROT_WRITE,
+                    MAP_SHARED, fd, 0);
+        close(fd);
+    }
+    error_keep_end(&ignored);
+    if (!ring || ring == MAP_FAILED)
+        return NULL;
+    madvise(ring, trace_ring_bytes(TRACE_CLIENT_ENTRIES), MADV_DONTFORK);
+    return ring;
+}
+
+/* The session's, if a trace runs. */
+static struct trace_writer *find_writer(void)
+{
+    struct session *s = session_peek();
+
+    return s && s->page && !session_lost(s) && trace_runs(&s->trace) ? &s->trace : NULL;
+}
+
+aclError aclnpudTraceMark(const char *text)
+{
+    CALL_SCOPE;
+    struct trace_writer *w;
+
+    REQUIRE(text);
+    w = find_writer();
+    if (w)
+        trace_text(w, TRACE_MARK, 0, text);
+    return 0;
+}
+
+/* --- ranges --- */
+
+static struct trace_ranges *find_ranges(struct thread *t)
+{
+    if (!t->ranges)
+        t->ranges = calloc(1, sizeof(*t->ranges));
+    return t->ranges;
+}
+
+aclError aclnpudTraceRangeBegin(const char *name)
+{
+    CALL_SCOPE;
+    struct trace_ranges *ranges;
+    struct trace_writer *w;
+
+    REQUIRE(name);
+    ranges = find_ranges(thread_self());
+    if (!ranges)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no memory", __func__);
+    if (ranges->n == RANGES_MAX)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: the thread is in %u ranges already: aclnpudTraceRangeEnd ends one",
+                         __func__, RANGES_MAX);
+    w = find_writer();
+    ranges->range[ranges->n].begin_ns = w ? trace_begin(w) : 0;
+    if (w)
+        snprintf(ranges->range[ranges->n].name, sizeof(ranges->range[0].name), "%s", name);
+    ranges->n++;
+    return 0;
+}
+
+aclError aclnpudTraceRangeEnd(void)
+{
+    CALL_SCOPE;
+    struct trace_ranges *ranges = thread_self()->ranges;
+    struct trace_writer *w = find_writer();
+
+    if (!ranges || ranges->n == 0)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: the thread has begun no range: aclnpudTraceRangeBegin does",
+                         __func__);
+    ranges->n--;
+    if (w && ranges->range[ranges->n].begin_ns != 0)
+        trace_text(w, TRACE_RANGE, ranges->range[ranges->n].begin_ns,
+                   ranges->range[ranges->n].name);
+    return 0;
+}
+
+/* --- life --- */
+
+static int begin_session(struct session *s, const char *function)
+{
+    (void)function;
+    s->trace.fetch = fetch_ring;
+    s->trace.page = s->page;
+    s->waits.trace = &s->trace;
+    return 0;
+}
+
+static void free_session(struct session *s)
+{
+    trace_unmap(&s->trace);
+}
+
+static void forget_ranges(struct thread *t)
+{
+    free(t->ranges);
+    t->ranges = NULL;
+}
+
+const struct part trace_part = {
+    .session_begin = begin_session,
+    .session_free = free_session,
+    .thread_exit = forget_ranges,
+};
