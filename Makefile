@@ -111,6 +111,7 @@ programs: $(BINS) $(LIB)
 	@:
 
 include mk/deps.mk
+include mk/pictures.mk
 include mk/python.mk
 include mk/fuzz.mk
 include mk/test.mk
@@ -187,6 +188,7 @@ $(LIB): $(CLIENT_OBJ) client/abi/libaclclient.map
 	$(call link,$(LIB_LDFLAGS) -lprotobuf-c -lcjson -lm -lpthread)
 	$(Q)ln -sf libaclclient.so.1 $(BUILD)/libaclclient.so
 
+$(BUILD)/client/tools/npuctl/trace_dump.o: $(wildcard client/tools/npuctl/*.html)
 $(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)
 	$(call link,-pie -lprotobuf-c -lcjson)
 

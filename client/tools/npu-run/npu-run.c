@@ -43,6 +43,8 @@ struct run {
     sigset_t ignored; /* by our caller, as nohup(1) does, or blocked: they do not end us */
     int signals;      /* signalfd */
     struct child npud;
+    const char *trace; /* file that the trace is written to; NULL: none */
+    int trace_fd;
 };
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -59,6 +61,9 @@ static void print_usage(FILE *f)
           "                     one key of the configuration (npud --help); may be repeated\n"
           "      --restartable  npud comes back when it is killed\n"
           "      --strict       COMMAND cannot read device memory, as on hardware\n"
+          "      --trace=FILE   write there what all streams and processes of COMMAND did, for\n"
+          "                     Chrome's and Perfetto's viewers; as a page that shows it by\n"
+          "                     itself if its name ends with .html\n"
           "  -v, --verbose      let npud log to stderr what it does\n"
           "  -V, --version      print the version and exit\n"
           "  -h, --help         print this and exit\n"
@@ -122,26 +127,29 @@ static void runtime_dir_remove(const char *dir)
     rmdir(dir);
 }
 
-/* A path, or a name to be looked up in PATH. */
-static const char *npud_find(void)
+/* A program of ours beside this one: a path in *path, or its name, to be looked up in PATH. */
+static const char *program_find(const char *name, char path[PATH_MAX + 32])
 {
-    static char path[PATH_MAX + sizeof("/../sbin/npud")];
-    static const char *const places[] = {"/npud", "/../sbin/npud"};
-    const char *named = secure_getenv("NPUD_BINARY");
-    ssize_t n;
+    static const char *const places[] = {"/", "/../sbin/"};
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
     char *slash;
 
-    if (named && named[0])
-        return named;
-    n = readlink("/proc/self/exe", path, PATH_MAX - 1);
     path[n < 0 ? 0 : n] = '\0';
     slash = strrchr(path, '/');
     for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
-        strcpy(slash, places[i]);
+        stpcpy(stpcpy(slash, places[i]), name);
         if (access(path, X_OK) == 0)
             return path;
     }
-    return "npud";
+    return name;
+}
+
+static const char *npud_find(void)
+{
+    static char path[PATH_MAX + 32];
+    const char *named = secure_getenv("NPUD_BINARY");
+
+    return named && named[0] ? named : program_find("npud", path);
 }
 
 /* --- children --- */
@@ -363,18 +371,73 @@ static void npud_finish(struct run *run, bool was_ready)
         warnx("npud failed as it ended (%s %d)", kind, number);
 }
 
-/* --- the command --- */
-
-static void __attribute__((noreturn)) command_exec(struct run *run)
+/* In a child, before it becomes another program. */
+static void set_surroundings(struct run *run)
 {
     char path[PATH_MAX];
-    int error;
 
     snprintf(path, sizeof(path), "%s/npud.sock", run->runtime_dir);
     setenv("NPUD_SOCKET", path, 1);
     snprintf(path, sizeof(path), "%s/admin.sock", run->runtime_dir);
     setenv("NPUD_ADMIN_SOCKET", path, 1);
     sigprocmask(SIG_SETMASK, &run->mask, NULL);
+}
+
+/* --- the trace --- */
+
+static void __attribute__((noreturn)) trace_exec(struct run *run, const char *verb)
+{
+    char path[PATH_MAX + 32];
+    const char *program = program_find("npuctl", path), *end = strrchr(run->trace, '.');
+    bool as_page = strcmp(verb, "dump") == 0 && end && strcmp(end, ".html") == 0;
+
+    set_surroundings(run);
+    dup2(run->trace_fd, STDOUT_FILENO);
+    execlp(program, "npuctl", "trace", verb, as_page ? "--html" : NULL, NULL);
+    warn("%s", program);
+    _exit(STATUS_OWN_FAILURE);
+}
+
+/* True if npuctl has done it; else it has said why not. */
+static bool trace_ask(struct run *run, const char *verb)
+{
+    struct child npuctl = CHILD_NULL;
+    pid_t pid = child_fork(&npuctl, "npuctl");
+
+    if (pid == 0)
+        trace_exec(run, verb);
+    return pid > 0 && child_reap(&npuctl) == 0;
+}
+
+/* The file is opened first: a run that takes hours is not to end with a name that cannot be. */
+static int trace_begin(struct run *run)
+{
+    if (!run->trace)
+        return STATUS_NONE;
+    run->trace_fd = open(run->trace, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (run->trace_fd < 0) {
+        warn("%s", run->trace);
+        return STATUS_OWN_FAILURE;
+    }
+    return trace_ask(run, "start") ? STATUS_NONE : STATUS_OWN_FAILURE;
+}
+
+static void trace_end(struct run *run)
+{
+    if (!run->trace)
+        return;
+    if (!trace_ask(run, "stop") || !trace_ask(run, "dump"))
+        warnx("%s: there is no trace", run->trace);
+    close(run->trace_fd);
+}
+
+/* --- the command --- */
+
+static void __attribute__((noreturn)) command_exec(struct run *run)
+{
+    int error;
+
+    set_surroundings(run);
     execvp(run->command[0], run->command);
     error = errno;
     warn("%s", run->command[0]);
@@ -402,15 +465,11 @@ static int command_run(struct run *run)
 /* --- command line --- */
 
 static const struct option long_options[] = {
-    {"devices", required_argument, NULL, 'd'},
-    {"config", required_argument, NULL, 'c'},
-    {"set", required_argument, NULL, 's'},
-    {"restartable", no_argument, NULL, 1},
-    {"strict", no_argument, NULL, 2},
-    {"verbose", no_argument, NULL, 'v'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"devices", required_argument, NULL, 'd'}, {"config", required_argument, NULL, 'c'},
+    {"set", required_argument, NULL, 's'},     {"restartable", no_argument, NULL, 1},
+    {"strict", no_argument, NULL, 2},          {"trace", required_argument, NULL, 3},
+    {"verbose", no_argument, NULL, 'v'},       {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
 };
 
 struct args {
@@ -458,6 +517,9 @@ static int options_read(struct run *run, int argc, char **argv, struct args *arg
             break;
         case 2:
             args_add(args, "--set", "sim.strict=yes");
+            break;
+        case 3:
+            run->trace = optarg;
             break;
         case 'v':
             verbose = true;
@@ -526,7 +588,11 @@ int main(int argc, char **argv)
         status = npud_start(&run);
         ready = status == STATUS_NONE;
         if (ready)
+            status = trace_begin(&run);
+        if (status == STATUS_NONE) {
             status = command_run(&run);
+            trace_end(&run);
+        }
         npud_finish(&run, ready);
     }
     free(run.npud_argv);

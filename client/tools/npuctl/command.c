@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "client/tools/npuctl/trace_dump.h"
+
 static const char *refuse_more_words(char **words, int n, const char **about)
 {
     *about = n > 0 ? words[0] : NULL;
@@ -109,6 +111,11 @@ const struct command commands[] = {
      "             number. `inject list` shows the rules, `inject clear` ends all of them or\n"
      "             one: what is held goes on, and a lost device is back",
      .parse = parse_inject},
+    {"trace",
+     "`trace start` and `trace stop`: what all streams and processes do. `trace dump`\n"
+     "             prints it for Chrome's and Perfetto's viewers, `trace dump --html` as a\n"
+     "             page that shows it by itself",
+     .parse = trace_parse},
     {"upgrade",
      "replace the npud that runs by the installed program: sessions go on.\n"
      "             Refused if that cannot read what the one that runs has written",

@@ -25,6 +25,7 @@ struct task {
     Npud__AdminRequest request;   /* what npud is asked or told */
     const struct command *report; /* prints the answer; NULL: npud answers without a report */
     bool json;
+    bool html;          /* of a trace: as a page */
     double interval;    /* seconds between the two questions of a report with rates */
     const char *output; /* file for what cdi makes of the report */
     bool cdi;           /* the report is for that */
@@ -41,6 +42,8 @@ struct command {
     const char *(*parse)(char **words, int n, const struct inject_options *options,
                          struct task *task, const char **about);
     Npud__AdminRequest__Topic topic;
+    /* NULL: as a table or JSON. A report of its own form is in its own order. */
+    enum status (*print)(const Npud__Report *report);
     bool single;      /* one row by nature: printed as lines, and no list in JSON */
     const char *also; /* a second list of the same report, printed below if it is not empty */
 };

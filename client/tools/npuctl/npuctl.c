@@ -25,6 +25,7 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... inject list | clear [RULE]\n"
           "       npuctl [OPTION]... upgrade\n"
           "       npuctl [OPTION]... cdi\n"
+          "       npuctl [OPTION]... trace start | stop | dump [--html]\n"
           "Ask npud what each process holds, and which process waits for which; end a\n"
           "session; make tasks fail; replace npud; or tell containers of it.\n"
           "\n",
@@ -46,6 +47,7 @@ static void print_usage(FILE *f)
           "                     status an object in place of the list. Keys are the headings\n"
           "                     of the table in lower case with _ for -. Later versions may\n"
           "                     add keys, and change none\n"
+          "      --html         of trace dump: a page with all in it, which needs no network\n"
           "  -b, --bytes        print exact sizes in tables, too: bytes, not KiB, MiB and so on\n"
           "  -w, --watch[=SECONDS]\n"
           "                     print again every SECONDS (default 1) until interrupted\n"
@@ -99,15 +101,11 @@ static enum status watch_report(const struct task *task, double seconds)
 }
 
 static const struct option long_options[] = {
-    {"json", no_argument, NULL, 'j'},
-    {"bytes", no_argument, NULL, 'b'},
-    {"watch", optional_argument, NULL, 'w'},
-    {"interval", required_argument, NULL, 'i'},
-    {"socket", required_argument, NULL, 's'},
-    {"output", required_argument, NULL, 'o'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, 'j'},         {"bytes", no_argument, NULL, 'b'},
+    {"watch", optional_argument, NULL, 'w'},  {"interval", required_argument, NULL, 'i'},
+    {"socket", required_argument, NULL, 's'}, {"output", required_argument, NULL, 'o'},
+    {"version", no_argument, NULL, 'V'},      {"help", no_argument, NULL, 'h'},
+    {"html", no_argument, NULL, 'H'},         INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
 };
 
 static enum status refuse_usage(const char *what, const char *about)
@@ -160,6 +158,9 @@ int main(int argc, char **argv)
         case 'o':
             task.output = optarg;
             break;
+        case 'H':
+            task.html = true;
+            break;
         case 'V':
             puts("npuctl " NPUD_VERSION);
             return print_end(true);
@@ -180,7 +181,9 @@ int main(int argc, char **argv)
         return refuse_usage(wrong, about);
     if (task.output && !task.cdi)
         return refuse_usage("--output goes with cdi", NULL);
-    if (seconds > 0 && (!task.report || task.cdi))
+    if (task.html && !(task.report && task.report->print))
+        return refuse_usage("--html goes with trace dump", NULL);
+    if (seconds > 0 && (!task.report || task.report->print || task.cdi))
         return refuse_usage("--watch goes with reports", NULL);
     if (!task.report && !random_fill(&task.request.token, sizeof(task.request.token))) {
         fputs("npuctl: the kernel gives no random bytes, which commands are told apart by\n",

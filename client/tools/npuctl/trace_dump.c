@@ -1,0 +1,514 @@
+#include "client/tools/npuctl/trace_dump.h"
+
+#include <inttypes.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/tools/npuctl/print.h"
+#include "client/tools/npuctl/text.h"
+
+/*
+ * In Chrome's format a process is a number, and so is a thread in it. A session is a process, by
+ * its number, because a pid comes back; npud is process 0. Streams are threads behind all that a
+ * kernel gives numbers to.
+ */
+#define CONTROL_TID 1
+#define ENGINE_TID  10
+#define STREAM_TID  UINT64_C(1000000000)
+#define DEVICE_TIDS UINT64_C(1000000) /* of the streams of one device */
+#define NS_PER_US   1000
+
+/* The page, in two parts: the events go between them. */
+extern const char trace_page_head[], trace_page_tail[];
+__asm__(".section .rodata\n"
+        ".globl trace_page_head, trace_page_tail\n"
+        "trace_page_head: .incbin \"client/tools/npuctl/trace_head.html\"\n .byte 0\n"
+        "trace_page_tail: .incbin \"client/tools/npuctl/trace_tail.html\"\n .byte 0\n"
+        ".previous\n");
+
+static bool as_page;
+
+/* --- rows, in the order in which they are looked up --- */
+
+static const Npud__TraceRow **tasks; /* tasks, parked and submitted ones, by place */
+static size_t n_tasks;
+static const Npud__TraceRow **handovers; /* enqueue and dequeue, by buffer and time */
+static size_t n_handovers;
+static uint64_t begun_ns, ended_ns;
+static uint64_t events, lost;
+static bool separate; /* an event was printed, and the next one follows a comma */
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_places(const Npud__TraceRow *a, const Npud__TraceRow *b)
+{
+    int order = compare_numbers(a->session, b->session);
+
+    if (order == 0)
+        order = compare_numbers(a->slot, b->slot);
+    return order != 0 ? order : compare_numbers(a->position, b->position);
+}
+
+/* What is told of one task: how it ended before how it began, before that it was submitted. */
+static int rank_kind(const Npud__TraceRow *row)
+{
+    return strcmp(row->kind, "task") == 0 ? 0 : strcmp(row->kind, "parked") == 0 ? 1 : 2;
+}
+
+static int compare_tasks(const void *pa, const void *pb)
+{
+    const Npud__TraceRow *a = *(const Npud__TraceRow *const *)pa;
+    const Npud__TraceRow *b = *(const Npud__TraceRow *const *)pb;
+    int order = compare_places(a, b);
+
+    return order != 0 ? order : rank_kind(a) - rank_kind(b);
+}
+
+/* The task with this place, or NULL if only its submission is known. */
+static const Npud__TraceRow *find_task(uint64_t session, uint32_t slot, uint64_t position)
+{
+    Npud__TraceRow key = {.session = session, .slot = slot, .position = position};
+    size_t low = 0, high = n_tasks;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (compare_places(tasks[middle], &key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n_tasks && compare_places(tasks[low], &key) == 0 ? tasks[low] : NULL;
+}
+
+static bool is_put(const Npud__TraceRow *row)
+{
+    return strcmp(row->kind, "enqueue") == 0;
+}
+
+/* By buffer, and then in the order in which it went through the queue. */
+static int compare_handovers(const void *pa, const void *pb)
+{
+    const Npud__TraceRow *a = *(const Npud__TraceRow *const *)pa;
+    const Npud__TraceRow *b = *(const Npud__TraceRow *const *)pb;
+    int order = compare_numbers(a->queue, b->queue);
+
+    if (order == 0)
+        order = compare_numbers(a->buffer, b->buffer);
+    if (order == 0)
+        order = compare_numbers(is_put(a) ? a->begin_ns : a->end_ns,
+                                is_put(b) ? b->begin_ns : b->end_ns);
+    return order != 0 ? order : is_put(b) - is_put(a);
+}
+
+static bool index_rows(const Npud__Report *report)
+{
+    tasks = calloc(report->n_trace + 1, sizeof(*tasks));
+    handovers = calloc(report->n_trace + 1, sizeof(*handovers));
+    for (size_t i = 0; tasks && handovers && i < report->n_trace; i++) {
+        const Npud__TraceRow *row = report->trace[i];
+
+        if (strcmp(row->kind, "task") == 0 || strcmp(row->kind, "parked") == 0 ||
+            strcmp(row->kind, "submitted") == 0)
+            tasks[n_tasks++] = row;
+        if (is_put(row) || strcmp(row->kind, "dequeue") == 0)
+            handovers[n_handovers++] = row;
+        if (strcmp(row->kind, "ring") == 0) {
+            events += row->events;
+            lost += row->lost;
+            begun_ns = row->begin_ns > begun_ns ? row->begin_ns : begun_ns;
+            ended_ns = row->end_ns > ended_ns ? row->end_ns : ended_ns;
+        }
+    }
+    if (!tasks || !handovers)
+        return false;
+    qsort(tasks, n_tasks, sizeof(*tasks), compare_tasks);
+    qsort(handovers, n_handovers, sizeof(*handovers), compare_handovers);
+    /* It still runs: it ends with the latest event. */
+    for (size_t i = 0; i < report->n_trace; i++)
+        if (report->trace[i]->end_ns > ended_ns && strcmp(report->trace[i]->kind, "ring") != 0)
+            ended_ns = report->trace[i]->end_ns;
+    return true;
+}
+
+/* --- events, as Chrome's viewer reads them --- */
+
+/* Also fit to stand in a page: no text ends its script. */
+static void print_string(const char *text)
+{
+    char *clean = text_clean(text);
+
+    putchar('"');
+    for (const char *c = clean ? clean : ""; *c; c++)
+        if (*c == '"' || *c == '\\')
+            printf("\\%c", *c);
+        else if ((unsigned char)*c < ' ' || *c == '<' || *c == '>')
+            printf("\\u%04x", (unsigned char)*c);
+        else
+            putchar(*c);
+    putchar('"');
+    free(clean);
+}
+
+static double to_us(uint64_t ns)
+{
+    return (double)(ns > begun_ns ? ns - begun_ns : 0) / NS_PER_US;
+}
+
+static void begin_event(char phase, uint64_t pid, uint64_t tid)
+{
+    printf("%s{\"ph\":\"%c\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64, separate ? ",\n" : "", phase,
+           pid, tid);
+    separate = true;
+}
+
+static void print_name(const char *name, const char *category)
+{
+    fputs(",\"name\":", stdout);
+    print_string(name);
+    printf(",\"cat\":\"%s\"", category);
+}
+
+static void print_time(uint64_t ns)
+{
+    printf(",\"ts\":%.3f", to_us(ns));
+}
+
+/* Begins an event that lasts: ends with what the caller adds, and end_event(). */
+static void begin_slice(uint64_t pid, uint64_t tid, const char *name, const char *category,
+                        uint64_t begin, uint64_t end)
+{
+    begin_event('X', pid, tid);
+    print_name(name, category);
+    print_time(begin);
+    printf(",\"dur\":%.3f,\"args\":{", to_us(end) - to_us(begin));
+}
+
+static void begin_instant(uint64_t pid, uint64_t tid, const char *name, const char *category,
+                          uint64_t at)
+{
+    begin_event('i', pid, tid);
+    print_name(name, category);
+    print_time(at);
+    fputs(",\"s\":\"t\",\"args\":{", stdout);
+}
+
+static void end_event(void)
+{
+    fputs("}}", stdout);
+}
+
+/* An arrow begins ('s') or ends ('f') in the slice around that time. */
+static void print_arrow(char phase, uint64_t pid, uint64_t tid, const char *category, uint64_t id,
+                        uint64_t at)
+{
+    begin_event(phase, pid, tid);
+    print_name(category, category);
+    print_time(at);
+    printf(",\"id\":%" PRIu64 "%s}", id, phase == 'f' ? ",\"bp\":\"e\"" : "");
+}
+
+static uint64_t stream_tid(const Npud__TraceRow *task)
+{
+    return STREAM_TID + DEVICE_TIDS * (uint64_t)(task->device + 1) + (uint64_t)(task->stream + 1);
+}
+
+/* --- kinds --- */
+
+typedef void print_fn(const Npud__TraceRow *row);
+
+/* When the task was submitted; 0: that event is lost, or of before the trace. */
+static uint64_t find_submission(const Npud__TraceRow *task, uint32_t *thread)
+{
+    Npud__TraceRow key = *task;
+    const Npud__TraceRow *pointer = &key, **found;
+
+    key.kind = (char *)"submitted";
+    found = bsearch(&pointer, tasks, n_tasks, sizeof(const Npud__TraceRow *), compare_tasks);
+    *thread = found ? (*found)->thread : 0;
+    return found ? (*found)->begin_ns : 0;
+}
+
+static void print_task(const Npud__TraceRow *row)
+{
+    bool over = strcmp(row->kind, "task") == 0;
+    uint32_t thread;
+    uint64_t submitted = find_submission(row, &thread);
+
+    if (!over && find_task(row->session, row->slot, row->position) != row)
+        return; /* it has ended, or waits once more */
+    begin_slice(row->session, stream_tid(row), row->task, "task", row->begin_ns,
+                over ? row->end_ns : ended_ns);
+    printf("\"position\":%" PRIu64, row->position);
+    if (submitted != 0)
+        printf(",\"submitted_us\":%.3f,\"queued_us\":%.3f,\"thread\":%" PRIu32, to_us(submitted),
+               to_us(row->begin_ns) - to_us(submitted), thread);
+    if (row->code != 0)
+        printf(",\"code\":%" PRId32, row->code);
+    if (!over)
+        fputs(",\"unfinished\":true", stdout);
+    end_event();
+}
+
+/* Of a task that was not begun: of the others, print_task() tells it. */
+static void print_submitted(const Npud__TraceRow *row)
+{
+    const Npud__TraceRow *task = find_task(row->session, row->slot, row->position);
+
+    if (task != row)
+        return;
+    begin_instant(row->session, row->thread, row->task, "queued", row->begin_ns);
+    printf("\"position\":%" PRIu64 ",\"slot\":%" PRIu32, row->position, row->slot);
+    end_event();
+}
+
+static uint64_t clamp_time(uint64_t ns, const Npud__TraceRow *task)
+{
+    uint64_t end = strcmp(task->kind, "task") == 0 ? task->end_ns : ended_ns;
+
+    return ns < task->begin_ns ? task->begin_ns : ns > end ? end : ns;
+}
+
+static void print_release(const Npud__TraceRow *row)
+{
+    const Npud__TraceRow *from = find_task(row->from_session, row->from_slot, row->from_position);
+    const Npud__TraceRow *to = find_task(row->session, row->slot, row->position);
+    static uint64_t id;
+
+    if (!from || !to || rank_kind(from) > 1 || rank_kind(to) > 1)
+        return; /* overwritten */
+    id++;
+    print_arrow('s', from->session, stream_tid(from), "release", id,
+                clamp_time(row->begin_ns, from));
+    print_arrow('f', to->session, stream_tid(to), "release", id,
+                clamp_time(strcmp(to->kind, "task") == 0 ? to->end_ns : row->begin_ns, to));
+}
+
+/* Of a buffer that is taken out, the number of the time that it was last put in. 0: not seen. */
+static uint64_t handover_id(const Npud__TraceRow *row)
+{
+    const Npud__TraceRow **found =
+        bsearch(&row, handovers, n_handovers, sizeof(*handovers), compare_handovers);
+    uint64_t i = found ? (uint64_t)(found - handovers) : 0;
+
+    if (is_put(row))
+        return i + 1;
+    return i > 0 && is_put(handovers[i - 1]) && handovers[i - 1]->queue == row->queue &&
+                   handovers[i - 1]->buffer == row->buffer
+               ? i
+               : 0;
+}
+
+static void print_handover(const Npud__TraceRow *row)
+{
+    uint64_t id = handover_id(row);
+
+    begin_slice(row->session, row->thread, row->kind, "queue", row->begin_ns, row->end_ns);
+    printf("\"queue\":%" PRIu64 ",\"buffer\":%" PRIu64, row->queue, row->buffer);
+    end_event();
+    if (id != 0)
+        print_arrow(is_put(row) ? 's' : 'f', row->session, row->thread, "handover", id,
+                    is_put(row) ? row->begin_ns : row->end_ns);
+}
+
+static void print_thread_slice(const Npud__TraceRow *row)
+{
+    const char *name = row->text[0] ? row->text : row->kind;
+
+    begin_slice(row->session, row->thread, name, row->kind, row->begin_ns, row->end_ns);
+    if (row->task[0]) {
+        fputs("\"for\":", stdout);
+        print_string(row->task);
+    }
+    end_event();
+}
+
+static void print_mark(const Npud__TraceRow *row)
+{
+    begin_instant(row->session, row->thread, row->text, "mark", row->begin_ns);
+    end_event();
+}
+
+static void print_sleep(const Npud__TraceRow *row)
+{
+    begin_slice(0, ENGINE_TID + (uint64_t)(row->device + 1), "sleep", "engine", row->begin_ns,
+                row->end_ns);
+    end_event();
+}
+
+static void print_fault(const Npud__TraceRow *row)
+{
+    begin_instant(row->session, stream_tid(row), "fault", "fault", row->begin_ns);
+    printf("\"rule\":%" PRIu64 ",\"code\":%" PRId32 ",\"position\":%" PRIu64, row->rule, row->code,
+           row->position);
+    end_event();
+}
+
+static void print_process(const Npud__TraceRow *row)
+{
+    begin_instant(0, CONTROL_TID, row->kind, "session", row->begin_ns);
+    printf("\"session\":%" PRIu64 ",\"pid\":%" PRId32 ",\"uid\":%" PRIu32 ",\"program\":",
+           row->session, row->pid, row->uid);
+    print_string(row->program);
+    end_event();
+}
+
+/* What of a ring is missing is at its beginning. */
+static void print_ring(const Npud__TraceRow *row)
+{
+    if (row->lost == 0)
+        return;
+    begin_instant(row->session, CONTROL_TID, "lost events", "lost", begun_ns);
+    printf("\"lost\":%" PRIu64 ",\"of\":%" PRIu64, row->lost, row->events);
+    end_event();
+}
+
+static const struct {
+    const char *kind;
+    print_fn *print;
+} printers[] = {
+    {"task", print_task},
+    {"parked", print_task},
+    {"submitted", print_submitted},
+    {"release", print_release},
+    {"fault", print_fault},
+    {"sleep", print_sleep},
+    {"connected", print_process},
+    {"disconnected", print_process},
+    {"callback", print_thread_slice},
+    {"wait", print_thread_slice},
+    {"enqueue", print_handover},
+    {"dequeue", print_handover},
+    {"range", print_thread_slice},
+    {"mark", print_mark},
+    {"ring", print_ring},
+};
+
+/* --- names of processes and threads --- */
+
+static void name_thing(const char *what, uint64_t pid, uint64_t tid, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void name_thing(const char *what, uint64_t pid, uint64_t tid, const char *format, ...)
+{
+    char name[160];
+    va_list ap;
+
+    va_start(ap, format);
+    vsnprintf(name, sizeof(name), format, ap);
+    va_end(ap);
+    begin_event('M', pid, tid);
+    printf(",\"name\":\"%s\",\"args\":{\"name\":", what);
+    print_string(name);
+    end_event();
+}
+
+static void name_npud(const Npud__Report *report)
+{
+    name_thing("process_name", 0, CONTROL_TID, "npud");
+    name_thing("thread_name", 0, CONTROL_TID, "sessions");
+    for (size_t i = 0; i < report->n_trace; i++)
+        if (strcmp(report->trace[i]->kind, "ring") == 0 && report->trace[i]->device >= 0)
+            name_thing("thread_name", 0, ENGINE_TID + (uint64_t)(report->trace[i]->device + 1),
+                       "engine %" PRId32, report->trace[i]->device);
+}
+
+static void name_processes(const Npud__Report *report)
+{
+    for (size_t i = 0; i < report->n_trace; i++) {
+        const Npud__TraceRow *row = report->trace[i];
+
+        if (strcmp(row->kind, "connected") == 0)
+            name_thing("process_name", row->session, 0, "%s (pid %" PRId32 ", session %" PRIu64 ")",
+                       row->program, row->pid, row->session);
+    }
+}
+
+/* Rows are in the order of their streams. */
+static void name_streams(void)
+{
+    const Npud__TraceRow *last = NULL;
+
+    for (size_t i = 0; i < n_tasks; i++) {
+        const Npud__TraceRow *row = tasks[i];
+
+        if (rank_kind(row) > 1 ||
+            (last && last->session == row->session && stream_tid(last) == stream_tid(row)))
+            continue;
+        name_thing("thread_name", row->session, stream_tid(row),
+                   "stream %" PRId32 " on device %" PRId32, row->stream, row->device);
+        last = row;
+    }
+}
+
+/* --- all of it --- */
+
+static void print_row(const Npud__TraceRow *row)
+{
+    for (size_t i = 0; i < sizeof(printers) / sizeof(printers[0]); i++)
+        if (strcmp(printers[i].kind, row->kind) == 0) {
+            printers[i].print(row);
+            return;
+        }
+}
+
+enum status trace_print(const Npud__Report *report)
+{
+    setlocale(LC_CTYPE, "C.UTF-8");
+    if (!index_rows(report))
+        return print_end(false);
+    if (report->n_trace == 0) {
+        fputs("npuctl: there is no trace: npuctl trace start begins one\n", stderr);
+        return STATUS_ERROR;
+    }
+    if (as_page)
+        fputs(trace_page_head, stdout);
+    printf("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"npuctl\":\"" NPUD_VERSION
+           "\",\"events\":%" PRIu64 ",\"lost\":%" PRIu64 "},\"traceEvents\":[\n",
+           events, lost);
+    name_npud(report);
+    name_processes(report);
+    name_streams();
+    for (size_t i = 0; i < report->n_trace; i++)
+        print_row(report->trace[i]);
+    fputs("\n]}\n", stdout);
+    if (as_page)
+        fputs(trace_page_tail, stdout);
+    if (lost > 0)
+        fprintf(stderr, "npuctl: %" PRIu64 " of %" PRIu64 " events are lost: rings were full\n",
+                lost, events);
+    free(tasks);
+    free(handovers);
+    return print_end(true);
+}
+
+/* --- words --- */
+
+const char *trace_parse(char **words, int n, const struct inject_options *options,
+                        struct task *task, const char **about)
+{
+    static const struct command dump = {
+        .name = "trace", .topic = NPUD__ADMIN_REQUEST__TOPIC__TRACE, .print = trace_print};
+    const char *verb = n > 0 ? words[0] : "";
+
+    *about = inject_option_given(options);
+    if (*about)
+        return "this goes with inject:";
+    *about = n > 1 ? words[1] : NULL;
+    if (strcmp(verb, "dump") == 0) {
+        as_page = task->html;
+        task->report = &dump;
+        task->request.topic = dump.topic;
+        return n > 1 ? "unexpected argument" : NULL;
+    }
+    task->request.start_trace = strcmp(verb, "start") == 0;
+    task->request.stop_trace = strcmp(verb, "stop") == 0;
+    if (n == 0 || (!task->request.start_trace && !task->request.stop_trace))
+        return "trace wants start, stop or dump";
+    return n > 1 ? "unexpected argument" : NULL;
+}
