@@ -3,9 +3,11 @@
 DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev \
               libinih-dev libjemalloc-dev uthash-dev libcjson-dev python3-dev
 # mypy: the stubs of acl (tests/python/test_stubs.py); python3-venv: its wheel (test-pip.sh);
-# python3-jsonschema: what npuctl writes (test-cdi.sh).
+# python3-jsonschema: what npuctl writes (test-cdi.sh, test-trace.sh).
 DEPS_TEST  := check cmake pkg-config python3 python3-numpy python3-venv mypy \
               python3-jsonschema procps mandoc
+# What opens the page of a trace, as its readers do. Large: the test says so where it is not there.
+DEPS_BROWSER := chromium
 DEPS_SYSTEMD := systemd systemd-container
 # For tests that are skipped without them, because not everybody wants these on a machine: CI does.
 DEPS_CLUSTER := podman crun munge slurmctld slurmd openmpi-bin libopenmpi-dev
@@ -37,11 +39,13 @@ $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "==
 endef
 
 .PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs \
-        deps-cluster
+        deps-browser deps-cluster
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_TEST))
+deps-browser:
+	$(call install_packages,$(DEPS_BROWSER))
 deps-systemd:
 	$(call install_packages,$(DEPS_SYSTEMD))
 deps-lint:

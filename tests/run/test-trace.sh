@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# A trace as users get it: as JSON, and as a page in a browser. usage: test-trace.sh BUILD_DIR
+# Checks are run by name:
+# shellcheck disable=SC2317
+set -u
+build=$(cd "$1" && pwd)
+top=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PATH="$build:$PATH" TMPDIR="$work" LD_LIBRARY_PATH="$build"
+unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR
+read -ra cc <<<"${CC:-cc}"
+failed=0
+
+check() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" >"$work/out" 2>&1; then
+        echo "ok $name"
+    else
+        echo "not ok $name"
+        head -c 2000 "$work/out"
+        failed=1
+    fi
+}
+
+status_of() { # WANTED COMMAND...
+    local wanted=$1
+    shift
+    "$@"
+    [ $? -eq "$wanted" ]
+}
+
+"${cc[@]}" -I"$top/include" -o "$work/trace_program" "$top/tests/run/trace_program.c" \
+    -L"$build" -laclclient || exit 1
+cd "$work" || exit 1
+
+check "npu-run --trace" timeout 60 npu-run --trace=trace.json -- ./trace_program
+check "the trace has its form" /usr/bin/python3 "$top/tests/run/trace.py" schema \
+    "$top/tests/run/trace.schema.json" trace.json
+check "arrows between processes" /usr/bin/python3 "$top/tests/run/trace.py" arrows trace.json
+check "names, ranges, marks and times" /usr/bin/python3 "$top/tests/run/trace.py" text trace.json
+check "the status is that of the command" status_of 7 timeout 60 npu-run --trace=7.json -- \
+    sh -c 'exit 7'
+check "... and the trace is there" /usr/bin/python3 "$top/tests/run/trace.py" schema \
+    "$top/tests/run/trace.schema.json" 7.json
+check "a file that cannot be written ends the run before it begins" status_of 125 \
+    timeout 60 npu-run --trace=/nowhere/trace.json -- touch ran
+check "... and the command has not run" test ! -e ran
+
+check "npu-run --trace=FILE.html" timeout 60 npu-run --trace=trace.html -- ./trace_program
+check "the page asks for nothing" sh -c "! grep -Eo '(src|href)=\"?[a-z]+:' trace.html"
+
+# The page in a browser: what it finds, and what it draws an arrow to.
+look_up() { # WORDS
+    chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
+        --user-data-dir="$work/browser" --virtual-time-budget=10000 --dump-dom \
+        "file://$work/trace.html#search=$1" 2>/dev/null | sed -n '/id="found"/,/<\/ol>/p'
+}
+finds_arrow() {
+    local where='\(trace_program \(pid [0-9]+, session [0-9]+\), stream [0-9]+ on device 0\)'
+
+    look_up "IPC%20record" | grep -qE "release: IPC record $where → IPC wait $where"
+}
+finds_nothing() {
+    [ "$(look_up "no%20such%20thing" | grep -c '<li>')" -eq 0 ]
+}
+if command -v chromium >/dev/null; then
+    check "the browser finds the arrow from the record to the wait" finds_arrow
+    check "... and nothing that is not there" finds_nothing
+else
+    echo "SKIPPED the page in a browser: needs chromium (make deps-browser)"
+fi
+exit "$failed"

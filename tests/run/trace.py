@@ -1,0 +1,70 @@
+"""What test-trace.sh asks of a trace. usage: trace.py schema|arrows|text FILE..."""
+import collections
+import json
+import sys
+
+
+def load(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def check_schema(schema, path):
+    import jsonschema
+    validator = jsonschema.Draft7Validator(load(schema))
+    faults = [f"{list(e.path)}: {e.message[:200]}" for e in validator.iter_errors(load(path))]
+    print("\n".join(faults[:10]))
+    return not faults
+
+
+class Trace:
+    def __init__(self, path):
+        self.events = load(path)["traceEvents"]
+        self.slices = [e for e in self.events if e["ph"] == "X"]
+        self.process = {e["pid"]: e["args"]["name"] for e in self.events
+                        if e["ph"] == "M" and e["name"] == "process_name"}
+
+    def around(self, end):
+        """The slices of that thread at that time; times have three digits."""
+        return [s for s in self.slices if (s["pid"], s["tid"]) == (end["pid"], end["tid"]) and
+                s["ts"] - 0.001 <= end["ts"] <= s["ts"] + s["dur"] + 0.001]
+
+    def arrows(self):
+        ends = collections.defaultdict(dict)
+        for e in self.events:
+            if e["ph"] in "sf":
+                ends[e["cat"], e["id"]][e["ph"]] = e
+        return [(e["s"], e["f"]) for e in ends.values() if len(e) == 2]
+
+
+def check_arrows(path):
+    """From the record of one process to the wait of another that it let go, as often as it did."""
+    trace = Trace(path)
+    n = 0
+    for begin, end in trace.arrows():
+        names = {s["name"] for s in trace.around(begin)}, {s["name"] for s in trace.around(end)}
+        if begin["pid"] != end["pid"] and "IPC record" in names[0] and "IPC wait" in names[1]:
+            n += 1
+    print(f"{n} arrows")
+    waits = [s for s in trace.slices if s["name"] == "IPC wait"]
+    return n == 3 and all(w["dur"] > 10000 for w in waits)
+
+
+def check_text(path):
+    """Names of processes, ranges, marks; when tasks were submitted, and how long they queued."""
+    trace = Trace(path)
+    ranges = [s for s in trace.slices if s["cat"] == "range"]
+    marks = [e for e in trace.events if e.get("cat") == "mark"]
+    tasks = [s for s in trace.slices if s["cat"] == "task"]
+    return (len(ranges) == 3 and {r["name"] for r in ranges} == {"consume </script>"} and
+            len(marks) == 3 and {m["name"] for m in marks} == {'round "done"'} and
+            len(tasks) == 9 and all("queued_us" in t["args"] for t in tasks) and
+            sum("trace_program (pid " in name for name in trace.process.values()) == 2)
+
+
+def main():
+    checks = {"schema": check_schema, "arrows": check_arrows, "text": check_text}
+    return 0 if checks[sys.argv[1]](*sys.argv[2:]) else 1
+
+
+sys.exit(main())
