@@ -7,9 +7,9 @@
  * of the old stream reads as complete and needs no generation.
  *
  * Writers: the client writes `tail`, `wake_at`, `callbacks_done`, `work_result` and the ring, both
- * write `error`; npud writes the rest. npud keeps its own head and never reads back what it published. It
- * takes an entry when its sequence says that it is there; tail is for the client's own threads, and
- * for npud when it discards what is queued (where an impossible tail is replaced).
+ * write `error`; npud writes the rest. npud keeps its own head and never reads back what it
+ * published. It takes an entry when its sequence says that it is there; tail is for the client's
+ * own threads, and for npud when it discards what is queued (where an impossible tail is replaced).
  *
  * Submission (client, under its own per-stream mutex):
  *     ring[tail & mask] = task          plain stores, but for its sequence

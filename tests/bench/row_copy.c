@@ -141,7 +141,7 @@ static struct result run_contest(struct copy *c, const char *name, const char *w
         .arg = c,
         .n_value = 1,
         .n_baseline = 1,
-        .rounds = count_of(200, 3),
+        .rounds = count_of(100, 3),
     };
 
     return contest_run(&row, &contest);
