@@ -49,8 +49,9 @@ struct stream_work {
 
 /**
  * When the stream gets here, w->run(w) is called by a thread of the library, and the stream goes on
- * when that has returned: 0, or an ACL error with which the task fails. Then w is freed with free(), also if its task is discarded. The stream is
- * locked. Not 0: an ACL error, and w is still the caller's.
+ * when that has returned: 0, or an ACL error with which the task fails. Then w is freed with
+ * free(), also if its task is discarded. The stream is locked. Not 0: an ACL error, and w is still
+ * the caller's.
  */
 int stream_work_launch(struct stream *s, const char *function, struct stream_work *w);
 
