@@ -166,8 +166,7 @@ static inline bool event_is_complete(const struct event *e)
  */
 static inline void event_note_complete(struct event *e, const struct record *r, const void *handle)
 {
-    if (r->number != 0 &&
-        r->number != atomic_load_explicit(&e->reset_number, memory_order_relaxed) &&
+    if (r->number != atomic_load_explicit(&e->reset_number, memory_order_relaxed) &&
         handle_names(handle, e))
         /* release: pairs with event_is_complete(). */
         atomic_store_explicit(&e->complete, r->sequence, memory_order_release);

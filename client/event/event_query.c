@@ -46,17 +46,17 @@ static __attribute__((noinline)) int query_status(const char *function, aclrtEve
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
 {
     CALL_SCOPE;
-    REQUIRE(event);
-    REQUIRE(status);
     struct session *s = session_peek();
     struct event *e = s ? handle_get(&s->events, HANDLE_EVENT, event) : NULL;
 
-    if (__builtin_expect(!e || session_lost(s), 0))
-        return query_status(__func__, event, status);
-    if (__builtin_expect(e->kind == EVENT_IPC ? !ipc_is_done(e->page) : !event_is_complete(e), 0))
-        return query_status(__func__, event, status);
-    *status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
-    return 0;
+    if (__builtin_expect(e && status && !session_lost(s), 1) &&
+        (event_is_complete(e) || (e->kind == EVENT_IPC && ipc_is_done(e->page)))) {
+        *status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
+        return 0;
+    }
+    REQUIRE(event);
+    REQUIRE(status);
+    return query_status(__func__, event, status);
 }
 
 /* Checks that the remaining calls share: alive, right kind, npud there. NULL with *error set. */
