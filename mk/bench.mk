@@ -21,7 +21,7 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
 
 .SECONDARY: $(EXAMPLES:%=%.o)
 
-.PHONY: examples demo-python bench bench-compare bench-keep bench-smoke bench-ab bench-restartable
+.PHONY: examples demo-python bench bench-compare bench-keep bench-peers bench-smoke bench-ab bench-restartable
 examples: $(EXAMPLES)
 
 RUN_EXAMPLE := $(BUILD)/npu-run --devices 2 --
@@ -82,6 +82,38 @@ bench-ab: deps-build
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
 	$(Q)$(BUILD)/bench --bindir $(abspath $(BUILD)) --against '$(OLD_BUILD)' \
 	    $(if $(ROWS),--rows $(ROWS))
+
+# Queues beside what Debian has for the same, as far as it is installed (DEPS_PEERS): nothing of it
+# is needed to build npud. PEERS_KEEP=1 draws the table of docs/performance.md anew.
+PEERS := peers plain npud $(if $(wildcard /usr/include/zmq.h),zmq) \
+    $(if $(wildcard /usr/include/nanomsg/nn.h),nanomsg) \
+    $(if $(wildcard /usr/include/boost/interprocess/ipc/message_queue.hpp),boost) \
+    $(if $(wildcard /usr/include/dpdk/rte_mbuf.h),dpdk)
+DPDK_CFLAGS = $(shell pkg-config --cflags libdpdk 2>/dev/null)
+DPDK_LIBS = $(shell pkg-config --libs libdpdk 2>/dev/null)
+PEERS_DIR := $(BUILD)/tests/bench/peers
+PEERS_WARN := -Wall -Wextra -MMD -MP -I. -Iinclude
+
+$(PEERS_DIR)/%.o: tests/bench/peers/%.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) -std=gnu11 $(PEERS_WARN) $(CFLAGS) -O2 $(if $(findstring dpdk,$*),$(DPDK_CFLAGS)) \
+	    -c $< -o $@
+$(PEERS_DIR)/%.o: tests/bench/peers/%.cpp $(FLAGS)
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(CXX) -std=c++17 $(PEERS_WARN) $(CFLAGS) -O2 -c $< -o $@
+$(BUILD)/peers: $(PEERS:%=$(PEERS_DIR)/%.o) $(LIB)
+	$(call say,LD)
+	$(Q)$(CC) $(filter %.o,$^) $(USE_LIB) $(if $(findstring zmq,$(PEERS)),-lzmq) \
+	    $(if $(findstring nanomsg,$(PEERS)),-lnanomsg) \
+	    $(if $(findstring dpdk,$(PEERS)),$(DPDK_LIBS)) -lstdc++ -lrt -lpthread -o $@
+
+bench-peers: deps-build
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/peers
+	$(Q)$(BUILD)/npu-run --devices 1 -- $(BUILD)/peers $(BUILD)/peers.json
+	$(Q)python3 mk/draw-peers.py $(BUILD)/peers.json > $(BUILD)/peers.svg
+	$(if $(PEERS_KEEP),$(Q)cp $(BUILD)/peers.svg docs/peers.svg)
 
 # This build with npud that comes back, beside itself with one that does not.
 bench-restartable: deps-build

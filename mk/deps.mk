@@ -18,6 +18,9 @@ DEPS_FUZZ  := clang libclang-rt-14-dev
 # dot, for `make docs`: the picture is drawn from text, and the result is in the tree.
 DEPS_DOCS  := graphviz
 
+# What `make bench-peers` compares with; each may be missing, and nothing else needs them.
+DEPS_PEERS := libzmq3-dev libnanomsg-dev libboost-dev libdpdk-dev
+
 # Ask dpkg once per package that is not there; nothing is printed and nothing is run when all are.
 missing = $(shell for p in $(1); do \
     dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -q '^installed' || \
@@ -39,7 +42,7 @@ $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "==
 endef
 
 .PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs \
-        deps-browser deps-cluster
+        deps-browser deps-cluster deps-peers
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -60,3 +63,5 @@ deps-fuzz:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_FUZZ))
 deps-docs:
 	$(call install_packages,$(DEPS_DOCS))
+deps-peers:
+	$(call install_packages,$(DEPS_BUILD) $(DEPS_PEERS))
