@@ -4,8 +4,9 @@
 #include "client/buffers/transfer.h"
 
 /**
- * Wake one that sleeps on the other side of a put, or of a take. One is enough: each message, and each place that becomes
- * free, wakes one. A transfer that leaves without taking it wakes the next one.
+ * Wake one that sleeps on the other side of a put, or of a take. One is enough: each message, and
+ * each place that becomes free, wakes one. A transfer that leaves without taking it wakes the next
+ * one.
  */
 void transfer_wait_wake(const struct ring *ring, bool putting);
 
