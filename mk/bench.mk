@@ -29,6 +29,8 @@ demo: deps-build
 	$(Q)$(MAKE) --no-print-directory programs examples
 	@echo '== private npud with two simulated NPUs; the IPC event example between two processes'
 	$(Q)$(RUN_EXAMPLE) sh examples/ipc_event/run.sh $(BUILD)/examples/ipc_event
+	@echo '== one event, and three processes that wait for it'
+	$(Q)$(RUN_EXAMPLE) sh examples/ipc_fanout/run.sh $(BUILD)/examples/ipc_fanout
 	@echo '== NPU events in the loop of libevent'
 	$(Q)$(RUN_EXAMPLE) $(BUILD)/examples/event_loop/event_loop
 	@echo '== the same between two processes in C++'

@@ -1,4 +1,4 @@
-# Pictures of what npud shows of a run of the demo, for the documents: made by hand, kept in the tree.
+# Pictures of what npud shows of a run of the demo, for the documents; they are kept in the tree.
 
 PICTURES := docs/pictures
 
@@ -7,8 +7,8 @@ pictures: deps-browser
 	$(Q)$(MAKE) --no-print-directory programs examples
 	@mkdir -p $(PICTURES) $(BUILD)/pictures
 	$(Q)$(BUILD)/npu-run --trace=$(BUILD)/pictures/trace.html -- \
-	    sh examples/shared_buffer/run.sh $(BUILD)/examples/shared_buffer >/dev/null
-	$(Q)chromium --headless=new --no-sandbox --disable-gpu --window-size=1400,520 \
+	    sh examples/ipc_fanout/run.sh $(BUILD)/examples/ipc_fanout >/dev/null
+	$(Q)chromium --headless=new --no-sandbox --disable-gpu --window-size=1400,400 \
 	    --user-data-dir=$(BUILD)/pictures/browser --virtual-time-budget=5000 \
 	    --screenshot=$(abspath $(PICTURES)/trace.png) \
 	    file://$(abspath $(BUILD)/pictures/trace.html) 2>/dev/null
