@@ -62,17 +62,6 @@ void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring)
         eventfd_write(s->doorbell, 1);
 }
 
-void callback_list_stream(struct stream *s, struct stream **list)
-{
-    struct callbacks *cb = &s->callbacks;
-
-    if (cb->list)
-        DL_DELETE2(*cb->list, s, callbacks.list_prev, callbacks.list_next);
-    cb->list = list;
-    if (list)
-        DL_APPEND2(*list, s, callbacks.list_prev, callbacks.list_next);
-}
-
 static void append_callback(struct stream *s, struct callback *c)
 {
     struct callbacks *cb = &s->callbacks;

@@ -18,6 +18,17 @@
 #include "client/core/thread.h"
 #include "client/core/wait.h"
 
+void callback_list_stream(struct stream *s, struct stream **list)
+{
+    struct callbacks *cb = &s->callbacks;
+
+    if (cb->list)
+        DL_DELETE2(*cb->list, s, callbacks.list_prev, callbacks.list_next);
+    cb->list = list;
+    if (list)
+        DL_APPEND2(*list, s, callbacks.list_prev, callbacks.list_next);
+}
+
 /* --- one callback --- */
 
 /*

@@ -1,7 +1,5 @@
 #include "client/memory/place.h"
 
-#include <string.h>
-
 #include "acl/acl.h"
 #include "client/buffers/segment.h"
 #include "client/core/error.h"
@@ -130,12 +128,12 @@ int place_walk(struct session *s, const char *function, const struct place *to,
 
 /*
  * Addresses at which the thread has found nothing that the library knows: most programs copy from
- * the same few again and again, and to find nothing takes three locks. They hold as long as no range
- * was added anywhere (range_map_additions). What is removed makes nothing of them known.
+ * the same few again and again, and to find nothing takes three locks. They hold as long as no
+ * range was added anywhere (range_map_additions). What is removed makes nothing of them known.
  */
 #define PLAIN 16u
 
-static __thread struct {
+static __thread struct plain {
     uint64_t additions;
     const void *address[PLAIN];
 } plain;
@@ -154,8 +152,7 @@ static bool is_plain(const void *address, uint64_t additions)
 static void remember_plain(const void *address, uint64_t additions)
 {
     if (plain.additions != additions)
-        memset(plain.address, 0, sizeof(plain.address));
-    plain.additions = additions;
+        plain = (struct plain){.additions = additions};
     *plain_entry(address) = address;
 }
 
