@@ -21,7 +21,8 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
 
 .SECONDARY: $(EXAMPLES:%=%.o)
 
-.PHONY: examples demo-python bench bench-compare bench-keep bench-peers bench-smoke bench-ab bench-restartable
+.PHONY: examples demo-python bench bench-compare bench-keep bench-peers bench-smoke bench-ab \
+    bench-restartable
 examples: $(EXAMPLES)
 
 RUN_EXAMPLE := $(BUILD)/npu-run --devices 2 --

@@ -134,7 +134,7 @@ START_TEST(an_empty_table_is_walked)
 }
 END_TEST
 
-/* A child that is forked in a callback has nothing registered; what it registers has other turns. */
+/* A child that is forked in a callback has nothing registered, and begins anew. */
 START_TEST(a_walk_ends_when_the_table_is_forgotten)
 {
     struct callback_walk walk;
