@@ -38,9 +38,10 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
 
     *b = (struct blocked){
         .stream = stream_id(s),
+        .device = s->attach->device->index,
         .slot = s->slot.number,
         .since_ns = s->parked_since,
-        .blocker_stream = -1,
+        .blocker_stream.id = -1,
     };
     if (stream_is_parked(s) && s->callback != 0)
         return blocked_on_callback(s, b);
@@ -87,13 +88,44 @@ bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b
         .on = on[kind],
         .object = info.object,
         .target = info.target,
-        .blocker_stream = -1,
+        .blocker_stream.id = -1,
     };
     memcpy(b->call, info.call, sizeof(b->call));
     return true;
 }
 
 /* --- in words --- */
+
+const char *blocked_kind(const struct blocked *b)
+{
+    static const char *const kinds[] = {
+        [ON_POSITION] = "position", [ON_RECORD] = "record", [ON_LEVEL] = "event",
+        [ON_CALLBACK] = "callback", [ON_REPORT] = "report", [ON_RULE] = "rule",
+        [ON_NOTIFY] = "notify",     [ON_VALUE] = "value",   [ON_MESSAGE] = "message",
+        [ON_ROOM] = "room",         [ON_GRANT] = "grant",
+    };
+
+    return kinds[b->on];
+}
+
+uint64_t blocked_object(const struct blocked *b)
+{
+    struct session *session = b->process->session; /* NULL: it has gone */
+    const struct ipc_open *open;
+    const struct queue *queue;
+
+    if (b->on == ON_RULE)
+        return b->target;
+    if (b->on == ON_RECORD) {
+        open = session ? slots_get(&session->ipc, b->object) : NULL;
+        return open ? open->event->id : 0;
+    }
+    if (b->on == ON_MESSAGE || b->on == ON_ROOM) {
+        queue = session ? queue_by_number(session->server, b->object) : NULL;
+        return queue ? queue->serial : 0;
+    }
+    return 0;
+}
 
 void blocked_name(const struct blocked *b, char *buf, size_t size)
 {
@@ -187,8 +219,8 @@ void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size)
         snprintf(buf, size, "process %d, thread %u", (int)b->blocker->pid, b->blocker_thread);
     else if (b->on == ON_CALLBACK)
         snprintf(buf, size, "process %d: no thread has come for it yet", (int)b->blocker->pid);
-    else if (b->blocker_stream >= 0)
-        snprintf(buf, size, "stream %d of process %d", (int)b->blocker_stream,
+    else if (b->blocker_stream.id >= 0)
+        snprintf(buf, size, "stream %d of process %d", (int)b->blocker_stream.id,
                  (int)b->blocker->pid);
     else
         snprintf(buf, size, "process %d: not submitted yet", (int)b->blocker->pid);

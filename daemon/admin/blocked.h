@@ -28,11 +28,18 @@ enum wait_on {
     ON_GRANT,    /* a thread: a session with the right has to grant queue `object` to its process */
 };
 
+/** A stream as people name it: ids are of each device. */
+struct stream_name {
+    int32_t id; /* -1: none */
+    uint32_t device;
+};
+
 /** A stream or thread that waits. */
 struct blocked {
     struct wait_process *process; /* whose it is */
     uint32_t group;               /* 1 + the one that it leads to; 0: none */
     int32_t stream;               /* id; -1: a thread */
+    uint32_t device;              /* of the stream */
     uint32_t slot;        /* of the stream in its session, or of the thread in the session page */
     uint32_t thread;      /* tid as the client says; 0: a stream */
     char call[WAIT_CALL]; /* what the thread called */
@@ -47,7 +54,8 @@ struct blocked {
 
     /* has to do something first; NULL: none, it goes on at this moment */
     struct wait_process *blocker;
-    int32_t blocker_stream; /* where the record is queued or the position is; -1: not submitted */
+    /* where the record is queued or the position is; id -1: not submitted */
+    struct stream_name blocker_stream;
     /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, the blocker's included */
     uint32_t blockers;
     uint32_t blocker_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
@@ -64,6 +72,10 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b);
 /** Does the thread with that slot of the session page sleep in the library? Fills b as above. */
 bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b);
 
+/** What it waits for, in a word, as in WaitRow of npud.proto. */
+const char *blocked_kind(const struct blocked *b);
+/** Which one of those, by a number that no other in npud has; 0: the kind has none. */
+uint64_t blocked_object(const struct blocked *b);
 /** What it waits for, and what blocks it, in words. */
 void blocked_describe(const struct blocked *b, char *buf, size_t size);
 void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size);

@@ -1,6 +1,7 @@
 #include "daemon/admin/wait_graph.h"
 
 #include "daemon/buffers/queue.h"
+#include "daemon/core/device.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/server.h"
@@ -27,13 +28,13 @@ int blocker_add_process(struct wait_graph *g, uint32_t node, const struct sessio
 }
 
 int blocker_add_stream(struct wait_graph *g, uint32_t node, struct wait_process *p, uint32_t slot,
-                       int32_t *id)
+                       struct stream_name *name)
 {
     struct stream *s = p->session ? slots_get(&p->session->streams, slot) : NULL;
     struct blocked *other = wait_graph_stream(g, p, slot);
 
-    if (*id < 0 && s)
-        *id = stream_id(s);
+    if (name->id < 0 && s)
+        *name = (struct stream_name){stream_id(s), s->attach->device->index};
     if (other)
         return wait_graph_add_edge(g, node, wait_graph_node(g, other), false);
     return blocker_mark_live(g, node);

@@ -41,7 +41,7 @@ static struct wait_group *make_group(struct wait_graph *g, const struct wait_gro
         return NULL;
     g->group = all;
     group = &g->group[g->n_groups];
-    *group = (struct wait_group){.key = *key, .blocker_stream = -1, .same = *bucket};
+    *group = (struct wait_group){.key = *key, .blocker_stream.id = -1, .same = *bucket};
     group->node = wait_graph_add_node(g);
     if (group->node == 0)
         return NULL;
@@ -127,7 +127,7 @@ static int depend_on_records(struct wait_graph *g, struct wait_group *group, str
         looks++;
         if (record->generation != generation)
             continue;
-        if (group->blocker_stream < 0) {
+        if (group->blocker_stream.id < 0) {
             group->blocker = p;
             group->other = NULL;
         }
@@ -202,7 +202,7 @@ static int add_opener(struct wait_graph *g, struct wait_group *group,
         return blocker_mark_live(g, group->node);
     if (!scan_queued(g, p))
         return 1;
-    if (group->blocker_stream < 0)
+    if (group->blocker_stream.id < 0)
         add_blocker(group, p);
     return depend_on_records(g, group, p, op, open->slot.number, slot_generation(open));
 }

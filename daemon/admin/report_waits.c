@@ -40,11 +40,16 @@ static void report_blocked(struct rows *rows, const struct wait_graph *waits,
     r->state = report_rows_copy_text(rows, text);
     r->for_ms = now > b->since_ns ? (now - b->since_ns) / NSEC_PER_MSEC : 0;
     r->stream = b->stream;
+    r->device = b->device;
+    r->kind = (char *)blocked_kind(b);
+    r->object = blocked_object(b);
     r->thread = b->thread;
     r->call = report_rows_copy_text(rows, b->call);
     r->blocker_session = b->blocker ? b->blocker->id : 0;
     r->blocker_pid = b->blocker ? b->blocker->pid : 0;
-    r->blocker_stream = b->blocker_stream;
+    r->blocker_stream = b->blocker_stream.id;
+    r->blocker_device = b->blocker_stream.device;
+    r->blockers = b->blockers;
     r->blocker_thread = b->blocker_thread;
     r->timed = b->timed;
     r->deadlock = b->deadlock;

@@ -100,7 +100,7 @@ struct wait_group {
     uint32_t filled; /* how far it is */
     uint64_t changes;
     struct wait_process *blocker, *other; /* different ones, and not the waiter's if there is one */
-    int32_t blocker_stream;
+    struct stream_name blocker_stream;
     uint32_t blockers;
     uint32_t same; /* 1 + the one before it in the same bucket; 0: none */
 };
@@ -211,11 +211,11 @@ int blocker_mark_live(struct wait_graph *g, uint32_t node);
 int blocker_add_process(struct wait_graph *g, uint32_t node, const struct session *session,
                         bool weak);
 /**
- * It depends on stream `slot` of p, which goes on by itself if it is not blocked. *id: of the
- * stream, unless there is one already. 0 or -ENOMEM.
+ * It depends on stream `slot` of p, which goes on by itself if it is not blocked. *name:
+ * that of the stream, unless there is one already. 0 or -ENOMEM.
  */
 int blocker_add_stream(struct wait_graph *g, uint32_t node, struct wait_process *p, uint32_t slot,
-                       int32_t *id);
+                       struct stream_name *name);
 
 /**
  * All waits with this key depend on the same: it is looked for once, by fill(), and each of them

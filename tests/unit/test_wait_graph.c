@@ -101,7 +101,7 @@ static void make_graph(const struct task *wait, const struct task *record)
     ck_assert_uint_eq(graph->n_groups, 1);
     for (int i = 0; i < WAITS; i++) {
         ck_assert_ptr_eq(graph->blocked[i].blocker->session, session);
-        ck_assert_int_eq(graph->blocked[i].blocker_stream, stream_id(busy));
+        ck_assert_int_eq(graph->blocked[i].blocker_stream.id, stream_id(busy));
     }
 }
 
@@ -208,7 +208,7 @@ START_TEST(rings_are_looked_at_in_slices)
         client_submit(busy, record);
     slices = make_all();
     ck_assert_uint_ge(slices, few + 20);
-    ck_assert_int_eq(graph->blocked[0].blocker_stream, stream_id(busy));
+    ck_assert_int_eq(graph->blocked[0].blocker_stream.id, stream_id(busy));
 }
 END_TEST
 
