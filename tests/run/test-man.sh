@@ -97,7 +97,7 @@ known='status|devices|sessions|streams|events|memory|limits|notifies|pools|queue
 report $? "npuctl --help can be read"
 sed -En 's/^\.It Cm ([a-z]+).*/\1/p' "$(page_of npuctl.1)" >"$work/got"
 same "npuctl.1 describes every command" "$work/wanted" "$work/got"
-mapfile -t reports < <(grep -vxE 'kill|inject|cdi' "$work/wanted")
+mapfile -t reports < <(grep -vxE 'kill|inject|cdi|trace|upgrade|explain|who' "$work/wanted")
 reports+=("inject list")
 
 # Kinds of tasks, as npud names them when it is asked for one that it does not have.
@@ -217,6 +217,7 @@ offered npu-run -s "" >"$work/got"
 same "completion offers every key after npu-run -s" "$work/wanted" "$work/got"
 offers "completion of a command" status npuctl --json stat
 offers "completion of a verb" list npuctl inject li
+offers "completion of what who is asked about" queue npuctl who qu
 offers "completion after a socket of npuctl" devices npuctl --socket = /x dev
 offers "completion of a key" limits.streams= npud --set = limits.str
 offers "completion of a value" any npud --set = ipc.scope = a

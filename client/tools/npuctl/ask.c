@@ -44,6 +44,21 @@ static enum status ask_once(struct connection *c, const struct task *task, struc
     return status;
 }
 
+enum status ask_report(struct connection *c, Npud__AdminRequest__Topic topic, Npud__Report **report)
+{
+    static const struct command any;
+    struct task task = {.request = NPUD__ADMIN_REQUEST__INIT, .report = &any};
+    struct answer answer = {0};
+    enum status status;
+
+    task.request.id = 1;
+    task.request.protocol = PROTOCOL_ADMIN;
+    task.request.topic = topic;
+    status = ask_once(c, &task, &answer);
+    *report = answer.report;
+    return status;
+}
+
 /* --- how fast --- */
 
 static uint64_t compute_rate(uint64_t before, uint64_t after, uint64_t ns)

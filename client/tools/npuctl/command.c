@@ -32,6 +32,51 @@ static const char *parse_kill(char **words, int n, const struct inject_options *
     return refuse_more_words(words + 1, n - 1, about);
 }
 
+static const char *parse_explain(char **words, int n, const struct inject_options *options,
+                                 struct task *task, const char **about)
+{
+    const char *wrong = refuse_inject_options(options, about);
+
+    if (wrong)
+        return wrong;
+    task->made_of = TASK_EXPLAIN;
+    return refuse_more_words(words, n, about);
+}
+
+static const char *const objects[] = {
+    [WHO_DEVICE] = "device", [WHO_QUEUE] = "queue", [WHO_EVENT] = "event"};
+#define OBJECTS (sizeof(objects) / sizeof(objects[0]))
+
+static const char *parse_who_words(char **words, int n, struct who *who, const char **about)
+{
+    size_t i = 0;
+
+    *about = n > 0 ? words[0] : NULL;
+    while (n > 0 && i < OBJECTS && strcmp(words[0], objects[i]) != 0)
+        i++;
+    if (n == 0 || i == OBJECTS)
+        return "who needs device, queue or event, and a number";
+    who->object = (enum who_object)i;
+    if (n == 1)
+        return "who needs a number after";
+    *about = words[1];
+    if (!inject_parse_number(words[1], 0, UINT64_MAX, &who->number))
+        return "no number:";
+    *about = words[n - 1];
+    return n > 2 ? "unexpected argument" : NULL;
+}
+
+static const char *parse_who(char **words, int n, const struct inject_options *options,
+                             struct task *task, const char **about)
+{
+    const char *wrong = refuse_inject_options(options, about);
+
+    if (wrong)
+        return wrong;
+    task->made_of = TASK_WHO;
+    return parse_who_words(words, n, &task->who, about);
+}
+
 static const char *parse_upgrade(char **words, int n, const struct inject_options *options,
                                  struct task *task, const char **about)
 {
@@ -101,6 +146,12 @@ const struct command commands[] = {
     {"grants", "what each process may do with queues", REPORT(GRANTS)},
     {"routes", "routes by which npud moves messages", REPORT(ROUTES)},
     {"waits", "which process waits for which, and deadlocks", REPORT(WAITS), .also = "deadlocks"},
+    {"explain",
+     "why it hangs: the longest waits, what each of them ends in, across\n"
+     "             processes, and what to do about it",
+     .parse = parse_explain},
+    {"who", "who device|queue|event NUMBER: the processes that use it, and how",
+     .parse = parse_who},
     {"kill",
      "end SESSION (a number from `sessions`) as if its process had died: what it\n"
      "             held is free, a wait for it gets an error. The process lives on, and\n"

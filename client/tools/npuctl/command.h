@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "client/tools/npuctl/inject.h"
 #include "proto/wire/npud.pb-c.h"
@@ -18,6 +19,12 @@ enum status {
 /** Where runtimes of containers look for what cdi writes. */
 #define CDI_OUTPUT_DEFAULT "/etc/cdi/npud.json"
 
+/** What `who` is asked about. */
+struct who {
+    enum who_object { WHO_DEVICE, WHO_QUEUE, WHO_EVENT } object;
+    uint64_t number;
+};
+
 /** What to do, from the command line. */
 struct task {
     const char *path;
@@ -29,6 +36,9 @@ struct task {
     double interval;    /* seconds between the two questions of a report with rates */
     const char *output; /* file for what cdi makes of the report */
     bool cdi;           /* the report is for that */
+    /* one question, `request`; or several reports */
+    enum task_kind { TASK_ASK, TASK_EXPLAIN, TASK_WHO } made_of;
+    struct who who; /* TASK_WHO */
 };
 
 /** A command that prints a report is named as the field of Report, and as the key of its JSON. */

@@ -10,9 +10,11 @@
 
 #include "client/tools/npuctl/ask.h"
 #include "client/tools/npuctl/command.h"
+#include "client/tools/npuctl/explain.h"
 #include "client/tools/npuctl/field.h"
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
+#include "client/tools/npuctl/who.h"
 #include "proto/util/clock.h"
 #include "proto/util/random.h"
 #include "proto/wire/packet.h"
@@ -23,6 +25,7 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... kill SESSION\n"
           "       npuctl [OPTION]... inject fail|stall|lose-device [RULE-OPTION]...\n"
           "       npuctl [OPTION]... inject list | clear [RULE]\n"
+          "       npuctl [OPTION]... who device|queue|event NUMBER\n"
           "       npuctl [OPTION]... upgrade\n"
           "       npuctl [OPTION]... cdi\n"
           "       npuctl [OPTION]... trace start | stop | dump [--html]\n"
@@ -72,6 +75,18 @@ static void print_usage(FILE *f)
           f);
 }
 
+static enum status run_task(const struct task *task)
+{
+    switch (task->made_of) {
+    case TASK_EXPLAIN:
+        return explain_run(task);
+    case TASK_WHO:
+        return who_run(task);
+    default:
+        return ask_npud(task);
+    }
+}
+
 /*
  * Again and again, at even distances, until it fails or a signal ends it. What it has slept
  * through, stopped by a shell or with the machine, is not made up for: the next report comes at the
@@ -87,7 +102,7 @@ static enum status watch_report(const struct task *task, double seconds)
     for (;;) {
         if (terminal)
             fputs("\033[H\033[2J", stdout); /* home, clear */
-        status = ask_npud(task);
+        status = run_task(task);
         if (status != STATUS_OK)
             return status;
         if (!terminal && !task->json)
@@ -183,12 +198,14 @@ int main(int argc, char **argv)
         return refuse_usage("--output goes with cdi", NULL);
     if (task.html && !(task.report && task.report->print))
         return refuse_usage("--html goes with trace dump", NULL);
-    if (seconds > 0 && (!task.report || task.report->print || task.cdi))
+    if (seconds > 0 && task.made_of == TASK_ASK &&
+        (!task.report || task.report->print || task.cdi))
         return refuse_usage("--watch goes with reports", NULL);
-    if (!task.report && !random_fill(&task.request.token, sizeof(task.request.token))) {
+    if (!task.report && task.made_of == TASK_ASK &&
+        !random_fill(&task.request.token, sizeof(task.request.token))) {
         fputs("npuctl: the kernel gives no random bytes, which commands are told apart by\n",
               stderr);
         return STATUS_ERROR;
     }
-    return seconds > 0 ? watch_report(&task, seconds) : ask_npud(&task);
+    return seconds > 0 ? watch_report(&task, seconds) : run_task(&task);
 }
