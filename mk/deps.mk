@@ -15,6 +15,8 @@ DEPS_LINT  := clang-format clang-tidy shellcheck git abigail-tools
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 DEPS_RISCV64 := gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user-static
 DEPS_FUZZ  := clang libclang-rt-14-dev
+# python3-prometheus-client: its parser of OpenMetrics holds `npuctl metrics`.
+DEPS_TEST  += python3-prometheus-client
 # dot, for `make docs`: the picture is drawn from text, and the result is in the tree.
 DEPS_DOCS  := graphviz
 

@@ -77,6 +77,20 @@ static const char *parse_who(char **words, int n, const struct inject_options *o
     return parse_who_words(words, n, &task->who, about);
 }
 
+static const char *parse_metrics(char **words, int n, const struct inject_options *options,
+                                 struct task *task, const char **about)
+{
+    const char *wrong = refuse_inject_options(options, about);
+
+    if (wrong)
+        return wrong;
+    *about = "--json";
+    if (task->json)
+        return "metrics are text, and do not go with";
+    task->made_of = TASK_METRICS;
+    return refuse_more_words(words, n, about);
+}
+
 static const char *parse_upgrade(char **words, int n, const struct inject_options *options,
                                  struct task *task, const char **about)
 {
@@ -152,6 +166,7 @@ const struct command commands[] = {
      .parse = parse_explain},
     {"who", "who device|queue|event NUMBER: the processes that use it, and how",
      .parse = parse_who},
+    {"metrics", "what npud counts, as OpenMetrics text", .parse = parse_metrics},
     {"kill",
      "end SESSION (a number from `sessions`) as if its process had died: what it\n"
      "             held is free, a wait for it gets an error. The process lives on, and\n"

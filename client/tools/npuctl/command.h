@@ -37,7 +37,7 @@ struct task {
     const char *output; /* file for what cdi makes of the report */
     bool cdi;           /* the report is for that */
     /* one question, `request`; or several reports */
-    enum task_kind { TASK_ASK, TASK_EXPLAIN, TASK_WHO } made_of;
+    enum task_kind { TASK_ASK, TASK_EXPLAIN, TASK_WHO, TASK_METRICS } made_of;
     struct who who; /* TASK_WHO */
 };
 

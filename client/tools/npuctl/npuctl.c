@@ -12,6 +12,7 @@
 #include "client/tools/npuctl/command.h"
 #include "client/tools/npuctl/explain.h"
 #include "client/tools/npuctl/field.h"
+#include "client/tools/npuctl/metrics.h"
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
 #include "client/tools/npuctl/who.h"
@@ -82,6 +83,8 @@ static enum status run_task(const struct task *task)
         return explain_run(task);
     case TASK_WHO:
         return who_run(task);
+    case TASK_METRICS:
+        return metrics_run(task);
     default:
         return ask_npud(task);
     }

@@ -1,0 +1,7 @@
+/* `npuctl metrics`: what npud reports, as OpenMetrics text. */
+#pragma once
+
+#include "client/tools/npuctl/command.h"
+
+/** Asks npud and prints. */
+enum status metrics_run(const struct task *task);

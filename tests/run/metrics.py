@@ -1,0 +1,40 @@
+"""Holds what `npuctl metrics` prints: read by the parser of prometheus_client, with the values of
+a client that the calling test knows, and with every metric that the dashboard asks for.
+
+usage: metrics.py DASHBOARD <metrics
+"""
+import json
+import re
+import sys
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+families = list(text_string_to_metric_families(sys.stdin.read()))
+samples = {}
+for family in families:
+    assert family.documentation and family.name.startswith("npud"), family
+    for sample in family.samples:
+        key = (sample.name, tuple(sorted(sample.labels.items())))
+        assert key not in samples, f"twice: {key}"
+        samples[key] = sample.value
+
+
+def value(name, **labels):
+    return samples[(name, tuple(sorted(labels.items())))]
+
+
+names = {name for name, _ in samples}
+with open(sys.argv[1], encoding="utf-8") as file:
+    asked = [t["expr"] for p in json.load(file)["panels"] for t in p["targets"]]
+for expr in asked:
+    wanted = re.findall(r"\bnpud_\w+", expr)
+    assert wanted, expr
+    for name in wanted:
+        assert name in names, f"the dashboard asks for {name}, which is not there"
+
+assert value("npud_sessions") == 1
+assert value("npud_device_streams", device="0") == 3 and value("npud_device_up", device="1") == 1
+assert value("npud_device_memory_bytes", device="0") >= 4096
+assert value("npud_streams", state="waiting") == 1 and value("npud_streams", state="other") == 0
+assert value("npud_wait_age_seconds_gcount") == 1
+assert value("npud_wait_age_seconds_bucket", le="3600.0") == 1
