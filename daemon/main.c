@@ -23,6 +23,7 @@
 #include "daemon/core/engine.h"
 #include "daemon/entrance.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/base/service_manager.h"
 #include "daemon/base/options.h"
 #include "daemon/base/own_fds.h"
@@ -56,7 +57,7 @@ static void end_npud(void *arg, const char *why)
 {
     struct npud *npud = arg;
 
-    log_info("%s: ending", why);
+    log_event(MESSAGE_ENDING, LOG_INFO, NULL, "%s: ending", why);
     service_manager_tell("STOPPING=1");
     npud->ending = true;
     event_base_loopbreak(npud->server->base);
@@ -73,7 +74,8 @@ static void refuse_upgrade(void *arg, const char *why)
 {
     const struct npud *npud = arg;
 
-    log_warning("the installed program does not take this one's place: %s", why);
+    log_event(MESSAGE_UPGRADE_REFUSED, LOG_WARNING, NULL,
+              "the installed program does not take this one's place: %s", why);
     schedule_begin(&npud->server->schedule);
     admin_refuse_upgrade(npud->server, why);
     schedule_end(&npud->server->schedule, "upgrade", geteuid());
@@ -173,8 +175,9 @@ static void tell_ready(struct npud *npud)
     KILL_HERE(READY_TOLD);
     server_role_tell_serving();
     KILL_HERE(SERVING_TOLD);
-    log_info("ready: %u devices (%s), listening at %s", devices->n, devices->backend->name,
-             npud->entrance.passed ? "the socket passed by systemd" : npud->entrance.control.path);
+    log_event(MESSAGE_READY, LOG_INFO, NULL, "ready: %u devices (%s), listening at %s", devices->n,
+              devices->backend->name,
+              npud->entrance.passed ? "the socket passed by systemd" : npud->entrance.control.path);
 }
 
 /* The administrators' group; -1: there is none. A name service may take its time: not while npud

@@ -13,6 +13,7 @@
 #include "daemon/base/keeper_link.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/base/options.h"
 #include "daemon/core/server.h"
 #include "daemon/entrance.h"
@@ -275,13 +276,15 @@ int server_role_begin_tables(bool *restore)
         return start_anew();
     tables = kept_fd_take(KEEPER_KEY_TABLES);
     if (tables < 0) {
-        log_error("the keeper does not have the tables of the npud before: if sessions were "
+        log_event(MESSAGE_SESSIONS_LOST, LOG_ERR, NULL,
+                  "the keeper does not have the tables of the npud before: if sessions were "
                   "connected, they end");
         return start_anew();
     }
     r = kept_begin_from(tables);
     if (r == -EINVAL) {
-        log_error("sessions of the npud before end: its tables cannot be read");
+        log_event(MESSAGE_SESSIONS_LOST, LOG_ERR, NULL,
+                  "sessions of the npud before end: its tables cannot be read");
         return start_anew();
     }
     *restore = r == 0;
@@ -293,7 +296,7 @@ int server_role_begin_tables(bool *restore)
 static void on_lost(void *arg)
 {
     (void)arg;
-    log_warning("the keeper has ended: waiting for another");
+    log_event(MESSAGE_KEEPER_ENDED, LOG_WARNING, NULL, "the keeper has ended: waiting for another");
     tell(SUPERVISOR_LOST, role.lease, NULL);
 }
 

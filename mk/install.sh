@@ -89,6 +89,7 @@ service() {
     file 644 systemd/npud-admin.socket "$units/npud-admin.socket"
     file 644 systemd/sysusers.conf "$PREFIX/lib/sysusers.d/npud.conf"
     file 644 systemd/tmpfiles.conf "$PREFIX/lib/tmpfiles.d/npud.conf"
+    file 644 systemd/npud.catalog "$PREFIX/lib/systemd/catalog/npud.catalog"
 }
 
 manuals() {

@@ -12,7 +12,8 @@ TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 $(TIDY): tidy/%: $(PB).h $(ERROR_NAMES) $(PY_DOCS)
 	$(Q)! clang-tidy --quiet $* -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -E -A9 '(warning|error):'
 
-.PHONY: lint lint-run check-rooms check-links check-threats check-width compile_commands.json
+.PHONY: lint lint-run check-rooms check-links check-threats check-width check-catalog \
+        compile_commands.json
 lint: deps-lint
 	$(Q)$(MAKE) --no-print-directory lint-run
 
@@ -35,6 +36,8 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	$(Q)$(MAKE) --no-print-directory check-links
 	@echo '== threats and their tests'
 	$(Q)$(MAKE) --no-print-directory check-threats
+	@echo '== message ids and their catalogue'
+	$(Q)$(MAKE) --no-print-directory check-catalog
 	@echo '== releases'
 	$(Q)python3 mk/release.py --check
 	@echo '== width'
@@ -52,6 +55,10 @@ check-links:
 # Each threat in docs/security.md has a test, which is in the tree.
 check-threats:
 	$(Q)python3 mk/check-threats.py
+
+# Each message id of the log is used, and explained for `journalctl -x`.
+check-catalog:
+	$(Q)python3 mk/check-catalog.py
 
 # No line is wider than 100 columns.
 check-width:

@@ -17,6 +17,7 @@
 #include "daemon/base/kill_here.h"
 #include "daemon/engine/inject.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/base/config.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
@@ -74,8 +75,9 @@ static int32_t end_session(struct admin *admin, uint64_t id, char *message, size
      * socket.
      */
     getsockopt(admin->socket, SOL_SOCKET, SO_PEERCRED, &asker, &len);
-    log_line(LOG_NOTICE, &session->log, "ended on an administrator's request: of uid %u, pid %d",
-             (unsigned)asker.uid, (int)asker.pid);
+    log_event(MESSAGE_SESSION_ENDED, LOG_NOTICE, &session->log,
+              "ended on an administrator's request: of uid %u, pid %d", (unsigned)asker.uid,
+              (int)asker.pid);
     session_end(session);
     return 0;
 }

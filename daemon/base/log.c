@@ -14,6 +14,7 @@
 #include <systemd/sd-journal.h>
 #include <unistd.h>
 
+#include "daemon/base/message_id.h"
 #include "daemon/base/outbox.h"
 #include "proto/util/clock.h"
 
@@ -93,6 +94,7 @@ static void escape_text(char *to, size_t size, const char *from)
 /* A line on its way to the reader. */
 struct line {
     int priority;
+    const char *message_id; /* NULL: none */
     bool of_session;
     uint64_t session;
     pid_t pid;
@@ -112,20 +114,37 @@ static void write_stderr(const struct line *line)
         return; /* there is no other place to say so */
 }
 
+static void send_to_journal(const struct line *line)
+{
+    char message[sizeof(line->text) + 16], other[5][64];
+    struct iovec fields[6] = {{message, 0}};
+    int n = 0;
+
+    snprintf(message, sizeof(message), "MESSAGE=%s", line->text);
+    snprintf(other[n++], sizeof(other[0]), "PRIORITY=%d", line->priority);
+    if (line->message_id)
+        snprintf(other[n++], sizeof(other[0]), "MESSAGE_ID=%s", line->message_id);
+    if (line->of_session) {
+        snprintf(other[n++], sizeof(other[0]), "NPUD_SESSION=%llu",
+                 (unsigned long long)line->session);
+        snprintf(other[n++], sizeof(other[0]), "NPUD_CLIENT_PID=%d", (int)line->pid);
+        snprintf(other[n++], sizeof(other[0]), "NPUD_CLIENT_UID=%u", (unsigned)line->uid);
+    }
+    fields[0].iov_len = strlen(message);
+    for (int i = 0; i < n; i++)
+        fields[i + 1] = (struct iovec){other[i], strlen(other[i])};
+    sd_journal_sendv(fields, n + 1);
+}
+
 /*
  * An error may be the last that a process says. journald looks in /proc for the unit of a message's
  * sender, and finds none when that has ended: journalctl -u would not show the line that says why.
- * What comes over standard error has the unit of that.
+ * What comes over standard error has the unit of that, and no other fields.
  */
 static void line_write(const struct line *line)
 {
-    if (to_journal && line->of_session)
-        sd_journal_send("MESSAGE=%s", line->text, "PRIORITY=%d", line->priority,
-                        "NPUD_SESSION=%llu", (unsigned long long)line->session,
-                        "NPUD_CLIENT_PID=%d", (int)line->pid, "NPUD_CLIENT_UID=%u",
-                        (unsigned)line->uid, NULL);
-    else if (to_journal && line->priority > LOG_ERR)
-        sd_journal_send("MESSAGE=%s", line->text, "PRIORITY=%d", line->priority, NULL);
+    if (to_journal && (line->of_session || line->message_id || line->priority > LOG_ERR))
+        send_to_journal(line);
     else
         write_stderr(line);
 }
@@ -133,7 +152,7 @@ static void line_write(const struct line *line)
 /* On the thread of the log. */
 static void line_deliver(const void *message, size_t size, uint64_t lost)
 {
-    struct line line = {.priority = LOG_WARNING}, given;
+    struct line line = {.priority = LOG_WARNING, .message_id = MESSAGE_LINES_LOST}, given;
 
     if (lost > 0) {
         snprintf(line.text, sizeof(line.text),
@@ -250,9 +269,10 @@ static bool is_limited(int priority, const struct log_client *client)
     return client && priority != LOG_NOTICE && priority != LOG_DEBUG;
 }
 
-static void log_va(int priority, const struct log_client *client, const char *fmt, va_list ap)
+static void log_va(const char *message_id, int priority, const struct log_client *client,
+                   const char *fmt, va_list ap)
 {
-    struct line line = {.priority = priority};
+    struct line line = {.priority = priority, .message_id = message_id};
     char text[sizeof(line.text)], before[64] = "";
     int saved = errno, n = 0;
     uint64_t left_out;
@@ -291,7 +311,17 @@ void log_line(int priority, const struct log_client *client, const char *fmt, ..
     va_list ap;
 
     va_start(ap, fmt);
-    log_va(priority, client, fmt, ap);
+    log_va(NULL, priority, client, fmt, ap);
+    va_end(ap);
+}
+
+void log_event(const char *message_id, int priority, const struct log_client *client,
+               const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    log_va(message_id, priority, client, fmt, ap);
     va_end(ap);
 }
 
@@ -304,7 +334,7 @@ void log_client_fault(struct log_client *client, const char *fmt, ...)
     if (atomic_exchange(&client->fault_told, true))
         return;
     va_start(ap, fmt);
-    log_va(LOG_WARNING, client, fmt, ap);
+    log_va(MESSAGE_CLIENT_FAULT, LOG_WARNING, client, fmt, ap);
     va_end(ap);
 }
 
@@ -316,6 +346,6 @@ void log_client_limit(struct log_client *client, const char *fmt, ...)
         return;
     client->limit_told = true;
     va_start(ap, fmt);
-    log_va(LOG_WARNING, client, fmt, ap);
+    log_va(MESSAGE_CLIENT_LIMIT, LOG_WARNING, client, fmt, ap);
     va_end(ap);
 }

@@ -3,7 +3,8 @@
  * Any thread. errno is kept, so a log line on an error path cannot change the error.
  *
  * Fields beside MESSAGE and PRIORITY: NPUD_SESSION, NPUD_CLIENT_PID, NPUD_CLIENT_UID for lines
- * about a session, so that `journalctl NPUD_SESSION=7` shows the life of one client.
+ * about a session, so that `journalctl NPUD_SESSION=7` shows the life of one client; MESSAGE_ID for
+ * the events that daemon/base/message_id.h names, which `journalctl -x` explains.
  *
  * The journal, and a pipe behind stderr, may stall. From log_start() on a thread writes the lines,
  * and no other thread waits for a reader; lines that find too many before them are lost and counted
@@ -58,6 +59,13 @@ void log_stop(void);
  */
 void log_line(int priority, const struct log_client *client, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/**
+ * A line of an event with a message id (daemon/base/message_id.h), a string constant. Errors with
+ * one are of a process that goes on: see line_write().
+ */
+void log_event(const char *message_id, int priority, const struct log_client *client,
+               const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 #define log_error(...)   log_line(LOG_ERR, NULL, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_WARNING, NULL, __VA_ARGS__)

@@ -9,6 +9,7 @@
 #include "daemon/base/client_socket.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
@@ -47,7 +48,8 @@ static void refuse_client(struct listener *l)
     int s;
 
     if (!l->exhausted)
-        log_error("out of file descriptors: new clients are refused until others leave");
+        log_event(MESSAGE_FDS_EXHAUSTED, LOG_ERR, NULL,
+                  "out of file descriptors: new clients are refused until others leave");
     l->exhausted = true;
     close(l->reserve);
     s = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -6,6 +6,7 @@
 
 #include "daemon/base/config.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/base/service_manager.h"
 #include "daemon/base/options.h"
 #include "daemon/core/server.h"
@@ -25,12 +26,13 @@ static bool reload_run(struct job *job)
         reload->server->subuids = reload->subuids;
         restart = config_adopt(reload->server->config, read);
         server_configure(reload->server);
-        log_line(LOG_NOTICE, NULL, "the configuration was read again%s",
-                 restart ? "; some changes wait for the next start" : "");
+        log_event(MESSAGE_CONFIG_READ, LOG_NOTICE, NULL, "the configuration was read again%s",
+                  restart ? "; some changes wait for the next start" : "");
         config_deinit(read);
         free(read);
     } else {
-        log_error("the configuration that was read again is wrong: the one before stays in force");
+        log_event(MESSAGE_CONFIG_WRONG, LOG_ERR, NULL,
+                  "the configuration that was read again is wrong: the one before stays in force");
     }
     service_manager_tell("READY=1");
     reload->read = NULL;

@@ -11,6 +11,7 @@
 #include "daemon/base/client_socket.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/queue.h"
@@ -387,9 +388,9 @@ static bool is_served(const struct session *session)
 {
     if (session->state != SESSION_OPEN || protocol_is_served(session->protocol))
         return true;
-    log_line(LOG_ERR, &session->log,
-             "speaks protocol %u, and this npud speaks %u to %u: session ended", session->protocol,
-             PROTOCOL_OLDEST, PROTOCOL);
+    log_event(MESSAGE_PROTOCOL, LOG_ERR, &session->log,
+              "speaks protocol %u, and this npud speaks %u to %u: session ended", session->protocol,
+              PROTOCOL_OLDEST, PROTOCOL);
     return false;
 }
 

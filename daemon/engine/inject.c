@@ -14,6 +14,7 @@
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/trace_note.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -129,8 +130,9 @@ static void set_lost(struct device *d, const struct inject_rule *r)
 static void lose_device(struct device *d, const struct inject_rule *r)
 {
     set_lost(d, r);
-    log_warning("device %u is lost: its streams fail with %d until the rule is cleared", d->index,
-                LOST_CODE);
+    log_event(MESSAGE_DEVICE_LOST, LOG_WARNING, NULL,
+              "device %u is lost: its streams fail with %d until the rule is cleared", d->index,
+              LOST_CODE);
     engine_each_attach(d->engine, failure_device_lost);
     engine_unpark_all(d->engine, LOST_CODE);
 }
@@ -333,8 +335,9 @@ static void log_cleared(struct inject *in, const struct inject_rule *r)
     pthread_mutex_lock(&in->lock);
     hits = r->live->hits;
     pthread_mutex_unlock(&in->lock);
-    log_line(LOG_NOTICE, NULL, "fault injection: rule %llu cleared, after %llu hit(s)",
-             (unsigned long long)r->id, (unsigned long long)hits);
+    log_event(MESSAGE_INJECTION, LOG_NOTICE, NULL,
+              "fault injection: rule %llu cleared, after %llu hit(s)", (unsigned long long)r->id,
+              (unsigned long long)hits);
 }
 
 enum cause inject_clear(struct server *server, uint64_t id)
@@ -474,8 +477,8 @@ static void log_rule(const struct inject_rule *r)
     inject_describe_tasks(r, tasks, sizeof(tasks));
     inject_describe_which(r, which, sizeof(which));
     inject_describe_effect(r, effect, sizeof(effect));
-    log_line(LOG_NOTICE, NULL, "fault injection: rule %llu set: %s: %s, %s: %s",
-             (unsigned long long)r->id, inject_action_names[r->spec.action], tasks, which, effect);
+    log_event(MESSAGE_INJECTION, LOG_NOTICE, NULL, "fault injection: rule %llu set: %s: %s, %s: %s",
+              (unsigned long long)r->id, inject_action_names[r->spec.action], tasks, which, effect);
 }
 
 enum cause inject_set(struct server *server, const struct Npud__Inject *request, uint64_t *id)

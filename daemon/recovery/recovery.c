@@ -6,6 +6,7 @@
 #include "daemon/admin/commands.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/pool.h"
@@ -178,10 +179,11 @@ static void suspect(void *arg, uint64_t id, uint64_t what)
     if (++session->faults < FAULTS_MAX)
         return;
     session->state = SESSION_ENDED;
-    log_line(LOG_ERR, &session->log,
-             "npud has ended by a fault for the second time with something of this session in hand "
-             "(request or task %u): session ended; please report it",
-             (unsigned)what);
+    log_event(
+        MESSAGE_SESSION_GIVEN_UP, LOG_ERR, &session->log,
+        "npud has ended by a fault for the second time with something of this session in hand "
+        "(request or task %u): session ended; please report it",
+        (unsigned)what);
 }
 
 int recovery_run(struct server *server, bool fault)

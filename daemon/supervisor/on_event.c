@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/base/service_manager.h"
 #include "daemon/base/supervisor_message.h"
 #include "daemon/supervisor/lease.h"
@@ -40,7 +41,7 @@ static void on_end_signal(struct supervisor *s, int number)
 
 static void refuse_upgrade(struct supervisor *s, const char *why)
 {
-    log_warning("no upgrade: %s", why);
+    log_event(MESSAGE_UPGRADE_REFUSED, LOG_WARNING, NULL, "no upgrade: %s", why);
     tell(&s->server, SUPERVISOR_REFUSED, 0, why);
 }
 
@@ -98,7 +99,8 @@ static void candidate_is_prepared(struct supervisor *s)
     s->program = s->standby.program;
     close_unused_program(s, old);
     if (s->candidate_for == CANDIDATE_UPGRADE) {
-        log_line(LOG_NOTICE, NULL, "the installed program takes the server's place");
+        log_event(MESSAGE_UPGRADE_BEGINS, LOG_NOTICE, NULL,
+                  "the installed program takes the server's place");
         s->replace = s->upgrading = true;
     }
 }
@@ -125,7 +127,8 @@ static void keep_old_server(struct supervisor *s)
 {
     if (!s->replace || s->upgrading)
         return;
-    log_error("no server can take the place of the one that serves: it goes on. Mend what the log "
+    log_event(MESSAGE_NO_SUCCESSOR, LOG_ERR, NULL,
+              "no server can take the place of the one that serves: it goes on. Mend what the log "
               "says, and reload or restart npud");
     service_manager_tell("READY=1\nSTATUS=the server of before goes on: see the log");
 }
@@ -233,7 +236,8 @@ static bool use_good_program(struct supervisor *s)
 
     if (s->good_program < 0 || s->good_program == s->program)
         return false;
-    log_error("the program that was installed last does not recover: the one before serves again");
+    log_event(MESSAGE_UPGRADE_TAKEN_BACK, LOG_ERR, NULL,
+              "the program that was installed last does not recover: the one before serves again");
     child_discard(&s->standby);
     s->upgrading = false;
     s->program = s->good_program;
@@ -249,7 +253,8 @@ static void recovery_has_failed(struct supervisor *s)
 {
     if (use_good_program(s) || !attempts_failed(&s->recoveries, clock_ns()))
         return;
-    log_error("npud could not be recovered three times within a minute: it starts anew, without "
+    log_event(MESSAGE_SESSIONS_LOST, LOG_ERR, NULL,
+              "npud could not be recovered three times within a minute: it starts anew, without "
               "the sessions that were connected");
     s->cause |= SUPERVISOR_CLEAN;
 }
@@ -272,11 +277,13 @@ static void beginning_has_failed(struct supervisor *s)
 static void say_end(pid_t pid, int status)
 {
     if (WIFSIGNALED(status))
-        log_warning("the server (pid %d) was ended by signal %d (%s): the next one serves",
-                    (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        log_event(MESSAGE_SERVER_ENDED, LOG_WARNING, NULL,
+                  "the server (pid %d) was ended by signal %d (%s): the next one serves", (int)pid,
+                  WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
-        log_warning("the server (pid %d) has ended with status %d: the next one serves", (int)pid,
-                    WEXITSTATUS(status));
+        log_event(MESSAGE_SERVER_ENDED, LOG_WARNING, NULL,
+                  "the server (pid %d) has ended with status %d: the next one serves", (int)pid,
+                  WEXITSTATUS(status));
 }
 
 /* One that exits has said why itself. */
@@ -393,7 +400,8 @@ void on_deadline(struct child *child)
 
 void on_lease_lost(struct supervisor *s)
 {
-    log_warning("the keeper has ended: the server gives everything to another");
+    log_event(MESSAGE_KEEPER_ENDED, LOG_WARNING, NULL,
+              "the keeper has ended: the server gives everything to another");
     close(s->lease);
     child_discard(&s->keeper);
     s->lease = -1;
@@ -408,7 +416,8 @@ void on_watchdog(struct supervisor *s)
     if (s->server.state != CHILD_SERVING || s->server.socket < 0)
         return;
     if (s->server.unanswered >= 2) {
-        log_error("the server (pid %d) does not answer: killed", (int)s->server.pid);
+        log_event(MESSAGE_SERVER_HANGS, LOG_ERR, NULL,
+                  "the server (pid %d) does not answer: killed", (int)s->server.pid);
         s->server.hung = true;
         child_kill(&s->server);
         return;

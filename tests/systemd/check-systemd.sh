@@ -119,7 +119,7 @@ add_check_units() {
 install_npud() {
     mkdir "$share" && make -s install PREFIX=/usr DESTDIR="$share/stage" BUILD="$build" \
         >/dev/null || return 1
-    cp -r examples "$here/inside.sh" "$here"/*.c "$share"
+    cp -r examples "$here/inside.sh" "$here"/*.c daemon/base/message_id.h "$share"
     : >"$share/results"
 }
 

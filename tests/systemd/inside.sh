@@ -152,6 +152,28 @@ check_installation() {
     check "users npu-alice (of npu), npu-bob (of npu-admin), npu-mallory (of neither)" make_users
     check "programs build against what is installed" build_programs
     check_manuals
+    check_catalogue
+}
+
+# message_id NAME, as npud has it
+message_id() {
+    sed -n "s/^#define MESSAGE_$1 *\"\(.*\)\"/\1/p" message_id.h
+}
+
+check_catalogue() {
+    local ids
+
+    check "journalctl --update-catalog has nothing to say" silent journalctl --update-catalog
+    ids=$(message_id '[A-Z_]*')
+    equal "the catalogue has all message ids of npud" "$(sort <<<"$ids")" \
+        "$(journalctl --list-catalog | awk '/ npud: / {print $1}' | sort)"
+}
+
+# explains NAME TEXT: so does journalctl -x, for lines of npud that are in this boot's journal
+explains() {
+    contains "journalctl -x explains \"$2\"" \
+        "$(journalctl -b -q -x -u npud.service MESSAGE_ID="$(message_id "$1")")" \
+        "Subject: $2" "Defined-By: npud"
 }
 
 fails() {
@@ -918,6 +940,15 @@ install)
     check_reload
     check_stop_and_start
     check_end
+    explains READY "npud is ready"
+    explains CLIENT_FAULT "A program did what only a broken or hostile one does"
+    explains SERVER_ENDED "The server of npud has died"
+    explains SERVER_HANGS "The server of npud hangs"
+    explains KEEPER_ENDED "The keeper of npud has ended"
+    explains UPGRADE_REFUSED "npud is not upgraded"
+    explains UPGRADE_TAKEN_BACK "An upgrade of npud was taken back"
+    explains SESSIONS_LOST "npud starts anew, and sessions are lost"
+    explains CONFIG_WRONG "npud keeps its configuration"
     ;;
 reboot)
     check_sockets
