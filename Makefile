@@ -5,6 +5,8 @@ LIBDIR     ?= $(PREFIX)/lib
 SYSCONFDIR ?= /etc
 DESTDIR    ?=
 BUILD   ?= build
+# no: programs find the library only where the system looks, as in a package.
+RPATH   ?= yes
 SECONDS ?= 60
 
 # All processors, unless -j says otherwise. Below the first make its jobserver does that.
@@ -123,6 +125,7 @@ include mk/install.mk
 include mk/arm64.mk
 include mk/riscv64.mk
 include mk/docs.mk
+include mk/deb.mk
 
 # Installing takes what was built, whatever the flags of the calling make: KEEP_FLAGS.
 FLAGS_NOW := $(CC) $(CXX) $(WARN) $(BASE) $(HARDEN_CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS) \
@@ -173,12 +176,12 @@ $(PB).pic.o: $(PB).c $(FLAGS)
 # The sanitizers have allocators of their own.
 NPUD_MALLOC := $(if $(SAN),,-ljemalloc)
 $(BUILD)/npud: $(DAEMON_OBJ) $(PROTO_OBJ) $(KILL_HERE)
-	$(call link,-pie $(NPUD_MALLOC) $(NPUD_LIBS))
+	$(call link,$(PIE) -pie $(NPUD_MALLOC) $(NPUD_LIBS))
 
 $(BUILD)/npud-keeper: $(KEEPER_OBJ)
-	$(call link,-pie -lsystemd -lpthread)
+	$(call link,$(PIE) -pie -lsystemd -lpthread)
 $(BUILD)/npud-supervisor: $(SUPERVISOR_OBJ)
-	$(call link,-pie -lsystemd -linih -lpthread)
+	$(call link,$(PIE) -pie -lsystemd -linih -lpthread)
 
 LIB_LDFLAGS := -shared -Wl,-soname,libaclclient.so.1 \
                -Wl,--version-script=client/abi/libaclclient.map \
@@ -190,10 +193,10 @@ $(LIB): $(CLIENT_OBJ) client/abi/libaclclient.map
 
 $(BUILD)/client/tools/npuctl/trace_dump.o: $(wildcard client/tools/npuctl/*.html)
 $(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)
-	$(call link,-pie -lprotobuf-c -lcjson)
+	$(call link,$(PIE) -pie -lprotobuf-c -lcjson)
 
 $(BUILD)/npu-run: $(NPU_RUN_OBJ)
-	$(call link,-pie)
+	$(call link,$(PIE) -pie)
 
 clean:
 	rm -rf build build-*

@@ -11,6 +11,8 @@ DEPS_BROWSER := chromium
 DEPS_SYSTEMD := systemd systemd-container
 # For tests that are skipped without them, because not everybody wants these on a machine: CI does.
 DEPS_CLUSTER := podman crun munge slurmctld slurmd openmpi-bin libopenmpi-dev
+# What `make deb` needs beside DEPS_BUILD, with which debian/control is compared (check-debian).
+DEPS_DEB   := build-essential debhelper dh-python lintian blhc
 DEPS_LINT  := clang-format clang-tidy shellcheck git abigail-tools
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 DEPS_RISCV64 := gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user-static
@@ -44,7 +46,7 @@ $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "==
 endef
 
 .PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs \
-        deps-browser deps-cluster deps-peers
+        deps-browser deps-cluster deps-deb deps-peers
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -67,3 +69,5 @@ deps-docs:
 	$(call install_packages,$(DEPS_DOCS))
 deps-peers:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_PEERS))
+deps-deb:
+	$(call install_packages,$(DEPS_BUILD) $(DEPS_DEB))

@@ -5,12 +5,14 @@ STUBS := $(addprefix $(BUILD)/toolkit/lib,profapi.so nnopbase.so)
 $(STUBS): $(FLAGS)
 	@mkdir -p $(@D)
 	$(call say,LD)
-	$(Q)$(CC) -shared -nostdlib -Wl,-soname,$(@F) -xc /dev/null -o $@
+	$(Q)$(CC) -shared -nostdlib -s $(HARDEN_LDFLAGS) $(LDFLAGS) -Wl,-soname,$(@F) \
+	    -xc /dev/null -o $@
 
 # What programs that were written for the vendor's toolkit call to look for devices. It finds the
 # library beside itself where it is built, and in the toolkit tree.
 NPU_SMI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/tools/npu-smi/*.c))
-NPU_SMI_LDFLAGS := -pie -L$(BUILD) -laclclient -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/../lib64'
+NPU_SMI_RPATH := -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/../lib64'
+NPU_SMI_LDFLAGS := $(PIE) -pie -L$(BUILD) -laclclient $(if $(RPATH:no=),$(NPU_SMI_RPATH))
 $(BUILD)/toolkit/npu-smi: $(NPU_SMI_OBJ) $(LIB)
 	$(call link,$(NPU_SMI_LDFLAGS))
 

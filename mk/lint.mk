@@ -3,6 +3,7 @@
 C_FILES := $(shell find proto daemon client include tests examples \
     -name '*.[ch]' -o -name '*.[ch]pp' 2>/dev/null)
 SH_FILES := .ci/run .ci/check-as-user $(shell find tests examples mk -name '*.sh') \
+            debian/tests/demo $(wildcard debian/*.postinst debian/*.prerm debian/*.postrm) \
             client/tools/npuctl/npuctl.bash-completion
 TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCTL_SRC) \
             $(wildcard client/tools/npu-smi/*.c)
@@ -36,8 +37,8 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	$(Q)$(MAKE) --no-print-directory check-links
 	@echo '== threats and their tests'
 	$(Q)$(MAKE) --no-print-directory check-threats
-	@echo '== message ids and their catalogue'
-	$(Q)$(MAKE) --no-print-directory check-catalog
+	@echo '== message ids and their catalogue; debian/'
+	$(Q)$(MAKE) --no-print-directory check-catalog check-debian
 	@echo '== releases'
 	$(Q)python3 mk/release.py --check
 	@echo '== width'

@@ -36,8 +36,8 @@ programs: python
 
 $(PY_OBJ): INC += $(PY_INC)
 
-PY_LDFLAGS := -shared -L$(BUILD) -laclclient -Wl,-z,now \
-              -Wl,-rpath,'$$ORIGIN/acl_npud.libs:$$ORIGIN/../..:$$ORIGIN/../../lib64' -lpthread
+PY_RPATH   := -Wl,-rpath,'$$ORIGIN/acl_npud.libs:$$ORIGIN/../..:$$ORIGIN/../../lib64'
+PY_LDFLAGS := -shared -L$(BUILD) -laclclient -Wl,-z,now $(if $(RPATH:no=),$(PY_RPATH)) -lpthread
 $(PY_MODULE): $(PY_OBJ) $(LIB)
 	@mkdir -p $(@D)
 	$(call link,$(PY_LDFLAGS))

@@ -274,6 +274,7 @@ check-tsan: deps
 check-systemd: deps
 	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory deps-systemd || true
 	$(Q)$(MAKE) --no-print-directory -s programs
+	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory check-deb
 	$(Q)bash tests/systemd/check-systemd.sh $(BUILD)
 
 # Objects that only pattern rules name are kept.

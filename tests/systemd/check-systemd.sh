@@ -2,7 +2,8 @@
 # Boots a real systemd in a container over an overlay of /, installs npud into it, and has inside.sh
 # try it out there. Nothing of the machine is changed: what the container writes goes to a tmpfs
 # that ends with this script.
-# usage: check-systemd.sh [BUILD_DIR]     in the top directory of a tree that is built
+# usage: check-systemd.sh [BUILD_DIR]     in the top directory of a tree that is built, also its
+#        packages (make deb)
 # Exit status: 0 all passed, or skipped because no container can be booted here; 1 something of npud
 # failed.
 set -u
@@ -116,10 +117,19 @@ add_check_units() {
 	END
 }
 
+# For the boot with packages: npud goes, as it was installed before, and the packages come.
+exchange_for_packages() {
+    make_neutral
+    add_check_units
+    rm -f "$root/usr/sbin/policy-rc.d" # which would keep packages from starting anything
+    cp -r "$build/deb" "$share/debs" && rm "$share"/debs/*-dbgsym_*.deb &&
+        cp debian/tests/demo "$share"
+}
+
 install_npud() {
     mkdir "$share" && make -s install PREFIX=/usr DESTDIR="$share/stage" BUILD="$build" \
         >/dev/null || return 1
-    cp -r examples "$here/inside.sh" "$here"/*.c daemon/base/message_id.h "$share"
+    cp -r examples "$here"/*inside.sh "$here"/*.c daemon/base/message_id.h "$share"
     : >"$share/results"
 }
 
@@ -169,12 +179,13 @@ if ! reached 'booted install'; then
     skip "no container can be booted here (its console stands above)"
 fi
 ! reached 'finished install' || boot reboot
+! reached 'finished reboot' || { exchange_for_packages && boot packages; }
 
 passed=$(grep -c '^ok ' "$share/results")
 failed=$(grep -c '^FAIL ' "$share/results")
 skipped=$(grep -c '^SKIPPED ' "$share/results")
 grep -v '^-- ' "$share/results"
-if ! reached 'finished reboot'; then
+if ! reached 'finished packages'; then
     echo "FAIL  the checks came to their end"
     cat "$tmp/console"
     failed=$((failed + 1))

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs inside the container of check-systemd.sh, as a service of its systemd: /npud-check has what
-# it needs, and /npud-check/stage-name says whether this is the first boot (install) or the second
-# (reboot). Prints "ok  ..." and "FAIL ..." lines, and "-- ..." lines for check-systemd.sh.
+# it needs, and /npud-check/stage-name says whether this is the first boot (install), the second
+# (reboot), or the third, which has the packages (packages-inside.sh). Prints "ok  ..." and
+# "FAIL ..." lines, and "-- ..." lines for check-systemd.sh.
 set -u
 cd /npud-check || exit 1
 stage=$(cat stage-name)
@@ -954,6 +955,11 @@ reboot)
     check_sockets
     check_activation
     check_journal_clean
+    ;;
+packages)
+    # shellcheck source=tests/systemd/packages-inside.sh
+    . ./packages-inside.sh
+    check_packages
     ;;
 esac
 echo "-- finished $stage"
