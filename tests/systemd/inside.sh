@@ -457,12 +457,12 @@ check_start_limit() {
         "$(systemctl is-active npud.service) $(show Result) $(show ExecMainStatus) \
 $(show NRestarts)"
     equal "npud says why three recoveries and five starts fail, what it does then, and no more" \
-        "3 the tables of the npud before cannot be read: they cannot be mapped: $NO_MEMORY
-1 npud could not be recovered three times within a minute: it starts anew, without the sessions \
-that were connected
-5 no memory for npud's tables: $NO_MEMORY
+        "1 npud could not be recovered three times within a minute: it starts anew, without the \
+sessions that were connected
 1 npud has begun anew 5 times in a row, and each time it has failed before it served: it is not \
-started again. The lines before this one say how it failed" "$(errors_since "$since")"
+started again. The lines before this one say how it failed
+3 the tables of the npud before cannot be read: they cannot be mapped: $NO_MEMORY
+5 no memory for npud's tables: $NO_MEMORY" "$(errors_since "$since")"
     check "no process of it is left, no keeper, and nothing in the store" until_true nothing_runs
     equal "the sockets listen all the same" "active active" \
         "$(systemctl is-active npud.socket npud-admin.socket | xargs)"
@@ -477,10 +477,11 @@ started again. The lines before this one say how it failed" "$(errors_since "$si
 }
 NO_MEMORY="Cannot allocate memory"
 
-# errors_since SINCE: of npud's processes, in their order; "N " before what came N times.
+# errors_since SINCE: of npud's processes, sorted; "N " before what came N times. Not in their
+# order: those of standard error and those with fields reach journald by two ways.
 errors_since() {
-    journal_of_npud "$1" -p err | awk '!n[$0]++ { line[++lines] = $0 }
-        END { for (i = 1; i <= lines; i++) print n[line[i]], line[i] }'
+    journal_of_npud "$1" -p err | awk '{ n[$0]++ } END { for (line in n) print n[line], line }' |
+        LC_ALL=C sort
 }
 
 # It dies a moment after the supervisor; until then the next supervisor takes it for alive.
