@@ -64,8 +64,12 @@ const struct task_row *task_row(unsigned op);
 /* Bytes that are moved in no more time than any other task takes. */
 #define WORK_SMALL 4096
 
-/** Does the task take no longer than most, and does it wait for nothing? */
+/**
+ * Does the task take no longer than most, and does it wait for nothing? Not a callback: it wakes a
+ * thread each time.
+ */
 static inline bool task_is_quick(const struct task_row *row, const struct task *task)
 {
-    return row->waits_for == WAITS_FOR_NOTHING && task_word(task, row->size) <= WORK_SMALL;
+    return row->waits_for == WAITS_FOR_NOTHING && task->op != TASK_CALLBACK &&
+           task_word(task, row->size) <= WORK_SMALL;
 }
