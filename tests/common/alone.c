@@ -1,6 +1,7 @@
 #include "tests/common/alone.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #define SIZE    4096u
 #define COUNT   1000u
+#define MUCH    (8u << 20) /* some milliseconds of copying */
 #define FAILURE ACL_ERROR_RT_AICORE_EXCEPTION
 #define HOUR_US UINT64_C(3600000000)
 
@@ -48,6 +50,25 @@ static void do_copies(void)
         ck_assert_int_eq(sum[i], (int32_t)(2 * i));
     OK(aclrtFree(dev2));
     OK(aclrtFree(dev));
+}
+
+/* The memory of a copy is freed when its first bytes have come; the others come all the same. */
+static void do_free_in_work(void)
+{
+    unsigned char *host;
+    void *dev;
+
+    OK(aclrtMalloc(&dev, MUCH, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMallocHost((void **)&host, MUCH));
+    OK(aclrtMemset(dev, MUCH, 0x5a, MUCH));
+    memset(host, 0, MUCH);
+    OK(aclrtMemcpyAsync(host, MUCH, dev, MUCH, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    while (__atomic_load_n(host, __ATOMIC_ACQUIRE) != 0x5a)
+        sched_yield();
+    OK(aclrtFree(dev));
+    OK(aclrtSynchronizeStream(stream));
+    ck_assert_uint_eq(host[MUCH - 1], 0x5a);
+    OK(aclrtFreeHost(host));
 }
 
 static void do_values(void)
@@ -388,6 +409,7 @@ void do_alone(aclrtStream one, aclrtStream two)
     stream = one;
     other = two;
     do_copies();
+    do_free_in_work();
     do_values();
     do_events();
     do_two_devices();

@@ -449,6 +449,7 @@ static pid_t begin(void)
     turn_init(&to_fill);
     turn_init(&filled);
     npud_setup();
+    npuctl_says("trace start", 0, ""); /* so that programs ask for a ring */
     snprintf(path, sizeof(path), "%s/liar.sock", npud.dir);
     listen_at(path, &listener);
     server = child_start(lie_to_clients, &listener);

@@ -7,6 +7,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 if ! command -v mpicc >/dev/null || ! command -v mpirun >/dev/null; then
     echo "SKIPPED test-mpi.sh: needs the packages openmpi-bin and libopenmpi-dev" \
         "(make deps-cluster)"
+    echo "ok nothing to run here"
     exit 0
 fi
 work=$(mktemp -d)

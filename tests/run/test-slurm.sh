@@ -86,6 +86,7 @@ for program in munged slurmctld slurmd srun; do
     if ! PATH=$PATH:/usr/sbin command -v "$program" >/dev/null || [ "$(id -u)" != 0 ]; then
         echo "SKIPPED test-slurm.sh: needs root and the packages munge, slurmctld and slurmd" \
             "(make deps-cluster)"
+        echo "ok nothing to run here"
         exit 0
     fi
 done

@@ -201,8 +201,7 @@ int main(int argc, char **argv)
         return refuse_usage("--output goes with cdi", NULL);
     if (task.html && !(task.report && task.report->print))
         return refuse_usage("--html goes with trace dump", NULL);
-    if (seconds > 0 && task.made_of == TASK_ASK &&
-        (!task.report || task.report->print || task.cdi))
+    if (seconds > 0 && task.made_of == TASK_ASK && (!task.report || task.report->print || task.cdi))
         return refuse_usage("--watch goes with reports", NULL);
     if (!task.report && task.made_of == TASK_ASK &&
         !random_fill(&task.request.token, sizeof(task.request.token))) {
