@@ -22,7 +22,8 @@ OPEN = ("proto/", "include/", "acl/")  # to every room of daemon/ and client/
 # Where device memory may be reached: a pattern, the folders in which it is searched for, the one
 # file that may have it, and what is wrong elsewhere.
 TOUCHES = (
-    (r"\bmem(?:cpy|move|set)\([^;]*?(?:->|\.)address\b|[=(]\s*\*\s*\w+(?:->|\.)address\b",
+    (r"\b(?:mem(?:cpy|move|set)|copy_large)\([^;]*?(?:->|\.)address\b"
+     r"|[=(]\s*\*\s*\w+(?:->|\.)address\b",
      ("client/",), "client/memory/direct.c", "reads or writes where a place is"),
     (r"\bstruct backend_memory\s*\{", ("daemon/",), "daemon/backend/sim.c",
      "defines struct backend_memory"),

@@ -7,13 +7,17 @@
 #include "client/memory/staging.h"
 #include "client/memory/submit.h"
 #include "client/runtime/context.h"
+#include "proto/util/copy_large.h"
 
 /* --- what the thread reaches --- */
 
 static void move_here(const struct place *to, const struct place *from, uint64_t count)
 {
     /* overlapping ranges are the program's mistake, but must not be undefined */
-    memmove(to->address, from->address, count);
+    if (count >= COPY_LARGE)
+        copy_large(to->address, from->address, count);
+    else
+        memmove(to->address, from->address, count);
 }
 
 void direct_set_words(const struct place *at, uint32_t word, uint64_t count)

@@ -771,6 +771,33 @@ START_TEST(synchronous_copy)
 }
 END_TEST
 
+/* From 8 MiB on bytes move in another way. */
+START_TEST(large_copies_at_odd_addresses)
+{
+    enum { SIZE = (8 << 20) + 4099, BESIDE = 64 };
+    unsigned char *host = pinned_new(SIZE + BESIDE), *back = pinned_new(SIZE + BESIDE);
+    unsigned char *device = device_new(SIZE + BESIDE);
+    bool is_async = _i != 0;
+
+    fill_pattern(host + 3, SIZE, 1);
+    memset(back, 7, SIZE + BESIDE);
+    OK(aclrtMemset(device, SIZE + BESIDE, 9, SIZE + BESIDE));
+    if (is_async) {
+        OK(aclrtMemcpyAsync(device + 18, SIZE, host + 3, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+        OK(aclrtMemcpyAsync(back + 33, SIZE, device + 18, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+        OK(aclrtSynchronizeStream(stream));
+    } else {
+        OK(aclrtMemcpy(device + 18, SIZE, host + 3, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
+        OK(aclrtMemcpy(back + 33, SIZE, device + 18, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+    }
+    ck_assert(holds_pattern(back + 33, SIZE, 1));
+    ck_assert(all_are(back, 33, 7));
+    ck_assert(all_are(back + 33 + SIZE, BESIDE - 33, 7));
+    ck_assert(all_are(device_bytes(device, 18), 18, 9));
+    ck_assert(all_are(device_bytes(device + 18 + SIZE, BESIDE - 18), BESIDE - 18, 9));
+}
+END_TEST
+
 #define EITHER (-1) /* the reference leaves it open: 207000, or the copy is made */
 
 /* What aclrtMemcpyAsync answers, by kind: H2H, H2D, D2H, D2D, DEFAULT, HOST_TO_BUF_TO_DEVICE. */
@@ -1477,6 +1504,7 @@ static void add_copies(Suite *s)
     TCase *t = suite_case(s, "copies", 120, copy_setup, npud_teardown);
 
     tcase_add_loop_test(t, synchronous_copy, 0, PLACES * PLACES);
+    tcase_add_loop_test(t, large_copies_at_odd_addresses, 0, 2);
     tcase_add_loop_test(t, asynchronous_copy, 0,
                         (int)(sizeof(asynchronous) / sizeof(asynchronous[0])));
     tcase_add_test(t, copy_waits_for_its_turn);

@@ -1,4 +1,6 @@
-/* daemon/backend/sim: work that takes time (sim.latency_us). */
+/* daemon/backend/sim: work that takes time (sim.latency_us), and large copies. */
+
+#include <sys/mman.h>
 
 #include "daemon/base/config.h"
 #include "daemon/core/backend.h"
@@ -142,6 +144,51 @@ START_TEST(delays_are_as_asked)
 }
 END_TEST
 
+static unsigned char *memory_of(const struct backend_memory *m, size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, backend_sim.memory_file(m), 0);
+
+    ck_assert_ptr_ne(p, MAP_FAILED);
+    return p;
+}
+
+static struct backend_memory *new_memory(uint64_t size)
+{
+    struct backend_memory *m;
+
+    ck_assert_int_eq(backend_sim.memory_new(state, 0, size, &m), 0);
+    ck_assert(backend_sim.memory_usable(m));
+    return m;
+}
+
+/* Another way of copying; also in slices, and to where it should be. */
+START_TEST(large_copies_move_all_bytes)
+{
+    enum { BYTES = (8 << 20) + 4099, MORE = BYTES + 64 };
+    struct work_place from = {new_memory(MORE), 5}, to = {new_memory(MORE), 18};
+    struct work w = {.kind = WORK_COPY, .dst = to, .src = from, .size = BYTES};
+    unsigned char *source = memory_of(from.memory, MORE), *target = memory_of(to.memory, MORE);
+    uint64_t ready, deadline;
+    unsigned slices = 1;
+
+    for (unsigned i = 0; i < MORE; i++)
+        source[i] = (unsigned char)(i * 2654435761u >> 24);
+    ck_assert_int_eq(step(&w, BEGIN, &ready), WORK_PENDING);
+    while (step(&w, ready, &deadline) == WORK_MORE)
+        slices++;
+    ck_assert_uint_ge(slices, BYTES / (64 << 10));
+    ck_assert_mem_eq(target + to.offset, source + from.offset, BYTES);
+    for (unsigned i = 0; i < to.offset; i++)
+        ck_assert_uint_eq(target[i], 0);
+    for (uint64_t i = to.offset + BYTES; i < MORE; i++)
+        ck_assert_uint_eq(target[i], 0);
+    munmap(source, MORE);
+    munmap(target, MORE);
+    backend_sim.memory_free(state, from.memory, NULL);
+    backend_sim.memory_free(state, to.memory, NULL);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("sim");
@@ -152,6 +199,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, slices_do_not_wait_again);
     tcase_add_test(t, an_npud_that_comes_back_waits_again);
     tcase_add_test(t, delays_are_as_asked);
+    tcase_add_test(t, large_copies_move_all_bytes);
     return s;
 }
 

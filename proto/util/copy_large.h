@@ -1,0 +1,19 @@
+/*
+ * Copies that are larger than what caches keep. Stores that go past the caches do not read first
+ * what they overwrite, and leave the caches to others; four pages in turn keep the prefetchers of
+ * more than one page busy. Where the processor has no such stores, or it is not known whether they
+ * help (arm64), these are copies like others.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** From so many bytes on it pays, also for who reads them next. */
+#define COPY_LARGE (UINT64_C(8) << 20)
+
+/**
+ * Part of such a copy, or all of it, as memmove() does. What the thread stores afterwards is seen
+ * after the bytes.
+ */
+void copy_large(void *dst, const void *src, size_t n);
