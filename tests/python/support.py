@@ -13,6 +13,9 @@ SYNC, TIME_LINE, IPC = 0x1, 0x8, 0x40  # flags of events
 HOST, TO_DEVICE, TO_HOST = 0, 1, 2  # kinds of copies
 LIMIT = 60  # seconds: a guard against hanging; nothing is expected to take that long
 
+# Whether npud runs with sim.strict=yes: tests/run/mode.sh.
+STRICT = "NPUD_STRICT" in os.environ
+
 EVENT_SYNC_TIMEOUT = 507047
 STREAM_SYNC_TIMEOUT = 507046
 INVALID_HANDLE = 107017

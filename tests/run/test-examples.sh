@@ -3,6 +3,9 @@
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=tests/run/mode.sh
+. "$top/tests/run/mode.sh"
+npu_run=("$build/npu-run" "${npu_run_options[@]}")
 failed=0
 
 example() { # NAME COMMAND...
@@ -20,25 +23,25 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
 for e in ipc_event ipc_fanout shared_buffer; do
-    run=("$build/npu-run" --devices 4 -- bash "$top/examples/$e/run.sh" "$build/examples/$e")
+    run=("${npu_run[@]}" --devices 4 -- bash "$top/examples/$e/run.sh" "$build/examples/$e")
     example "$e" "${run[@]}"
     example "$e on one CPU" taskset -c 0 "${run[@]}"
 done
 
-run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "$build/npu-run" --devices 2 -- \
+run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "${npu_run[@]}" --devices 2 -- \
     bash "$top/examples/python/run.sh" "$build/examples/ipc_event")
 example "python" "${run[@]}"
 example "python on one CPU" taskset -c 0 "${run[@]}"
-run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "$build/npu-run" -- \
+run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "${npu_run[@]}" -- \
     /usr/bin/python3 "$top/examples/asyncio/jobs.py")
 example "asyncio" "${run[@]}"
 example "asyncio on one CPU" taskset -c 0 "${run[@]}"
 for e in event_loop ipc_cpp pipeline; do
-    run=("$build/npu-run" --devices 2 -- "$build/examples/$e/$e")
+    run=("${npu_run[@]}" --devices 2 -- "$build/examples/$e/$e")
     example "$e" "${run[@]}"
     example "$e on one CPU" taskset -c 0 "${run[@]}"
 done
-run=(env PATH="$(cd "$build" && pwd):$PATH" "$build/npu-run" --restartable --devices 2 -- \
+run=(env PATH="$(cd "$build" && pwd):$PATH" "${npu_run[@]}" --restartable --devices 2 -- \
     bash "$top/examples/restart/run.sh" "$build/examples/restart")
 example "restart" "${run[@]}"
 example "restart on one CPU" taskset -c 0 "${run[@]}"

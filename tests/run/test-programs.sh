@@ -5,6 +5,8 @@ set -u
 build=$1
 shift
 top=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=tests/run/mode.sh
+. "$top/tests/run/mode.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY ASCEND_RT_VISIBLE_DEVICES ASCEND_HOME_PATH
@@ -13,8 +15,9 @@ TMPDIR=$work
 export TMPDIR
 failed=0
 
-# How each program is run: a name, and options of npu-run.
-modes=("ordinary" "strict --strict")
+# How each program is run: a name, and options of npu-run besides those of mode.sh.
+modes=("strict --strict")
+[ -n "${NPUD_STRICT+set}" ] || modes=("ordinary" "${modes[@]}")
 
 report() { # STATUS NAME
     if [ "$1" -eq 0 ]; then
@@ -47,8 +50,8 @@ done
 for mode in "${modes[@]}"; do
     read -ra words <<<"$mode"
     for name in "${names[@]}"; do
-        timeout 120 "$work/root/usr/bin/npu-run" "${words[@]:1}" -- "$work/programs/$name" \
-            >"$work/log" 2>&1 </dev/null
+        timeout 120 "$work/root/usr/bin/npu-run" "${npu_run_options[@]}" "${words[@]:1}" -- \
+            "$work/programs/$name" >"$work/log" 2>&1 </dev/null
         report $? "$name (${words[0]})"
     done
 done

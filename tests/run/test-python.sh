@@ -5,6 +5,8 @@ set -u
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")/../python" && pwd)
 shift
+# shellcheck source=tests/run/mode.sh
+. "$here/../run/mode.sh"
 export NPUD_BINDIR=$build
 export PYTHONPATH=$build/python3/dist-packages PYTHONDONTWRITEBYTECODE=1
 failed=0
@@ -16,7 +18,7 @@ if [ $# -gt 0 ]; then
 fi
 for f in "${files[@]}"; do
     echo "# ${f##*/}"
-    "$build/npu-run" --devices 2 -- timeout 120 /usr/bin/python3 -X dev -W error "$f" "$@" ||
-        failed=1
+    "$build/npu-run" "${npu_run_options[@]}" --devices 2 -- \
+        timeout 120 /usr/bin/python3 -X dev -W error "$f" "$@" || failed=1
 done
 exit $failed
