@@ -106,9 +106,9 @@ def structs():
     for table, body in tables.items():
         of = fields.setdefault(c_names[table], {})
         for kind, name, third, alias in re.findall(
-                r'(FIELD|NAMED|INNER)\(\w+, ([\w.]+), (\w+)(?:, "(\w+)")?\)', body):
-            of[alias or name] = (c_names[third] if kind == "INNER"
-                                 else "str" if third == "TEXT" else "int")
+                r'(FIELD|NAMED_INNER|NAMED|INNER)\(\w+, ([\w.]+), (\w+)(?:,\s+"(\w+)")?\)', body):
+            of[alias or name] = (c_names[third] if kind.endswith("INNER") else
+                                 {"TEXT": "str", "VALUE": "int | bytes"}.get(third, "int"))
     letters = {}
     for letter, entry in re.findall(r"^    \['(\w)'\] = (.*?)(?=^    \[|^\})", source,
                                     re.DOTALL | re.MULTILINE):

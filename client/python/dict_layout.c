@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "acl/acl_rt_memory_soma.h"
 
-enum kind { I32, U32, U64, TEXT, STRUCT };
+enum kind { I32, U32, U64, U8, TEXT, VALUE, STRUCT }; /* VALUE: a number, or bytes of one */
 
 struct field {
     const char *name;
@@ -21,10 +22,11 @@ struct field {
         .kind = kind_                                                                              \
     }
 #define FIELD(struct_, field, kind_) NAMED(struct_, field, kind_, #field)
-#define INNER(struct_, field, nested_)                                                             \
+#define NAMED_INNER(struct_, field, nested_, name_)                                                \
     {                                                                                              \
-        .name = #field, .offset = offsetof(struct_, field), .kind = STRUCT, .nested = nested_      \
+        .name = name_, .offset = offsetof(struct_, field), .kind = STRUCT, .nested = nested_       \
     }
+#define INNER(struct_, field, nested_) NAMED_INNER(struct_, field, nested_, #field)
 #define END                                                                                        \
     {                                                                                              \
         0                                                                                          \
@@ -54,6 +56,52 @@ static const struct field malloc_attribute[] = {
 static const struct field batch[] = {
     INNER(aclrtMemcpyBatchAttr, dstLoc, location),
     INNER(aclrtMemcpyBatchAttr, srcLoc, location),
+    END,
+};
+static const struct field pool_props[] = {
+    FIELD(aclrtMemPoolProps, allocType, I32),
+    FIELD(aclrtMemPoolProps, handleType, I32),
+    INNER(aclrtMemPoolProps, location, location),
+    FIELD(aclrtMemPoolProps, maxSize, U64),
+    END,
+};
+static const struct field random_value[] = {
+    FIELD(aclrtRandomParaInfo, isAddr, U8),
+    FIELD(aclrtRandomParaInfo, valueOrAddr, VALUE),
+    FIELD(aclrtRandomParaInfo, size, U8),
+    END,
+};
+static const struct field dropout[] = {
+    INNER(aclrtDropoutBitmaskInfo, dropoutRation, random_value),
+    END,
+};
+static const struct field uniform[] = {
+    INNER(aclrtUniformDisInfo, min, random_value),
+    INNER(aclrtUniformDisInfo, max, random_value),
+    END,
+};
+static const struct field normal[] = {
+    INNER(aclrtNormalDisInfo, mean, random_value),
+    INNER(aclrtNormalDisInfo, stddev, random_value),
+    END,
+};
+/* paramInfo is a union, of which programs give the member that funcType names. */
+static const struct field distribution[] = {
+    FIELD(aclrtRandomNumFuncParaInfo, funcType, I32),
+    NAMED_INNER(aclrtRandomNumFuncParaInfo, paramInfo.dropoutBitmaskInfo, dropout,
+                "dropoutBitmaskInfo"),
+    NAMED_INNER(aclrtRandomNumFuncParaInfo, paramInfo.uniformDisInfo, uniform, "uniformDisInfo"),
+    NAMED_INNER(aclrtRandomNumFuncParaInfo, paramInfo.normalDisInfo, normal, "normalDisInfo"),
+    END,
+};
+static const struct field random_task[] = {
+    FIELD(aclrtRandomNumTaskInfo, dataType, I32),
+    INNER(aclrtRandomNumTaskInfo, randomNumFuncParaInfo, distribution),
+    FIELD(aclrtRandomNumTaskInfo, randomParaAddr, U64),
+    FIELD(aclrtRandomNumTaskInfo, randomResultAddr, U64),
+    FIELD(aclrtRandomNumTaskInfo, randomCounterAddr, U64),
+    INNER(aclrtRandomNumTaskInfo, randomSeed, random_value),
+    INNER(aclrtRandomNumTaskInfo, randomNum, random_value),
     END,
 };
 static const struct field access_desc[] = {
@@ -107,10 +155,12 @@ static const struct dict_layout layouts['Z' + 1] = {
              .fields = malloc_attribute,
              .many = true,
              .none = true},
+    ['E'] = ONE(aclrtMemPoolProps, pool_props),
     ['G'] = MANY(aclrtMemcpyBatchAttr, batch),
     ['J'] = MANY(aclrtMemUsageInfo, usage),
     ['M'] = ONE(aclrtMemManagedLocation, managed_location),
     ['N'] = MANY(aclrtMemManagedLocation, managed_location),
+    ['R'] = ONE(aclrtRandomNumTaskInfo, random_task),
     ['T'] = ONE(aclrtUtilizationInfo, utilization),
     ['V'] = ONE(aclCANNPackageVersion, version),
     ['W'] = MANY(aclrtMemAccessDesc, access_desc),
@@ -128,18 +178,37 @@ const struct dict_layout *dict_layout_find(char letter)
 
 static int fields_take(const struct field *fields, PyObject *dict, char *to);
 
+static size_t width_of(enum kind kind)
+{
+    return kind == U8 ? 1 : kind == U64 || kind == VALUE ? 8 : 4;
+}
+
+static int bytes_take(const struct field *f, PyObject *bytes, char *to)
+{
+    size_t size = (size_t)PyBytes_GET_SIZE(bytes);
+
+    if (size > f->size) {
+        PyErr_SetString(PyExc_ValueError, "too many bytes");
+        return -1;
+    }
+    memcpy(to + f->offset, PyBytes_AS_STRING(bytes), size);
+    return 0;
+}
+
 /* Of an array only zeros can be meant, which is what is left out. */
 static int field_take(const struct field *f, PyObject *value, char *to)
 {
-    size_t width = f->kind == U64 ? 8 : 4;
     uint64_t number;
 
     if (f->kind == STRUCT)
         return fields_take(f->nested, value, to + f->offset);
+    if (f->kind == VALUE && PyBytes_Check(value))
+        return bytes_take(f, value, to);
     number = PyLong_AsUnsignedLongLongMask(value);
     if (number == UINT64_MAX && PyErr_Occurred())
         return -1;
-    memcpy(to + f->offset, &number, width); /* little-endian: modulo, as other numbers */
+    memcpy(to + f->offset, &number,
+           width_of(f->kind)); /* little-endian: modulo, as other numbers */
     return 0;
 }
 
@@ -199,7 +268,7 @@ static PyObject *number_give(enum kind kind, const char *at)
 
 static PyObject *list_give(const struct field *f, const char *at)
 {
-    size_t width = f->kind == U64 ? 8 : 4;
+    size_t width = width_of(f->kind);
     PyObject *list = PyList_New(0), *number;
 
     for (size_t i = 0; list && i < f->size; i += width) {

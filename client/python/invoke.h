@@ -60,7 +60,7 @@ struct call {
  *   e  bytes of an exported event, exactly 64
  *   l  list of int32_t          h  list of handles
  *   n  list of 64-bit numbers, as long as the list argument before it
- *   A C G M N W Y  structs as dicts: dict_layout.c
+ *   A C E G M N R W Y  structs as dicts: dict_layout.c
  *   f  callable                 F  callable or None
  *   O  any object
  * gives: a letter per value.

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "acl/acl_npud.h"
+#include "acl/acl_rt_memory_soma.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/python/invoke.h"
 #include "client/python/callback.h"

@@ -243,6 +243,20 @@ TAKES = {
     "acl.npud.trace_range_end": "",
     "acl.npud.view": "PP",
     "acl.rt.reduce_async": "PPPIIPP",
+    "acl.rt.mem_pool_create": "D",
+    "acl.rt.mem_pool_destroy": "P",
+    "acl.rt.mem_pool_set_attr": "PIP",
+    "acl.rt.mem_pool_get_attr": "PI",
+    "acl.rt.mem_pool_malloc_async": "PPP",
+    "acl.rt.mem_pool_free_async": "PP",
+    "acl.rt.mem_pool_trim_to": "PP",
+    "acl.rt.random_num_async": "DPP",
+    "acl.rt.cmo_async": "PPIP",
+    "acl.rt.cmo_async_with_barrier": "PPIUP",
+    "acl.rt.cmo_wait_barrier": "PPU",
+    "acl.rt.cmo_get_desc_size": "",
+    "acl.rt.cmo_set_desc": "PPP",
+    "acl.rt.cmo_async_with_desc": "PIPP",
     "acl.rt.value_write": "PPUP",
     "acl.rt.value_wait": "PPUP",
     "acl.util.bytes_to_ptr": "B",
@@ -301,6 +315,8 @@ GIVES = {
         acl.tdt.get_buf_data_len acl.tdt.copy_buf_ref acl.tdt.get_buf_chain_num
         acl.tdt.get_buf_from_chain acl.tdt.get_queue_attr acl.tdt.create_queue
         acl.tdt.attach_queue acl.tdt.dequeue acl.tdt.dequeue_data
+        acl.rt.mem_pool_create acl.rt.mem_pool_get_attr acl.rt.mem_pool_malloc_async
+        acl.rt.cmo_get_desc_size
         acl.tdt.get_queue_route_param acl.npud.mem_export_fd acl.npud.mem_import_fd""",
     3: """acl.rt.get_mem_info acl.rt.device_get_stream_priority_range
         acl.rt.mem_get_address_range acl.rt.get_buf_data acl.tdt.get_buf_data

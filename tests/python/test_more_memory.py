@@ -1,14 +1,17 @@
-"""Allocation with attributes, batch copies, fills with words, managed and virtual memory, and the
-information about devices and memory: every function once good and once bad."""
+"""Allocation with attributes, batch copies, fills with words, managed and virtual memory, pools,
+random numbers, cache hints, and the information about devices and memory: every function once good
+and once bad."""
 import ctypes
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import unittest
 
 import acl
 import acl.rt
-from support import TO_DEVICE, TO_HOST, DeviceTest, main
+from support import INVALID_HANDLE, STRICT, TO_DEVICE, TO_HOST, DeviceTest, main
 
 INNER = 6  # kind of a copy by a descriptor
 SIZE = 4096
@@ -19,6 +22,10 @@ PINNED = 0x10000000
 READWRITE = 3
 SUM, INT32 = 10, 3  # a kind of reduction and a type
 MODULE_ID, DEVICE_ID = 1, 2  # attributes of an allocation
+OPPORTUNISTIC, THRESHOLD, RESERVED, USED, USED_HIGH = 2, 4, 5, 7, 8  # attributes of a pool
+FLOAT, UINT64 = 0, 10  # types of numbers
+DROPOUT, UNIFORM, NORMAL = 0, 1, 2  # kinds of random numbers
+PREFETCH, FLUSH = 0, 3  # kinds of cache hints
 own = acl.npud.own
 
 
@@ -146,6 +153,107 @@ class Memory(DeviceTest):
         self.ok(acl.rt.synchronize_stream(self.stream))
         self.assertEqual(self.read(0, 16), (42).to_bytes(4, "little") * 4)
         self.assertEqual(acl.rt.reduce_async(device, device, 16, SUM, 99, self.stream, 0), 100000)
+
+    def random(self, count, kind, **parameters):
+        """A task: numbers of 4 bytes, from the first of seed 42 on."""
+        return {"dataType": FLOAT, "randomNumFuncParaInfo": {"funcType": kind, **parameters},
+                "randomResultAddr": self.device, "randomSeed": {"valueOrAddr": 42, "size": 1},
+                "randomNum": {"valueOrAddr": count, "size": 8}}
+
+    def drawn(self, task, size):
+        self.ok(acl.rt.memset(self.device, SIZE, 0xEE, SIZE))
+        self.ok(acl.rt.random_num_async(task, self.stream, 0))
+        self.ok(acl.rt.synchronize_stream(self.stream))
+        self.assertEqual(self.read(size, 4), b"\xEE" * 4)
+        return self.read(0, size)
+
+    def test_random_numbers(self):
+        low, high = ({"valueOrAddr": struct.pack("<f", x), "size": 4} for x in (5, 7))
+        task = self.random(1000, UNIFORM, uniformDisInfo={"min": low, "max": high})
+        numbers = struct.unpack("<1000f", self.drawn(task, 4000))
+        self.assertTrue(all(5 <= x < 7 for x in numbers))
+        self.assertAlmostEqual(sum(numbers) / 1000, 6, delta=0.2)
+        self.assertEqual(struct.unpack("<1000f", self.drawn(task, 4000)), numbers)
+        with own(acl.rt.malloc, 8, 0) as at:
+            number = (100).to_bytes(8, "little")
+            self.ok(acl.rt.memcpy(at, 8, acl.util.bytes_to_ptr(number), 8, TO_DEVICE))
+            task["randomNum"] = {"isAddr": 1, "valueOrAddr": int(at), "size": 8}
+            self.assertEqual(struct.unpack("<100f", self.drawn(task, 400)), numbers[:100])
+        mean, stddev = ({"valueOrAddr": struct.pack("<f", x), "size": 4} for x in (-3, 0.5))
+        task = self.random(1000, NORMAL, normalDisInfo={"mean": mean, "stddev": stddev})
+        numbers = struct.unpack("<1000f", self.drawn(task, 4000))
+        self.assertAlmostEqual(sum(numbers) / 1000, -3, delta=0.1)
+        ratio = {"valueOrAddr": struct.pack("<f", 0.25), "size": 4}
+        bits = self.drawn(self.random(8000, DROPOUT, dropoutBitmaskInfo={"dropoutRation": ratio}),
+                          1000)
+        self.assertAlmostEqual(sum(b.bit_count() for b in bits), 6000, delta=300)
+
+    def test_random_numbers_that_are_refused(self):
+        one = {"valueOrAddr": b"\0\0\x80\x3f", "size": 4}
+        task = self.random(4, UNIFORM, uniformDisInfo={"min": one, "max": one})
+        for key, value in (("size", 3), ("isAddr", 2), ("valueOrAddr", b"\0" * 4)):
+            bad = self.random(4, UNIFORM, uniformDisInfo={"min": one, "max": one | {key: value}})
+            self.assertEqual(acl.rt.random_num_async(bad, self.stream, 0), 107000)
+        self.assertEqual(acl.rt.random_num_async(task, self.stream, 1), 100000)
+        self.assertEqual(acl.rt.random_num_async({}, self.stream, 0), 100000)
+        task["randomSeed"] = {"valueOrAddr": bytes(9)}
+        self.assertRaisesRegex(ValueError, "a dict with fields of aclrtRandomNumTaskInfo",
+                               acl.rt.random_num_async, task, self.stream, 0)
+
+    def test_cache_hints(self):
+        device = int(self.device)
+        for kind in (PREFETCH, FLUSH):
+            self.ok(acl.rt.cmo_async(device, SIZE, kind, self.stream))
+            self.ok(acl.rt.cmo_async_with_barrier(device, SIZE, kind, 5, self.stream))
+        self.ok(acl.rt.cmo_wait_barrier(device, self.stream, 0))
+        size = self.ok(acl.rt.cmo_get_desc_size())
+        with own(acl.rt.malloc, size, 0) as desc:
+            self.ok(acl.rt.cmo_set_desc(desc, device, SIZE))
+            self.ok(acl.rt.cmo_async_with_desc(desc, PREFETCH, self.stream, 0))
+            self.ok(acl.rt.synchronize_stream(self.stream))
+            self.assertEqual(acl.rt.cmo_async_with_desc(desc, PREFETCH, self.stream, 1), 100000)
+        self.assertEqual(acl.rt.cmo_async(device, SIZE, 4, self.stream), 100000)
+        self.assertEqual(acl.rt.cmo_async(device, SIZE + 2**30, 0, self.stream), 107000)
+        self.assertEqual(acl.rt.cmo_async_with_barrier(0, 1, 0, 0, self.stream), 100000)
+        self.assertEqual(acl.rt.cmo_wait_barrier(device, self.stream, 1), 100000)
+        self.assertEqual(acl.rt.cmo_set_desc(0, device, SIZE), 100000)
+
+    def test_pools(self):
+        pool = self.ok(acl.rt.mem_pool_create({"location": DEVICE, "maxSize": LARGE}))
+        self.ok(acl.rt.mem_pool_set_attr(pool, THRESHOLD, 2**40))
+        self.assertEqual(acl.rt.mem_pool_get_attr(pool, THRESHOLD), (2**40, 0))
+        self.assertEqual(acl.rt.mem_pool_get_attr(pool, OPPORTUNISTIC), (1, 0))
+        self.ok(acl.rt.mem_pool_set_attr(pool, OPPORTUNISTIC, 0))
+        self.assertEqual(acl.rt.mem_pool_get_attr(pool, OPPORTUNISTIC), (0, 0))
+        memory = self.ok(acl.rt.mem_pool_malloc_async(SIZE, pool, self.stream))
+        self.assertGreaterEqual(self.ok(acl.rt.mem_pool_get_attr(pool, USED)), SIZE)
+        self.ok(acl.rt.memcpy_async(memory, SIZE, self.host, SIZE, TO_DEVICE, self.stream))
+        self.ok(acl.rt.memcpy_async(self.device, SIZE, memory, SIZE, 3, self.stream))
+        self.assertEqual(acl.rt.mem_pool_malloc_async(LARGE, pool, self.stream), (0, 207001))
+        self.ok(acl.rt.mem_pool_free_async(memory, self.stream))
+        self.assertEqual(acl.rt.mem_pool_free_async(memory, self.stream), 107000)
+        self.ok(acl.rt.synchronize_stream(self.stream))
+        with memoryview(self.host) as view:
+            self.assertEqual(self.read(0, SIZE), bytes(view))
+        self.assertEqual(acl.rt.mem_pool_get_attr(pool, USED), (0, 0))
+        self.assertGreaterEqual(self.ok(acl.rt.mem_pool_get_attr(pool, USED_HIGH)), SIZE)
+        self.assertGreaterEqual(self.ok(acl.rt.mem_pool_get_attr(pool, RESERVED)), SIZE)
+        self.ok(acl.rt.mem_pool_trim_to(pool, 0))
+        self.assertEqual(acl.rt.mem_pool_get_attr(pool, RESERVED), (0, 0))
+        self.ok(acl.rt.mem_pool_destroy(pool))
+        self.assertEqual(acl.rt.mem_pool_destroy(pool), INVALID_HANDLE)
+        self.assertEqual(acl.rt.mem_pool_trim_to(pool, 0), INVALID_HANDLE)
+        self.assertEqual(acl.rt.mem_pool_set_attr(pool, THRESHOLD, 0), INVALID_HANDLE)
+        self.assertEqual(acl.rt.mem_pool_create({"location": HOST}), (0, 100000))
+
+    @unittest.skipIf(STRICT, "device memory is not readable")
+    def test_memory_of_a_pool_stays_while_it_is_viewed(self):
+        with own(acl.rt.mem_pool_create, {"location": DEVICE}) as pool:
+            memory = self.ok(acl.rt.mem_pool_malloc_async(SIZE, pool, self.stream))
+            with acl.npud.view(memory, SIZE) as view:
+                view[:3] = b"abc"
+                self.assertRaises(BufferError, acl.rt.mem_pool_free_async, memory, self.stream)
+            self.ok(acl.rt.mem_pool_free_async(memory, self.stream))
 
     def test_what_is_known_of_addresses(self):
         base, size = self.ok(acl.rt.mem_get_address_range(int(self.device) + 7))

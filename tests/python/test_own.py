@@ -36,6 +36,7 @@ class Own(DeviceTest):
         (acl.rt.mem_alloc_managed, True, 100, 1),
         (acl.rt.reserve_mem_address, False, LARGE, 0, 0, 0),
         (acl.rt.malloc_physical, False, LARGE, MAP, 0),
+        (acl.rt.mem_pool_create, False, {"location": {"type": 1}}),
         (acl.rt.alloc_buf, True, 100),
         (acl.tdt.alloc_buf, True, 100, 0),
         (acl.tdt.create_queue, False, 0),
