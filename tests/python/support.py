@@ -10,11 +10,12 @@ import unittest
 import acl
 
 SYNC, TIME_LINE, IPC = 0x1, 0x8, 0x40  # flags of events
-HOST, TO_DEVICE, TO_HOST = 0, 1, 2  # kinds of copies
+HOST, TO_DEVICE, TO_HOST, DEFAULT = 0, 1, 2, 4  # kinds of copies
 LIMIT = 60  # seconds: a guard against hanging; nothing is expected to take that long
 
 # Whether npud runs with sim.strict=yes: tests/run/mode.sh.
 STRICT = "NPUD_STRICT" in os.environ
+readable = unittest.skipIf(STRICT, "device memory cannot be read in place")
 
 EVENT_SYNC_TIMEOUT = 507047
 STREAM_SYNC_TIMEOUT = 507046
@@ -48,6 +49,15 @@ class DeviceTest(unittest.TestCase):
 
     def ok(self, result):
         return ok(self, result)
+
+    def get(self, address, size):
+        """The bytes at any address."""
+        data = ctypes.create_string_buffer(size)
+        self.ok(acl.rt.memcpy(ctypes.addressof(data), size, address, size, DEFAULT))
+        return data.raw
+
+    def put(self, address, data):
+        self.ok(acl.rt.memcpy(address, len(data), acl.util.bytes_to_ptr(data), len(data), DEFAULT))
 
     def event(self, flags=SYNC | TIME_LINE):
         event = self.ok(acl.rt.create_event_ex_with_flag(flags))

@@ -7,11 +7,10 @@ import struct
 import subprocess
 import sys
 import tempfile
-import unittest
 
 import acl
 import acl.rt
-from support import INVALID_HANDLE, STRICT, TO_DEVICE, TO_HOST, DeviceTest, main
+from support import INVALID_HANDLE, TO_DEVICE, TO_HOST, DeviceTest, main, readable
 
 INNER = 6  # kind of a copy by a descriptor
 SIZE = 4096
@@ -246,7 +245,7 @@ class Memory(DeviceTest):
         self.assertEqual(acl.rt.mem_pool_set_attr(pool, THRESHOLD, 0), INVALID_HANDLE)
         self.assertEqual(acl.rt.mem_pool_create({"location": HOST}), (0, 100000))
 
-    @unittest.skipIf(STRICT, "device memory is not readable")
+    @readable
     def test_memory_of_a_pool_stays_while_it_is_viewed(self):
         with own(acl.rt.mem_pool_create, {"location": DEVICE}) as pool:
             memory = self.ok(acl.rt.mem_pool_malloc_async(SIZE, pool, self.stream))

@@ -8,12 +8,15 @@ import warnings
 import acl
 import acl.rt
 import acl.tdt
-from support import IPC, INVALID_HANDLE, DeviceTest, main
+from support import IPC, INVALID_HANDLE, STRICT, DeviceTest, main, readable
 
 own = acl.npud.own
 MAPPED = 2  # the flag of registered memory
 MAP = {"memAttr": 4, "location": {"id": 0, "type": 1}}
 LARGE = 2 << 20
+# Of a strict device it cannot be viewed.
+ON_DEVICE = (acl.rt.malloc, acl.rt.malloc_align32, acl.rt.malloc_cached, acl.rt.malloc_with_cfg,
+             acl.rt.malloc_for_task_scheduler)
 
 
 class Own(DeviceTest):
@@ -51,7 +54,10 @@ class Own(DeviceTest):
             with self.subTest(function.__name__):
                 with own(function, *arguments) as owned:
                     self.assertIs(type(int(owned)), int)
-                    if memory:
+                    if memory and STRICT and function in ON_DEVICE:
+                        self.assertRaisesRegex(ValueError, "its device is strict", memoryview,
+                                               owned)
+                    elif memory:
                         with memoryview(owned) as view:
                             self.assertEqual(len(view), 100)
                             view[:2] = b"ab"
@@ -94,6 +100,7 @@ class Own(DeviceTest):
                 self.assertNotEqual(acl.rt.host_unregister(address), 0)
             del whole
 
+    @readable
     def test_mapped_memory(self):
         with own(acl.rt.malloc_physical, LARGE, MAP, 0) as physical, \
              own(acl.rt.reserve_mem_address, LARGE, 0, 0, 0) as address:

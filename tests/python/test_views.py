@@ -11,7 +11,7 @@ import unittest
 import acl
 import acl.rt
 import acl.tdt
-from support import TO_DEVICE, TO_HOST, DeviceTest, bindir, main
+from support import TO_DEVICE, TO_HOST, DeviceTest, bindir, main, readable
 
 try:
     import numpy as np
@@ -53,6 +53,7 @@ class Views(DeviceTest):
             view[:] = b"1234567"
         self.assertEqual(acl.util.ptr_to_bytes(self.host + 5000, 7), b"1234567")
 
+    @readable
     def test_device_memory(self):
         device = self.ok(acl.rt.malloc(SIZE, 0))
         self.check_in_place(device, SIZE)
@@ -84,6 +85,7 @@ class Views(DeviceTest):
         self.check_in_place(address, size)
         self.ok(acl.tdt.free_buf(buf))
 
+    @readable
     def test_mapped_memory(self):
         size = 2 << 20
         prop = {"memAttr": 4, "location": {"id": 0, "type": 1}}
@@ -143,6 +145,7 @@ class Views(DeviceTest):
         del view, part
         self.ok(acl.rt.free_host(host))
 
+    @readable
     def test_what_ends_device_memory_is_refused(self):
         device = self.ok(acl.rt.malloc(SIZE, 0))
         view = acl.npud.view(device + 100, 10)
