@@ -9,7 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** From so many bytes on it pays, also for who reads them next. */
+/**
+ * From so many bytes on. What the same processor reads at once, and is then copied over again, only
+ * gains from twice as many on: it was still in the caches. docs/performance.md has figures.
+ */
 #define COPY_LARGE (UINT64_C(8) << 20)
 
 /**
