@@ -62,25 +62,18 @@ static void free_client(struct trace *trace, struct trace_client *client)
     free(client);
 }
 
-static void free_ended(struct trace *trace)
-{
-    struct trace_client *client, *next;
-
-    DL_FOREACH_SAFE (trace->clients, client, next)
-        if (client->ended)
-            free_client(trace, client);
-}
-
 /* What the trace before has left: those that live write on in their rings. */
 static void forget_before(struct trace *trace)
 {
-    struct trace_client *client;
+    struct trace_client *client, *next;
 
     free_own_rings(trace);
-    free_ended(trace);
     trace->refused = 0;
-    DL_FOREACH (trace->clients, client)
-        client->from = atomic_load_explicit(&client->ring->next, memory_order_relaxed);
+    DL_FOREACH_SAFE (trace->clients, client, next)
+        if (client->ended)
+            free_client(trace, client);
+        else
+            client->from = atomic_load_explicit(&client->ring->next, memory_order_relaxed);
 }
 
 /* --- start and stop --- */

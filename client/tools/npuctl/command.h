@@ -51,11 +51,11 @@ struct command {
      */
     const char *(*parse)(char **words, int n, const struct inject_options *options,
                          struct task *task, const char **about);
-    Npud__AdminRequest__Topic topic;
     /* NULL: as a table or JSON. A report of its own form is in its own order. */
     enum status (*print)(const Npud__Report *report);
-    bool single;      /* one row by nature: printed as lines, and no list in JSON */
     const char *also; /* a second list of the same report, printed below if it is not empty */
+    Npud__AdminRequest__Topic topic;
+    bool single; /* one row by nature: printed as lines, and no list in JSON */
 };
 
 /** All commands. */

@@ -109,8 +109,8 @@ static int compare_handovers(const void *pa, const void *pb)
 
 static bool index_rows(const Npud__Report *report)
 {
-    tasks = calloc(report->n_trace + 1, sizeof(*tasks));
-    handovers = calloc(report->n_trace + 1, sizeof(*handovers));
+    tasks = calloc(report->n_trace + 1, sizeof(const Npud__TraceRow *));
+    handovers = calloc(report->n_trace + 1, sizeof(const Npud__TraceRow *));
     for (size_t i = 0; tasks && handovers && i < report->n_trace; i++) {
         const Npud__TraceRow *row = report->trace[i];
 
@@ -128,8 +128,8 @@ static bool index_rows(const Npud__Report *report)
     }
     if (!tasks || !handovers)
         return false;
-    qsort(tasks, n_tasks, sizeof(*tasks), compare_tasks);
-    qsort(handovers, n_handovers, sizeof(*handovers), compare_handovers);
+    qsort(tasks, n_tasks, sizeof(const Npud__TraceRow *), compare_tasks);
+    qsort(handovers, n_handovers, sizeof(const Npud__TraceRow *), compare_handovers);
     /* It still runs: it ends with the latest event. */
     for (size_t i = 0; i < report->n_trace; i++)
         if (report->trace[i]->end_ns > ended_ns && strcmp(report->trace[i]->kind, "ring") != 0)
@@ -294,7 +294,7 @@ static void print_release(const Npud__TraceRow *row)
 static uint64_t handover_id(const Npud__TraceRow *row)
 {
     const Npud__TraceRow **found =
-        bsearch(&row, handovers, n_handovers, sizeof(*handovers), compare_handovers);
+        bsearch(&row, handovers, n_handovers, sizeof(const Npud__TraceRow *), compare_handovers);
     uint64_t i = found ? (uint64_t)(found - handovers) : 0;
 
     if (is_put(row))
