@@ -168,6 +168,16 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, st
 
 /* --- the tasks --- */
 
+/*
+ * Also work that has begun comes here: an npud of the release before has freed what it uses, or a
+ * later one cannot map it.
+ */
+static enum run_result fail_unplaced(struct stream *s)
+{
+    work_end(s);
+    return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+}
+
 enum run_result work_run_copy(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
@@ -176,7 +186,7 @@ enum run_result work_run_copy(struct stream *s, uint64_t now)
     struct work_place src = allocation_place(source, t->copy.src_offset, t->copy.size);
 
     if (!dst.memory || !src.memory)
-        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+        return fail_unplaced(s);
     set_work(s, (struct work){.kind = WORK_COPY, .size = t->copy.size, .dst = dst, .src = src});
     return do_work(s, now, m, source, t->copy.dst_offset);
 }
@@ -188,7 +198,7 @@ enum run_result work_run_set(struct stream *s, uint64_t now)
     struct work_place dst = allocation_place(m, t->set.offset, t->set.size);
 
     if (!dst.memory)
-        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+        return fail_unplaced(s);
     set_work(
         s, (struct work){
                .kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value, .dst = dst});
@@ -229,7 +239,7 @@ enum run_result work_run_reduce(struct stream *s, uint64_t now)
     if (!valid_reduce(t))
         return run_bad_entry(s, "no such reduction");
     if (!dst.memory || !src.memory)
-        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+        return fail_unplaced(s);
     set_work(s, (struct work){.kind = WORK_REDUCE,
                               .size = t->reduce.size,
                               .dst = dst,

@@ -13,6 +13,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/failure.h"
+#include "daemon/engine/work.h"
 #include "daemon/memory/share.h"
 #include "tests/unit/memory_at.h"
 #include "tests/unit/restart_acts.h"
@@ -219,6 +220,44 @@ START_TEST(work_behind_it_fails)
 }
 END_TEST
 
+/*
+ * The npud of the release before frees at once: the work fails in the next npud, and the next work
+ * of the stream goes where it says. _i: what was freed.
+ */
+START_TEST(work_whose_memory_is_gone_fails)
+{
+    struct session *owner;
+    struct mem *other, *rest;
+    const unsigned char *bytes;
+
+    start_clients();
+    ck_assert_int_eq(allocation_new(session_of(OWNER), devices_get(server.devices, 0), MEM_DEVICE,
+                                    BYTES, &other),
+                     0);
+    submit_sum();
+    await_work();
+    work_end(stream_in(OWNER, 0));
+    allocation_free(mem_in((uint32_t)_i));
+    kept_commit();
+    restart_npud();
+    act_turns();
+    owner = session_of(OWNER);
+    rest = mem_in(_i == TARGET ? SOURCE : TARGET);
+    ck_assert_int_eq(stream_error_code(client_error(stream_in(OWNER, 0))), ACL_ERROR_RT_SYS_DMA);
+    ck_assert_uint_eq(atomic_load(&rest->works), 0);
+    other = slots_get(&owner->mems, 2);
+    client_submit(stream_in(OWNER, 0), (struct task){.op = TASK_SET,
+                                                     .object = other->slot.number,
+                                                     .generation = slot_generation(other),
+                                                     .set = {.size = BYTES, .value = 0x5a}});
+    act_turns();
+    bytes = memory_at(other, 0);
+    ck_assert_uint_eq(bytes[0], 0x5a);
+    ck_assert_uint_eq(bytes[BYTES - 1], 0x5a);
+    stop_all();
+}
+END_TEST
+
 static void abort_it(struct stream *s)
 {
     stream_abort(s, ACL_ERROR_RT_STREAM_ABORT, 0);
@@ -274,6 +313,7 @@ static Suite *make_suite(void)
 
     tcase_add_loop_test(t, it_goes_after_the_work, 0, 2);
     tcase_add_test(t, work_behind_it_fails);
+    tcase_add_loop_test(t, work_whose_memory_is_gone_fails, TARGET, SOURCE + 1);
     tcase_add_loop_test(t, it_goes_with_work_that_is_cut, 0, 10);
     tcase_add_loop_test(t, each_act_at_each_place, 0, (int)(sizeof(acts) / sizeof(acts[0])));
     return s;
