@@ -106,10 +106,10 @@ bool value_check(struct stream *s)
 
     if (!s->changing)
         return true;
-    m = allocation_get(s->session, s->kept->task.object, s->kept->task.generation);
+    m = allocation_get_begun(s->session, s->kept->task.object, s->kept->task.generation);
     if (m)
         return go_through(s, m);
-    s->changing = false; /* freed: allocation_free() has all waiters looked at */
+    s->changing = false; /* it has gone: allocation_free() has all waiters looked at */
     return true;
 }
 
@@ -276,12 +276,12 @@ static bool run_rest(struct job *job)
 {
     struct value_rest *rest = (struct value_rest *)((char *)job - offsetof(struct value_rest, job));
     struct schedule *schedule = &rest->session->server->schedule;
-    struct mem *m = allocation_get(rest->session, rest->object, rest->generation);
+    struct mem *m = allocation_get_begun(rest->session, rest->object, rest->generation);
 
     while (m && !check_some(m, &rest->range))
         if (schedule_step_over(schedule))
             return true;
-    rest_free(rest); /* freed: allocation_free() has all waiters looked at */
+    rest_free(rest); /* it has gone: allocation_free() has all waiters looked at */
     return false;
 }
 

@@ -258,6 +258,38 @@ START_TEST(work_whose_memory_is_gone_fails)
 }
 END_TEST
 
+#define WAITERS 100 /* more than a step looks at */
+
+/* All that wait for a word are told that it was written, not only when the work is over. */
+START_TEST(waiters_do_not_wait_for_the_work)
+{
+    struct task task = {.op = TASK_VALUE_WAIT, .flags = WORD_EQ, .value = {BYTES - 8, 7}};
+    struct stream *sum;
+    struct mem *m;
+
+    start_clients();
+    m = slots_get(&session_of(IMPORTER)->mems, 0);
+    task.generation = slot_generation(m);
+    for (unsigned i = 0; i < WAITERS; i++)
+        client_submit(npud_stream(session_of(IMPORTER), 0), task);
+    turn_engines(TURNS);
+    ck_assert(waitlist_has_any(&m->pages->values));
+    submit_sum();
+    await_work();
+    task.op = TASK_VALUE_WRITE;
+    task.generation = slot_generation(mem_in(TARGET));
+    client_submit(stream_in(OWNER, 2), task);
+    turn_engines(1);
+    ck_assert(stream_has_begun(stream_in(OWNER, 2)));
+    free_both();
+    turn_engines(1);
+    sum = stream_in(OWNER, 0);
+    ck_assert(stream_has_begun(sum) && sum->kept->position == sum->kept->first);
+    ck_assert(!waitlist_has_any(&m->pages->values));
+    stop_all();
+}
+END_TEST
+
 static void abort_it(struct stream *s)
 {
     stream_abort(s, ACL_ERROR_RT_STREAM_ABORT, 0);
@@ -313,6 +345,7 @@ static Suite *make_suite(void)
 
     tcase_add_loop_test(t, it_goes_after_the_work, 0, 2);
     tcase_add_test(t, work_behind_it_fails);
+    tcase_add_test(t, waiters_do_not_wait_for_the_work);
     tcase_add_loop_test(t, work_whose_memory_is_gone_fails, TARGET, SOURCE + 1);
     tcase_add_loop_test(t, it_goes_with_work_that_is_cut, 0, 10);
     tcase_add_loop_test(t, each_act_at_each_place, 0, (int)(sizeof(acts) / sizeof(acts[0])));
