@@ -541,25 +541,22 @@ START_TEST(ended_while_pending)
 }
 END_TEST
 
-/* The device does something. */
-static void await_work(void)
-{
-    aclrtUtilizationInfo info = {0};
-
-    while (info.memoryUtilization == 0)
-        OK(aclrtGetDeviceUtilizationRate(0, &info));
-}
-
 /* The copy has begun, and is done, the set behind it is not. _i: in a later npud. */
 START_TEST(freed_while_pending)
 {
     unsigned char *device = device_new(KIB), *host;
+    aclrtEvent before, gate;
 
     OK(aclrtMallocHost((void **)(void *)&host, KIB));
     memset(host, 1, KIB);
+    OK(aclrtCreateEventWithFlag(&before, ACL_EVENT_SYNC));
+    gate = stream_hold(stream);
+    OK(aclrtRecordEvent(before, stream));
     OK(aclrtMemcpyAsync(host, KIB, device, KIB, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     OK(aclrtMemsetAsync(device, KIB, 2, KIB, stream));
-    await_work();
+    stream_let_go(gate);
+    /* An engine that finds both tasks tells of the first one when it has begun with the second. */
+    OK(aclrtSynchronizeEvent(before));
     OK(aclrtFree(device));
     if (_i)
         npud_kill_server();
