@@ -84,6 +84,7 @@ python() {
 service() {
     fill systemd/npud.service.in "$units/npud.service"
     fill systemd/npud-keeper.service.in "$units/npud-keeper.service"
+    fill systemd/npud-metrics.service.in "$units/npud-metrics.service"
     file 644 systemd/npud-keeper.socket "$units/npud-keeper.socket"
     file 644 systemd/npud.socket "$units/npud.socket"
     file 644 systemd/npud-admin.socket "$units/npud-admin.socket"

@@ -1,6 +1,12 @@
-/* npuctl metrics: held by the parser of prometheus_client (tests/run/metrics.py). */
+/*
+ * npuctl metrics: held by the parser of prometheus_client (tests/run/metrics.py), and as a server
+ * by tests/run/scrape.py.
+ */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
@@ -39,11 +45,67 @@ START_TEST(metrics_are_open_metrics)
 }
 END_TEST
 
+static void run_scrape(const char *what, const char *about, int value)
+{
+    char command[512];
+
+    snprintf(command, sizeof(command), "/usr/bin/python3 tests/run/scrape.py %s '%s' %d", what,
+             about, value);
+    ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(metrics_are_served)
+{
+    const char *dir = getenv("NPUD_BINDIR");
+    char program[256];
+
+    snprintf(program, sizeof(program), "%s/npuctl", dir ? dir : "build");
+    run_scrape("serve", program, 0);
+}
+END_TEST
+
+START_TEST(server_outlives_npud)
+{
+    const char *dir = getenv("NPUD_BINDIR");
+    char command[512], path[128], admin[128], line[256];
+    pid_t pid;
+    FILE *server;
+
+    /* Each npud of a test has a folder of its own: this name is for the one that serves. */
+    snprintf(admin, sizeof(admin), "/tmp/npud-metrics-%d.admin", getpid());
+    snprintf(path, sizeof(path), "/tmp/npud-metrics-%d.sock", getpid());
+    ck_assert_int_eq(symlink(getenv("NPUD_ADMIN_SOCKET"), admin), 0);
+    snprintf(command, sizeof(command), "echo $$; exec %s/npuctl -s %s metrics --listen %s",
+             dir ? dir : "build", admin, path);
+    server = popen(command, "r");
+    ck_assert_ptr_nonnull(server);
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), server));
+    pid = (pid_t)strtol(line, NULL, 10);
+    ck_assert_int_gt(pid, 0);
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), server));
+    ck_assert_ptr_nonnull(strstr(line, path));
+    run_scrape("await", path, 1);
+    ck_assert_int_eq(kill(npud.pid, SIGSTOP), 0); /* it hangs, and then it is dead */
+    run_scrape("await", path, 0);
+    npud_kill();
+    run_scrape("await", path, 0);
+    npud_start(NULL);
+    ck_assert_int_eq(unlink(admin), 0);
+    ck_assert_int_eq(symlink(getenv("NPUD_ADMIN_SOCKET"), admin), 0);
+    run_scrape("await", path, 1);
+    ck_assert_int_eq(unlink(admin), 0);
+    ck_assert_int_eq(kill(pid, SIGTERM), 0);
+    ck_assert_int_eq(pclose(server), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("metrics");
     TCase *tc = suite_case(suite, "metrics", 60, npud_setup, npud_teardown);
 
     tcase_add_test(tc, metrics_are_open_metrics);
+    tcase_add_test(tc, metrics_are_served);
+    tcase_add_test(tc, server_outlives_npud);
     return run_suite(suite);
 }

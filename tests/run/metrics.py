@@ -32,7 +32,7 @@ for expr in asked:
     for name in wanted:
         assert name in names, f"the dashboard asks for {name}, which is not there"
 
-assert value("npud_sessions") == 1
+assert value("npud_up") == 1 and value("npud_sessions") == 1
 assert value("npud_device_streams", device="0") == 3 and value("npud_device_up", device="1") == 1
 assert value("npud_device_memory_bytes", device="0") >= 4096
 assert value("npud_streams", state="waiting") == 1 and value("npud_streams", state="other") == 0

@@ -144,7 +144,7 @@ check_installation() {
     check "installed as README says; sysusers, tmpfiles, enable" install_as_readme_says || exit 1
     check "systemd-analyze verify has nothing to say" \
         silent systemd-analyze verify --man=no npud.service npud.socket npud-admin.socket \
-        npud-keeper.service npud-keeper.socket
+        npud-keeper.service npud-keeper.socket npud-metrics.service
     check "sysusers made user npud and groups npu, npu-admin" getent passwd npud
     equal "user npud is in no other group and has no shell" "npud /usr/sbin/nologin" \
         "$(id -nG npud) $(getent passwd npud | cut -d: -f7)"

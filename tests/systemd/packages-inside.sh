@@ -45,7 +45,7 @@ check_packages_install() {
     check_sockets
     check "systemd-analyze verify has nothing to say of the packages' units" \
         silent systemd-analyze verify --man=no npud.service npud.socket npud-admin.socket \
-        npud-keeper.service npud-keeper.socket
+        npud-keeper.service npud-keeper.socket npud-metrics.service
     check "npu-alice joins npu, npu-bob npu-admin" \
         eval 'usermod -aG npu npu-alice && usermod -aG npu-admin npu-bob'
     check "programs build against libaclclient-dev" build_programs

@@ -88,6 +88,12 @@ static const char *parse_metrics(char **words, int n, const struct inject_option
     if (task->json)
         return "metrics are text, and do not go with";
     task->made_of = TASK_METRICS;
+    /* `--listen ADDRESS`: the value of an option that may have none is a word of its own here. */
+    if (n > 0 && task->listen && strcmp(task->listen, LISTEN_DEFAULT) == 0) {
+        task->listen = words[0];
+        words++;
+        n--;
+    }
     return refuse_more_words(words, n, about);
 }
 
@@ -166,7 +172,8 @@ const struct command commands[] = {
      .parse = parse_explain},
     {"who", "who device|queue|event NUMBER: the processes that use it, and how",
      .parse = parse_who},
-    {"metrics", "what npud counts, as OpenMetrics text", .parse = parse_metrics},
+    {"metrics", "what npud counts, as OpenMetrics text; with --listen, for a scraper to fetch",
+     .parse = parse_metrics},
     {"kill",
      "end SESSION (a number from `sessions`) as if its process had died: what it\n"
      "             held is free, a wait for it gets an error. The process lives on, and\n"

@@ -19,6 +19,9 @@ enum status {
 /** Where runtimes of containers look for what cdi writes. */
 #define CDI_OUTPUT_DEFAULT "/etc/cdi/npud.json"
 
+/** Where metrics are served, if no address is named. */
+#define LISTEN_DEFAULT "127.0.0.1:9835"
+
 /** What `who` is asked about. */
 struct who {
     enum who_object { WHO_DEVICE, WHO_QUEUE, WHO_EVENT } object;
@@ -36,6 +39,7 @@ struct task {
     double interval;    /* seconds between the two questions of a report with rates */
     const char *output; /* file for what cdi makes of the report */
     bool cdi;           /* the report is for that */
+    const char *listen; /* address for scrapers of the metrics; NULL: they are printed */
     /* one question, `request`; or several reports */
     enum task_kind { TASK_ASK, TASK_EXPLAIN, TASK_WHO, TASK_METRICS } made_of;
     struct who who; /* TASK_WHO */

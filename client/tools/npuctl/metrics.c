@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "client/tools/npuctl/ask.h"
+#include "client/tools/npuctl/http_server.h"
 #include "client/tools/npuctl/print.h"
+#include "client/tools/npuctl/socket.h"
+#include "proto/util/clock.h"
 
 /*
  * No label has a text that a program chooses: its values would be without number, and could not be
@@ -16,83 +19,85 @@ struct answers {
     Npud__Report *status, *devices, *streams, *limits, *queues, *waits;
 };
 
-static void begin_family(const char *name, const char *type, const char *help)
+static void begin_family(FILE *f, const char *name, const char *type, const char *help)
 {
-    printf("# TYPE %s %s\n# HELP %s %s\n", name, type, name, help);
+    fprintf(f, "# TYPE %s %s\n# HELP %s %s\n", name, type, name, help);
 }
 
-static void print_gauge(const char *name, const char *help, uint64_t value)
+static void print_gauge(FILE *f, const char *name, const char *help, uint64_t value)
 {
-    begin_family(name, "gauge", help);
-    printf("%s %" PRIu64 "\n", name, value);
+    begin_family(f, name, "gauge", help);
+    fprintf(f, "%s %" PRIu64 "\n", name, value);
 }
 
 /* Of npud: versions and names of devices may still hold any byte. */
-static void print_label(const char *name, const char *value)
+static void print_label(FILE *f, const char *name, const char *value)
 {
-    printf("%s=\"", name);
+    fprintf(f, "%s=\"", name);
     for (; *value; value++) {
         if (*value == '\\' || *value == '"')
-            putchar('\\');
-        putchar((unsigned char)*value < ' ' || (unsigned char)*value > '~' ? '?' : *value);
+            fputc('\\', f);
+        fputc((unsigned char)*value < ' ' || (unsigned char)*value > '~' ? '?' : *value, f);
     }
-    putchar('"');
+    fputc('"', f);
 }
 
-static void print_status(const Npud__StatusRow *r)
+static void print_status(FILE *f, const Npud__StatusRow *r)
 {
-    begin_family("npud", "info", "The npud that serves.");
-    fputs("npud_info{", stdout);
-    print_label("version", r->version);
-    putchar(',');
-    print_label("backend", r->backend);
-    puts("} 1");
-    print_gauge("npud_uptime_seconds", "Time since this npud was started.", r->uptime_s);
-    print_gauge("npud_sessions", "Connected processes.", r->sessions);
-    begin_family("npud_sessions_opened", "counter", "Sessions since the start.");
-    printf("npud_sessions_opened_total %" PRIu64 "\n", r->sessions_total);
-    print_gauge("npud_events", "Plain and IPC events that are open.", r->events);
-    print_gauge("npud_lingering_events", "IPC events closed everywhere and still openable.",
+    begin_family(f, "npud", "info", "The npud that serves.");
+    fputs("npud_info{", f);
+    print_label(f, "version", r->version);
+    fputc(',', f);
+    print_label(f, "backend", r->backend);
+    fputs("} 1\n", f);
+    print_gauge(f, "npud_uptime_seconds", "Time since this npud was started.", r->uptime_s);
+    print_gauge(f, "npud_sessions", "Connected processes.", r->sessions);
+    begin_family(f, "npud_sessions_opened", "counter", "Sessions since the start.");
+    fprintf(f, "npud_sessions_opened_total %" PRIu64 "\n", r->sessions_total);
+    print_gauge(f, "npud_events", "Plain and IPC events that are open.", r->events);
+    print_gauge(f, "npud_lingering_events", "IPC events closed everywhere and still openable.",
                 r->lingering_events);
-    print_gauge("npud_notifies", "Notifies that are open.", r->notifies);
-    print_gauge("npud_pools", "Pools of shared buffers.", r->pools);
-    print_gauge("npud_buffer_bytes", "Memory of all pools of shared buffers.", r->buffer_bytes);
-    print_gauge("npud_open_descriptors", "Descriptors that npud has open.", r->fds);
-    begin_family("npud_longest_step_seconds", "gauge", "CPU time of the longest step.");
-    printf("npud_longest_step_seconds{thread=\"control\"} %.6f\n"
-           "npud_longest_step_seconds{thread=\"engine\"} %.6f\n",
-           (double)r->longest_step_us / 1e6, (double)r->longest_engine_step_us / 1e6);
+    print_gauge(f, "npud_notifies", "Notifies that are open.", r->notifies);
+    print_gauge(f, "npud_pools", "Pools of shared buffers.", r->pools);
+    print_gauge(f, "npud_buffer_bytes", "Memory of all pools of shared buffers.", r->buffer_bytes);
+    print_gauge(f, "npud_open_descriptors", "Descriptors that npud has open.", r->fds);
+    begin_family(f, "npud_longest_step_seconds", "gauge", "CPU time of the longest step.");
+    fprintf(f,
+            "npud_longest_step_seconds{thread=\"control\"} %.6f\n"
+            "npud_longest_step_seconds{thread=\"engine\"} %.6f\n",
+            (double)r->longest_step_us / 1e6, (double)r->longest_engine_step_us / 1e6);
 }
 
 /* One family with a sample for each device. */
-#define PRINT_DEVICES(report, name, sample, type, help, value)                                     \
+#define PRINT_DEVICES(f, report, name, sample, type, help, value)                                  \
     do {                                                                                           \
-        begin_family(name, type, help);                                                            \
+        begin_family(f, name, type, help);                                                         \
         for (size_t i = 0; i < (report)->n_devices; i++) {                                         \
             const Npud__DeviceRow *r = (report)->devices[i];                                       \
                                                                                                    \
-            printf(sample "{device=\"%u\"} %" PRIu64 "\n", r->device, (uint64_t)(value));          \
+            fprintf(f, sample "{device=\"%u\"} %" PRIu64 "\n", r->device, (uint64_t)(value));      \
         }                                                                                          \
     } while (0)
-#define PRINT_DEVICE_GAUGE(report, name, help, value)                                              \
-    PRINT_DEVICES(report, name, name, "gauge", help, value)
-#define PRINT_DEVICE_COUNTER(report, name, help, value)                                            \
-    PRINT_DEVICES(report, name, name "_total", "counter", help, value)
+#define PRINT_DEVICE_GAUGE(f, report, name, help, value)                                           \
+    PRINT_DEVICES(f, report, name, name, "gauge", help, value)
+#define PRINT_DEVICE_COUNTER(f, report, name, help, value)                                         \
+    PRINT_DEVICES(f, report, name, name "_total", "counter", help, value)
 
-static void print_devices(const Npud__Report *d)
+static void print_devices(FILE *f, const Npud__Report *d)
 {
-    PRINT_DEVICE_GAUGE(d, "npud_device_up", "1: up; 0: lost.", strcmp(r->state, "up") == 0);
-    PRINT_DEVICE_GAUGE(d, "npud_device_memory_bytes", "Memory in use.", r->memory_used);
-    PRINT_DEVICE_GAUGE(d, "npud_device_memory_size_bytes", "Memory of the device.",
+    PRINT_DEVICE_GAUGE(f, d, "npud_device_up", "1: up; 0: lost.", strcmp(r->state, "up") == 0);
+    PRINT_DEVICE_GAUGE(f, d, "npud_device_memory_bytes", "Memory in use.", r->memory_used);
+    PRINT_DEVICE_GAUGE(f, d, "npud_device_memory_size_bytes", "Memory of the device.",
                        r->memory_total);
-    PRINT_DEVICE_GAUGE(d, "npud_device_sessions", "Processes that use the device.", r->sessions);
-    PRINT_DEVICE_GAUGE(d, "npud_device_streams", "Streams on the device.", r->streams);
-    PRINT_DEVICE_COUNTER(d, "npud_device_tasks", "Tasks retired since the start.", r->tasks);
-    PRINT_DEVICE_COUNTER(d, "npud_device_wakeups", "How often the engine was woken.", r->wakeups);
+    PRINT_DEVICE_GAUGE(f, d, "npud_device_sessions", "Processes that use the device.", r->sessions);
+    PRINT_DEVICE_GAUGE(f, d, "npud_device_streams", "Streams on the device.", r->streams);
+    PRINT_DEVICE_COUNTER(f, d, "npud_device_tasks", "Tasks retired since the start.", r->tasks);
+    PRINT_DEVICE_COUNTER(f, d, "npud_device_wakeups", "How often the engine was woken.",
+                         r->wakeups);
 }
 
 /* npud has further states; they count as other, so that the sum is right. */
-static void print_streams(const Npud__Report *report)
+static void print_streams(FILE *f, const Npud__Report *report)
 {
     static const char *const states[] = {"idle", "running", "waiting", "stalled", "stopped"};
     const size_t known = sizeof(states) / sizeof(states[0]);
@@ -105,62 +110,65 @@ static void print_streams(const Npud__Report *report)
             k++;
         count[k]++;
     }
-    begin_family("npud_streams", "gauge", "Streams by what they do.");
+    begin_family(f, "npud_streams", "gauge", "Streams by what they do.");
     for (size_t k = 0; k <= known; k++)
-        printf("npud_streams{state=\"%s\"} %" PRIu64 "\n", k < known ? states[k] : "other",
-               count[k]);
+        fprintf(f, "npud_streams{state=\"%s\"} %" PRIu64 "\n", k < known ? states[k] : "other",
+                count[k]);
 }
 
 /* A gauge histogram: of what waits now, and not of all waits that there were. */
-static void print_waits(const Npud__Report *report)
+static void print_waits(FILE *f, const Npud__Report *report)
 {
     static const char *const bounds[] = {"0.001", "0.01", "0.1",   "1.0",
                                          "10.0",  "60.0", "600.0", "3600.0"};
     uint64_t sum_ms = 0, n = 0, count;
 
-    begin_family("npud_wait_age_seconds", "gaugehistogram",
+    begin_family(f, "npud_wait_age_seconds", "gaugehistogram",
                  "How long streams and threads have waited that wait now.");
     for (size_t b = 0; b < sizeof(bounds) / sizeof(bounds[0]); b++) {
         count = 0;
         for (size_t i = 0; i < report->n_waits; i++)
             count += (double)report->waits[i]->for_ms / 1e3 <= strtod(bounds[b], NULL);
-        printf("npud_wait_age_seconds_bucket{le=\"%s\"} %" PRIu64 "\n", bounds[b], count);
+        fprintf(f, "npud_wait_age_seconds_bucket{le=\"%s\"} %" PRIu64 "\n", bounds[b], count);
     }
     for (size_t i = 0; i < report->n_waits; i++, n++)
         sum_ms += report->waits[i]->for_ms;
-    printf("npud_wait_age_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n"
-           "npud_wait_age_seconds_gcount %" PRIu64 "\n"
-           "npud_wait_age_seconds_gsum %" PRIu64 ".%03" PRIu64 "\n",
-           n, n, sum_ms / 1000, sum_ms % 1000);
-    print_gauge("npud_deadlocks", "Circles of waits, certain or suspected.", report->n_deadlocks);
+    fprintf(f,
+            "npud_wait_age_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n"
+            "npud_wait_age_seconds_gcount %" PRIu64 "\n"
+            "npud_wait_age_seconds_gsum %" PRIu64 ".%03" PRIu64 "\n",
+            n, n, sum_ms / 1000, sum_ms % 1000);
+    print_gauge(f, "npud_deadlocks", "Circles of waits, certain or suspected.",
+                report->n_deadlocks);
 }
 
 /* Of each user: resources that are memory, or those that are not; what is used, or the limits. */
-static void print_limits(const Npud__Report *report, const char *name, const char *help,
+static void print_limits(FILE *f, const Npud__Report *report, const char *name, const char *help,
                          bool memory, bool limit)
 {
-    begin_family(name, "gauge", help);
+    begin_family(f, name, "gauge", help);
     for (size_t i = 0; i < report->n_limits; i++) {
         const Npud__LimitRow *r = report->limits[i];
 
         if ((strstr(r->resource, "memory") != NULL) != memory)
             continue;
-        printf("%s{uid=\"%u\",", name, r->uid);
-        print_label("resource", r->resource);
-        printf("} %" PRIu64 "\n", limit ? r->limit : r->used);
+        fprintf(f, "%s{uid=\"%u\",", name, r->uid);
+        print_label(f, "resource", r->resource);
+        fprintf(f, "} %" PRIu64 "\n", limit ? r->limit : r->used);
     }
 }
 
-static void print_users(const Npud__Report *report)
+static void print_users(FILE *f, const Npud__Report *report)
 {
-    print_limits(report, "npud_user_memory_bytes", "Memory that a user has.", true, false);
-    print_limits(report, "npud_user_memory_limit_bytes", "Memory that a user may have.", true,
+    print_limits(f, report, "npud_user_memory_bytes", "Memory that a user has.", true, false);
+    print_limits(f, report, "npud_user_memory_limit_bytes", "Memory that a user may have.", true,
                  true);
-    print_limits(report, "npud_user_objects", "Objects that a user has.", false, false);
-    print_limits(report, "npud_user_objects_limit", "Objects that a user may have.", false, true);
+    print_limits(f, report, "npud_user_objects", "Objects that a user has.", false, false);
+    print_limits(f, report, "npud_user_objects_limit", "Objects that a user may have.", false,
+                 true);
 }
 
-static void print_queues(const Npud__Report *report)
+static void print_queues(FILE *f, const Npud__Report *report)
 {
     uint64_t full = 0, messages = 0, waiting = 0;
 
@@ -169,28 +177,33 @@ static void print_queues(const Npud__Report *report)
         messages += report->queues[i]->fill;
         waiting += report->queues[i]->waiting;
     }
-    print_gauge("npud_queues", "Shared queues.", report->n_queues);
-    print_gauge("npud_queues_full", "Queues without room.", full);
-    print_gauge("npud_queue_messages", "Messages in all queues.", messages);
-    print_gauge("npud_queue_waiting_threads", "Threads that sleep on a queue.", waiting);
+    print_gauge(f, "npud_queues", "Shared queues.", report->n_queues);
+    print_gauge(f, "npud_queues_full", "Queues without room.", full);
+    print_gauge(f, "npud_queue_messages", "Messages in all queues.", messages);
+    print_gauge(f, "npud_queue_waiting_threads", "Threads that sleep on a queue.", waiting);
 }
 
-static enum status print_answers(const struct answers *a)
+static void print_up(FILE *f, bool up)
 {
+    print_gauge(f, "npud_up", "1: npud answers; 0: it does not, and nothing else is told.", up);
+}
+
+static void print_answers(FILE *f, const struct answers *a)
+{
+    print_up(f, true);
     if (a->status->n_status > 0)
-        print_status(a->status->status[0]);
-    print_devices(a->devices);
-    print_streams(a->streams);
-    print_waits(a->waits);
-    print_users(a->limits);
-    print_queues(a->queues);
-    puts("# EOF");
-    return print_end(true);
+        print_status(f, a->status->status[0]);
+    print_devices(f, a->devices);
+    print_streams(f, a->streams);
+    print_waits(f, a->waits);
+    print_users(f, a->limits);
+    print_queues(f, a->queues);
+    fputs("# EOF\n", f);
 }
 
-enum status metrics_run(const struct task *task)
+/* Asks, over a connection that is open, and prints if npud has answered all. */
+static enum status print_metrics(FILE *f, struct connection *c)
 {
-    struct connection c = {.path = task->path, .limit = ANSWER_LIMIT_S};
     struct answers a = {0};
     Npud__Report **const report[] = {&a.status, &a.devices, &a.streams,
                                      &a.limits, &a.queues,  &a.waits};
@@ -200,16 +213,110 @@ enum status metrics_run(const struct task *task)
         NPUD__ADMIN_REQUEST__TOPIC__QUEUES,  NPUD__ADMIN_REQUEST__TOPIC__WAITS};
     const size_t n = sizeof(topic) / sizeof(topic[0]);
     enum status status = STATUS_OK;
-    int r = connection_open(&c);
 
-    if (r < 0)
-        return socket_explain_unreachable(task->path, -r);
     for (size_t i = 0; status == STATUS_OK && i < n; i++)
-        status = ask_report(&c, topic[i], report[i]);
-    connection_close(&c);
+        status = ask_report(c, topic[i], report[i]);
     if (status == STATUS_OK)
-        status = print_answers(&a);
+        print_answers(f, &a);
     for (size_t i = 0; i < n; i++)
         npud__report__free_unpacked(*report[i], NULL);
     return status;
+}
+
+/* --- for a scraper --- */
+
+#define AGE_MAX         NSEC_PER_SEC /* many scrapers cost npud as much as one */
+#define ANSWER_SCRAPE_S 2            /* less than a scraper waits */
+
+/* The newest text, and when it was made. */
+struct scrape {
+    const char *path;
+    char *text;
+    size_t size;
+    uint64_t at;
+    bool told; /* on stderr, that npud cannot be reached: once, not at each scrape */
+};
+
+static enum status ask_anew(FILE *f, struct scrape *s)
+{
+    struct connection c = {.path = s->path, .limit = ANSWER_SCRAPE_S};
+    int r = connection_open(&c);
+    enum status status;
+
+    if (r < 0) {
+        if (!s->told)
+            socket_explain_unreachable(s->path, -r);
+        s->told = true;
+        return STATUS_UNREACHABLE;
+    }
+    status = print_metrics(f, &c);
+    connection_close(&c);
+    s->told = false;
+    return status;
+}
+
+static bool refresh_scrape(struct scrape *s)
+{
+    FILE *f = open_memstream(&s->text, &s->size);
+
+    if (!f)
+        return false;
+    if (ask_anew(f, s) != STATUS_OK) {
+        print_up(f, false);
+        fputs("# EOF\n", f);
+    }
+    s->at = clock_ns(); /* npud may have taken its time */
+    return fclose(f) == 0;
+}
+
+static char *make_scrape(void *data, size_t *size)
+{
+    struct scrape *s = data;
+    char *copy = NULL;
+
+    if (s->text && clock_ns() - s->at >= AGE_MAX) {
+        free(s->text);
+        s->text = NULL;
+    }
+    if (!s->text && !refresh_scrape(s)) {
+        free(s->text);
+        s->text = NULL;
+    }
+    if (s->text)
+        copy = malloc(s->size);
+    if (copy)
+        memcpy(copy, s->text, s->size);
+    *size = s->size;
+    return copy;
+}
+
+static enum status serve_metrics(const struct task *task)
+{
+    struct scrape scrape = {.path = task->path};
+    const struct http_page page = {
+        .path = "/metrics",
+        .type = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        .make = make_scrape,
+        .data = &scrape,
+    };
+    enum status status = http_serve(task->listen, &page);
+
+    free(scrape.text);
+    return status;
+}
+
+enum status metrics_run(const struct task *task)
+{
+    struct connection c = {.path = task->path, .limit = ANSWER_LIMIT_S};
+    enum status status;
+    int r;
+
+    if (task->listen)
+        return serve_metrics(task);
+    r = connection_open(&c);
+    if (r < 0)
+        return socket_explain_unreachable(task->path, -r);
+    status = print_metrics(stdout, &c);
+    connection_close(&c);
+    return status == STATUS_OK ? print_end(true) : status;
 }

@@ -3,5 +3,5 @@
 
 #include "client/tools/npuctl/command.h"
 
-/** Asks npud and prints. */
+/** Asks npud and prints; with --listen, serves what npud answers until it is ended. */
 enum status metrics_run(const struct task *task);

@@ -27,6 +27,7 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... inject fail|stall|lose-device [RULE-OPTION]...\n"
           "       npuctl [OPTION]... inject list | clear [RULE]\n"
           "       npuctl [OPTION]... who device|queue|event NUMBER\n"
+          "       npuctl [OPTION]... metrics [--listen [ADDRESS]]\n"
           "       npuctl [OPTION]... upgrade\n"
           "       npuctl [OPTION]... cdi\n"
           "       npuctl [OPTION]... trace start | stop | dump [--html]\n"
@@ -57,6 +58,10 @@ static void print_usage(FILE *f)
           "                     print again every SECONDS (default 1) until interrupted\n"
           "  -i, --interval=SECONDS\n"
           "                     rates are over so many seconds (default 0.2)\n"
+          "      --listen[=ADDRESS]\n"
+          "                     of metrics: serve them as http://ADDRESS/metrics until SIGTERM;\n"
+          "                     IP:PORT, [IPV6]:PORT or a socket's path, default\n"
+          "                     " LISTEN_DEFAULT "\n"
           "  -o, --output=FILE  with cdi: the file to write, - for standard output\n"
           "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
           "                     else " NPUD_ADMIN_SOCKET_DEFAULT "\n"
@@ -119,11 +124,17 @@ static enum status watch_report(const struct task *task, double seconds)
 }
 
 static const struct option long_options[] = {
-    {"json", no_argument, NULL, 'j'},         {"bytes", no_argument, NULL, 'b'},
-    {"watch", optional_argument, NULL, 'w'},  {"interval", required_argument, NULL, 'i'},
-    {"socket", required_argument, NULL, 's'}, {"output", required_argument, NULL, 'o'},
-    {"version", no_argument, NULL, 'V'},      {"help", no_argument, NULL, 'h'},
-    {"html", no_argument, NULL, 'H'},         INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, 'j'},
+    {"bytes", no_argument, NULL, 'b'},
+    {"watch", optional_argument, NULL, 'w'},
+    {"interval", required_argument, NULL, 'i'},
+    {"socket", required_argument, NULL, 's'},
+    {"output", required_argument, NULL, 'o'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {"html", no_argument, NULL, 'H'},
+    {"listen", optional_argument, NULL, 'L'},
+    INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
 };
 
 static enum status refuse_usage(const char *what, const char *about)
@@ -179,6 +190,9 @@ int main(int argc, char **argv)
         case 'H':
             task.html = true;
             break;
+        case 'L':
+            task.listen = optarg ? optarg : LISTEN_DEFAULT;
+            break;
         case 'V':
             puts("npuctl " NPUD_VERSION);
             return print_end(true);
@@ -201,6 +215,8 @@ int main(int argc, char **argv)
         return refuse_usage("--output goes with cdi", NULL);
     if (task.html && !(task.report && task.report->print))
         return refuse_usage("--html goes with trace dump", NULL);
+    if (task.listen && (task.made_of != TASK_METRICS || seconds > 0))
+        return refuse_usage("--listen goes with metrics, without --watch", NULL);
     if (seconds > 0 && task.made_of == TASK_ASK && (!task.report || task.report->print || task.cdi))
         return refuse_usage("--watch goes with reports", NULL);
     if (!task.report && task.made_of == TASK_ASK &&

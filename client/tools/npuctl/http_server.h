@@ -1,0 +1,22 @@
+/* A small server of one page over HTTP/1.1, for a scraper of metrics: one thread, no encryption. */
+#pragma once
+
+#include <stddef.h>
+
+#include "client/tools/npuctl/command.h"
+
+/** What is served. */
+struct http_page {
+    const char *path; /* of its URL */
+    const char *type; /* Content-Type */
+    /** Its text of *size bytes, freed by the caller. NULL: no memory. Called for each request. */
+    char *(*make)(void *data, size_t *size);
+    void *data;
+};
+
+/**
+ * Serves until SIGTERM or SIGINT. The address: IP:PORT, [IPV6]:PORT (port 0: one that is free), or
+ * the path of a Unix socket, which begins with a slash. Says on stdout where it listens, once it
+ * does. A signal is STATUS_OK, a wrong address STATUS_USAGE.
+ */
+enum status http_serve(const char *address, const struct http_page *page);
