@@ -30,7 +30,6 @@ static const struct {
     struct list lists[TOPIC_LISTS];
 } topics[] = {
 #define TOPIC(name, NAME) [NPUD__ADMIN_REQUEST__TOPIC__##NAME] = {report_##name, {LIST(name)}}
-    TOPIC(status, STATUS),
     TOPIC(devices, DEVICES),
     TOPIC(sessions, SESSIONS),
     TOPIC(streams, STREAMS),
@@ -44,6 +43,7 @@ static const struct {
     TOPIC(routes, ROUTES),
     TOPIC(pools, POOLS),
     TOPIC(trace, TRACE),
+    [NPUD__ADMIN_REQUEST__TOPIC__STATUS] = {report_status, {LIST(status), LIST(refusals)}},
     [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
 };
 

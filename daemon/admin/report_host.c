@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/core/device.h"
 #include "daemon/core/ipc_event.h"
+#include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/engine.h"
@@ -115,6 +117,22 @@ static void report_steps(struct server *server, struct rows *rows, Npud__StatusR
     r->longest_engine_step_uid = longest.uid;
 }
 
+static void report_refusals(struct rows *rows)
+{
+    for (enum cause cause = CAUSE_NONE; cause < CAUSE_COUNT; cause++) {
+        char name[64];
+
+        if (refuse_counted(cause) == 0)
+            continue;
+        ADD_ROW(rows, Npud__RefusalRow, NPUD__REFUSAL_ROW__INIT, r);
+        snprintf(name, sizeof(name), "%s", refuse_name(cause) + sizeof("CAUSE"));
+        for (char *p = name; *p; p++)
+            *p = (char)tolower(*p);
+        r->reason = report_rows_copy_text(rows, name);
+        r->refusals = refuse_counted(cause);
+    }
+}
+
 void report_status(struct server *server, struct rows *rows)
 {
     struct session *session;
@@ -136,7 +154,10 @@ void report_status(struct server *server, struct rows *rows)
         r->memory_bytes += session->memory;
     }
     report_buffers(server, r);
+    r->deaths = server->deaths;
+    r->restarts = server->restarts;
     report_steps(server, rows, r);
+    report_refusals(&rows[1]);
 }
 
 void report_devices(struct server *server, struct rows *rows)

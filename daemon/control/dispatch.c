@@ -238,6 +238,7 @@ static int send_reply(struct call *call)
 {
     call->reply.message = call->message;
     if (call->reply.error != 0) {
+        refuse_count(call->cause);
         refuse_log(call);
         call->reply.body_case = NPUD__REPLY__BODY__NOT_SET;
     }
@@ -317,6 +318,8 @@ static enum dispatched receive(struct session *session)
     r = take_packet(session, &packet);
     if (r == -EAGAIN)
         return DISPATCH_NONE;
+    if (r == 0 || r == -ECONNRESET)
+        session_note_death(session);
     if (r == -EBADMSG)
         log_client_fault(&session->log, "sent an oversized packet: session ended");
     if (r == -EPERM)

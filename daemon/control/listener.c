@@ -54,6 +54,7 @@ static void refuse_client(struct listener *l)
     close(l->reserve);
     s = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (s >= 0) {
+        refuse_count(CAUSE_DESCRIPTORS);
         error = refuse_text(text, sizeof(text), CAUSE_DESCRIPTORS, NULL, "no session");
         dispatch_refuse(s, error, text);
         client_socket_close(s, client_socket_refuse_fds(s));

@@ -117,6 +117,14 @@ static bool run_serve(struct job *job)
            (r == DISPATCH_NONE && !session->polled && !poll_socket(session));
 }
 
+void session_note_death(struct session *session)
+{
+    if (session->left || session->died)
+        return;
+    session->died = true;
+    session->server->deaths++;
+}
+
 /*
  * A forked child may still hold the socket open: the process of the session is gone all the same.
  * Told once: a pidfd stays readable, and a thousand that wait for their end would be told of in
@@ -127,7 +135,8 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
     struct session *session = arg;
 
     (void)fd;
-    (void)what;
+    if (what & EV_READ)
+        session_note_death(session);
     event_del(session->on_death);
     job_list(&session->end);
 }
@@ -228,6 +237,7 @@ static void refuse_client(struct session *session, int socket, enum cause cause)
     char text[256];
     int32_t error = refuse_text(text, sizeof(text), cause, user, "no session");
 
+    refuse_count(cause);
     if (user && !user->refused) {
         log_client_limit(&session->log, "refused: %s", text);
         user->refused = true;

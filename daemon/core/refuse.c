@@ -34,12 +34,32 @@ static const struct {
     enum resource resource;
     const char *why;
     uint32_t number[2];
+    const char *name;
 } rows[] = {
-#define FAULT(cause, error, why, ...)      [cause] = {error, KIND_FAULT, 0, why, {__VA_ARGS__}},
-#define LIMIT(cause, error, why, ...)      [cause] = {error, KIND_LIMIT, 0, why, {__VA_ARGS__}},
-#define USER(cause, error, resource, unit) [cause] = {error, KIND_USER, resource, unit, {0}},
+#define FAULT(cause, error, why, ...) [cause] = {error, KIND_FAULT, 0, why, {__VA_ARGS__}, #cause},
+#define LIMIT(cause, error, why, ...) [cause] = {error, KIND_LIMIT, 0, why, {__VA_ARGS__}, #cause},
+#define USER(cause, error, resource, unit)                                                         \
+    [cause] = {error, KIND_USER, resource, unit, {0}, #cause},
 #include "daemon/core/causes.inc"
 };
+
+/* Not kept: those who read counters know that they begin anew with the process. */
+static uint64_t counts[CAUSE_COUNT];
+
+void refuse_count(enum cause cause)
+{
+    counts[cause]++;
+}
+
+uint64_t refuse_counted(enum cause cause)
+{
+    return counts[cause];
+}
+
+const char *refuse_name(enum cause cause)
+{
+    return cause == CAUSE_NONE ? "CAUSE_OTHER" : rows[cause].name;
+}
 
 /* Does a segment of buffers that is given back give some of it back? */
 static bool of_buffers(enum resource resource)

@@ -23,6 +23,13 @@ int32_t refuse_payer(struct call *call, enum cause cause, const struct user *pay
 /** As refuse(), if the sentence needs no name of what is refused. Not for CAUSE_NONE. */
 int32_t refuse_plainly(struct call *call, enum cause cause);
 
+/** A client is told of a refusal: counted by its cause. CAUSE_NONE: one that the table lacks. */
+void refuse_count(enum cause cause);
+/** How often, since this process began. */
+uint64_t refuse_counted(enum cause cause);
+/** The cause as causes.inc has it, CAUSE_... */
+const char *refuse_name(enum cause cause);
+
 /** Logs, once per session, that npud or the user has no more of what it was refused for. */
 void refuse_log(const struct call *call);
 

@@ -59,7 +59,7 @@ bool server_restore(struct server *server, struct kept_cell *cell)
     server->since_ns = record.since_ns;
     server->devices->epoch_ns = record.epoch_ns;
     live = kept_record(&server->kept);
-    live->restarts++;
+    server->restarts = ++live->restarts;
     use_record(server);
     return true;
 }

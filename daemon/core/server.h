@@ -53,6 +53,8 @@ struct server {
     struct survivor *survivors; /* survivor.h */
     uint32_t n_sessions;
     uint64_t sessions_gone; /* so far */
+    uint64_t deaths;        /* of these, with their process */
+    uint64_t restarts;      /* as in its record */
     struct kept kept;
     struct last_numbers *last; /* in its record */
     uint64_t since_ns;

@@ -112,6 +112,7 @@ struct session {
     bool halted;       /* by session_halt(): no engine executes anything of it */
     bool forgotten;    /* halted, and no engine knows a stream of it any more */
     bool takes_fds;    /* its socket: base/client_socket.h */
+    bool died;         /* counted in server->deaths */
     bool left;         /* LeaveSession: its process writes nothing any more */
     bool again;        /* restored, and not heard since: its first packet may be answered already */
     uint32_t faults;   /* how often npud has died with something of it in hand */
@@ -166,6 +167,8 @@ struct session {
  * at the same moment, and those that live have requests: then as a job. In control/session_life.c.
  */
 void session_end(struct session *session);
+/** Its process has ended, or closed its socket: counted once, if it has not left before. */
+void session_note_death(struct session *session);
 
 /** No request of the session is read any more: its end has begun, or an answer of it is kept. */
 void session_hear_no_more(struct session *session);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "acl/acl_tdt_queue.h"
 #include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 
@@ -20,16 +21,60 @@ static bool one_waits(void)
     return met;
 }
 
+static int be_killed(void *arg)
+{
+    (void)arg;
+    session_open();
+    turn_tell(&to_parent);
+    pause();
+    return 1;
+}
+
+static int leave_in_order(void *arg)
+{
+    (void)arg;
+    session_open();
+    session_close();
+    return 0;
+}
+
+/* One session that dies, and one that leaves. */
+static void run_two_sessions(void)
+{
+    pid_t pid;
+
+    turns_init();
+    pid = child_start(be_killed, NULL);
+    turn_await(&to_parent);
+    child_kill(pid);
+    child_expect_ok(child_start(leave_in_order, NULL));
+    npud_await_sessions(0);
+}
+
+/* A queue with a message, in it for good. */
+static void put_message(void)
+{
+    aclrtMbuf buffer;
+    uint32_t queue;
+
+    OK(acltdtCreateQueue(NULL, &queue));
+    OK(aclrtAllocBuf(&buffer, 64));
+    OK(acltdtEnqueue(queue, buffer, 0));
+}
+
 START_TEST(metrics_are_open_metrics)
 {
     const char *dir = getenv("NPUD_BINDIR");
     aclrtStream stream, other;
     aclrtEvent gate;
     char command[256];
-    void *memory;
+    void *memory, *none = NULL;
 
+    run_two_sessions();
     streams_open(&stream, &other);
     OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
+    ck_assert_int_ne(aclrtMalloc(&none, (size_t)1 << 50, ACL_MEM_MALLOC_NORMAL_ONLY), 0);
+    put_message();
     gate = stream_hold(stream);
     EVENTUALLY(one_waits(), "no stream waits");
     snprintf(command, sizeof(command),
@@ -38,6 +83,7 @@ START_TEST(metrics_are_open_metrics)
              dir ? dir : "build");
     ck_assert_int_eq(system(command), 0);
     npuctl_says("metrics", 0, "\n# EOF\n");
+    npuctl_says("status", 0, "\nREASON ");
     npuctl_says("--json metrics", 2, "metrics are text, and do not go with \"--json\"");
     stream_let_go(gate);
     OK(aclrtFree(memory));
@@ -99,6 +145,21 @@ START_TEST(server_outlives_npud)
 }
 END_TEST
 
+START_TEST(restarts_are_counted)
+{
+    Npud__Report *r;
+
+    npud_start_restartable(NULL);
+    npud_kill_server();
+    npud_kill_server();
+    r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__STATUS);
+    ck_assert_uint_eq(r->status[0]->restarts, 2);
+    npud__report__free_unpacked(r, NULL);
+    npuctl_says("metrics", 0, "\nnpud_restarts_total 2\n");
+    npud_teardown();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("metrics");
@@ -107,5 +168,7 @@ int main(void)
     tcase_add_test(tc, metrics_are_open_metrics);
     tcase_add_test(tc, metrics_are_served);
     tcase_add_test(tc, server_outlives_npud);
+    tc = suite_case(suite, "restarts", 60, NULL, NULL);
+    tcase_add_test(tc, restarts_are_counted);
     return run_suite(suite);
 }

@@ -35,6 +35,13 @@ for expr in asked:
 assert value("npud_up") == 1 and value("npud_sessions") == 1
 assert value("npud_device_streams", device="0") == 3 and value("npud_device_up", device="1") == 1
 assert value("npud_device_memory_bytes", device="0") >= 4096
+assert value("npud_deaths_total") == 1 and value("npud_restarts_total") == 0
+refused = {dict(labels)["reason"]: n for (name, labels), n in samples.items()
+           if name == "npud_refusals_total"}
+assert refused == {"device_memory": 1}, refused
+users = {name: n for (name, labels), n in samples.items() if dict(labels).keys() == {"uid"}}
+assert users == {"npud_user_queues": 1, "npud_user_queues_full": 0,
+                 "npud_user_queue_messages": 1}, users
 assert value("npud_streams", state="waiting") == 1 and value("npud_streams", state="other") == 0
 assert value("npud_wait_age_seconds_gcount") == 1
 assert value("npud_wait_age_seconds_bucket", le="3600.0") == 1

@@ -83,7 +83,8 @@ def check_answers(where):
     assert " 405 " in head and "\r\nAllow: GET, HEAD\r\n" in head, head
     for target in b"/", b"/metricsx", b"/metric", b"*", b"/../metrics":
         assert status(where, GET.replace(b"/metrics", target)) == 404, target
-    for bad in (b"\r\n\r\n", b"GET\r\n\r\n", b"GET /metrics\r\n\r\n", b"GET /metrics HTTP/2.0\r\n\r\n",
+    for bad in (b"\r\n\r\n", b"GET\r\n\r\n", b"GET /metrics\r\n\r\n",
+                b"GET /metrics HTTP/2.0\r\n\r\n",
                 b"GET /metrics HTTP/1.1 x\r\nHost: x\r\n\r\n", b"GET /metrics HTTP/1.1\r\n\r\n",
                 b"GET /metrics HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n",
                 b"GET /metrics HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n",

@@ -153,7 +153,7 @@ static const char *parse_cdi(char **words, int n, const struct inject_options *o
 #define REPORT(topic_) .topic = NPUD__ADMIN_REQUEST__TOPIC__##topic_
 
 const struct command commands[] = {
-    {"status", "npud itself, and totals", REPORT(STATUS), .single = true},
+    {"status", "npud itself, and totals", REPORT(STATUS), .single = true, .also = "refusals"},
     {"devices", "the NPUs and what they did", REPORT(DEVICES)},
     {"sessions", "connected processes", REPORT(SESSIONS)},
     {"streams", "what each waits for", REPORT(STREAMS)},

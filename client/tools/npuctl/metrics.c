@@ -54,6 +54,11 @@ static void print_status(FILE *f, const Npud__StatusRow *r)
     print_gauge(f, "npud_sessions", "Connected processes.", r->sessions);
     begin_family(f, "npud_sessions_opened", "counter", "Sessions since the start.");
     fprintf(f, "npud_sessions_opened_total %" PRIu64 "\n", r->sessions_total);
+    begin_family(f, "npud_deaths", "counter",
+                 "Sessions that ended with their process, unforeseen.");
+    fprintf(f, "npud_deaths_total %" PRIu64 "\n", r->deaths);
+    begin_family(f, "npud_restarts", "counter", "How often a server process has taken over.");
+    fprintf(f, "npud_restarts_total %" PRIu64 "\n", r->restarts);
     print_gauge(f, "npud_events", "Plain and IPC events that are open.", r->events);
     print_gauge(f, "npud_lingering_events", "IPC events closed everywhere and still openable.",
                 r->lingering_events);
@@ -66,6 +71,17 @@ static void print_status(FILE *f, const Npud__StatusRow *r)
             "npud_longest_step_seconds{thread=\"control\"} %.6f\n"
             "npud_longest_step_seconds{thread=\"engine\"} %.6f\n",
             (double)r->longest_step_us / 1e6, (double)r->longest_engine_step_us / 1e6);
+}
+
+/* Only reasons that there were: npud has some hundred. */
+static void print_refusals(FILE *f, const Npud__Report *report)
+{
+    begin_family(f, "npud_refusals", "counter", "Requests that npud has refused, by reason.");
+    for (size_t i = 0; i < report->n_refusals; i++) {
+        fputs("npud_refusals_total{", f);
+        print_label(f, "reason", report->refusals[i]->reason);
+        fprintf(f, "} %" PRIu64 "\n", report->refusals[i]->refusals);
+    }
 }
 
 /* One family with a sample for each device. */
@@ -168,6 +184,33 @@ static void print_users(FILE *f, const Npud__Report *report)
                  true);
 }
 
+static int compare_uids(const void *pa, const void *pb)
+{
+    const Npud__QueueRow *a = *(Npud__QueueRow *const *)pa, *b = *(Npud__QueueRow *const *)pb;
+
+    return (a->uid > b->uid) - (a->uid < b->uid);
+}
+
+enum queue_sum { SUM_QUEUES, SUM_FULL, SUM_MESSAGES };
+
+/* Rows are sorted by user. */
+static void print_user_queues(FILE *f, const Npud__Report *report, const char *name,
+                              const char *help, enum queue_sum what)
+{
+    uint64_t sum = 0;
+
+    begin_family(f, name, "gauge", help);
+    for (size_t i = 0; i < report->n_queues; i++) {
+        const Npud__QueueRow *r = report->queues[i];
+
+        sum += what == SUM_QUEUES ? 1 : what == SUM_FULL ? r->fill >= r->depth : r->fill;
+        if (i + 1 < report->n_queues && report->queues[i + 1]->uid == r->uid)
+            continue;
+        fprintf(f, "%s{uid=\"%u\"} %" PRIu64 "\n", name, r->uid, sum);
+        sum = 0;
+    }
+}
+
 static void print_queues(FILE *f, const Npud__Report *report)
 {
     uint64_t full = 0, messages = 0, waiting = 0;
@@ -181,6 +224,11 @@ static void print_queues(FILE *f, const Npud__Report *report)
     print_gauge(f, "npud_queues_full", "Queues without room.", full);
     print_gauge(f, "npud_queue_messages", "Messages in all queues.", messages);
     print_gauge(f, "npud_queue_waiting_threads", "Threads that sleep on a queue.", waiting);
+    if (report->n_queues > 0)
+        qsort(report->queues, report->n_queues, sizeof(report->queues[0]), compare_uids);
+    print_user_queues(f, report, "npud_user_queues", "Shared queues of a user.", SUM_QUEUES);
+    print_user_queues(f, report, "npud_user_queues_full", "Of these, without room.", SUM_FULL);
+    print_user_queues(f, report, "npud_user_queue_messages", "Messages in them.", SUM_MESSAGES);
 }
 
 static void print_up(FILE *f, bool up)
@@ -193,6 +241,7 @@ static void print_answers(FILE *f, const struct answers *a)
     print_up(f, true);
     if (a->status->n_status > 0)
         print_status(f, a->status->status[0]);
+    print_refusals(f, a->status);
     print_devices(f, a->devices);
     print_streams(f, a->streams);
     print_waits(f, a->waits);
