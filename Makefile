@@ -60,6 +60,7 @@ define link
 $(call say,LD)
 $(Q)$(LINK) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(1)
 endef
+NPUCTL_LIBS := -lprotobuf-c -lcjson -lncursesw -ltinfo
 NPUD_LIBS := -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
 # For programs that are run where they are built.
 USE_LIB   := -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
@@ -193,7 +194,7 @@ $(LIB): $(CLIENT_OBJ) client/abi/libaclclient.map
 
 $(BUILD)/client/tools/npuctl/trace_dump.o: $(wildcard client/tools/npuctl/*.html)
 $(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)
-	$(call link,$(PIE) -pie -lprotobuf-c -lcjson)
+	$(call link,$(PIE) -pie $(NPUCTL_LIBS))
 
 $(BUILD)/npu-run: $(NPU_RUN_OBJ)
 	$(call link,$(PIE) -pie)

@@ -19,7 +19,7 @@ ARM64_DEBS  := libc6 libgcc-s1 libevent-dev libevent-core-2.1-7 libevent-pthread
                libprotobuf-c-dev libprotobuf-c1 libsystemd-dev libsystemd0 libcap2 libgcrypt20 \
                libgpg-error0 liblz4-1 liblzma5 libzstd1 libinih-dev libinih1 libcjson-dev \
                libcjson1 libjemalloc-dev libjemalloc2 libstdc++6 check libsubunit-dev \
-               libsubunit0
+               libsubunit0 libncurses-dev libncursesw6 libtinfo6
 ARM64_INC   := -isystem $(ARM64_ROOT)/usr/include \
                -isystem $(ARM64_ROOT)/usr/include/aarch64-linux-gnu
 ARM64_LINK  := -L$(ARM64_LIB) -L$(ARM64_LIB_C) \

@@ -31,7 +31,7 @@ FUZZ_CMP := trace_cmp1 trace_cmp2 trace_cmp4 trace_cmp8 trace_const_cmp1 trace_c
 FUZZ_WRAP += $(if $(FUZZ_SNAPSHOT),$(FUZZ_CMP:%=__sanitizer_cov_%))
 FUZZ_LINK := $(SAN)
 comma     := ,
-FUZZ_LDFLAGS = $(FUZZ_LINK) $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(NPUD_LIBS) -lcjson
+FUZZ_LDFLAGS = $(FUZZ_LINK) $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(NPUD_LIBS) $(NPUCTL_LIBS)
 
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(FUZZ_LIB) $(FUZZ_NPUD)
 	$(call link,$(FUZZ_LDFLAGS))

@@ -178,6 +178,7 @@ void report_devices(struct server *server, struct rows *rows)
         r->wakeups = stats.wakeups;
         r->asleep = stats.asleep;
         r->state = (char *)(atomic_load(&d->lost) ? "lost" : "up");
+        r->busy_percent = engine_busy_percent(d->engine);
     }
 }
 

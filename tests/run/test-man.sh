@@ -97,7 +97,8 @@ known='status|devices|sessions|streams|events|memory|limits|notifies|pools|queue
 report $? "npuctl --help can be read"
 sed -En 's/^\.It Cm ([a-z]+).*/\1/p' "$(page_of npuctl.1)" >"$work/got"
 same "npuctl.1 describes every command" "$work/wanted" "$work/got"
-mapfile -t reports < <(grep -vxE 'kill|inject|cdi|trace|upgrade|explain|who|metrics' "$work/wanted")
+others='kill|inject|cdi|trace|upgrade|explain|who|metrics|top'
+mapfile -t reports < <(grep -vxE "$others" "$work/wanted")
 reports+=("inject list")
 
 # Kinds of tasks, as npud names them when it is asked for one that it does not have.

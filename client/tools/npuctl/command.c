@@ -97,6 +97,20 @@ static const char *parse_metrics(char **words, int n, const struct inject_option
     return refuse_more_words(words, n, about);
 }
 
+static const char *parse_top(char **words, int n, const struct inject_options *options,
+                             struct task *task, const char **about)
+{
+    const char *wrong = refuse_inject_options(options, about);
+
+    if (wrong)
+        return wrong;
+    *about = "--once";
+    if (task->json && !task->once)
+        return "as JSON, top needs";
+    task->made_of = TASK_TOP;
+    return refuse_more_words(words, n, about);
+}
+
 static const char *parse_upgrade(char **words, int n, const struct inject_options *options,
                                  struct task *task, const char **about)
 {
@@ -174,6 +188,8 @@ const struct command commands[] = {
      .parse = parse_who},
     {"metrics", "what npud counts, as OpenMetrics text; with --listen, for a scraper to fetch",
      .parse = parse_metrics},
+    {"top", "devices, sessions, blocked streams and queues, live; with --once, as text",
+     .parse = parse_top},
     {"kill",
      "end SESSION (a number from `sessions`) as if its process had died: what it\n"
      "             held is free, a wait for it gets an error. The process lives on, and\n"

@@ -41,8 +41,9 @@ struct task {
     bool cdi;           /* the report is for that */
     const char *listen; /* address for scrapers of the metrics; NULL: they are printed */
     /* one question, `request`; or several reports */
-    enum task_kind { TASK_ASK, TASK_EXPLAIN, TASK_WHO, TASK_METRICS } made_of;
+    enum task_kind { TASK_ASK, TASK_EXPLAIN, TASK_WHO, TASK_METRICS, TASK_TOP } made_of;
     struct who who; /* TASK_WHO */
+    bool once;      /* TASK_TOP: print, and show no screen */
 };
 
 /** A command that prints a report is named as the field of Report, and as the key of its JSON. */

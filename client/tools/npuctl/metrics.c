@@ -107,6 +107,8 @@ static void print_devices(FILE *f, const Npud__Report *d)
                        r->memory_total);
     PRINT_DEVICE_GAUGE(f, d, "npud_device_sessions", "Processes that use the device.", r->sessions);
     PRINT_DEVICE_GAUGE(f, d, "npud_device_streams", "Streams on the device.", r->streams);
+    PRINT_DEVICE_GAUGE(f, d, "npud_device_busy_percent", "How busy the device is.",
+                       r->busy_percent);
     PRINT_DEVICE_COUNTER(f, d, "npud_device_tasks", "Tasks retired since the start.", r->tasks);
     PRINT_DEVICE_COUNTER(f, d, "npud_device_wakeups", "How often the engine was woken.",
                          r->wakeups);
@@ -225,7 +227,7 @@ static void print_queues(FILE *f, const Npud__Report *report)
     print_gauge(f, "npud_queue_messages", "Messages in all queues.", messages);
     print_gauge(f, "npud_queue_waiting_threads", "Threads that sleep on a queue.", waiting);
     if (report->n_queues > 0)
-        qsort(report->queues, report->n_queues, sizeof(report->queues[0]), compare_uids);
+        qsort(report->queues, report->n_queues, sizeof(void *), compare_uids);
     print_user_queues(f, report, "npud_user_queues", "Shared queues of a user.", SUM_QUEUES);
     print_user_queues(f, report, "npud_user_queues_full", "Of these, without room.", SUM_FULL);
     print_user_queues(f, report, "npud_user_queue_messages", "Messages in them.", SUM_MESSAGES);

@@ -15,6 +15,7 @@
 #include "client/tools/npuctl/metrics.h"
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
+#include "client/tools/npuctl/top.h"
 #include "client/tools/npuctl/who.h"
 #include "proto/util/clock.h"
 #include "proto/util/random.h"
@@ -28,6 +29,7 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... inject list | clear [RULE]\n"
           "       npuctl [OPTION]... who device|queue|event NUMBER\n"
           "       npuctl [OPTION]... metrics [--listen [ADDRESS]]\n"
+          "       npuctl [OPTION]... top [--once]\n"
           "       npuctl [OPTION]... upgrade\n"
           "       npuctl [OPTION]... cdi\n"
           "       npuctl [OPTION]... trace start | stop | dump [--html]\n"
@@ -62,6 +64,7 @@ static void print_usage(FILE *f)
           "                     of metrics: serve them as http://ADDRESS/metrics until SIGTERM;\n"
           "                     IP:PORT, [IPV6]:PORT or a socket's path, default\n"
           "                     " LISTEN_DEFAULT "\n"
+          "      --once         of top: print once, and show no screen\n"
           "  -o, --output=FILE  with cdi: the file to write, - for standard output\n"
           "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
           "                     else " NPUD_ADMIN_SOCKET_DEFAULT "\n"
@@ -88,6 +91,8 @@ static enum status run_task(const struct task *task)
         return explain_run(task);
     case TASK_WHO:
         return who_run(task);
+    case TASK_TOP:
+        return top_run(task);
     case TASK_METRICS:
         return metrics_run(task);
     default:
@@ -124,17 +129,12 @@ static enum status watch_report(const struct task *task, double seconds)
 }
 
 static const struct option long_options[] = {
-    {"json", no_argument, NULL, 'j'},
-    {"bytes", no_argument, NULL, 'b'},
-    {"watch", optional_argument, NULL, 'w'},
-    {"interval", required_argument, NULL, 'i'},
-    {"socket", required_argument, NULL, 's'},
-    {"output", required_argument, NULL, 'o'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {"html", no_argument, NULL, 'H'},
-    {"listen", optional_argument, NULL, 'L'},
-    INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, 'j'},         {"bytes", no_argument, NULL, 'b'},
+    {"watch", optional_argument, NULL, 'w'},  {"interval", required_argument, NULL, 'i'},
+    {"socket", required_argument, NULL, 's'}, {"output", required_argument, NULL, 'o'},
+    {"version", no_argument, NULL, 'V'},      {"help", no_argument, NULL, 'h'},
+    {"html", no_argument, NULL, 'H'},         {"once", no_argument, NULL, 'O'},
+    {"listen", optional_argument, NULL, 'L'}, INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
 };
 
 static enum status refuse_usage(const char *what, const char *about)
@@ -190,6 +190,9 @@ int main(int argc, char **argv)
         case 'H':
             task.html = true;
             break;
+        case 'O':
+            task.once = true;
+            break;
         case 'L':
             task.listen = optarg ? optarg : LISTEN_DEFAULT;
             break;
@@ -215,6 +218,10 @@ int main(int argc, char **argv)
         return refuse_usage("--output goes with cdi", NULL);
     if (task.html && !(task.report && task.report->print))
         return refuse_usage("--html goes with trace dump", NULL);
+    if (task.once && task.made_of != TASK_TOP)
+        return refuse_usage("--once goes with top", NULL);
+    if (seconds > 0 && task.made_of == TASK_TOP)
+        return refuse_usage("--watch goes with reports", NULL);
     if (task.listen && (task.made_of != TASK_METRICS || seconds > 0))
         return refuse_usage("--listen goes with metrics, without --watch", NULL);
     if (seconds > 0 && task.made_of == TASK_ASK && (!task.report || task.report->print || task.cdi))

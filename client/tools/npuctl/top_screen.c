@@ -1,0 +1,155 @@
+#include "client/tools/npuctl/top_screen.h"
+
+#include <ncurses.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/tools/npuctl/top.h"
+
+#define REFRESH_MS 1000
+
+struct view {
+    const char *path;
+    struct top *top;
+    enum top_order order;
+    int first; /* line at the top of the screen */
+    char filter[32];
+    bool typing; /* the filter */
+    bool quit;
+};
+
+static void draw_keys(const struct view *v)
+{
+    attron(A_REVERSE);
+    if (v->typing)
+        mvprintw(LINES - 1, 0, "filter: %s", v->filter);
+    else
+        mvaddnstr(LINES - 1, 0,
+                  "q quit  sort: s session, t tasks, b blocked, m memory  / filter  up, down",
+                  COLS > 1 ? COLS - 1 : 0);
+    attroff(A_REVERSE);
+}
+
+/* A line has no more columns than bytes, so none is wrapped. */
+static void draw_view(struct view *v)
+{
+    char *text = NULL, *line, *rest;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    int n = 0;
+
+    if (!f)
+        return;
+    top_print(f, v->top, v->order, v->filter);
+    if (fclose(f) == 0) {
+        erase();
+        for (rest = text; (line = strsep(&rest, "\n")) && n - v->first < LINES - 1; n++)
+            if (n >= v->first)
+                mvaddnstr(n - v->first, 0, line, COLS);
+        draw_keys(v);
+        refresh();
+    }
+    free(text);
+}
+
+static void type_filter(struct view *v, int key)
+{
+    size_t n = strlen(v->filter);
+
+    if (key == '\n' || key == KEY_ENTER)
+        v->typing = false;
+    else if ((key == KEY_BACKSPACE || key == 127 || key == '\b') && n > 0)
+        v->filter[n - 1] = '\0';
+    else if (key > ' ' && key < 127 && n + 1 < sizeof(v->filter))
+        v->filter[n] = (char)key;
+}
+
+static void obey_key(struct view *v, int key)
+{
+    if (v->typing) {
+        type_filter(v, key);
+        return;
+    }
+    switch (key) {
+    case 'q':
+        v->quit = true;
+        break;
+    case 's':
+        v->order = TOP_BY_SESSION;
+        break;
+    case 't':
+        v->order = TOP_BY_RATE;
+        break;
+    case 'b':
+        v->order = TOP_BY_BLOCKED;
+        break;
+    case 'm':
+        v->order = TOP_BY_MEMORY;
+        break;
+    case '/':
+        memset(v->filter, 0, sizeof(v->filter));
+        v->typing = true;
+        break;
+    case KEY_DOWN:
+        v->first++;
+        break;
+    case KEY_UP:
+        v->first -= v->first > 0;
+        break;
+    default:
+        break; /* also KEY_RESIZE: drawn anew */
+    }
+}
+
+/* npud is asked when no key has come for a while: held down, a key does not make it work. */
+static enum status run_view(struct view *v)
+{
+    enum status status = STATUS_OK;
+    int key;
+
+    while (!v->quit) {
+        draw_view(v);
+        key = getch();
+        if (key != ERR)
+            obey_key(v, key);
+        else
+            status = top_refresh(&v->top, v->path);
+        if (status != STATUS_OK)
+            break;
+    }
+    return status;
+}
+
+enum status top_show(const char *path)
+{
+    struct view v = {.path = path, .order = TOP_BY_RATE};
+    enum status status;
+    SCREEN *screen;
+
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
+        fputs("npuctl: top needs a terminal; top --once prints what it would show\n", stderr);
+        return STATUS_USAGE;
+    }
+    status = top_refresh(&v.top, path);
+    if (status != STATUS_OK)
+        return status;
+    screen = newterm(NULL, stdout, stdin);
+    if (!screen) {
+        fputs("npuctl: this terminal ($TERM) is not known, or cannot show top\n", stderr);
+        top_free(v.top);
+        return STATUS_ERROR;
+    }
+    cbreak();
+    noecho();
+    curs_set(0);
+    keypad(stdscr, TRUE);
+    timeout(REFRESH_MS);
+    status = run_view(&v);
+    endwin();
+    delscreen(screen);
+    if (status != STATUS_OK)
+        fprintf(stderr, "npuctl: npud at %s does not answer any more\n", path);
+    top_free(v.top);
+    return status;
+}

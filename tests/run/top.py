@@ -1,0 +1,125 @@
+"""Holds `npuctl top`: as JSON, as text, and on a screen that changes its size. The calling test has
+a session with a stream that waits, one that works, and a queue with a message.
+
+usage: top.py NPUCTL
+"""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+LIMIT = 60
+npuctl = sys.argv[1]
+
+
+def run(*words, status=0, **more):
+    r = subprocess.run([npuctl, *words], capture_output=True, text=True, timeout=LIMIT, check=False,
+                       **more)
+    assert r.returncode == status, (words, r)
+    return r.stdout + r.stderr
+
+
+class Screen:
+    """A terminal: what was written to it, not what it looks like."""
+
+    def __init__(self, term="xterm"):
+        self.master, slave = pty.openpty()
+        self.size(24, 100)
+        self.process = subprocess.Popen([npuctl, "top"], stdin=slave, stdout=slave, stderr=slave,
+                                        env={**os.environ, "TERM": term}, start_new_session=True)
+        os.close(slave)
+        self.text = ""
+
+    def size(self, lines, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def read(self):
+        try:
+            return os.read(self.master, 65536).decode(errors="replace")
+        except OSError:  # nobody has it open any more
+            return ""
+
+    def await_text(self, pattern):
+        """What was written until the pattern comes, and not before this call was made."""
+        end = time.monotonic() + LIMIT
+        while not re.search(pattern, self.text):
+            left = end - time.monotonic()
+            assert left > 0 and select.select([self.master], [], [], left)[0], (pattern, self.text)
+            more = self.read()
+            assert more, (pattern, self.text)
+            self.text += more
+        text, self.text = self.text, ""
+        return text
+
+    def press(self, keys):
+        os.write(self.master, keys.encode())
+
+    def end(self, status):
+        while more := self.read():
+            self.text += more
+        assert self.process.wait(LIMIT) == status, self.text
+        os.close(self.master)
+        return self.text
+
+
+def check_json():
+    top = json.loads(run("--json", "-i", "0.5", "top", "--once"))
+    assert list(top) == ["devices", "sessions", "blocked", "queues"]
+    assert [d["device"] for d in top["devices"]] == [0, 1]
+    rates = [d["tasks_per_s"] for d in top["devices"]]
+    assert any(rates) and all(0 <= d["busy_percent"] <= 100 for d in top["devices"]), top
+    session, = top["sessions"]
+    assert abs(sum(rates) - session["tasks_per_s"]) <= sum(rates) / 2, top
+    assert session["blocked"] == 1 and session["tasks_per_s"] > 0 and session["streams"] >= 2, top
+    assert session["memory_bytes"] >= 4096 and session["uid"] == os.getuid()
+    blocked, = top["blocked"]
+    assert blocked["state"] == "waiting" and blocked["waits_for"]
+    assert blocked["session"] == session["session"] and blocked["pid"] == session["pid"]
+    queue, = top["queues"]
+    assert queue["fill"] == 1 and queue["depth"] > 0 and queue["messages_per_s"] == 0
+    return session["program"]
+
+
+def check_screen(program):
+    screen = Screen()
+    screen.await_text("q quit")
+    screen.size(12, 60)
+    os.killpg(screen.process.pid, signal.SIGWINCH)
+    # The last line is the twelfth: the cursor goes there, or the lines are written one by one.
+    text = screen.await_text("q quit")
+    assert "\x1b[12;1H" in text or "\x1b[12d" in text, repr(text)
+    screen.press("/zzz")
+    screen.await_text("z")
+    screen.press("\n")
+    screen.size(40, 120)
+    os.killpg(screen.process.pid, signal.SIGWINCH)
+    text = screen.await_text("q quit")
+    assert program not in text and "DEVICE" in text, text
+    screen.press("/" + program[:3] + "\n")
+    screen.await_text(re.escape(program))
+    for key in "stbm\x1b[B\x1b[A":
+        screen.press(key)
+    screen.press("q")
+    text = screen.end(0)
+    assert "\x1b[?1049l" in text, repr(text)  # the screen from before is back
+
+
+name = check_json()
+said = run("top", "--once")
+for word in ("DEVICE", "TASKS/S", "SESSION", "WAITS-FOR", "MESSAGES/S", name):
+    assert word in said, said
+check_screen(name)
+lost = Screen(term="nonesuch")
+assert "is not known" in lost.end(1)
+assert "top needs a terminal" in run("top", status=2, stdin=subprocess.DEVNULL)
+assert "top needs" in run("--json", "top", status=2)
+assert "--once goes with top" in run("status", "--once", status=2)
+assert "no npud" in run("-s", "/nowhere", "top", "--once", status=3)
