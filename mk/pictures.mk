@@ -2,8 +2,15 @@
 
 PICTURES := docs/pictures
 
-.PHONY: pictures
-pictures: deps-browser
+.PHONY: pictures pictures-text
+pictures-text:
+	$(Q)$(MAKE) --no-print-directory programs
+	@mkdir -p $(PICTURES)
+	$(Q)PYTHONPATH=$(abspath $(PY_BUILT)) $(BUILD)/npu-run -- /usr/bin/python3 \
+	    mk/picture-waits.py $(BUILD)/npuctl $(PICTURES)
+	@echo '== $(PICTURES)/top.txt $(PICTURES)/explain.txt'
+
+pictures: deps-browser pictures-text
 	$(Q)$(MAKE) --no-print-directory programs examples
 	@mkdir -p $(PICTURES) $(BUILD)/pictures
 	$(Q)$(BUILD)/npu-run --trace=$(BUILD)/pictures/trace.html -- \
