@@ -272,6 +272,11 @@ check_sandbox() {
     figure=$(sed -n 's/.*exposure level for npud-keeper.service: \([0-9.]*\).*/\1/p' <<<"$said")
     verdict "$status" "... and of npud-keeper.service: ${figure:-no figure}, at most 2.0" \
         "$(grep -v '✓' <<<"$said")"
+    said=$(systemd-analyze security --no-pager --threshold=20 npud-metrics.service 2>&1)
+    status=$?
+    figure=$(sed -n 's/.*exposure level for npud-metrics.service: \([0-9.]*\).*/\1/p' <<<"$said")
+    verdict "$status" "... and of npud-metrics.service: ${figure:-no figure}, at most 2.0" \
+        "$(grep -v '✓' <<<"$said")"
 }
 
 # --- deaths: whatever ends, the next one serves ---
