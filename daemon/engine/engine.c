@@ -62,6 +62,7 @@ void engine_resume(struct engine *e, struct stream *s)
         return;
     }
     s->run = RUN_ACTIVE;
+    e->resumed = true;
     s->idle_since = e->now;
     DL_APPEND(s->attach->active, s);
     watch_attach(e, s->attach, e->now);
@@ -296,6 +297,7 @@ bool engine_run_quick(struct engine *e, struct stream *s, uint64_t now)
         time_step(e, now = clock_ns());
     else if (__builtin_expect(e->device->trace != NULL, 0))
         now = clock_ns();
+    e->resumed = false;
     kept_in_hand(e->in_hand, s->session->id, 0);
     run_stream(e, s, now, 1);
     kept_in_hand(e->in_hand, 0, 0);

@@ -69,6 +69,7 @@ struct engine {
     uint32_t mode; /* of the doorbells */
     uint64_t last_poll;
     uint64_t now; /* when this turn began */
+    bool resumed; /* a parked stream goes on, since engine_run_quick() was called last */
 
     struct kept_in_hand *in_hand; /* the session whose streams it runs */
     struct step_meter meter;

@@ -207,6 +207,9 @@ static void spin_at_rings(struct engine *e, uint64_t now)
         case GLANCE_TASK:
             if (++tasks > QUICK_MAX || !engine_run_quick(e, ready, now))
                 return;
+            /* Whom it has let go is in no ring: the full turn finds it, and it has waited. */
+            if (e->resumed)
+                return;
             idle = 0;
             e->spin = e->spin_max;
             e->idle_since = now;
