@@ -69,13 +69,13 @@ struct engine {
     uint32_t mode; /* of the doorbells */
     uint64_t last_poll;
     uint64_t now; /* when this turn began */
-    bool resumed; /* a parked stream goes on, since engine_run_quick() was called last */
 
     struct kept_in_hand *in_hand; /* the session whose streams it runs */
     struct step_meter meter;
     /* The step since the clock was read last: a task of this kind was its last one, if `worked`. */
     bool worked;
     bool did_work; /* it has moved bytes: its time counts as work of the device */
+    bool resumed;  /* a parked stream goes on, since engine_run_quick() was called last */
     uint8_t worked_op;
     uid_t worked_uid;
 
