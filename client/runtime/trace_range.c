@@ -72,7 +72,8 @@ aclError aclnpudTraceMark(const char *text)
 
 static struct trace_ranges *find_ranges(struct thread *t)
 {
-    if (!t->ranges)
+    /* The dummy is several threads', ranges are one's. */
+    if (!t->ranges && t == thread_current)
         t->ranges = calloc(1, sizeof(*t->ranges));
     return t->ranges;
 }
