@@ -110,7 +110,9 @@ static uint32_t search_class(struct session *s, struct pool_class *c, struct seg
 {
     uint32_t taken = 0;
 
-    while (taken == 0 && most-- > 0 && c->segments) {
+    if (most > c->n)
+        most = c->n; /* none of them twice */
+    while (taken == 0 && most-- > 0) {
         struct segment *g = *at ? *at : c->segments;
 
         *at = g->class_next;
