@@ -53,7 +53,7 @@ static struct trace_writer *find_writer(void)
 {
     struct session *s = session_peek();
 
-    return s && s->page && !session_lost(s) && trace_runs(&s->trace) ? &s->trace : NULL;
+    return s && !session_lost(s) && trace_runs(&s->trace) ? &s->trace : NULL;
 }
 
 aclError aclnpudTraceMark(const char *text)
