@@ -32,6 +32,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/device.h"
+#include "daemon/kept/config_text.h"
 #include "daemon/npud.h"
 #include "daemon/recovery/recovery.h"
 #include "daemon/server_role.h"
@@ -173,6 +174,7 @@ static void tell_ready(struct npud *npud)
     if (fd > STDERR_FILENO)
         close(fd);
     KILL_HERE(READY_TOLD);
+    config_text_keep(npud->server->config);
     server_role_tell_serving();
     KILL_HERE(SERVING_TOLD);
     log_event(MESSAGE_READY, LOG_INFO, NULL, "ready: %u devices (%s), listening at %s", devices->n,
@@ -345,6 +347,26 @@ static int run_server(struct server *server, const struct options *options, int 
     return r;
 }
 
+/*
+ * The file is wrong, and sessions wait for this server: it serves with what the one before has
+ * served with. Only now: a server that lives is not replaced by one that ignores the file.
+ */
+static int configure_as_before(const struct options *options, struct server *server)
+{
+    size_t size;
+    char *text = config_text_fetch(&size);
+    int r = -EINVAL;
+
+    if (!text)
+        return r;
+    config_deinit(server->config);
+    r = options_load_config_text(options, server->config, text, size);
+    if (r == 0)
+        log_event(MESSAGE_CONFIG_WRONG, LOG_ERR, NULL,
+                  "the configuration is wrong: the one of the server before stays in force");
+    return r == 0 ? prepare_server(server) : r;
+}
+
 static int configure_and_run(const struct options *options, int signals)
 {
     static struct config config;
@@ -369,6 +391,8 @@ static int configure_and_run(const struct options *options, int signals)
     go = server_role_await_go(r == 0);
     if (go <= 0)
         return go;
+    if (!configured && server_role_is_next())
+        r = configure_as_before(options, &server);
     if (r == 0)
         return run_server(&server, options, signals);
     if (!configured)

@@ -262,6 +262,7 @@ void config_deinit(struct config *config)
     for (size_t i = 0; i < N_KEYS; i++)
         if (keys[i].type == TYPE_STRING)
             free(*(char **)((char *)config + keys[i].offset));
+    free(config->text);
     *config = (struct config){0};
 }
 
@@ -360,29 +361,34 @@ static int check_lines(const char *path, const char *text, size_t size)
     return 0;
 }
 
+int config_read_text(struct config *config, const char *name, char *text, size_t size)
+{
+    int line;
+
+    free(config->text);
+    config->text = text;
+    config->size = size;
+    if (check_lines(name, text, size) < 0)
+        return -EINVAL;
+    /* What inih takes for granted would read "key = value # text" and indented keys as values. */
+    ini_allow_multiline = false;
+    ini_inline_comment_prefixes = (char *)";#";
+    ini_use_stack = false;
+    ini_max_line = ini_initial_alloc = LINE_BYTES + 2;
+    line = ini_parse_string(text, on_ini, config);
+    if (line < 0)
+        log_error("%s: out of memory", name);
+    else if (line > 0)
+        log_error("%s: line %d is wrong", name, line);
+    return line == 0 ? 0 : -EINVAL;
+}
+
 int config_read(struct config *config, const char *path)
 {
     size_t size;
     char *text = read_file(path, &size);
-    int line, r = text ? check_lines(path, text, size) : -EINVAL;
 
-    if (r == 0) {
-        /*
-         * What inih takes for granted would read "key = value # text" and indented keys as values.
-         */
-        ini_allow_multiline = false;
-        ini_inline_comment_prefixes = (char *)";#";
-        ini_use_stack = false;
-        ini_max_line = ini_initial_alloc = LINE_BYTES + 2;
-        line = ini_parse_string(text, on_ini, config);
-        if (line < 0)
-            log_error("%s: out of memory", path);
-        else if (line > 0)
-            log_error("%s: line %d is wrong", path, line);
-        r = line == 0 ? 0 : -EINVAL;
-    }
-    free(text);
-    return r;
+    return text ? config_read_text(config, path, text, size) : -EINVAL;
 }
 
 int config_set(struct config *config, const char *assignment)
@@ -419,7 +425,7 @@ static bool key_differs(const struct key *key, const struct config *a, const str
     return memcmp(one, other, field_size(key)) != 0;
 }
 
-unsigned config_adopt(struct config *config, const struct config *read)
+unsigned config_adopt(struct config *config, struct config *read)
 {
     unsigned restart = 0;
 
@@ -436,6 +442,10 @@ unsigned config_adopt(struct config *config, const struct config *read)
         if (key->life == LIVE)
             memcpy(field, (const char *)read + key->offset, field_size(key));
     }
+    free(config->text);
+    config->text = read->text;
+    config->size = read->size;
+    read->text = NULL;
     return restart;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -26,6 +27,8 @@ struct config {
     uint32_t linger_max;
     uint64_t submit_ms;
     uint64_t limit[RESOURCE_COUNT]; /* per uid */
+    char *text;                     /* of the file, as it was read, owned; NULL: there was none */
+    size_t size;                    /* bytes of it, without the zero byte behind them */
 };
 
 /** Set every key to its default. */
@@ -36,14 +39,18 @@ void config_deinit(struct config *config);
  * which line is wrong. */
 int config_read(struct config *config, const char *path);
 
+/** The same for a text, with a zero byte behind its size bytes, which is the configuration's in any
+ * case; freed with free(). name: for the log. */
+int config_read_text(struct config *config, const char *name, char *text, size_t size);
+
 /** Apply "section.key=value", as --set does. -EINVAL, after logging what is wrong. */
 int config_set(struct config *config, const char *assignment);
 /** The same for one key. */
 int config_set_key(struct config *config, const char *section, const char *name, const char *value);
 
-/** Take over the live keys of a configuration that was read again; the log tells which, and which
- * others have changed. Returns how many of those need a restart of npud. */
-unsigned config_adopt(struct config *config, const struct config *read);
+/** Take over the live keys of a configuration that was read again, and its text; the log tells
+ * which, and which others have changed. Returns how many of those need a restart of npud. */
+unsigned config_adopt(struct config *config, struct config *read);
 
 /** Has this key its default? */
 bool config_is_default(const struct config *config, const char *section, const char *name);

@@ -24,6 +24,7 @@
 #define KEEPER_KEY_ADMIN        3u /* the same for administrators */
 #define KEEPER_KEY_CONTROL_LOCK 4u /* the locks beside them: daemon/base/socket_file.h */
 #define KEEPER_KEY_ADMIN_LOCK   5u
+#define KEEPER_KEY_CONFIG       6u /* the text of the configuration: daemon/kept/config_text.h */
 /* Keys below are reserved: a server that takes everything leaves them as they are. */
 #define KEEPER_KEY_FIRST 16u
 

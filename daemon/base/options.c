@@ -232,20 +232,38 @@ static int use_runtime_dir(struct config *config, const char *dir)
     return r == 0 ? config_set_key(config, "npud", "admin_group", "") : r;
 }
 
-int options_load_config(const struct options *o, struct config *config)
+/* What the command line overrides. */
+static int apply_options(const struct options *o, struct config *config)
 {
-    const char *file = o->config_file;
     int c, r = 0;
 
-    config_init(config);
-    if (!file && access(CONFIG_DEFAULT, F_OK) == 0)
-        file = CONFIG_DEFAULT;
-    if (file)
-        r = config_read(config, file);
     optind = 0; /* from the start: getopt(3) */
     while (r == 0 && (c = getopt_long(o->argc, o->argv, SHORT_OPTIONS, long_options, NULL)) != -1)
         r = apply_option(config, c, optarg);
     if (r == 0 && o->runtime_dir)
         r = use_runtime_dir(config, o->runtime_dir);
     return r;
+}
+
+int options_load_config(const struct options *o, struct config *config)
+{
+    const char *file = o->config_file;
+    int r = 0;
+
+    config_init(config);
+    if (!file && access(CONFIG_DEFAULT, F_OK) == 0)
+        file = CONFIG_DEFAULT;
+    if (file)
+        r = config_read(config, file);
+    return r == 0 ? apply_options(o, config) : r;
+}
+
+int options_load_config_text(const struct options *o, struct config *config, char *text,
+                             size_t size)
+{
+    int r;
+
+    config_init(config);
+    r = config_read_text(config, "the configuration of before", text, size);
+    return r == 0 ? apply_options(o, config) : r;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct config;
 
@@ -31,3 +32,7 @@ int options_read(struct options *options, int argc, char **argv);
  * 0, or a negative errno after a line in the log. The caller calls config_deinit() in any case. One
  * thread at a time. */
 int options_load_config(const struct options *options, struct config *config);
+
+/** The same with this text in place of the file: config_read_text() has the rules. */
+int options_load_config_text(const struct options *options, struct config *config, char *text,
+                             size_t size);

@@ -10,6 +10,7 @@
 #include "daemon/base/service_manager.h"
 #include "daemon/base/options.h"
 #include "daemon/core/server.h"
+#include "daemon/kept/config_text.h"
 
 #define END_SECONDS 1 /* for a file that answers late */
 
@@ -26,6 +27,7 @@ static bool reload_run(struct job *job)
         reload->server->subuids = reload->subuids;
         restart = config_adopt(reload->server->config, read);
         server_configure(reload->server);
+        config_text_keep(reload->server->config);
         log_event(MESSAGE_CONFIG_READ, LOG_NOTICE, NULL, "the configuration was read again%s",
                   restart ? "; some changes wait for the next start" : "");
         config_deinit(read);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /*
  * Add up the numbers after `key` in a file of lines "key number ...". What is "%llu", or skips
@@ -39,16 +40,23 @@ static unsigned count_lines(const char *path)
     return n;
 }
 
-static unsigned count_entries(const char *path)
+unsigned proc_fds(pid_t pid, const char *what)
 {
-    DIR *dir = opendir(path);
+    char path[64], link[128];
     struct dirent *d;
     unsigned n = 0;
+    ssize_t length;
+    DIR *dir;
 
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    dir = opendir(path);
     if (!dir)
         return 0;
-    while ((d = readdir(dir)))
-        n += d->d_name[0] != '.';
+    while ((d = readdir(dir))) {
+        length = readlinkat(dirfd(dir), d->d_name, link, sizeof(link) - 1);
+        link[length > 0 ? length : 0] = '\0';
+        n += d->d_name[0] != '.' && strstr(link, what) != NULL;
+    }
     closedir(dir);
     return n;
 }
@@ -65,8 +73,7 @@ struct proc_usage proc_usage(pid_t pid)
     u.fd_table = (unsigned)sum_of(path, "FDSize:", "%llu");
     snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
     u.maps = count_lines(path);
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-    u.fds = count_entries(path);
+    u.fds = proc_fds(pid, "");
     return u;
 }
 

@@ -19,6 +19,9 @@ struct proc_usage {
 
 struct proc_usage proc_usage(pid_t pid);
 
+/** Descriptors of it whose files have such a text in their names; "": all. */
+unsigned proc_fds(pid_t pid, const char *what);
+
 /** Bytes that are present of its mappings of what has such a name. */
 uint64_t proc_present(pid_t pid, const char *name);
 
