@@ -7,12 +7,13 @@
 #include "client/core/error.h"
 #include "client/runtime/reply.h"
 #include "client/runtime/session.h"
+#include "proto/wire/envelope.h"
 #include "proto/wire/packet.h"
 
 void session_reply_free(Npud__Reply *reply)
 {
     if (reply)
-        npud__reply__free_unpacked(reply, NULL);
+        envelope_free(&reply->base);
 }
 
 /*

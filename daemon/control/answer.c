@@ -23,6 +23,7 @@
 #include "daemon/kept/fds.h"
 #include "daemon/kept/session_record.h"
 #include "proto/util/clock.h"
+#include "proto/wire/envelope.h"
 #include "proto/wire/packet.h"
 
 #define FDS_UNREAD_MAX 16u /* of one session */
@@ -439,11 +440,10 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     job_list(&server->retry);
 }
 
-static void pack_answer(const struct call *call)
+static void pack_answer(struct call *call)
 {
-    now.size = protobuf_c_message_get_packed_size(&call->reply.base);
+    now.size = envelope_pack(&call->reply.base, now.data, sizeof(now.data));
     assert(now.size <= sizeof(now.data)); /* each answer fits, by its bounds */
-    protobuf_c_message_pack(&call->reply.base, now.data);
 }
 
 int answer_send(struct call *call)
@@ -487,7 +487,7 @@ static uint64_t waiting_request(const struct session *session)
     if (!request)
         return 0;
     id = request->id;
-    npud__request__free_unpacked(request, NULL);
+    envelope_free(&request->base);
     return id;
 }
 

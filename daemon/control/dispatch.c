@@ -18,6 +18,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/wire/npud.pb-c.h"
+#include "proto/wire/envelope.h"
 #include "proto/wire/packet.h"
 
 /* --- session and devices --- */
@@ -252,7 +253,7 @@ void dispatch_drop_kept(struct session *session)
     Npud__Request *request = request_release(session);
 
     if (request)
-        npud__request__free_unpacked(request, NULL);
+        envelope_free(&request->base);
 }
 
 static enum dispatched keep_waiting(struct session *session, enum try_again again)
@@ -275,7 +276,7 @@ static enum dispatched take_turn(struct session *session, Npud__Request *request
         return keep_waiting(session, call.again);
     r = send_reply(&call);
     request_release(session);
-    npud__request__free_unpacked(request, NULL);
+    envelope_free(&request->base);
     if (call.fault)
         log_client_fault(&session->log, "broke the protocol (%s): session ended", call.message);
     return r < 0 || call.fault ? DISPATCH_ENDED : DISPATCH_HANDLED;
@@ -289,7 +290,7 @@ static enum dispatched handle_packet(struct session *session, const struct packe
     if (!request || request->id == 0) {
         log_client_fault(&session->log, "sent a malformed packet: session ended");
         if (request)
-            npud__request__free_unpacked(request, NULL);
+            envelope_free(&request->base);
         return DISPATCH_ENDED;
     }
     ++*session->requests;

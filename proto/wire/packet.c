@@ -1,11 +1,12 @@
 #include "proto/wire/packet.h"
 
 #include <errno.h>
-#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "proto/wire/envelope.h"
 
 /* Room for one more descriptor than is legal, so that a surplus is seen as such and not only as
  * truncation. */
@@ -39,16 +40,13 @@ int packet_send(int socket, const void *data, size_t size, const int *fds, size_
     return 0;
 }
 
-int packet_send_message(int socket, const ProtobufCMessage *message, const int *fds, size_t n,
+int packet_send_message(int socket, struct ProtobufCMessage *message, const int *fds, size_t n,
                         int flags)
 {
     uint8_t buf[PACKET_MAX];
-    size_t size = protobuf_c_message_get_packed_size(message);
+    size_t size = envelope_pack(message, buf, sizeof(buf));
 
-    if (size > sizeof(buf))
-        return -EMSGSIZE;
-    protobuf_c_message_pack(message, buf);
-    return packet_send(socket, buf, size, fds, n, flags);
+    return size <= sizeof(buf) ? packet_send(socket, buf, size, fds, n, flags) : -EMSGSIZE;
 }
 
 static void collect_fds(struct packet *packet, struct msghdr *msg, bool *surplus)

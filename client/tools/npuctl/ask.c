@@ -33,8 +33,9 @@ static enum status ask_once(struct connection *c, const struct task *task, struc
 {
     static struct packet packet;
     enum status status = STATUS_UNREACHABLE;
+    Npud__AdminRequest request = task->request;
     Npud__AdminReply *reply =
-        connection_ask(c, &task->request.base, &npud__admin_reply__descriptor, &packet);
+        connection_ask(c, &request.base, &npud__admin_reply__descriptor, &packet);
 
     if (reply) {
         status = read_answer(reply, &packet, task, answer);

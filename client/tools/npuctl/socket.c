@@ -78,7 +78,7 @@ void connection_close(struct connection *c)
 }
 
 /* One packet there, one back. 0 on success. */
-static int exchange_packets(int fd, const ProtobufCMessage *request, struct packet *packet)
+static int exchange_packets(int fd, ProtobufCMessage *request, struct packet *packet)
 {
     int sent = packet_send_message(fd, request, NULL, 0, 0);
     int r = packet_recv(fd, packet, 0);
@@ -99,7 +99,7 @@ static bool has_ended(int error)
     return error == -ECONNRESET || error == -EPIPE;
 }
 
-void *connection_ask(struct connection *c, const ProtobufCMessage *request,
+void *connection_ask(struct connection *c, ProtobufCMessage *request,
                      const ProtobufCMessageDescriptor *type, struct packet *packet)
 {
     int error = exchange_packets(c->fd, request, packet), r;

@@ -29,7 +29,7 @@ void connection_close(struct connection *c);
  * the same again if npud ends under it. NULL, with a sentence on stderr, if there is no answer:
  * STATUS_UNREACHABLE.
  */
-void *connection_ask(struct connection *c, const ProtobufCMessage *request,
+void *connection_ask(struct connection *c, ProtobufCMessage *request,
                      const ProtobufCMessageDescriptor *type, struct packet *packet);
 
 /**
