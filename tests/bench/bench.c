@@ -32,6 +32,7 @@ static const struct group {
     {"3", rows_submit},
     {"4", rows_ipc},
     {"4b", rows_ipc_asleep, "engine.spin_us=0"},
+    {"4s", rows_sleepers},
     {"5", rows_crowd},
     {"6", rows_mbuf},
     {"7", rows_queue_polling},
@@ -63,7 +64,7 @@ static const char usage[] =
     "not an error.\n"
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
-    "  --rows LIST   only these rows: 1 2 3 4 4b 5 6 7 8 9 9s 10 11 12 13 14 15 16 17 18 19 20\n"
+    "  --rows LIST   only these rows: 1 2 3 4 4b 4s 5 6 7 8 9 9s 10 11 12 13 14 15 16 17 18 19 20\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n"
     "  --restartable all rows with an npud that comes back (16 always is); with --against that of\n"

@@ -131,6 +131,7 @@ void rows_record(void);          /* 2 */
 void rows_submit(void);          /* 3 */
 void rows_ipc(void);             /* 4 */
 void rows_ipc_asleep(void);      /* 4b, under an npud that never spins */
+void rows_sleepers(void);        /* 4s */
 void rows_crowd(void);           /* 5 */
 void rows_mbuf(void);            /* 6 */
 void rows_idle(void);            /* 12 */

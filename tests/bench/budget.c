@@ -46,6 +46,7 @@ static const struct budget {
     {"copy 64 MiB", "9", BOTH(RATE, 1.25)},
     {"control request", "10", BOTH(TIMES, 1.2)},
     {"event ping-pong asleep, beside three", "4-relay", BOTH(TIMES, 1.1)},
+    {"ten sleepers on one event", "4s", BOTH(TIMES, 1.1)},
     {"wait call, 3,840 streams wait", "19-wait", BOTH(GROWTH, 0.2)},
 };
 

@@ -1,5 +1,6 @@
 #include "tests/bench/helper.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,6 +26,11 @@ void futex_sleep(_Atomic uint32_t *word, uint32_t seen)
 void futex_wake(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void futex_wake_all(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 void tell(_Atomic uint32_t *word, uint32_t value)

@@ -95,6 +95,7 @@ int helper_main(char **argv);
 
 void futex_sleep(_Atomic uint32_t *word, uint32_t seen);
 void futex_wake(_Atomic uint32_t *word);
+void futex_wake_all(_Atomic uint32_t *word);
 
 /** Store value in word and wake the threads that sleep on it. */
 void tell(_Atomic uint32_t *word, uint32_t value);

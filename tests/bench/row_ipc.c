@@ -1,5 +1,5 @@
 /*
- * Rows 4 and 4b: two processes that answer each other through IPC events, both asleep in
+ * Rows 4, 4b and 4s: two processes that answer each other through IPC events, both asleep in
  * aclrtSynchronizeEvent.
  *
  * A process can only sleep there if a record is submitted and not executed. So each side queues its
@@ -15,7 +15,11 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/helper.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include "tests/common/proc.h"
+#include "tests/common/process.h"
 
 #define WARM_UP 16
 
@@ -260,4 +264,150 @@ void rows_ipc_asleep(void)
     };
 
     run_rows(rows, RELAY_SLEEPS);
+}
+
+/* --- row 4s: many sleep on one record --- */
+
+#define SLEEPERS 10u
+
+/* Memory that the sleepers share with the process that measures. */
+struct dormitory {
+    _Atomic uint32_t ready; /* futex: the events are exported */
+    _Atomic uint32_t bell;  /* futex of the raw ones: the round */
+    _Atomic uint32_t awake; /* how often one has woken */
+    _Atomic uint32_t all;   /* futex: the round for which all have */
+    _Atomic bool over;
+    aclrtIpcEventHandle handle[IPC_EVENTS];
+};
+
+struct sleepers {
+    struct dormitory *acl, *raw;
+    pid_t acl_pid[SLEEPERS], raw_pid[SLEEPERS];
+    struct side side;
+    uint32_t round; /* of the raw ones */
+};
+
+static bool wake_up(struct dormitory *d, uint32_t round)
+{
+    uint32_t n = atomic_fetch_add_explicit(&d->awake, 1, memory_order_acq_rel) + 1;
+
+    if (n == SLEEPERS * round)
+        tell(&d->all, round);
+    return !atomic_load_explicit(&d->over, memory_order_acquire);
+}
+
+static int sleep_raw(void *arg)
+{
+    struct dormitory *d = arg;
+    uint32_t round = 0;
+
+    do
+        sleep_until(&d->bell, ++round);
+    while (wake_up(d, round));
+    return 0;
+}
+
+static int sleep_on_events(void *arg)
+{
+    struct dormitory *d = arg;
+    struct side s = {.next = 0};
+
+    CHECK(aclInit(NULL));
+    CHECK(aclrtSetDevice(0));
+    sleep_until(&d->ready, 1);
+    side_open(&s, d->handle);
+    do
+        wait_for_other(&s);
+    while (wake_up(d, ++s.next));
+    CHECK(aclFinalize());
+    return 0;
+}
+
+/* A sleeper that is on its way would be woken for less. */
+static void await_sleep(const pid_t *pids)
+{
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        while (!proc_sleeps(pids[i]))
+            sched_yield();
+}
+
+static void ring_raw(struct sleepers *s)
+{
+    atomic_store_explicit(&s->raw->bell, ++s->round, memory_order_release);
+    futex_wake_all(&s->raw->bell);
+}
+
+static double wake_raw(void *arg, unsigned n)
+{
+    struct sleepers *s = arg;
+    uint64_t start, sum = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        await_sleep(s->raw_pid);
+        start = now_ns();
+        ring_raw(s);
+        sleep_until(&s->raw->all, s->round);
+        sum += now_ns() - start;
+    }
+    return (double)sum / n;
+}
+
+static double wake_by_event(void *arg, unsigned n)
+{
+    struct sleepers *s = arg;
+    uint64_t start, sum = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        await_sleep(s->acl_pid);
+        start = now_ns();
+        fire_gate(&s->side);
+        sleep_until(&s->acl->all, ++s->side.next);
+        sum += now_ns() - start;
+    }
+    return (double)sum / n;
+}
+
+static struct dormitory *dormitory_new(pid_t pids[SLEEPERS], int (*sleeper)(void *arg))
+{
+    struct dormitory *d =
+        mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (d == MAP_FAILED)
+        die("mmap: %m");
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        pids[i] = start_process(sleeper, d);
+    return d;
+}
+
+static void end_sleepers(const pid_t pids[SLEEPERS])
+{
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        expect_success("sleeper", process_end(pids[i]));
+}
+
+void rows_sleepers(void)
+{
+    static const struct row row = {
+        "4s", "wake ten that sleep on one IPC event; vs ten on one futex", BUDGET_NONE};
+    struct sleepers s = {.round = 0};
+    struct result result;
+
+    s.acl = dormitory_new(s.acl_pid, sleep_on_events);
+    s.raw = dormitory_new(s.raw_pid, sleep_raw);
+    side_create(&s.side, s.acl->handle);
+    atomic_store_explicit(&s.acl->ready, 1, memory_order_release);
+    futex_wake_all(&s.acl->ready);
+    result = contest_run(&row, &(struct contest){.value = wake_by_event,
+                                                 .baseline = wake_raw,
+                                                 .arg = &s,
+                                                 .n_value = 10,
+                                                 .n_baseline = 10,
+                                                 .rounds = count_of(200, 3)});
+    result_emit(&result);
+    atomic_store_explicit(&s.acl->over, true, memory_order_release);
+    atomic_store_explicit(&s.raw->over, true, memory_order_release);
+    fire_gate(&s.side);
+    ring_raw(&s);
+    end_sleepers(s.acl_pid);
+    end_sleepers(s.raw_pid);
 }
