@@ -27,7 +27,7 @@ print(os.environ.get("ASCEND_RT_VISIBLE_DEVICES"), count, ret)'
 sees() { # NAME WANTED OPTION OF SRUN...
     local name=$1 wanted=$2 got
     shift 2
-    got=$(srun "$@" bash "$0" "$build" job 2>&1)
+    got=$(srun --quiet "$@" bash "$0" "$build" job 2>&1)
     [ "$got" = "$wanted" ]
     report $? "$name"
     [ "$got" = "$wanted" ] || echo "    '$got' where '$wanted' was expected"
