@@ -25,7 +25,7 @@ ARM64_INC   := -isystem $(ARM64_ROOT)/usr/include \
 ARM64_LINK  := -L$(ARM64_LIB) -L$(ARM64_LIB_C) \
                -Wl,-rpath-link,$(ARM64_LIB) -Wl,-rpath-link,$(ARM64_LIB_C)
 ARM64_MAKE   = $(MAKE) --no-print-directory BUILD=$(ARM64_BUILD) CC=aarch64-linux-gnu-gcc \
-               OBJCOPY=aarch64-linux-gnu-objcopy PYTHON=no \
+               OBJCOPY=aarch64-linux-gnu-objcopy PYTHON=no CFLAGS='-O2 -g1' \
                CPPFLAGS='$(ARM64_INC)' LDFLAGS='$(ARM64_LINK)'
 
 # An apt of its own for them, which needs no rights and leaves that of this machine as it is.

@@ -15,7 +15,8 @@ RISCV64_INC   := $(RISCV64_BUILD)/include
 RISCV64_HEADERS := protobuf-c event2 systemd cjson ini.h uthash.h utlist.h \
                    curses.h ncurses.h ncurses_dll.h unctrl.h
 RISCV64_MAKE   = $(MAKE) --no-print-directory BUILD=$(RISCV64_BUILD) CC=riscv64-linux-gnu-gcc \
-                 OBJCOPY=riscv64-linux-gnu-objcopy PYTHON=no CHECK_LIBS='-lm -lpthread -latomic' \
+                 OBJCOPY=riscv64-linux-gnu-objcopy PYTHON=no CFLAGS='-O2 -g1' \
+                 CHECK_LIBS='-lm -lpthread -latomic' \
                  CPPFLAGS='-isystem tests/riscv64 -isystem $(RISCV64_INC)'
 
 # Tests of proto/, which need nothing of npud but what is named here.
