@@ -336,7 +336,6 @@ START_TEST(what_cannot_start_says_so_by_its_status)
 }
 END_TEST
 
-/* A standby has the configuration that was read last. */
 /* At once: a standby may be about to read it. */
 static void write_config(const char *path, const char *text)
 {
@@ -361,6 +360,7 @@ static void expect_limit(const char *value)
     free(said);
 }
 
+/* A standby has the configuration that was read last. */
 START_TEST(the_next_server_has_the_configuration_of_the_last_reload)
 {
     char path[128], set[160];

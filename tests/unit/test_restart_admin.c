@@ -41,7 +41,7 @@ static Npud__AdminRequest command(uint64_t token)
     return request;
 }
 
-static void send_command(int fd, const Npud__AdminRequest *request)
+static void send_command(int fd, Npud__AdminRequest *request)
 {
     ck_assert_int_eq(packet_send_message(fd, &request->base, NULL, 0, 0), 0);
     npud_turn();
@@ -62,7 +62,7 @@ static const Npud__AdminReply *read_reply(int fd)
 }
 
 /* Of a npuctl of its own. */
-static const Npud__AdminReply *tell(const Npud__AdminRequest *request)
+static const Npud__AdminReply *tell(Npud__AdminRequest *request)
 {
     int fd = connect_npuctl();
     const Npud__AdminReply *reply;
