@@ -1,7 +1,7 @@
 /* What npud is asked or told, and what npuctl makes of the answer. */
 #pragma once
 
-#include "client/tools/npuctl/command.h"
+#include "client/tools/npuctl/task.h"
 #include "client/tools/npuctl/socket.h"
 
 /** Carries the task out, and prints the result. */

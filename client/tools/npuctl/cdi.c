@@ -209,8 +209,9 @@ static bool file_replace(const char *path, const char *text)
     return written;
 }
 
-enum status cdi_write(const Npud__Report *report, const char *output)
+enum status cdi_print(const Npud__Report *report, const struct task *task)
 {
+    const char *output = task->output ? task->output : CDI_OUTPUT_DEFAULT;
     struct tree tree;
     enum status status = find_tree(&tree);
     char *text;

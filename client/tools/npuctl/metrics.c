@@ -350,7 +350,7 @@ static enum status serve_metrics(const struct task *task)
         .make = make_scrape,
         .data = &scrape,
     };
-    enum status status = http_serve(task->listen, &page);
+    enum status status = http_serve(task->listen ? task->listen : LISTEN_DEFAULT, &page);
 
     free(scrape.text);
     return status;
@@ -362,7 +362,7 @@ enum status metrics_run(const struct task *task)
     enum status status;
     int r;
 
-    if (task->listen)
+    if (task->given & OPTION_LISTEN)
         return serve_metrics(task);
     r = connection_open(&c);
     if (r < 0)

@@ -446,7 +446,7 @@ enum status top_run(const struct task *task)
     bool ok = true;
 
     setlocale(LC_CTYPE, task->json ? "C.UTF-8" : "");
-    if (!task->once)
+    if (!(task->given & OPTION_ONCE))
         return top_show(task->path);
     status = top_refresh(&top, task->path);
     if (status == STATUS_OK) {
