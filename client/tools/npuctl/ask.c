@@ -60,16 +60,43 @@ static enum status ask_once(struct connection *c, const struct task *task, struc
     return status;
 }
 
-enum status ask_report(struct connection *c, Npud__AdminRequest__Topic topic, Npud__Report **report)
+static enum status ask_report(struct connection *c, const struct question *question)
 {
     static const struct command any;
     struct task task = {.request = NPUD__ADMIN_REQUEST__INIT, .report = &any};
     struct answer answer = {0};
     enum status status;
 
-    task.request.topic = topic;
+    task.request.topic = question->topic;
     status = ask_once(c, &task, &answer);
-    *report = answer.report;
+    *question->report = answer.report;
+    return status;
+}
+
+enum status ask_reports(struct connection *c, const struct question *questions, size_t n)
+{
+    enum status status = STATUS_OK;
+    size_t asked = 0;
+
+    while (status == STATUS_OK && asked < n)
+        status = ask_report(c, &questions[asked++]);
+    while (status != STATUS_OK && asked-- > 0) {
+        npud__report__free_unpacked(*questions[asked].report, NULL);
+        *questions[asked].report = NULL;
+    }
+    return status;
+}
+
+enum status ask_reports_at(const char *path, const struct question *questions, size_t n)
+{
+    struct connection c = {.path = path, .limit = ANSWER_LIMIT_S};
+    int r = connection_open(&c);
+    enum status status;
+
+    if (r < 0)
+        return socket_explain_unreachable(path, -r);
+    status = ask_reports(&c, questions, n);
+    connection_close(&c);
     return status;
 }
 

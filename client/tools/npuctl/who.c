@@ -201,27 +201,6 @@ static void tell_event(struct asked *a)
 
 /* --- all of it --- */
 
-static enum status ask_all(struct connection *c, struct asked *a)
-{
-    const struct {
-        Npud__AdminRequest__Topic topic;
-        Npud__Report **report;
-    } questions[] = {
-        {NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, &a->sessions},
-        {NPUD__ADMIN_REQUEST__TOPIC__EVENTS, &a->events},
-        {NPUD__ADMIN_REQUEST__TOPIC__STREAMS, &a->streams},
-        {NPUD__ADMIN_REQUEST__TOPIC__MEMORY, &a->memory},
-        {NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &a->queues},
-        {NPUD__ADMIN_REQUEST__TOPIC__GRANTS, &a->grants},
-        {NPUD__ADMIN_REQUEST__TOPIC__WAITS, &a->waits},
-    };
-    enum status status = STATUS_OK;
-
-    for (size_t i = 0; status == STATUS_OK && i < sizeof(questions) / sizeof(questions[0]); i++)
-        status = ask_report(c, questions[i].topic, questions[i].report);
-    return status;
-}
-
 static void free_asked(struct asked *a)
 {
     Npud__Report *all[] = {a->sessions, a->events, a->streams, a->memory,
@@ -247,15 +226,19 @@ static enum status tell_users(struct asked *a, bool json)
 
 enum status who_run(const struct task *task)
 {
-    struct connection c = {.path = task->path, .limit = ANSWER_LIMIT_S};
     struct asked a = {.who = task->who};
-    enum status status;
-    int r = connection_open(&c);
+    const struct question questions[] = {
+        {NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, &a.sessions},
+        {NPUD__ADMIN_REQUEST__TOPIC__EVENTS, &a.events},
+        {NPUD__ADMIN_REQUEST__TOPIC__STREAMS, &a.streams},
+        {NPUD__ADMIN_REQUEST__TOPIC__MEMORY, &a.memory},
+        {NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &a.queues},
+        {NPUD__ADMIN_REQUEST__TOPIC__GRANTS, &a.grants},
+        {NPUD__ADMIN_REQUEST__TOPIC__WAITS, &a.waits},
+    };
+    enum status status =
+        ask_reports_at(task->path, questions, sizeof(questions) / sizeof(questions[0]));
 
-    if (r < 0)
-        return socket_explain_unreachable(task->path, -r);
-    status = ask_all(&c, &a);
-    connection_close(&c);
     if (status == STATUS_OK)
         status = tell_users(&a, task->json);
     free_asked(&a);
