@@ -45,10 +45,12 @@ static const char *parse_who(char **words, int n, struct task *task, const char 
     task->run = who_run;
     task->takes = OPTION_WATCH;
     *about = n > 0 ? words[0] : NULL;
-    while (n > 0 && i < OBJECTS && strcmp(words[0], objects[i]) != 0)
-        i++;
-    if (n == 0 || i == OBJECTS)
+    if (n == 0)
         return "who needs device, queue or event, and a number";
+    while (i < OBJECTS && strcmp(words[0], objects[i]) != 0)
+        i++;
+    if (i == OBJECTS)
+        return "who takes device, queue or event, not";
     task->who.object = (enum who_object)i;
     if (n == 1)
         return "who needs a number after";

@@ -72,8 +72,9 @@ static void print_usage(FILE *f)
           "If npud ends before it has answered, the next one is asked the same again; a\n"
           "command is carried out once.\n"
           "\n"
-          "Exit status: 0 printed; 1 npud answered with an error, or the output could not be\n"
-          "written; 2 wrong usage; 3 no npud could be reached.\n",
+          "Exit status: 0 printed; 1 npud answered with an error, what is asked for is not\n"
+          "there, or the output could not be written; 2 wrong usage; 3 no npud could be\n"
+          "reached.\n",
           f);
 }
 
