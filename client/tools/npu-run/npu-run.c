@@ -188,6 +188,16 @@ static int child_reap(struct child *child)
     return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
 }
 
+/*
+ * In a child: the next program has fd under that number. dup2() onto itself leaves close-on-exec as
+ * it is.
+ */
+static void fd_pass(int fd, int number)
+{
+    if (dup2(fd, number) == fd)
+        fcntl(number, F_SETFD, 0);
+}
+
 /* True when fd becomes readable (or ends) within timeout. */
 static bool wait_readable(int fd, int timeout_ms)
 {
@@ -266,8 +276,7 @@ static void npud_isolate(int ready)
     int null;
 
     setsid();
-    if (dup2(ready, READY_FD) == READY_FD)
-        fcntl(READY_FD, F_SETFD, 0); /* dup2 onto itself leaves close-on-exec as it is */
+    fd_pass(ready, READY_FD);
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
@@ -392,7 +401,7 @@ static void __attribute__((noreturn)) trace_exec(struct run *run, const char *ve
     bool as_page = strcmp(verb, "dump") == 0 && end && strcmp(end, ".html") == 0;
 
     set_surroundings(run);
-    dup2(run->trace_fd, STDOUT_FILENO);
+    fd_pass(run->trace_fd, STDOUT_FILENO);
     execlp(program, "npuctl", "trace", verb, as_page ? "--html" : NULL, NULL);
     warn("%s", program);
     _exit(STATUS_OWN_FAILURE);
