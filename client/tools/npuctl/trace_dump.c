@@ -460,12 +460,12 @@ enum status trace_print(const Npud__Report *report, const struct task *task)
     bool as_page = task->given & OPTION_HTML;
 
     setlocale(LC_CTYPE, "C.UTF-8");
-    if (!index_rows(report))
-        return print_end(false);
     if (report->n_trace == 0) {
         fputs("npuctl: there is no trace: npuctl trace start begins one\n", stderr);
         return STATUS_ERROR;
     }
+    if (!index_rows(report))
+        return print_end(false);
     if (as_page)
         fputs(trace_page_head, stdout);
     printf("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"npuctl\":\"" NPUD_VERSION
