@@ -10,6 +10,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "proto/util/proc_stat.h"
+
 #ifndef PIDFS_MAGIC
 #define PIDFS_MAGIC 0x50494446
 #endif
@@ -31,25 +33,15 @@ bool pidfd_alive(int pidfd)
 /* When the process started, in clock ticks. 0: there is none, or npud may not look. */
 static uint64_t process_start(int32_t pid)
 {
-    char path[32], text[1024], *end;
-    unsigned long long start = 0;
-    size_t size;
-    FILE *f;
+    char path[32], text[1024];
+    const char *field;
 
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    f = fopen(path, "re");
-    if (!f)
-        return 0;
-    size = fread(text, 1, sizeof(text) - 1, f);
-    fclose(f);
-    text[size] = '\0';
-    /* The name, in parentheses, may hold anything. The start is the 20th field behind it. */
-    end = strrchr(text, ')');
-    for (int field = 0; end && field < 20; field++)
-        end = strchr(end + 1, ' ');
-    if (end)
-        start = strtoull(end + 1, NULL, 10);
-    return start;
+    field = proc_stat_read(path, text, sizeof(text));
+    /* It is the 20th, after the blank that is found last. */
+    for (int i = 1; field && i < 20; i++)
+        field = strchr(field + 1, ' ');
+    return field ? strtoull(field, NULL, 10) : 0;
 }
 
 uint64_t pidfd_of(int32_t pid, int pidfd)

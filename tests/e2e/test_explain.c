@@ -302,7 +302,10 @@ START_TEST(who_uses_a_device_and_an_event)
     SAYS("who event 1", WORDS(" %d ", pid[1]), " IPC event 1 ", "has it open, pending, thread ",
          " in aclrtSynchronizeEvent waits for record 1 of IPC event 1 since ");
     npuctl_says("who", 2, "who needs device, queue or event");
-    npuctl_says("who stream 1", 2, "who needs device, queue or event, and a number \"stream\"");
+    npuctl_says("who stream 1", 2, "who takes device, queue or event, not \"stream\"");
+    npuctl_says("who device 99", 1, "there is no device 99: npuctl devices lists them");
+    npuctl_says("who queue 7", 1, "there is no queue 7: npuctl queues lists them");
+    npuctl_says("who event 99", 1, "there is no IPC event 99: npuctl events lists them");
     npuctl_says("who device x", 2, "no number: \"x\"");
     npuctl_says("who device", 2, "who needs a number after \"device\"");
     npuctl_says("who device 0 1", 2, "unexpected argument \"1\"");

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "client/tools/npuctl/command.h"
 #include "client/tools/npuctl/print.h"
 #include "fuzz.h"
 

@@ -44,6 +44,8 @@ check "the status is that of the command" status_of 7 timeout 60 npu-run --trace
     sh -c 'exit 7'
 check "... and the trace is there" /usr/bin/python3 "$top/tests/run/trace.py" schema \
     "$top/tests/run/trace.schema.json" 7.json
+check "without a standard input and output, too" sh -c \
+    'timeout 60 npu-run --trace=closed.json -- true <&- >&-; test -s closed.json'
 check "a file that cannot be written ends the run before it begins" status_of 125 \
     timeout 60 npu-run --trace=/nowhere/trace.json -- touch ran
 check "... and the command has not run" test ! -e ran

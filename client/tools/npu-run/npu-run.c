@@ -15,13 +15,12 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/tools/npu-run/program.h"
 #include "proto/util/random.h"
 
 /* As env(1), nohup(1) and timeout(1) have them. */
-#define STATUS_OWN_FAILURE    125
 #define STATUS_NOT_EXECUTABLE 126
 #define STATUS_NOT_FOUND      127
 
@@ -30,11 +29,6 @@
 #define READY_FD 3
 #define END_MS   10000 /* npud ends in milliseconds: this much later it hangs */
 
-struct child {
-    pid_t pid;
-    int pidfd; /* -1: not started */
-};
-
 struct run {
     char **npud_argv;
     char **command;
@@ -42,7 +36,7 @@ struct run {
     sigset_t mask;    /* as we were started with: the command gets it back */
     sigset_t ignored; /* by our caller, as nohup(1) does, or blocked: they do not end us */
     int signals;      /* signalfd */
-    struct child npud;
+    struct program npud;
     const char *trace; /* file that the trace is written to; NULL: none */
     int trace_fd;
 };
@@ -152,42 +146,6 @@ static const char *npud_find(void)
     return named && named[0] ? named : program_find("npud", path);
 }
 
-/* --- children --- */
-
-#define CHILD_NULL                                                                                 \
-    {                                                                                              \
-        .pid = -1, .pidfd = -1                                                                     \
-    }
-
-/* In the child: 0. In the parent: a pid, or -1 after saying why. */
-static pid_t child_fork(struct child *child, const char *name)
-{
-    child->pid = fork();
-    if (child->pid > 0)
-        child->pidfd = pidfd_open(child->pid, 0);
-    if (child->pid == 0 || child->pidfd >= 0)
-        return child->pid;
-    warn("%s cannot be started", name);
-    if (child->pid > 0) {
-        kill(child->pid, SIGKILL);
-        waitpid(child->pid, NULL, 0);
-    }
-    return -1;
-}
-
-/* Waits for its end and returns it the way a shell does. */
-static int child_reap(struct child *child)
-{
-    siginfo_t info = {0};
-
-    while (waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED) < 0)
-        if (errno != EINTR)
-            return STATUS_OWN_FAILURE;
-    close(child->pidfd);
-    *child = (struct child)CHILD_NULL;
-    return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
-}
-
 /* True when fd becomes readable (or ends) within timeout. */
 static bool wait_readable(int fd, int timeout_ms)
 {
@@ -242,7 +200,7 @@ static int signal_take(struct run *run, bool *from_terminal)
  * What a terminal sends for ^C and ^\ has reached the command as well: a second one would look like
  * an impatient user.
  */
-static void signal_forward(struct run *run, const struct child *command)
+static void signal_forward(struct run *run, const struct program *command)
 {
     bool from_terminal;
     int sig = signal_take(run, &from_terminal);
@@ -266,8 +224,7 @@ static void npud_isolate(int ready)
     int null;
 
     setsid();
-    if (dup2(ready, READY_FD) == READY_FD)
-        fcntl(READY_FD, F_SETFD, 0); /* dup2 onto itself leaves close-on-exec as it is */
+    program_pass_fd(ready, READY_FD);
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
@@ -329,7 +286,7 @@ static int npud_start(struct run *run)
         warn("pipe");
         return STATUS_OWN_FAILURE;
     }
-    pid = child_fork(&run->npud, "npud");
+    pid = program_fork(&run->npud, "npud");
     if (pid == 0)
         npud_exec(run, parent, ready[1]);
     close(ready[1]);
@@ -346,7 +303,7 @@ static int npud_end(struct run *run)
         warnx("npud (pid %d) does not end: killed", (int)run->npud.pid);
         pidfd_send_signal(run->npud.pidfd, SIGKILL, NULL, 0);
     }
-    return child_reap(&run->npud);
+    return program_reap(&run->npud);
 }
 
 static void npud_finish(struct run *run, bool was_ready)
@@ -358,7 +315,7 @@ static void npud_finish(struct run *run, bool was_ready)
     if (run->npud.pidfd < 0)
         return;
     died = wait_readable(run->npud.pidfd, 0);
-    status = died ? child_reap(&run->npud) : npud_end(run);
+    status = died ? program_reap(&run->npud) : npud_end(run);
     runtime_dir_remove(run->runtime_dir);
     if (!was_ready)
         return; /* the call that failed has said why */
@@ -392,7 +349,7 @@ static void __attribute__((noreturn)) trace_exec(struct run *run, const char *ve
     bool as_page = strcmp(verb, "dump") == 0 && end && strcmp(end, ".html") == 0;
 
     set_surroundings(run);
-    dup2(run->trace_fd, STDOUT_FILENO);
+    program_pass_fd(run->trace_fd, STDOUT_FILENO);
     execlp(program, "npuctl", "trace", verb, as_page ? "--html" : NULL, NULL);
     warn("%s", program);
     _exit(STATUS_OWN_FAILURE);
@@ -401,12 +358,12 @@ static void __attribute__((noreturn)) trace_exec(struct run *run, const char *ve
 /* True if npuctl has done it; else it has said why not. */
 static bool trace_ask(struct run *run, const char *verb)
 {
-    struct child npuctl = CHILD_NULL;
-    pid_t pid = child_fork(&npuctl, "npuctl");
+    struct program npuctl = PROGRAM_NULL;
+    pid_t pid = program_fork(&npuctl, "npuctl");
 
     if (pid == 0)
         trace_exec(run, verb);
-    return pid > 0 && child_reap(&npuctl) == 0;
+    return pid > 0 && program_reap(&npuctl) == 0;
 }
 
 /* The file is opened first: a run that takes hours is not to end with a name that cannot be. */
@@ -446,9 +403,9 @@ static void __attribute__((noreturn)) command_exec(struct run *run)
 
 static int command_run(struct run *run)
 {
-    struct child command = CHILD_NULL;
+    struct program command = PROGRAM_NULL;
     struct pollfd p[] = {{.fd = run->signals, .events = POLLIN}, {.events = POLLIN}};
-    pid_t pid = child_fork(&command, run->command[0]);
+    pid_t pid = program_fork(&command, run->command[0]);
 
     if (pid < 0)
         return STATUS_OWN_FAILURE;
@@ -459,7 +416,7 @@ static int command_run(struct run *run)
         if (poll(p, 2, -1) > 0 && p[0].revents)
             signal_forward(run, &command);
     }
-    return child_reap(&command);
+    return program_reap(&command);
 }
 
 /* --- command line --- */
@@ -576,7 +533,7 @@ static int prepare_run(struct run *run, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct run run = {.signals = -1, .npud = CHILD_NULL};
+    struct run run = {.signals = -1, .npud = PROGRAM_NULL};
     int status;
 
     /* npud and the command write there, too: each of our lines in one piece. */

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "client/tools/npuctl/cdi.h"
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
 #include "proto/util/clock.h"
+#include "proto/util/random.h"
 
 /* What npud has answered. */
 struct answer {
@@ -28,15 +28,30 @@ static enum status read_answer(const Npud__AdminReply *reply, const struct packe
     return task->report ? socket_read_report(packet, reply->size, &answer->report) : STATUS_OK;
 }
 
+/* The same request again, to the next npud, is carried out once: npud knows it by the token. */
+static enum status complete_request(const struct task *task, Npud__AdminRequest *request)
+{
+    *request = task->request;
+    request->id = 1;
+    request->protocol = PROTOCOL_ADMIN;
+    if (task->report || random_fill(&request->token, sizeof(request->token)))
+        return STATUS_OK;
+    fputs("npuctl: the kernel gives no random bytes, which commands are told apart by\n", stderr);
+    return STATUS_ERROR;
+}
+
 /* One question. On STATUS_OK the caller frees answer->report. */
 static enum status ask_once(struct connection *c, const struct task *task, struct answer *answer)
 {
     static struct packet packet;
-    enum status status = STATUS_UNREACHABLE;
-    Npud__AdminRequest request = task->request;
-    Npud__AdminReply *reply =
-        connection_ask(c, &request.base, &npud__admin_reply__descriptor, &packet);
+    Npud__AdminRequest request;
+    enum status status = complete_request(task, &request);
+    Npud__AdminReply *reply;
 
+    if (status != STATUS_OK)
+        return status;
+    status = STATUS_UNREACHABLE;
+    reply = connection_ask(c, &request.base, &npud__admin_reply__descriptor, &packet);
     if (reply) {
         status = read_answer(reply, &packet, task, answer);
         npud__admin_reply__free_unpacked(reply, NULL);
@@ -45,18 +60,43 @@ static enum status ask_once(struct connection *c, const struct task *task, struc
     return status;
 }
 
-enum status ask_report(struct connection *c, Npud__AdminRequest__Topic topic, Npud__Report **report)
+static enum status ask_report(struct connection *c, const struct question *question)
 {
     static const struct command any;
     struct task task = {.request = NPUD__ADMIN_REQUEST__INIT, .report = &any};
     struct answer answer = {0};
     enum status status;
 
-    task.request.id = 1;
-    task.request.protocol = PROTOCOL_ADMIN;
-    task.request.topic = topic;
+    task.request.topic = question->topic;
     status = ask_once(c, &task, &answer);
-    *report = answer.report;
+    *question->report = answer.report;
+    return status;
+}
+
+enum status ask_reports(struct connection *c, const struct question *questions, size_t n)
+{
+    enum status status = STATUS_OK;
+    size_t asked = 0;
+
+    while (status == STATUS_OK && asked < n)
+        status = ask_report(c, &questions[asked++]);
+    while (status != STATUS_OK && asked-- > 0) {
+        npud__report__free_unpacked(*questions[asked].report, NULL);
+        *questions[asked].report = NULL;
+    }
+    return status;
+}
+
+enum status ask_reports_at(const char *path, const struct question *questions, size_t n)
+{
+    struct connection c = {.path = path, .limit = ANSWER_LIMIT_S};
+    int r = connection_open(&c);
+    enum status status;
+
+    if (r < 0)
+        return socket_explain_unreachable(path, -r);
+    status = ask_reports(&c, questions, n);
+    connection_close(&c);
     return status;
 }
 
@@ -181,8 +221,8 @@ static enum status ask_own_waits(const struct task *task)
 /* An npud that does not know the request answers with a report, without its version. */
 static enum status print_answer(const struct task *task, const struct answer *answer)
 {
-    if (task->cdi)
-        return cdi_write(answer->report, task->output ? task->output : CDI_OUTPUT_DEFAULT);
+    if (answer->report && task->report->print)
+        return task->report->print(answer->report, task);
     if (answer->report)
         return print_report(answer->report, task->report, task->json);
     if (task->request.upgrade && answer->version[0] == '\0') {

@@ -19,6 +19,9 @@
 #define CDI_VERSION "0.5.0" /* the first one whose names of devices may be numbers */
 #define CDI_KIND    "npud/npu"
 
+/* The toolkit tree, from the folder of npuctl. */
+#define TREE "../lib/npud/ascend-toolkit"
+
 /* Where all is, without symbolic links: a container has it at the same paths. */
 struct tree {
     char toolkit[PATH_MAX];
@@ -55,12 +58,16 @@ static enum status find_tree(struct tree *tree)
     if (!realpath("/proc/self/exe", self))
         return explain_missing("/proc/self/exe", "npuctl finds its installation by it");
     dirname(self);
-    if (!resolve_path(tree->toolkit, self, "../lib/npud/ascend-toolkit") ||
+    if (!resolve_path(tree->toolkit, self, TREE) ||
         !resolve_path(tree->library, tree->toolkit, "lib64/libaclclient.so.1") ||
         !resolve_path(tree->headers, tree->toolkit, "include/acl") ||
-        !join_path(tree->needed, tree->toolkit, "../needed"))
-        return explain_missing(self, "there is no toolkit tree of npud beside this npuctl: use the "
-                                     "one that is installed");
+        !join_path(tree->needed, tree->toolkit, "../needed")) {
+        fprintf(stderr,
+                "npuctl: %s/" TREE ": %s; there is no toolkit tree of npud beside this npuctl: use "
+                "the one that is installed, with the package npud-ascend-toolkit on Debian\n",
+                self, strerror(errno));
+        return STATUS_ERROR;
+    }
     if (!realpath(socket, tree->socket))
         return explain_missing(socket, "npud's socket for programs is not there: start npud, or "
                                        "set NPUD_SOCKET");
@@ -209,8 +216,9 @@ static bool file_replace(const char *path, const char *text)
     return written;
 }
 
-enum status cdi_write(const Npud__Report *report, const char *output)
+enum status cdi_print(const Npud__Report *report, const struct task *task)
 {
+    const char *output = task->output ? task->output : CDI_OUTPUT_DEFAULT;
     struct tree tree;
     enum status status = find_tree(&tree);
     char *text;

@@ -6,12 +6,13 @@
  */
 #pragma once
 
-#include "client/tools/npuctl/command.h"
+#include "client/tools/npuctl/task.h"
 #include "proto/wire/npud.pb-c.h"
 
 /**
- * Writes the file for the devices of a report, whole or not at all; "-" is standard output. The
- * tree is that of the installation that this npuctl is of. STATUS_ERROR, with a sentence on stderr,
- * if there is none, if npud's socket for programs is not there, or if the file cannot be written.
+ * Writes the file for the devices of a report to task->output, whole or not at all; "-" is standard
+ * output. The tree is that of the installation that this npuctl is of. STATUS_ERROR, with a
+ * sentence on stderr, if there is none, if npud's socket for programs is not there, or if the file
+ * cannot be written.
  */
-enum status cdi_write(const Npud__Report *report, const char *output);
+enum status cdi_print(const Npud__Report *report, const struct task *task);

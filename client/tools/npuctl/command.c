@@ -3,7 +3,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "client/tools/npuctl/ask.h"
+#include "client/tools/npuctl/cdi.h"
+#include "client/tools/npuctl/explain.h"
+#include "client/tools/npuctl/metrics.h"
+#include "client/tools/npuctl/top.h"
 #include "client/tools/npuctl/trace_dump.h"
+#include "client/tools/npuctl/who.h"
 
 static const char *refuse_more_words(char **words, int n, const char **about)
 {
@@ -11,19 +17,8 @@ static const char *refuse_more_words(char **words, int n, const char **about)
     return n > 0 ? "unexpected argument" : NULL;
 }
 
-static const char *refuse_inject_options(const struct inject_options *options, const char **about)
+static const char *parse_kill(char **words, int n, struct task *task, const char **about)
 {
-    *about = inject_option_given(options);
-    return *about ? "this goes with inject:" : NULL;
-}
-
-static const char *parse_kill(char **words, int n, const struct inject_options *options,
-                              struct task *task, const char **about)
-{
-    const char *wrong = refuse_inject_options(options, about);
-
-    if (wrong)
-        return wrong;
     if (n == 0)
         return "kill needs the number of a session";
     *about = words[0];
@@ -32,14 +27,10 @@ static const char *parse_kill(char **words, int n, const struct inject_options *
     return refuse_more_words(words + 1, n - 1, about);
 }
 
-static const char *parse_explain(char **words, int n, const struct inject_options *options,
-                                 struct task *task, const char **about)
+static const char *parse_explain(char **words, int n, struct task *task, const char **about)
 {
-    const char *wrong = refuse_inject_options(options, about);
-
-    if (wrong)
-        return wrong;
-    task->made_of = TASK_EXPLAIN;
+    task->run = explain_run;
+    task->takes = OPTION_WATCH;
     return refuse_more_words(words, n, about);
 }
 
@@ -47,49 +38,37 @@ static const char *const objects[] = {
     [WHO_DEVICE] = "device", [WHO_QUEUE] = "queue", [WHO_EVENT] = "event"};
 #define OBJECTS (sizeof(objects) / sizeof(objects[0]))
 
-static const char *parse_who_words(char **words, int n, struct who *who, const char **about)
+static const char *parse_who(char **words, int n, struct task *task, const char **about)
 {
     size_t i = 0;
 
+    task->run = who_run;
+    task->takes = OPTION_WATCH;
     *about = n > 0 ? words[0] : NULL;
-    while (n > 0 && i < OBJECTS && strcmp(words[0], objects[i]) != 0)
-        i++;
-    if (n == 0 || i == OBJECTS)
+    if (n == 0)
         return "who needs device, queue or event, and a number";
-    who->object = (enum who_object)i;
+    while (i < OBJECTS && strcmp(words[0], objects[i]) != 0)
+        i++;
+    if (i == OBJECTS)
+        return "who takes device, queue or event, not";
+    task->who.object = (enum who_object)i;
     if (n == 1)
         return "who needs a number after";
     *about = words[1];
-    if (!inject_parse_number(words[1], 0, UINT64_MAX, &who->number))
+    if (!inject_parse_number(words[1], 0, UINT64_MAX, &task->who.number))
         return "no number:";
-    *about = words[n - 1];
-    return n > 2 ? "unexpected argument" : NULL;
+    return refuse_more_words(words + 2, n - 2, about);
 }
 
-static const char *parse_who(char **words, int n, const struct inject_options *options,
-                             struct task *task, const char **about)
+static const char *parse_metrics(char **words, int n, struct task *task, const char **about)
 {
-    const char *wrong = refuse_inject_options(options, about);
-
-    if (wrong)
-        return wrong;
-    task->made_of = TASK_WHO;
-    return parse_who_words(words, n, &task->who, about);
-}
-
-static const char *parse_metrics(char **words, int n, const struct inject_options *options,
-                                 struct task *task, const char **about)
-{
-    const char *wrong = refuse_inject_options(options, about);
-
-    if (wrong)
-        return wrong;
     *about = "--json";
     if (task->json)
         return "metrics are text, and do not go with";
-    task->made_of = TASK_METRICS;
+    task->run = metrics_run;
+    task->takes = task->given & OPTION_WATCH ? OPTION_WATCH : OPTION_LISTEN;
     /* `--listen ADDRESS`: the value of an option that may have none is a word of its own here. */
-    if (n > 0 && task->listen && strcmp(task->listen, LISTEN_DEFAULT) == 0) {
+    if (n > 0 && task->given & OPTION_LISTEN && !task->listen) {
         task->listen = words[0];
         words++;
         n--;
@@ -97,39 +76,29 @@ static const char *parse_metrics(char **words, int n, const struct inject_option
     return refuse_more_words(words, n, about);
 }
 
-static const char *parse_top(char **words, int n, const struct inject_options *options,
-                             struct task *task, const char **about)
+static const char *parse_top(char **words, int n, struct task *task, const char **about)
 {
-    const char *wrong = refuse_inject_options(options, about);
-
-    if (wrong)
-        return wrong;
     *about = "--once";
-    if (task->json && !task->once)
+    if (task->json && !(task->given & OPTION_ONCE))
         return "as JSON, top needs";
-    task->made_of = TASK_TOP;
+    task->run = top_run;
+    task->takes = OPTION_ONCE;
     return refuse_more_words(words, n, about);
 }
 
-static const char *parse_upgrade(char **words, int n, const struct inject_options *options,
-                                 struct task *task, const char **about)
+static const char *parse_upgrade(char **words, int n, struct task *task, const char **about)
 {
-    const char *wrong = refuse_inject_options(options, about);
-
-    if (wrong)
-        return wrong;
     task->request.upgrade = true;
     return refuse_more_words(words, n, about);
 }
 
-static const char *parse_inject(char **words, int n, const struct inject_options *options,
-                                struct task *task, const char **about)
+static const char *parse_inject(char **words, int n, struct task *task, const char **about)
 {
     /* What `inject list` prints. */
     static const struct command list_rules = {.name = "rules",
                                               .topic = NPUD__ADMIN_REQUEST__TOPIC__RULES};
     static struct inject_command inject; /* the request points into it */
-    const char *wrong = inject_parse(words, n, options, &inject, about);
+    const char *wrong = inject_parse(words, n, &task->rule, &inject, about);
 
     if (wrong)
         return wrong;
@@ -140,6 +109,7 @@ static const char *parse_inject(char **words, int n, const struct inject_options
     case INJECT_VERB_LIST:
         task->request.topic = list_rules.topic;
         task->report = &list_rules;
+        task->takes = OPTION_WATCH;
         break;
     case INJECT_VERB_CLEAR:
         task->request.clear_rule = inject.clear;
@@ -149,16 +119,12 @@ static const char *parse_inject(char **words, int n, const struct inject_options
     return NULL;
 }
 
-static const char *parse_cdi(char **words, int n, const struct inject_options *options,
-                             struct task *task, const char **about)
+static const char *parse_cdi(char **words, int n, struct task *task, const char **about)
 {
-    static const struct command devices = {.name = "devices",
-                                           .topic = NPUD__ADMIN_REQUEST__TOPIC__DEVICES};
-    const char *wrong = refuse_inject_options(options, about);
+    static const struct command devices = {
+        .name = "devices", .topic = NPUD__ADMIN_REQUEST__TOPIC__DEVICES, .print = cdi_print};
 
-    if (wrong)
-        return wrong;
-    task->cdi = true;
+    task->takes = OPTION_OUTPUT;
     task->report = &devices;
     task->request.topic = devices.topic;
     return refuse_more_words(words, n, about);
@@ -224,8 +190,39 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-const char *command_parse(char **words, int n, const struct inject_options *options,
-                          struct task *task, const char **about)
+static const char *parse_words(const struct command *command, char **words, int n,
+                               struct task *task, const char **about)
+{
+    task->run = ask_npud;
+    task->takes = 0;
+    if (command->parse)
+        return command->parse(words, n, task, about);
+    task->takes = OPTION_WATCH;
+    task->report = command;
+    task->request.topic = command->topic;
+    return refuse_more_words(words, n, about);
+}
+
+static const char *refuse_options(const struct task *task)
+{
+    static const struct {
+        enum task_option option;
+        const char *says;
+    } places[] = {
+        {OPTION_OUTPUT, "--output goes with cdi"},
+        {OPTION_HTML, "--html goes with trace dump"},
+        {OPTION_ONCE, "--once goes with top"},
+        {OPTION_LISTEN, "--listen goes with metrics, without --watch"},
+        {OPTION_WATCH, "--watch goes with reports"},
+    };
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (task->given & ~task->takes & places[i].option)
+            return places[i].says;
+    return NULL;
+}
+
+const char *command_parse(char **words, int n, struct task *task, const char **about)
 {
     const struct command *command = n > 0 ? find_command(words[0]) : NULL;
     const char *wrong;
@@ -233,15 +230,15 @@ const char *command_parse(char **words, int n, const struct inject_options *opti
     *about = NULL;
     if (n == 0)
         return "no command given";
-    if (command && command->parse)
-        return command->parse(words + 1, n - 1, options, task, about);
-    wrong = refuse_inject_options(options, about);
-    if (wrong)
-        return wrong;
     *about = words[0];
     if (!command)
         return "no such command:";
-    task->report = command;
-    task->request.topic = command->topic;
-    return refuse_more_words(words + 1, n - 1, about);
+    *about = command->parse == parse_inject ? NULL : inject_option_given(&task->rule);
+    if (*about)
+        return "this goes with inject:";
+    wrong = parse_words(command, words + 1, n - 1, task, about);
+    if (wrong)
+        return wrong;
+    *about = NULL;
+    return refuse_options(task);
 }

@@ -376,19 +376,15 @@ static void free_findings(struct findings *f)
 
 enum status explain_run(const struct task *task)
 {
-    struct connection c = {.path = task->path, .limit = ANSWER_LIMIT_S};
     struct findings f = {0};
-    enum status status;
-    int r = connection_open(&c);
+    const struct question questions[] = {
+        {NPUD__ADMIN_REQUEST__TOPIC__WAITS, &f.waits},
+        {NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, &f.sessions},
+        {NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &f.queues},
+    };
+    enum status status =
+        ask_reports_at(task->path, questions, sizeof(questions) / sizeof(questions[0]));
 
-    if (r < 0)
-        return socket_explain_unreachable(task->path, -r);
-    status = ask_report(&c, NPUD__ADMIN_REQUEST__TOPIC__WAITS, &f.waits);
-    if (status == STATUS_OK)
-        status = ask_report(&c, NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, &f.sessions);
-    if (status == STATUS_OK)
-        status = ask_report(&c, NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &f.queues);
-    connection_close(&c);
     if (status == STATUS_OK && wait_chains_find(f.waits, &f.chains) < 0)
         status = print_end(false);
     if (status == STATUS_OK)

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "client/tools/npuctl/command.h"
+#include "client/tools/npuctl/task.h"
 
 /** Asks npud, looks at processes in /proc, and prints. */
 enum status explain_run(const struct task *task);

@@ -1,7 +1,7 @@
 /* The listening socket of http_server: TCP at a numeric address, or a Unix socket. */
 #pragma once
 
-#include "client/tools/npuctl/command.h"
+#include "client/tools/npuctl/task.h"
 
 /**
  * Listens at IP:PORT, [IPV6]:PORT or the path of a Unix socket, and says on stdout where. The

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "client/tools/npuctl/command.h"
+#include "client/tools/npuctl/task.h"
 
 /** What is served. */
 struct http_page {

@@ -256,22 +256,23 @@ static void print_answers(FILE *f, const struct answers *a)
 static enum status print_metrics(FILE *f, struct connection *c)
 {
     struct answers a = {0};
-    Npud__Report **const report[] = {&a.status, &a.devices, &a.streams,
-                                     &a.limits, &a.queues,  &a.waits};
-    static const Npud__AdminRequest__Topic topic[] = {
-        NPUD__ADMIN_REQUEST__TOPIC__STATUS,  NPUD__ADMIN_REQUEST__TOPIC__DEVICES,
-        NPUD__ADMIN_REQUEST__TOPIC__STREAMS, NPUD__ADMIN_REQUEST__TOPIC__LIMITS,
-        NPUD__ADMIN_REQUEST__TOPIC__QUEUES,  NPUD__ADMIN_REQUEST__TOPIC__WAITS};
-    const size_t n = sizeof(topic) / sizeof(topic[0]);
-    enum status status = STATUS_OK;
+    const struct question questions[] = {
+        {NPUD__ADMIN_REQUEST__TOPIC__STATUS, &a.status},
+        {NPUD__ADMIN_REQUEST__TOPIC__DEVICES, &a.devices},
+        {NPUD__ADMIN_REQUEST__TOPIC__STREAMS, &a.streams},
+        {NPUD__ADMIN_REQUEST__TOPIC__LIMITS, &a.limits},
+        {NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &a.queues},
+        {NPUD__ADMIN_REQUEST__TOPIC__WAITS, &a.waits},
+    };
+    const size_t n = sizeof(questions) / sizeof(questions[0]);
+    enum status status = ask_reports(c, questions, n);
 
-    for (size_t i = 0; status == STATUS_OK && i < n; i++)
-        status = ask_report(c, topic[i], report[i]);
-    if (status == STATUS_OK)
-        print_answers(f, &a);
+    if (status != STATUS_OK)
+        return status;
+    print_answers(f, &a);
     for (size_t i = 0; i < n; i++)
-        npud__report__free_unpacked(*report[i], NULL);
-    return status;
+        npud__report__free_unpacked(*questions[i].report, NULL);
+    return STATUS_OK;
 }
 
 /* --- for a scraper --- */
@@ -350,7 +351,7 @@ static enum status serve_metrics(const struct task *task)
         .make = make_scrape,
         .data = &scrape,
     };
-    enum status status = http_serve(task->listen, &page);
+    enum status status = http_serve(task->listen ? task->listen : LISTEN_DEFAULT, &page);
 
     free(scrape.text);
     return status;
@@ -362,7 +363,7 @@ enum status metrics_run(const struct task *task)
     enum status status;
     int r;
 
-    if (task->listen)
+    if (task->given & OPTION_LISTEN)
         return serve_metrics(task);
     r = connection_open(&c);
     if (r < 0)

@@ -8,18 +8,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client/tools/npuctl/ask.h"
 #include "client/tools/npuctl/command.h"
-#include "client/tools/npuctl/explain.h"
 #include "client/tools/npuctl/field.h"
-#include "client/tools/npuctl/metrics.h"
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
-#include "client/tools/npuctl/top.h"
-#include "client/tools/npuctl/who.h"
 #include "proto/util/clock.h"
-#include "proto/util/random.h"
-#include "proto/wire/packet.h"
 
 static void print_usage(FILE *f)
 {
@@ -79,25 +72,10 @@ static void print_usage(FILE *f)
           "If npud ends before it has answered, the next one is asked the same again; a\n"
           "command is carried out once.\n"
           "\n"
-          "Exit status: 0 printed; 1 npud answered with an error, or the output could not be\n"
-          "written; 2 wrong usage; 3 no npud could be reached.\n",
+          "Exit status: 0 printed; 1 npud answered with an error, what is asked for is not\n"
+          "there, or the output could not be written; 2 wrong usage; 3 no npud could be\n"
+          "reached.\n",
           f);
-}
-
-static enum status run_task(const struct task *task)
-{
-    switch (task->made_of) {
-    case TASK_EXPLAIN:
-        return explain_run(task);
-    case TASK_WHO:
-        return who_run(task);
-    case TASK_TOP:
-        return top_run(task);
-    case TASK_METRICS:
-        return metrics_run(task);
-    default:
-        return ask_npud(task);
-    }
 }
 
 /*
@@ -105,17 +83,17 @@ static enum status run_task(const struct task *task)
  * through, stopped by a shell or with the machine, is not made up for: the next report comes at the
  * next even distance.
  */
-static enum status watch_report(const struct task *task, double seconds)
+static enum status watch_report(const struct task *task)
 {
     bool terminal = isatty(STDOUT_FILENO);
-    uint64_t step = (uint64_t)(seconds * (double)NSEC_PER_SEC), next = clock_ns();
+    uint64_t step = (uint64_t)(task->watch * (double)NSEC_PER_SEC), next = clock_ns();
     uint64_t now;
     enum status status;
 
     for (;;) {
         if (terminal)
             fputs("\033[H\033[2J", stdout); /* home, clear */
-        status = run_task(task);
+        status = task->run(task);
         if (status != STATUS_OK)
             return status;
         if (!terminal && !task->json)
@@ -129,12 +107,18 @@ static enum status watch_report(const struct task *task, double seconds)
 }
 
 static const struct option long_options[] = {
-    {"json", no_argument, NULL, 'j'},         {"bytes", no_argument, NULL, 'b'},
-    {"watch", optional_argument, NULL, 'w'},  {"interval", required_argument, NULL, 'i'},
-    {"socket", required_argument, NULL, 's'}, {"output", required_argument, NULL, 'o'},
-    {"version", no_argument, NULL, 'V'},      {"help", no_argument, NULL, 'h'},
-    {"html", no_argument, NULL, 'H'},         {"once", no_argument, NULL, 'O'},
-    {"listen", optional_argument, NULL, 'L'}, INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
+    {"json", no_argument, NULL, 'j'},
+    {"bytes", no_argument, NULL, 'b'},
+    {"watch", optional_argument, NULL, 'w'},
+    {"interval", required_argument, NULL, 'i'},
+    {"socket", required_argument, NULL, 's'},
+    {"output", required_argument, NULL, 'o'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {"html", no_argument, NULL, OPTION_HTML},
+    {"once", no_argument, NULL, OPTION_ONCE},
+    {"listen", optional_argument, NULL, OPTION_LISTEN},
+    INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
 };
 
 static enum status refuse_usage(const char *what, const char *about)
@@ -152,85 +136,75 @@ static bool parse_seconds(const char *text, double *seconds)
     return !text || (end != text && !*end && *seconds >= 0.01 && *seconds <= 86400);
 }
 
+/* An option that changes what is done: the task remembers it. NULL, or what it wants. */
+static const char *take_option(int option, struct task *task)
+{
+    switch (option) {
+    case 'j':
+        task->json = true;
+        break;
+    case 'b':
+        field_show_exact_sizes();
+        break;
+    case 'w':
+        task->given |= OPTION_WATCH;
+        return parse_seconds(optarg, &task->watch) ? NULL
+                                                   : "--watch wants 0.01 to 86400 seconds, not";
+    case 'i':
+        return parse_seconds(optarg, &task->interval)
+                   ? NULL
+                   : "--interval wants 0.01 to 86400 seconds, not";
+    case 's':
+        task->path = optarg;
+        task->named = true;
+        break;
+    case 'o':
+        task->given |= OPTION_OUTPUT;
+        task->output = optarg;
+        break;
+    case OPTION_LISTEN:
+        task->given |= OPTION_LISTEN;
+        task->listen = optarg;
+        break;
+    case OPTION_HTML:
+    case OPTION_ONCE:
+        task->given |= (unsigned)option;
+        break;
+    default:
+        task->rule.value[option - INJECT_KIND] = optarg;
+        break;
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct task task = {.path = socket_find("NPUD_ADMIN_SOCKET", NPUD_ADMIN_SOCKET_DEFAULT),
                         .interval = 0.2,
                         .request = NPUD__ADMIN_REQUEST__INIT};
-    struct inject_options options = {0};
-    double seconds = 0;
-    const char *wrong, *about;
+    const char *wrong = NULL, *about = NULL;
     int c;
 
-    task.request.id = 1;
-    task.request.protocol = PROTOCOL_ADMIN;
-    while ((c = getopt_long(argc, argv, "jbw::i:s:o:Vh", long_options, NULL)) != -1) {
+    while (!wrong && (c = getopt_long(argc, argv, "jbw::i:s:o:Vh", long_options, NULL)) != -1) {
         switch (c) {
-        case 'j':
-            task.json = true;
-            break;
-        case 'b':
-            field_show_exact_sizes();
-            break;
-        case 'w':
-            if (!parse_seconds(optarg, &seconds))
-                return refuse_usage("--watch wants 0.01 to 86400 seconds, not", optarg);
-            break;
-        case 'i':
-            if (!parse_seconds(optarg, &task.interval))
-                return refuse_usage("--interval wants 0.01 to 86400 seconds, not", optarg);
-            break;
-        case 's':
-            task.path = optarg;
-            task.named = true;
-            break;
-        case 'o':
-            task.output = optarg;
-            break;
-        case 'H':
-            task.html = true;
-            break;
-        case 'O':
-            task.once = true;
-            break;
-        case 'L':
-            task.listen = optarg ? optarg : LISTEN_DEFAULT;
-            break;
         case 'V':
             puts("npuctl " NPUD_VERSION);
             return print_end(true);
         case 'h':
             print_usage(stdout);
             return print_end(true);
-        default:
-            if (c >= INJECT_KIND && c < INJECT_END) {
-                options.value[c - INJECT_KIND] = optarg;
-                break;
-            }
+        case '?':
             fputs("Try 'npuctl --help'.\n", stderr);
             return STATUS_USAGE;
+        default:
+            wrong = take_option(c, &task);
+            about = optarg;
+            break;
         }
     }
-    wrong = command_parse(argv + optind, argc - optind, &options, &task, &about);
+    if (!wrong)
+        wrong = command_parse(argv + optind, argc - optind, &task, &about);
     if (wrong)
         return refuse_usage(wrong, about);
-    if (task.output && !task.cdi)
-        return refuse_usage("--output goes with cdi", NULL);
-    if (task.html && !(task.report && task.report->print))
-        return refuse_usage("--html goes with trace dump", NULL);
-    if (task.once && task.made_of != TASK_TOP)
-        return refuse_usage("--once goes with top", NULL);
-    if (seconds > 0 && task.made_of == TASK_TOP)
-        return refuse_usage("--watch goes with reports", NULL);
-    if (task.listen && (task.made_of != TASK_METRICS || seconds > 0))
-        return refuse_usage("--listen goes with metrics, without --watch", NULL);
-    if (seconds > 0 && task.made_of == TASK_ASK && (!task.report || task.report->print || task.cdi))
-        return refuse_usage("--watch goes with reports", NULL);
-    if (!task.report && task.made_of == TASK_ASK &&
-        !random_fill(&task.request.token, sizeof(task.request.token))) {
-        fputs("npuctl: the kernel gives no random bytes, which commands are told apart by\n",
-              stderr);
-        return STATUS_ERROR;
-    }
-    return seconds > 0 ? watch_report(&task, seconds) : run_task(&task);
+    return task.given & OPTION_WATCH ? watch_report(&task) : task.run(&task);
 }

@@ -273,8 +273,6 @@ enum status print_report(const Npud__Report *report, const struct command *comma
 {
     bool ok;
 
-    if (command->print)
-        return command->print(report);
     setlocale(LC_CTYPE, json ? "C.UTF-8" : "");
     sort_rows(report, command->name);
     if (command->also)

@@ -4,13 +4,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/tools/npuctl/command.h"
+#include "client/tools/npuctl/task.h"
 #include "proto/wire/npud.pb-c.h"
 
 /** Ends the output: "npuctl: cannot write", unless all was written. */
 enum status print_end(bool ok);
 
-/** Prints the rows of a report that the command shows, sorted. */
+/** Prints the rows of a report that the command shows, sorted, as a table or JSON. */
 enum status print_report(const Npud__Report *report, const struct command *command, bool json);
 
 /** Prints what was set: for scripts, its number. */

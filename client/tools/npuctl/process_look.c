@@ -6,29 +6,22 @@
 #include <string.h>
 
 #include "proto/util/clock.h"
+#include "proto/util/proc_stat.h"
 
 #define LOOKS       5
 #define LOOKS_BUSY  3 /* so many of them see a process that computes */
 #define APART_NS    (4 * NSEC_PER_MSEC)
 #define THREADS_MAX 1024 /* that are looked at: a hostile peer may have any number */
 
-/* The letter of /proc/PID/task/TID/stat; 0: there is none. The name before it may hold any byte. */
+/* The letter of the thread's state; 0: there is none. */
 static char read_letter(pid_t pid, const char *tid)
 {
     char path[64], text[256];
-    const char *end;
-    size_t n;
-    FILE *f;
+    const char *state;
 
     snprintf(path, sizeof(path), "/proc/%d/task/%.16s/stat", (int)pid, tid);
-    f = fopen(path, "re");
-    if (!f)
-        return 0;
-    n = fread(text, 1, sizeof(text) - 1, f);
-    fclose(f);
-    text[n] = '\0';
-    end = strrchr(text, ')');
-    return end && end[1] == ' ' ? end[2] : 0;
+    state = proc_stat_read(path, text, sizeof(text));
+    return state ? *state : 0;
 }
 
 static enum process_state state_of_letter(char letter)

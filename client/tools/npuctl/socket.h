@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "client/tools/npuctl/command.h"
+#include "client/tools/npuctl/task.h"
 #include "proto/wire/packet.h"
 
 /** The path in the environment's variable, or else `otherwise`. */

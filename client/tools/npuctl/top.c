@@ -14,18 +14,9 @@
 #include "client/tools/npuctl/top_screen.h"
 #include "proto/util/clock.h"
 
-enum look_report {
-    LOOK_STATUS,
-    LOOK_DEVICES,
-    LOOK_SESSIONS,
-    LOOK_STREAMS,
-    LOOK_QUEUES,
-    LOOK_COUNT
-};
-
 /* What npud has answered at one time. */
 struct look {
-    Npud__Report *report[LOOK_COUNT];
+    Npud__Report *status, *devices, *sessions, *streams, *queues;
     uint64_t at;
 };
 
@@ -45,9 +36,11 @@ struct top {
 
 static void free_look(struct look *look)
 {
-    for (size_t i = 0; i < LOOK_COUNT; i++)
-        if (look->report[i])
-            npud__report__free_unpacked(look->report[i], NULL);
+    npud__report__free_unpacked(look->status, NULL);
+    npud__report__free_unpacked(look->devices, NULL);
+    npud__report__free_unpacked(look->sessions, NULL);
+    npud__report__free_unpacked(look->streams, NULL);
+    npud__report__free_unpacked(look->queues, NULL);
     *look = (struct look){0};
 }
 
@@ -62,30 +55,20 @@ static int compare_streams(const void *pa, const void *pb)
 
 static enum status ask_look(struct look *look, const char *path)
 {
-    static const Npud__AdminRequest__Topic topic[LOOK_COUNT] = {
-        [LOOK_STATUS] = NPUD__ADMIN_REQUEST__TOPIC__STATUS,
-        [LOOK_DEVICES] = NPUD__ADMIN_REQUEST__TOPIC__DEVICES,
-        [LOOK_SESSIONS] = NPUD__ADMIN_REQUEST__TOPIC__SESSIONS,
-        [LOOK_STREAMS] = NPUD__ADMIN_REQUEST__TOPIC__STREAMS,
-        [LOOK_QUEUES] = NPUD__ADMIN_REQUEST__TOPIC__QUEUES};
-    struct connection c = {.path = path, .limit = ANSWER_LIMIT_S};
-    enum status status = STATUS_OK;
-    Npud__Report *streams;
-    int r = connection_open(&c);
+    const struct question questions[] = {
+        {NPUD__ADMIN_REQUEST__TOPIC__STATUS, &look->status},
+        {NPUD__ADMIN_REQUEST__TOPIC__DEVICES, &look->devices},
+        {NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, &look->sessions},
+        {NPUD__ADMIN_REQUEST__TOPIC__STREAMS, &look->streams},
+        {NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &look->queues},
+    };
+    enum status status = ask_reports_at(path, questions, sizeof(questions) / sizeof(questions[0]));
 
-    if (r < 0)
-        return socket_explain_unreachable(path, -r);
-    for (size_t i = 0; status == STATUS_OK && i < LOOK_COUNT; i++)
-        status = ask_report(&c, topic[i], &look->report[i]);
-    look->at = clock_ns();
-    connection_close(&c);
-    if (status != STATUS_OK) {
-        free_look(look);
+    if (status != STATUS_OK)
         return status;
-    }
-    streams = look->report[LOOK_STREAMS];
-    if (streams->n_streams > 0)
-        qsort(streams->streams, streams->n_streams, sizeof(void *), compare_streams);
+    look->at = clock_ns();
+    if (look->streams->n_streams > 0)
+        qsort(look->streams->streams, look->streams->n_streams, sizeof(void *), compare_streams);
     return STATUS_OK;
 }
 
@@ -109,7 +92,7 @@ static bool stream_blocked(const Npud__StreamRow *r)
 
 static double stream_rate(const struct top *top, Npud__StreamRow *row)
 {
-    const Npud__Report *before = top->before.report[LOOK_STREAMS];
+    const Npud__Report *before = top->before.streams;
     Npud__StreamRow **found = NULL;
 
     if (before && before->n_streams > 0)
@@ -119,7 +102,7 @@ static double stream_rate(const struct top *top, Npud__StreamRow *row)
 
 static double device_rate(const struct top *top, const Npud__DeviceRow *row)
 {
-    const Npud__Report *before = top->before.report[LOOK_DEVICES];
+    const Npud__Report *before = top->before.devices;
 
     for (size_t i = 0; before && i < before->n_devices; i++)
         if (before->devices[i]->device == row->device)
@@ -129,7 +112,7 @@ static double device_rate(const struct top *top, const Npud__DeviceRow *row)
 
 static double queue_rate(const struct top *top, const Npud__QueueRow *row)
 {
-    const Npud__Report *before = top->before.report[LOOK_QUEUES];
+    const Npud__Report *before = top->before.queues;
 
     for (size_t i = 0; before && i < before->n_queues; i++)
         if (before->queues[i]->number == row->number)
@@ -146,7 +129,7 @@ static int compare_sessions(const void *pa, const void *pb)
 
 static void add_streams(struct top *top)
 {
-    const Npud__Report *streams = top->now.report[LOOK_STREAMS];
+    const Npud__Report *streams = top->now.streams;
 
     for (size_t i = 0; i < streams->n_streams; i++) {
         Npud__StreamRow *r = streams->streams[i];
@@ -168,7 +151,7 @@ enum status top_refresh(struct top **topp, const char *path)
 {
     struct look look = {0};
     enum status status = ask_look(&look, path);
-    const Npud__Report *sessions = look.report[LOOK_SESSIONS];
+    const Npud__Report *sessions = look.sessions;
     struct session_line *lines;
     struct top *top = *topp;
 
@@ -253,7 +236,7 @@ static const Npud__SessionRow *find_session(const struct top *top, uint64_t sess
 
 static void print_top_devices(FILE *f, const struct top *top)
 {
-    const Npud__Report *report = top->now.report[LOOK_DEVICES];
+    const Npud__Report *report = top->now.devices;
 
     fputs("\nDEVICE  STATE  BUSY%  MEMORY%  SESSIONS  STREAMS     TASKS/S\n", f);
     for (size_t i = 0; i < report->n_devices; i++) {
@@ -285,7 +268,7 @@ static void print_top_sessions(FILE *f, struct top *top, enum top_order order, c
 
 static void print_blocked(FILE *f, const struct top *top, const char *filter)
 {
-    const Npud__Report *report = top->now.report[LOOK_STREAMS];
+    const Npud__Report *report = top->now.streams;
 
     fputs("\nSESSION      PID   STREAM  STATE    WAITS-FOR\n", f);
     for (size_t i = 0; i < report->n_streams; i++) {
@@ -301,7 +284,7 @@ static void print_blocked(FILE *f, const struct top *top, const char *filter)
 
 static void print_top_queues(FILE *f, const struct top *top, const char *filter)
 {
-    const Npud__Report *report = top->now.report[LOOK_QUEUES];
+    const Npud__Report *report = top->now.queues;
 
     fputs("\n  QUEUE      UID     FILL    DEPTH  WAITING  MESSAGES/S  NAME\n", f);
     for (size_t i = 0; i < report->n_queues; i++) {
@@ -317,7 +300,7 @@ static void print_top_queues(FILE *f, const struct top *top, const char *filter)
 
 void top_print(FILE *f, struct top *top, enum top_order order, const char *filter)
 {
-    const Npud__Report *status = top->now.report[LOOK_STATUS];
+    const Npud__Report *status = top->now.status;
 
     if (status->n_status > 0) {
         const Npud__StatusRow *r = status->status[0];
@@ -351,7 +334,7 @@ static cJSON *add_row(cJSON *list)
 
 static void add_devices(cJSON *list, const struct top *top)
 {
-    const Npud__Report *report = top->now.report[LOOK_DEVICES];
+    const Npud__Report *report = top->now.devices;
 
     for (size_t i = 0; i < report->n_devices; i++) {
         const Npud__DeviceRow *r = report->devices[i];
@@ -387,7 +370,7 @@ static void add_sessions(cJSON *list, const struct top *top)
 
 static void add_blocked(cJSON *list, const struct top *top)
 {
-    const Npud__Report *report = top->now.report[LOOK_STREAMS];
+    const Npud__Report *report = top->now.streams;
 
     for (size_t i = 0; i < report->n_streams; i++) {
         const Npud__StreamRow *r = report->streams[i];
@@ -406,7 +389,7 @@ static void add_blocked(cJSON *list, const struct top *top)
 
 static void add_queues(cJSON *list, const struct top *top)
 {
-    const Npud__Report *report = top->now.report[LOOK_QUEUES];
+    const Npud__Report *report = top->now.queues;
 
     for (size_t i = 0; i < report->n_queues; i++) {
         const Npud__QueueRow *r = report->queues[i];
@@ -446,7 +429,7 @@ enum status top_run(const struct task *task)
     bool ok = true;
 
     setlocale(LC_CTYPE, task->json ? "C.UTF-8" : "");
-    if (!task->once)
+    if (!(task->given & OPTION_ONCE))
         return top_show(task->path);
     status = top_refresh(&top, task->path);
     if (status == STATUS_OK) {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "client/tools/npuctl/command.h"
+#include "client/tools/npuctl/task.h"
 
 /** Rows are sorted by this, the largest first; by number they are sorted upwards. */
 enum top_order { TOP_BY_SESSION, TOP_BY_RATE, TOP_BY_BLOCKED, TOP_BY_MEMORY };

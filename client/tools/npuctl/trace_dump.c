@@ -29,8 +29,6 @@ __asm__(".section .rodata\n"
         "trace_page_tail: .incbin \"client/tools/npuctl/trace_tail.html\"\n .byte 0\n"
         ".previous\n");
 
-static bool as_page;
-
 /* --- rows, in the order in which they are looked up --- */
 
 static const Npud__TraceRow **tasks; /* tasks, parked and submitted ones, by place */
@@ -457,15 +455,17 @@ static void print_row(const Npud__TraceRow *row)
         }
 }
 
-enum status trace_print(const Npud__Report *report)
+enum status trace_print(const Npud__Report *report, const struct task *task)
 {
+    bool as_page = task->given & OPTION_HTML;
+
     setlocale(LC_CTYPE, "C.UTF-8");
-    if (!index_rows(report))
-        return print_end(false);
     if (report->n_trace == 0) {
         fputs("npuctl: there is no trace: npuctl trace start begins one\n", stderr);
         return STATUS_ERROR;
     }
+    if (!index_rows(report))
+        return print_end(false);
     if (as_page)
         fputs(trace_page_head, stdout);
     printf("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"npuctl\":\"" NPUD_VERSION
@@ -489,19 +489,15 @@ enum status trace_print(const Npud__Report *report)
 
 /* --- words --- */
 
-const char *trace_parse(char **words, int n, const struct inject_options *options,
-                        struct task *task, const char **about)
+const char *trace_parse(char **words, int n, struct task *task, const char **about)
 {
     static const struct command dump = {
         .name = "trace", .topic = NPUD__ADMIN_REQUEST__TOPIC__TRACE, .print = trace_print};
     const char *verb = n > 0 ? words[0] : "";
 
-    *about = inject_option_given(options);
-    if (*about)
-        return "this goes with inject:";
     *about = n > 1 ? words[1] : NULL;
     if (strcmp(verb, "dump") == 0) {
-        as_page = task->html;
+        task->takes = OPTION_HTML;
         task->report = &dump;
         task->request.topic = dump.topic;
         return n > 1 ? "unexpected argument" : NULL;

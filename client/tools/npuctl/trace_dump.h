@@ -4,12 +4,11 @@
 
 #include <stdbool.h>
 
-#include "client/tools/npuctl/command.h"
+#include "client/tools/npuctl/task.h"
 #include "proto/wire/npud.pb-c.h"
 
 /** The words after `trace`, as `parse` of struct command. */
-const char *trace_parse(char **words, int n, const struct inject_options *options,
-                        struct task *task, const char **about);
+const char *trace_parse(char **words, int n, struct task *task, const char **about);
 
-/** Prints the events of a report, as trace_parse() was told. */
-enum status trace_print(const Npud__Report *report);
+/** Prints the events of a report, with --html as a page. */
+enum status trace_print(const Npud__Report *report, const struct task *task);

@@ -12,8 +12,9 @@
 /* What was asked, and what it becomes. */
 struct asked {
     struct who who;
-    Npud__Report *sessions, *events, *streams, *memory, *grants, *queues, *waits;
+    Npud__Report *sessions, *devices, *events, *streams, *memory, *grants, *queues, *waits;
     Npud__Report *out;
+    bool found;  /* such an object is there, used or not */
     bool failed; /* no memory */
 };
 
@@ -117,6 +118,8 @@ static void tell_device(struct asked *a)
     struct share *share = calloc(max + 1, sizeof(*share));
 
     a->failed = !share;
+    for (size_t i = 0; i < a->devices->n_devices; i++)
+        a->found |= a->devices->devices[i]->device == a->who.number;
     for (size_t i = 0; share && i < a->streams->n_streams; i++) {
         const Npud__StreamRow *row = a->streams->streams[i];
 
@@ -169,6 +172,7 @@ static void tell_queue(struct asked *a)
 
         if (queue->queue != a->who.number)
             continue;
+        a->found = true;
         snprintf(object, sizeof(object), "queue %u of user %u", queue->queue, queue->uid);
         for (size_t k = 0; k < a->grants->n_grants; k++) {
             const Npud__GrantRow *row = a->grants->grants[k];
@@ -191,6 +195,7 @@ static void tell_event(struct asked *a)
 
         if (row->event != a->who.number || strncmp(row->kind, "ipc", 3) != 0)
             continue;
+        a->found = true;
         if (row->session == 0)
             add_use(a, user_row(a, 0, row->pid, object), "has closed it; it can still be opened");
         else
@@ -201,34 +206,24 @@ static void tell_event(struct asked *a)
 
 /* --- all of it --- */
 
-static enum status ask_all(struct connection *c, struct asked *a)
-{
-    const struct {
-        Npud__AdminRequest__Topic topic;
-        Npud__Report **report;
-    } questions[] = {
-        {NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, &a->sessions},
-        {NPUD__ADMIN_REQUEST__TOPIC__EVENTS, &a->events},
-        {NPUD__ADMIN_REQUEST__TOPIC__STREAMS, &a->streams},
-        {NPUD__ADMIN_REQUEST__TOPIC__MEMORY, &a->memory},
-        {NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &a->queues},
-        {NPUD__ADMIN_REQUEST__TOPIC__GRANTS, &a->grants},
-        {NPUD__ADMIN_REQUEST__TOPIC__WAITS, &a->waits},
-    };
-    enum status status = STATUS_OK;
-
-    for (size_t i = 0; status == STATUS_OK && i < sizeof(questions) / sizeof(questions[0]); i++)
-        status = ask_report(c, questions[i].topic, questions[i].report);
-    return status;
-}
-
 static void free_asked(struct asked *a)
 {
-    Npud__Report *all[] = {a->sessions, a->events, a->streams, a->memory,
-                           a->grants,   a->queues, a->waits,   a->out};
+    Npud__Report *all[] = {a->sessions, a->devices, a->events, a->streams, a->memory,
+                           a->grants,   a->queues,  a->waits,  a->out};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         npud__report__free_unpacked(all[i], NULL);
+}
+
+static enum status refuse_number(const struct who *who)
+{
+    static const char *const formats[] = {
+        [WHO_DEVICE] = "npuctl: there is no device %" PRIu64 ": npuctl devices lists them\n",
+        [WHO_QUEUE] = "npuctl: there is no queue %" PRIu64 ": npuctl queues lists them\n",
+        [WHO_EVENT] = "npuctl: there is no IPC event %" PRIu64 ": npuctl events lists them\n"};
+
+    fprintf(stderr, formats[who->object], who->number);
+    return STATUS_ERROR;
 }
 
 static enum status tell_users(struct asked *a, bool json)
@@ -241,21 +236,28 @@ static enum status tell_users(struct asked *a, bool json)
     if (!a->out)
         return print_end(false);
     tellers[a->who.object](a);
+    if (!a->found)
+        return refuse_number(&a->who);
     name_users(a);
     return a->failed ? print_end(false) : print_report(a->out, &who, json);
 }
 
 enum status who_run(const struct task *task)
 {
-    struct connection c = {.path = task->path, .limit = ANSWER_LIMIT_S};
     struct asked a = {.who = task->who};
-    enum status status;
-    int r = connection_open(&c);
+    const struct question questions[] = {
+        {NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, &a.sessions},
+        {NPUD__ADMIN_REQUEST__TOPIC__DEVICES, &a.devices},
+        {NPUD__ADMIN_REQUEST__TOPIC__EVENTS, &a.events},
+        {NPUD__ADMIN_REQUEST__TOPIC__STREAMS, &a.streams},
+        {NPUD__ADMIN_REQUEST__TOPIC__MEMORY, &a.memory},
+        {NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &a.queues},
+        {NPUD__ADMIN_REQUEST__TOPIC__GRANTS, &a.grants},
+        {NPUD__ADMIN_REQUEST__TOPIC__WAITS, &a.waits},
+    };
+    enum status status =
+        ask_reports_at(task->path, questions, sizeof(questions) / sizeof(questions[0]));
 
-    if (r < 0)
-        return socket_explain_unreachable(task->path, -r);
-    status = ask_all(&c, &a);
-    connection_close(&c);
     if (status == STATUS_OK)
         status = tell_users(&a, task->json);
     free_asked(&a);
