@@ -31,21 +31,27 @@ static const char *stream_state(const struct stream *s, uint64_t submitted)
     return submitted != s->kept->position ? "running" : "idle";
 }
 
-/* Under the engine's lock. */
-static void describe_parked(const struct stream *s, char *buf, size_t size)
+/* True: what it waits for is not its device, which works. Under the engine's lock. */
+static bool describe_parked(const struct stream *s, char *buf, size_t size)
 {
     struct wait_process process = {.session = s->session};
     struct blocked b;
 
     if (s->run == RUN_STUCK) {
         snprintf(buf, size, "its process to take exceptions");
-    } else if (blocked_of_stream(s, &b)) {
+        return true;
+    }
+    if (blocked_of_stream(s, &b)) {
         b.process = &process;
         blocked_describe(&b, buf, size);
-    } else if (stream_is_parked(s) && s->kept->task.op == TASK_DELAY) {
+        return true;
+    }
+    if (stream_is_parked(s) && s->kept->task.op == TASK_DELAY)
         snprintf(buf, size, "a delay of %llu us",
                  (unsigned long long)(s->kept->task.delay.ns / NSEC_PER_USEC));
-    }
+    else if (stream_is_parked(s) && !s->waiting_on)
+        snprintf(buf, size, "its device");
+    return false;
 }
 
 static void report_stream(struct rows *rows, struct stream *s)
@@ -66,7 +72,7 @@ static void report_stream(struct rows *rows, struct stream *s)
     r->failed_thread = (uint32_t)(s->kept->failed_task >> 32);
     r->failed_code = (int32_t)(uint32_t)s->kept->failed_code;
     r->state = (char *)stream_state(s, r->submitted);
-    describe_parked(s, waits, sizeof(waits));
+    r->blocked = describe_parked(s, waits, sizeof(waits));
     engine_unlock(s->attach->device->engine);
     r->waits_for = report_rows_copy_text(rows, waits);
 }

@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <pthread.h>
 
 #include "acl/acl_tdt_queue.h"
@@ -68,11 +69,57 @@ START_TEST(top_shows_what_is_there)
 }
 END_TEST
 
+static void set_up_slow(void)
+{
+    static const char *const slow[] = {"--set=sim.latency_us=1000000", NULL};
+
+    npud_start(slow);
+}
+
+static bool stream_says(const char *waits_for, bool blocked)
+{
+    Npud__Report *r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__STREAMS);
+    bool met = false;
+
+    for (size_t i = 0; i < r->n_streams; i++)
+        met |= strcmp(r->streams[i]->waits_for, waits_for) == 0 &&
+               r->streams[i]->blocked == blocked && strcmp(r->streams[i]->state, "waiting") == 0;
+    npud__report__free_unpacked(r, NULL);
+    return met;
+}
+
+START_TEST(a_stream_whose_device_works_is_not_blocked)
+{
+    aclrtStream stream, other;
+    aclrtEvent gate;
+    void *memory;
+
+    streams_open(&stream, &other);
+    OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
+    OK(aclrtMemsetAsync(memory, 4096, 1, 4096, stream));
+    EVENTUALLY(stream_says("its device", false), "the set is not shown");
+    npuctl_says("--json top --once -i 0.01", 0, "\"blocked\":[]");
+    OK(aclrtSynchronizeStream(stream));
+    OK(aclnpudLaunchDelay(1000000, 0, stream));
+    EVENTUALLY(stream_says("a delay of 1000000 us", false), "the delay is not shown");
+    npuctl_says("--json top --once -i 0.01", 0, "\"blocked\":[]");
+    gate = stream_hold(other);
+    EVENTUALLY(stream_says("a record of event 0", true), "the wait is not shown");
+    npuctl_says("--json top --once -i 0.01", 0, "\"blocked\":[{");
+    stream_let_go(gate);
+    OK(aclrtSynchronizeStream(stream));
+    OK(aclrtFree(memory));
+    session_close();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("top");
     TCase *tc = suite_case(suite, "top", 120, npud_setup, npud_teardown);
 
     tcase_add_test(tc, top_shows_what_is_there);
+    tc = suite_case(suite, "slow", 60, set_up_slow, npud_teardown);
+    tcase_add_test(tc, a_stream_whose_device_works_is_not_blocked);
     return run_suite(suite);
 }

@@ -42,6 +42,9 @@ assert refused == {"device_memory": 1}, refused
 users = {name: n for (name, labels), n in samples.items() if dict(labels).keys() == {"uid"}}
 assert users == {"npud_user_queues": 1, "npud_user_queues_full": 0,
                  "npud_user_queue_messages": 1}, users
+limits = {name: n for (name, labels), n in samples.items()
+          if dict(labels).get("resource") == "memory_exports"}
+assert limits == {"npud_user_objects": 0, "npud_user_objects_limit": 8192}, limits
 assert value("npud_streams", state="waiting") == 1 and value("npud_streams", state="other") == 0
 assert value("npud_wait_age_seconds_gcount") == 1
 assert value("npud_wait_age_seconds_bucket", le="3600.0") == 1

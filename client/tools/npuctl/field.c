@@ -75,7 +75,14 @@ static bool field_is_chosen(const ProtobufCFieldDescriptor *field)
     return strcmp(field->name, "program") == 0 || strcmp(field->name, "name") == 0;
 }
 
-/* A limit is of bytes if its resource is memory. */
+/* Not memory_exports, which are counted. */
+bool field_limit_is_memory(const char *resource)
+{
+    const char *last = strrchr(resource, '_');
+
+    return last && strcmp(last, "_memory") == 0;
+}
+
 static bool field_is_memory_limit(const ProtobufCMessage *message,
                                   const ProtobufCFieldDescriptor *field)
 {
@@ -85,7 +92,7 @@ static bool field_is_memory_limit(const ProtobufCMessage *message,
         strcmp(field->name, "uid") == 0)
         return false;
     resource = ((const Npud__LimitRow *)message)->resource;
-    return resource && strstr(resource, "memory");
+    return resource && field_limit_is_memory(resource);
 }
 
 /* Is it a number of bytes? All of these are uint64. */

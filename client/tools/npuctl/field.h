@@ -11,6 +11,9 @@ void field_show_exact_sizes(void);
 /** How many fields of a row go into its table. Descriptors are sorted by number. */
 unsigned field_count_shown(const ProtobufCMessageDescriptor *type);
 
+/** Is the limit of a user with that name one of bytes? */
+bool field_limit_is_memory(const char *resource);
+
 bool field_is_text(const ProtobufCFieldDescriptor *field);
 
 const char *field_text(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);

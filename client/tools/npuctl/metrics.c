@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/tools/npuctl/ask.h"
+#include "client/tools/npuctl/field.h"
 #include "client/tools/npuctl/http_server.h"
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
@@ -168,7 +169,7 @@ static void print_limits(FILE *f, const Npud__Report *report, const char *name, 
     for (size_t i = 0; i < report->n_limits; i++) {
         const Npud__LimitRow *r = report->limits[i];
 
-        if ((strstr(r->resource, "memory") != NULL) != memory)
+        if (field_limit_is_memory(r->resource) != memory)
             continue;
         fprintf(f, "%s{uid=\"%u\",", name, r->uid);
         print_label(f, "resource", r->resource);

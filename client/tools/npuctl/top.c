@@ -83,13 +83,6 @@ static double rate_between(const struct top *top, uint64_t before, uint64_t afte
                : 0;
 }
 
-/* A delay stands for work that the device does: npud waits for it, the stream is not blocked. */
-static bool stream_blocked(const Npud__StreamRow *r)
-{
-    return strcmp(r->state, "stalled") == 0 ||
-           (strcmp(r->state, "waiting") == 0 && strncmp(r->waits_for, "a delay ", 8) != 0);
-}
-
 static double stream_rate(const struct top *top, Npud__StreamRow *row)
 {
     const Npud__Report *before = top->before.streams;
@@ -142,7 +135,7 @@ static void add_streams(struct top *top)
 
         if (!s)
             continue; /* it came between the two answers */
-        s->blocked += stream_blocked(r);
+        s->blocked += r->blocked;
         s->rate += stream_rate(top, r);
     }
 }
@@ -275,7 +268,7 @@ static void print_blocked(FILE *f, const struct top *top, const char *filter)
         const Npud__StreamRow *r = report->streams[i];
         const Npud__SessionRow *session = find_session(top, r->session);
 
-        if (!stream_blocked(r) || (*filter && !(session && strstr(session->program, filter))))
+        if (!r->blocked || (*filter && !(session && strstr(session->program, filter))))
             continue;
         fprintf(f, "%7" PRIu64 "  %7d  %7d  %-7s  %s\n", r->session, r->pid, r->stream, r->state,
                 r->waits_for);
@@ -376,7 +369,7 @@ static void add_blocked(cJSON *list, const struct top *top)
         const Npud__StreamRow *r = report->streams[i];
         cJSON *row;
 
-        if (!stream_blocked(r))
+        if (!r->blocked)
             continue;
         row = add_row(list);
         cJSON_AddNumberToObject(row, "session", (double)r->session);

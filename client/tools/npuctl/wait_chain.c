@@ -108,11 +108,10 @@ bool wait_chain_has_peer(const Npud__WaitRow *row)
     return row->blocker_session != 0 && row->blocker_session != row->session;
 }
 
-static bool is_same_process(const struct graph *g, const struct node *node,
-                            const struct node *other)
+/* Is there a node i, and is it a thread of the session? */
+static bool is_thread_of(const struct graph *g, size_t i, uint64_t session)
 {
-    return other >= g->node && other < g->node + g->n && is_thread(other->row) &&
-           other->row->session == node->row->session;
+    return i < g->n && is_thread(g->node[i].row) && g->node[i].row->session == session;
 }
 
 /*
@@ -122,10 +121,12 @@ static bool is_same_process(const struct graph *g, const struct node *node,
 static bool lacks_peer(const struct graph *g, const struct node *node)
 {
     const Npud__WaitRow *row = node->row;
+    size_t i = (size_t)(node - g->node);
 
+    /* Before the first node is SIZE_MAX, which there is not. */
     return (strcmp(row->kind, "room") == 0 || strcmp(row->kind, "message") == 0) &&
-           !wait_chain_has_peer(row) && !is_same_process(g, node, node - 1) &&
-           !is_same_process(g, node, node + 1);
+           !wait_chain_has_peer(row) && !is_thread_of(g, i - 1, row->session) &&
+           !is_thread_of(g, i + 1, row->session);
 }
 
 /* Of a wait that no process is there to end. */
