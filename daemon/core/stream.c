@@ -9,6 +9,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
+#include "daemon/core/arena_kept.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
@@ -221,7 +222,7 @@ static enum cause take_resources(struct stream *s, int *segment_fd)
     s->id = slots_take(ids);
     if (!s->id)
         return slots_full(ids) ? CAUSE_STREAM_IDS : CAUSE_MEMORY;
-    cause = session_segment(session, &session->stream_segments, s->slot.number / ARENA_STREAMS,
+    cause = session_segment(session, &session->stream_segments, s->slot.number,
                             arena_stream_segment_size(depth), &segment, segment_fd);
     if (cause != CAUSE_NONE)
         return cause;
@@ -229,8 +230,8 @@ static enum cause take_resources(struct stream *s, int *segment_fd)
     s->depth = depth;
     s->ctrl = arena_stream_ctrl(segment, s->slot.number);
     s->ring = arena_stream_ring(segment, s->slot.number, depth);
-    s->kept = session_segment_kept(&session->stream_segments, s->slot.number / ARENA_STREAMS);
-    s->kept += s->slot.number % ARENA_STREAMS;
+    s->kept = arena_kept_at(session->stream_segments.file[s->slot.number / ARENA_STREAMS],
+                            s->slot.number);
     return CAUSE_NONE;
 }
 
@@ -327,13 +328,17 @@ static bool restore_stream(struct arena_file *file, uint32_t number, struct stre
 
 bool streams_restore(struct server *server, struct kept_cell *cell)
 {
-    struct arena_file *file = session_segment_restore(server, cell, KEPT_STREAMS);
+    struct arena_file *file;
     struct stream_kept *k;
 
-    if (!file || file->size != arena_stream_segment_size(file->session->ring_depth))
+    if (!session_segment_restore(server, cell, KEPT_STREAMS, &file))
         return false;
-    k = session_segment_kept(&file->session->stream_segments, file->index);
-    for (uint32_t i = 0; i < ARENA_STREAMS; i++)
+    if (!file)
+        return true;
+    if (file->size != arena_stream_segment_size(file->session->ring_depth))
+        return false;
+    k = arena_kept_at(file, 0);
+    for (uint32_t i = 0; i < file->slots; i++)
         if (atomic_load_explicit(&k[i].is, memory_order_relaxed) != 0 &&
             !restore_stream(file, file->index * ARENA_STREAMS + i, &k[i]))
             return false;
