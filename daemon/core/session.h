@@ -123,14 +123,15 @@ struct session {
     uint64_t memory; /* bytes of its allocations */
     char program[64];
     struct charge charge;
-    struct charge charge_fds;    /* RESOURCE_FDS: socket, pidfd, page and arena */
-    struct charge charge_tables; /* RESOURCE_TABLE_MEMORY: of its tables, and of the arena */
-    struct charge charge_maps;   /* RESOURCE_MAPPINGS: of the same */
-    struct charge charge_events; /* RESOURCE_EVENTS: of all its plain events */
-    struct kept_request *kept;   /* control/kept_request.h; NULL: no request waits */
-    struct unread *unread;       /* control/answer.c; NULL: no descriptor was sent so far */
-    struct answer *answer;       /* there, that could not be sent yet; NULL: none */
-    struct own_waits *own_waits; /* admin/own_waits.c; NULL: it has not asked */
+    struct charge charge_fds;     /* RESOURCE_FDS: socket, pidfd, page and arena */
+    struct charge charge_tables;  /* RESOURCE_TABLE_MEMORY: of its tables, and of the arena */
+    struct charge charge_maps;    /* RESOURCE_MAPPINGS: of the same */
+    struct charge charge_streams; /* RESOURCE_STREAMS: of all its streams */
+    struct charge charge_events;  /* RESOURCE_EVENTS: of all its plain events */
+    struct kept_request *kept;    /* control/kept_request.h; NULL: no request waits */
+    struct unread *unread;        /* control/answer.c; NULL: no descriptor was sent so far */
+    struct answer *answer;        /* there, that could not be sent yet; NULL: none */
+    struct own_waits *own_waits;  /* admin/own_waits.c; NULL: it has not asked */
 
     struct trace_client *trace; /* core/trace.h; NULL: the session has no ring */
 
