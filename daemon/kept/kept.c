@@ -103,11 +103,11 @@ static uint64_t is_of_new(enum kept_kind kind, size_t bytes)
 
 static struct kept_cell nothing; /* for all records of which nobody would read anything */
 
-#define SMALL 4096u
+#define SMALL 8192u
 
 /*
- * What is larger has pages of its own, and these only where it is used: most sessions use the first
- * few of the streams and events of a segment.
+ * What is larger has pages of its own, and these only where it is used: a session rarely uses all
+ * events of a segment.
  */
 static struct kept_cell *take_private(enum kept_kind kind, size_t bytes)
 {
