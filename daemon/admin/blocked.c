@@ -19,7 +19,7 @@ static bool blocked_on_callback(const struct stream *s, struct blocked *b)
 {
     b->on = ON_CALLBACK;
     b->object = s->kept->task.callback.report;
-    b->target = s->callback;
+    b->target = s->kept->task.callback.ordinal;
     b->blocker_thread =
         atomic_load_explicit(&s->session->page->report[b->object].thread, memory_order_relaxed);
     return !execute_callback_done(s);
@@ -43,7 +43,7 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         .since_ns = s->parked_since,
         .blocker_stream.id = -1,
     };
-    if (stream_is_parked(s) && s->callback != 0)
+    if (stream_is_parked(s) && s->in_callback)
         return blocked_on_callback(s, b);
     /* Without a list it waits for the clock; off the list it is about to go on. */
     if (!stream_is_parked(s) || !s->waiting_on || !waitlist_has(s->waiting_on, &s->waiter))

@@ -40,7 +40,6 @@ struct work_place {
 
 /** One piece of work, within the memory that it names. Owned by the stream that runs it. */
 struct work {
-    enum work_kind kind;
     struct work_place dst, src;
     uint64_t size;
     uint64_t progress; /* bytes done so far, which the backend counts up; kept by the engine */
@@ -52,9 +51,10 @@ struct work {
     uint64_t delay_ns; /* WORK_DELAY */
     uint64_t ready_ns; /* the backend's, zeroed: when bytes are moved; lost when npud ends */
     int32_t result;    /* WORK_DELAY: what to fail with, 0: succeed */
+    uint8_t kind;      /* enum work_kind */
     uint8_t value;
-    uint32_t reduce; /* WORK_REDUCE: aclrtReduceKind, aclDataType, a pair of proto/util/reduce.h */
-    uint32_t type;
+    uint8_t reduce; /* WORK_REDUCE: aclrtReduceKind, aclDataType, a pair of proto/util/reduce.h */
+    uint8_t type;
 };
 
 enum work_state {

@@ -1,6 +1,7 @@
 #include "daemon/core/event.h"
 
 #include "daemon/base/kill_here.h"
+#include "daemon/core/arena_kept.h"
 #include "daemon/core/device.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -16,7 +17,7 @@ static enum cause take_resources(struct event_obj *ev, struct session *session, 
 
     if (user_charge_more(&session->charge_events, session->user, RESOURCE_EVENTS, 1) < 0)
         return CAUSE_USER_EVENTS;
-    cause = session_segment(session, &session->event_segments, ev->slot.number / ARENA_EVENTS,
+    cause = session_segment(session, &session->event_segments, ev->slot.number,
                             arena_event_segment_size(), segment, segment_fd);
     if (cause != CAUSE_NONE)
         user_uncharge_part(&session->charge_events, 1);
@@ -41,8 +42,8 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
     ev->flags = (uint16_t)flags;
     ev->device = (uint8_t)device;
     ev->shm = arena_event(segment, ev->slot.number);
-    ev->kept = session_segment_kept(&session->event_segments, ev->slot.number / ARENA_EVENTS);
-    ev->kept += ev->slot.number % ARENA_EVENTS;
+    ev->kept = arena_kept_at(session->event_segments.file[ev->slot.number / ARENA_EVENTS],
+                             ev->slot.number);
     *ev->kept = (struct event_kept){0};
     atomic_store_explicit(&ev->dropped_code, 0, memory_order_relaxed);
     ev->closing = false;
@@ -100,13 +101,15 @@ static bool restore_event(struct session *session, void *segment, uint32_t numbe
 
 bool events_restore(struct server *server, struct kept_cell *cell)
 {
-    struct arena_file *file = session_segment_restore(server, cell, KEPT_EVENTS);
+    struct arena_file *file;
     struct event_kept *k;
 
-    if (!file)
+    if (!session_segment_restore(server, cell, KEPT_EVENTS, &file))
         return false;
-    k = session_segment_kept(&file->session->event_segments, file->index);
-    for (uint32_t i = 0; i < ARENA_EVENTS; i++)
+    if (!file)
+        return true;
+    k = arena_kept_at(file, 0);
+    for (uint32_t i = 0; i < file->slots; i++)
         if (atomic_load_explicit(&k[i].is, memory_order_relaxed) != 0 &&
             !restore_event(file->session, file->map, file->index * ARENA_EVENTS + i, &k[i]))
             return false;

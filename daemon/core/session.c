@@ -15,6 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/pidfd.h"
+#include "daemon/core/arena_kept.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"
@@ -176,11 +177,6 @@ void session_segment_resend(struct segments *segs, uint32_t index)
     kept_touch(&segs->file[index]->kept);
 }
 
-void *session_segment_kept(const struct segments *segs, uint32_t index)
-{
-    return (unsigned char *)kept_record(&segs->file[index]->kept) + ARENA_RECORD_HEAD;
-}
-
 static bool grow_segments(struct segments *segs, uint32_t n)
 {
     struct arena_file **file = reallocarray(segs->file, n, sizeof(struct arena_file *));
@@ -194,49 +190,29 @@ static bool grow_segments(struct segments *segs, uint32_t n)
     return true;
 }
 
-static size_t write_segment(const struct kept *kept, void *record)
-{
-    const struct arena_file *file = (const struct arena_file *)kept;
-    struct arena_record *r = record;
-
-    static_assert(offsetof(struct arena_file, kept) == 0, "a segment begins with what is kept");
-    *r = (struct arena_record){.session = file->session->id,
-                               .key = kept_key(file->fd),
-                               .index = file->index,
-                               .to_send = file->to_send,
-                               .size = file->size};
-    return ARENA_RECORD_HEAD;
-}
-
 /* Which segments: of streams, or of plain events. */
-static bool has_streams(const struct session *session, const struct segments *segs)
+static enum kept_kind kind_of(const struct session *session, const struct segments *segs)
 {
-    return segs == &session->stream_segments;
-}
-
-static size_t segment_record_size(const struct session *session, const struct segments *segs)
-{
-    return ARENA_RECORD_HEAD + (has_streams(session, segs)
-                                    ? ARENA_STREAMS * sizeof(struct stream_kept)
-                                    : ARENA_EVENTS * sizeof(struct event_kept));
+    return segs == &session->stream_segments ? KEPT_STREAMS : KEPT_EVENTS;
 }
 
 static enum cause make_segment(struct session *session, struct segments *segs, uint32_t index)
 {
     struct arena_file *file = calloc(1, sizeof(*file));
+    enum kept_kind kind = kind_of(session, segs);
     enum cause cause;
 
     if (!file)
         return CAUSE_MEMORY;
     *file = (struct arena_file){
         .session = session, .index = index, .fd = -1, .size = segs->size, .to_send = true};
-    if (!kept_make(&file->kept, has_streams(session, segs) ? KEPT_STREAMS : KEPT_EVENTS,
-                   segment_record_size(session, segs), write_segment)) {
+    if (!arena_kept_make(file, kind)) {
         free(file);
         return CAUSE_MEMORY;
     }
-    cause = make_file(session, "npud-arena", segs->size, segment_record_size(session, segs),
-                      &file->fd, &file->map);
+    /* Charged as large as it may get: a larger one is not refused. */
+    cause =
+        make_file(session, "npud-arena", segs->size, arena_kept_size(kind), &file->fd, &file->map);
     if (cause != CAUSE_NONE) {
         kept_drop(&file->kept);
         free(file);
@@ -246,42 +222,61 @@ static enum cause make_segment(struct session *session, struct segments *segs, u
     return CAUSE_NONE;
 }
 
-struct arena_file *session_segment_restore(struct server *server, struct kept_cell *cell,
-                                           enum kept_kind kind)
+static struct arena_file *restore_file(struct server *server, struct session *session,
+                                       const struct arena_record *r)
 {
-    struct arena_file *file;
+    struct arena_file *file = calloc(1, sizeof(*file));
+
+    if (!file)
+        return NULL;
+    *file = (struct arena_file){.session = session,
+                                .index = r->index,
+                                .size = r->size,
+                                .to_send = r->to_send,
+                                .fd = session_own_fd(server, kept_fd_take(r->key))};
+    file->map = file->fd < 0
+                    ? MAP_FAILED
+                    : mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+    if (file->map != MAP_FAILED)
+        return file;
+    free(file);
+    return NULL;
+}
+
+bool session_segment_restore(struct server *server, struct kept_cell *cell, enum kept_kind kind,
+                             struct arena_file **file)
+{
     struct segments *segs;
     struct session *session;
     struct arena_record r;
 
+    *file = NULL;
     kept_read(cell, &r, sizeof(r));
     session = session_by_id(r.session);
-    file = session ? calloc(1, sizeof(*file)) : NULL;
-    if (!file)
-        return NULL;
+    if (!session)
+        return false;
     segs = kind == KEPT_STREAMS ? &session->stream_segments : &session->event_segments;
-    *file = (struct arena_file){.session = session,
-                                .index = r.index,
-                                .size = r.size,
-                                .to_send = r.to_send,
-                                .fd = session_own_fd(server, kept_fd_take(r.key))};
-    file->map = file->fd < 0
-                    ? MAP_FAILED
-                    : mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
-    if (file->map == MAP_FAILED || (r.index >= segs->n && !grow_segments(segs, r.index + 1)) ||
-        !kept_bind(&file->kept, cell, segment_record_size(session, segs), write_segment)) {
-        free(file);
-        return NULL;
+    /* The npud before has ended in kept_enlarge(): there are two, with the same content. */
+    if (r.index < segs->n && segs->file[r.index]) {
+        kept_discard(cell);
+        return true;
     }
+    if (r.index >= segs->n && !grow_segments(segs, r.index + 1))
+        return false;
+    *file = restore_file(server, session, &r);
+    if (!*file)
+        return false;
+    arena_kept_bind(*file, kind, cell);
     segs->size = r.size;
-    segs->file[r.index] = file;
-    session_charge_file_again(session, r.size + segment_record_size(session, segs));
-    return file;
+    segs->file[r.index] = *file;
+    session_charge_file_again(session, r.size + arena_kept_size(kind));
+    return true;
 }
 
-enum cause session_segment(struct session *session, struct segments *segs, uint32_t index,
+enum cause session_segment(struct session *session, struct segments *segs, uint32_t slot,
                            size_t size, void **mapping, int *fd)
 {
+    uint32_t in_segment = arena_kept_slots(kind_of(session, segs)), index = slot / in_segment;
     struct arena_file *file;
     enum cause cause = CAUSE_NONE;
 
@@ -294,6 +289,8 @@ enum cause session_segment(struct session *session, struct segments *segs, uint3
     if (cause != CAUSE_NONE)
         return cause;
     file = segs->file[index];
+    if (!arena_kept_reach(file, slot % in_segment))
+        return CAUSE_MEMORY;
     *mapping = file->map;
     if (file->to_send) {
         *fd = file->fd;

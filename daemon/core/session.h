@@ -65,6 +65,8 @@ struct arena_file {
     struct kept kept; /* kept/arena_record.h */
     struct session *session;
     uint32_t index;
+    uint32_t slots; /* that its record has room for: the first ones */
+    enum kept_kind kind;
     int fd;
     void *map;
     size_t size;
@@ -121,14 +123,15 @@ struct session {
     uint64_t memory; /* bytes of its allocations */
     char program[64];
     struct charge charge;
-    struct charge charge_fds;    /* RESOURCE_FDS: socket, pidfd, page and arena */
-    struct charge charge_tables; /* RESOURCE_TABLE_MEMORY: of its tables, and of the arena */
-    struct charge charge_maps;   /* RESOURCE_MAPPINGS: of the same */
-    struct charge charge_events; /* RESOURCE_EVENTS: of all its plain events */
-    struct kept_request *kept;   /* control/kept_request.h; NULL: no request waits */
-    struct unread *unread;       /* control/answer.c; NULL: no descriptor was sent so far */
-    struct answer *answer;       /* there, that could not be sent yet; NULL: none */
-    struct own_waits *own_waits; /* admin/own_waits.c; NULL: it has not asked */
+    struct charge charge_fds;     /* RESOURCE_FDS: socket, pidfd, page and arena */
+    struct charge charge_tables;  /* RESOURCE_TABLE_MEMORY: of its tables, and of the arena */
+    struct charge charge_maps;    /* RESOURCE_MAPPINGS: of the same */
+    struct charge charge_streams; /* RESOURCE_STREAMS: of all its streams */
+    struct charge charge_events;  /* RESOURCE_EVENTS: of all its plain events */
+    struct kept_request *kept;    /* control/kept_request.h; NULL: no request waits */
+    struct unread *unread;        /* control/answer.c; NULL: no descriptor was sent so far */
+    struct answer *answer;        /* there, that could not be sent yet; NULL: none */
+    struct own_waits *own_waits;  /* admin/own_waits.c; NULL: it has not asked */
 
     struct trace_client *trace; /* core/trace.h; NULL: the session has no ring */
 
@@ -227,21 +230,19 @@ void session_close_devices(struct session *session);
 struct attach *session_attach(struct session *session, uint32_t device);
 
 /**
- * Make sure that segment `index` of a kind is there. *mapping is where it is mapped; *fd is its
- * memfd, borrowed from it, if the client has not got that, else -1.
+ * Make sure that the segment of slot `slot` of a kind is there, and that its record has room for
+ * the slot (core/arena_kept.h). *mapping is where it is mapped; *fd is its memfd, borrowed from it,
+ * if the client has not got that, else -1.
  */
-enum cause session_segment(struct session *session, struct segments *segments, uint32_t index,
+enum cause session_segment(struct session *session, struct segments *segments, uint32_t slot,
                            size_t size, void **mapping, int *fd);
 
 /**
- * A segment is there again, of the kind that the record is of: KEPT_STREAMS or KEPT_EVENTS. NULL:
- * it cannot be restored.
+ * A segment is there again, of the kind that the record is of: KEPT_STREAMS or KEPT_EVENTS. *file:
+ * NULL if another record of it was found before. False: it cannot be restored.
  */
-struct arena_file *session_segment_restore(struct server *server, struct kept_cell *cell,
-                                           enum kept_kind kind);
-
-/** The live part of the record of a segment that is there: the first slot's. */
-void *session_segment_kept(const struct segments *segments, uint32_t index);
+bool session_segment_restore(struct server *server, struct kept_cell *cell, enum kept_kind kind,
+                             struct arena_file **file);
 
 /** The session ends: unmap a segment of a kind. True: there was none. */
 bool session_free_segment(struct segments *segments);

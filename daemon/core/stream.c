@@ -9,6 +9,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
+#include "daemon/core/arena_kept.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
@@ -208,38 +209,55 @@ void stream_stop_at_failure(struct stream *s)
     engine_unlock(s->attach->device->engine);
 }
 
-static enum cause take_resources(struct stream *s, int *segment_fd)
+/* An id, and a place in the arena. */
+static enum cause take_place(struct stream *s, int *segment_fd)
 {
     struct session *session = s->session;
     struct slots *ids = &s->attach->device->stream_ids;
+    struct device_id *id;
     uint32_t depth = session->ring_depth;
     enum cause cause;
     void *segment;
 
-    if (user_charge(&s->charge, session->user, RESOURCE_STREAMS, 1) < 0)
-        return CAUSE_USER_STREAMS;
-    s->id = slots_take(ids);
-    if (!s->id)
+    id = slots_take(ids);
+    if (!id)
         return slots_full(ids) ? CAUSE_STREAM_IDS : CAUSE_MEMORY;
-    cause = session_segment(session, &session->stream_segments, s->slot.number / ARENA_STREAMS,
+    cause = session_segment(session, &session->stream_segments, s->slot.number,
                             arena_stream_segment_size(depth), &segment, segment_fd);
-    if (cause != CAUSE_NONE)
+    if (cause != CAUSE_NONE) {
+        slots_put(ids, id);
         return cause;
-    slots_publish(s->id);
+    }
+    slots_publish(id);
+    s->id = id->slot.number;
     s->depth = depth;
     s->ctrl = arena_stream_ctrl(segment, s->slot.number);
     s->ring = arena_stream_ring(segment, s->slot.number, depth);
-    s->kept = session_segment_kept(&session->stream_segments, s->slot.number / ARENA_STREAMS);
-    s->kept += s->slot.number % ARENA_STREAMS;
+    s->kept = arena_kept_at(session->stream_segments.file[s->slot.number / ARENA_STREAMS],
+                            s->slot.number);
     return CAUSE_NONE;
+}
+
+static enum cause take_resources(struct stream *s, int *segment_fd)
+{
+    struct session *session = s->session;
+    enum cause cause;
+
+    if (user_charge_more(&session->charge_streams, session->user, RESOURCE_STREAMS, 1) < 0)
+        return CAUSE_USER_STREAMS;
+    cause = take_place(s, segment_fd);
+    if (cause != CAUSE_NONE)
+        user_uncharge_part(&session->charge_streams, 1);
+    return cause;
 }
 
 /* Give back what take_resources() took, and the slot. */
 static void give_resources_back(struct stream *s)
 {
-    if (s->id)
-        slots_put(&s->attach->device->stream_ids, s->id);
-    user_uncharge(&s->charge);
+    struct slots *ids = &s->attach->device->stream_ids;
+
+    slots_put(ids, slots_at(ids, s->id));
+    user_uncharge_part(&s->session->charge_streams, 1);
     slots_put(&s->session->streams, s);
 }
 
@@ -255,7 +273,7 @@ static void reset_engine_part(struct stream *s)
     s->counted = false;
     s->count_change = 0;
     s->timer = (struct timer){0};
-    s->callback = 0;
+    s->in_callback = false;
     waitlist_init(&s->passed);
 }
 
@@ -276,12 +294,11 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     }
     s->session = session;
     s->attach = attach;
-    s->id = NULL;
     /* The last that can fail: else npud had a segment that a refused client has not. */
     cause = take_resources(s, segment_fd);
     if (cause != CAUSE_NONE) {
         put_context(attach, c);
-        give_resources_back(s);
+        slots_put(&session->streams, s);
         return cause;
     }
     reset_engine_part(s);
@@ -289,7 +306,7 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     reset_ctrl(s);
     context_join(s, c);
     attach->streams++;
-    kept_set(&s->kept->is, stream_is(slot_generation(s), s->id->slot.number));
+    kept_set(&s->kept->is, stream_is(slot_generation(s), s->id));
     slots_publish(s);
     *streamp = s;
     return CAUSE_NONE;
@@ -311,15 +328,15 @@ static bool restore_stream(struct arena_file *file, uint32_t number, struct stre
     LL_SEARCH_SCALAR(a->contexts, c, number, k->context);
     s->session = session;
     s->attach = a;
-    s->id = slots_restore(&a->device->stream_ids, stream_is_id(is), 0);
-    if (!c || !s->id)
+    s->id = stream_is_id(is);
+    if (!c || !slots_restore(&a->device->stream_ids, s->id, 0))
         return false;
     s->kept = k;
     s->depth = session->ring_depth;
     s->ctrl = arena_stream_ctrl(file->map, number);
     s->ring = arena_stream_ring(file->map, number, s->depth);
     reset_engine_part(s);
-    user_charge_again(&s->charge, session->user, RESOURCE_STREAMS, 1, false);
+    user_charge_again(&session->charge_streams, session->user, RESOURCE_STREAMS, 1, false);
     context_join(s, c);
     a->streams++;
     return true;
@@ -327,13 +344,17 @@ static bool restore_stream(struct arena_file *file, uint32_t number, struct stre
 
 bool streams_restore(struct server *server, struct kept_cell *cell)
 {
-    struct arena_file *file = session_segment_restore(server, cell, KEPT_STREAMS);
+    struct arena_file *file;
     struct stream_kept *k;
 
-    if (!file || file->size != arena_stream_segment_size(file->session->ring_depth))
+    if (!session_segment_restore(server, cell, KEPT_STREAMS, &file))
         return false;
-    k = session_segment_kept(&file->session->stream_segments, file->index);
-    for (uint32_t i = 0; i < ARENA_STREAMS; i++)
+    if (!file)
+        return true;
+    if (file->size != arena_stream_segment_size(file->session->ring_depth))
+        return false;
+    k = arena_kept_at(file, 0);
+    for (uint32_t i = 0; i < file->slots; i++)
         if (atomic_load_explicit(&k[i].is, memory_order_relaxed) != 0 &&
             !restore_stream(file, file->index * ARENA_STREAMS + i, &k[i]))
             return false;

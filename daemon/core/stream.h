@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,43 +75,52 @@ struct value_range {
     uint64_t next, last;
 };
 
+/*
+ * Beside its record (kept/stream_record.h). What each task uses stands in the first two cache lines.
+ */
 struct stream {
     struct slot slot; /* in session->streams */
 
     /* constant while it lives */
+    uint32_t depth;
     struct session *session;
     struct attach *attach;
-    struct device_id *id;
-    struct stream_kept *kept; /* of its slot: what outlives npud */
-    uint32_t depth;
+    struct stream_kept *kept; /* of its slot: what outlives npud; core/arena_kept.h moves it */
     struct stream_ctrl *ctrl; /* shared, hostile */
     struct task *ring;        /* shared, hostile */
-    struct charge charge;
+    uint32_t id;              /* slot in device->stream_ids */
+
+    /* why its context executes nothing any more; 0: it does. Written under the engine's lock */
+    _Atomic int32_t stopped;
 
     /* engine */
     enum stream_run run;
-    struct stream *prev, *next; /* attach->active, or attach->stuck */
-    uint64_t idle_since;
     bool rung; /* active because the doorbell said so, and no task was found so far */
     /* memory, and not all streams that wait for it have been looked at: see changed */
     bool changing;
+    bool counted;               /* TASK_VALUE_WAIT: in value_waiters of the session page */
+    bool in_inbox;              /* under the engine's inbox lock */
+    bool held_watched;          /* it was watched when it was held */
+    bool in_work;               /* parked while the device works for it */
+    bool in_callback;           /* parked until the callback of the current task has run */
+    struct stream *prev, *next; /* attach->active, or attach->stuck */
+    uint64_t idle_since;
+    uint64_t traced_ns; /* engine/trace_note.c: when its current task has begun; 0: it has not */
+    struct waitlist passed; /* waiters for positions of this stream */
+
+    struct waitlist *waiting_on; /* the list that its waiter is on, until resumed */
+    union {                      /* no task both waits and works */
+        struct waiter waiter;    /* on another stream, an event flag or an IPC event, ... */
+        struct work work;
+    };
+    struct timer timer;
+    struct stream *inbox_prev, *inbox_next;
     struct mem *uses[2]; /* the target and source of work that has begun: engine/work.h */
-    bool counted;        /* TASK_VALUE_WAIT: in value_waiters of the session page */
-    bool in_inbox;       /* under the engine's inbox lock */
-    bool held_watched;   /* it was watched when it was held */
-    bool in_work;        /* parked while the device works for it */
     /*
      * The task has made this change of a counter, and the stream looks at all waits for it; 0: no.
      * Or COUNT_TURN (notify_tasks.h).
      */
     uint64_t count_change;
-    union {                   /* no task both waits and works */
-        struct waiter waiter; /* on another stream, an event flag or an IPC event, on ... */
-        struct work work;
-    };
-    struct waitlist *waiting_on; /* ... this list, until resumed */
-    struct stream *inbox_prev, *inbox_next;
-    struct timer timer;
     union {
         struct {
             struct backend_memory *word; /* TASK_VALUE_WAIT: where that is */
@@ -118,14 +128,8 @@ struct stream {
         };
         struct value_range changed; /* while changing, and so not parked */
     };
-    uint64_t traced_ns; /* engine/trace_note.c: when its current task has begun; 0: it has not */
-    uint64_t callback;  /* ordinal of the callback that it is parked for; 0: none */
     struct context *context;
     struct stream *context_prev, *context_next;
-
-    /* why its context executes nothing any more; 0: it does. Written under the engine's lock */
-    _Atomic int32_t stopped;
-    struct waitlist passed; /* waiters for positions of this stream */
 
     /*
      * Of this stream and earlier ones of the slot; NULL: none. Under the locks of the session's
@@ -134,9 +138,12 @@ struct stream {
     struct discards *discards;
 };
 
+static_assert(sizeof(void *) != 8 || sizeof(struct stream) == 320, "five cache lines");
+static_assert(sizeof(void *) != 8 || offsetof(struct stream, waiting_on) == 128, "two are hot");
+
 static inline int32_t stream_id(const struct stream *stream)
 {
-    return (int32_t)stream->id->slot.number;
+    return (int32_t)stream->id;
 }
 
 /** The stream whose waiter this is. */

@@ -56,7 +56,7 @@ void engine_resume(struct engine *e, struct stream *s)
     timers_clear(&e->timers, &s->timer);
     usage_end_work(e, s, e->now);
     s->waiting_on = NULL;
-    s->callback = 0;
+    s->in_callback = false;
     if (__builtin_expect(!s->attach->ref, 0)) {
         s->run = RUN_IDLE; /* its session is halted */
         return;
@@ -145,7 +145,7 @@ void engine_forget(struct engine *e, struct stream *s)
     if (!remove_from_inbox(e, s) && s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
         remove_from_inbox(e, s);
     s->waiting_on = NULL;
-    s->callback = 0;
+    s->in_callback = false;
     s->run = RUN_IDLE;
     if (notify_has_taken(s))
         notify_give_back(s);
@@ -164,7 +164,7 @@ void engine_clear_timer(struct stream *s)
 /* A stream that is parked on neither a list, nor the clock, nor a callback is in the inbox. */
 static bool waits_for_something(const struct stream *s)
 {
-    return s->run == RUN_PARKED && (s->waiting_on || s->timer.place != 0 || s->callback != 0);
+    return s->run == RUN_PARKED && (s->waiting_on || s->timer.place != 0 || s->in_callback);
 }
 
 static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
@@ -183,7 +183,7 @@ static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
         if (s->waiting_on)
             stream_let_go(s, result, 0);
         s->waiting_on = NULL;
-        s->callback = 0;
+        s->in_callback = false;
         engine_unpark(s);
     }
 }

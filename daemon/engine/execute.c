@@ -189,7 +189,7 @@ bool execute_callback_done(const struct stream *s)
  */
 static enum run_result await_callback(struct stream *s)
 {
-    s->callback = s->kept->task.callback.ordinal;
+    s->in_callback = true;
     return RUN_WAITS;
 }
 
@@ -307,7 +307,7 @@ static void fail_callback(struct stream *s)
 {
     if (!stream_has_begun(s))
         run_callback(s, 0);
-    s->callback = 0;
+    s->in_callback = false;
 }
 
 static void fail_notify_record(struct stream *s)

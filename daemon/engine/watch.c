@@ -69,7 +69,7 @@ static bool collect_word(struct engine *e, struct attach *a, unsigned w, uint64_
         if (s->run == RUN_IDLE) {
             watch_stream(s, now);
             found = true;
-        } else if (s->callback != 0 && execute_callback_done(s)) {
+        } else if (s->in_callback && execute_callback_done(s)) {
             engine_resume(e, s);
             found = true;
         }

@@ -245,7 +245,7 @@ enum run_result work_run_reduce(struct stream *s, uint64_t now)
                               .dst = dst,
                               .src = src,
                               .slice = s->attach->device->kept->slice,
-                              .reduce = t->reduce.kind,
-                              .type = t->reduce.type});
+                              .reduce = (uint8_t)t->reduce.kind,
+                              .type = (uint8_t)t->reduce.type});
     return do_work(s, now, m, source, t->reduce.dst_offset);
 }

@@ -20,7 +20,12 @@ struct arena_record {
     uint64_t unused[2];
 };
 
-/** Live: one object per slot of the segment, from here on; each begins with a cache line. */
+/**
+ * Live: one object per slot, from here on; each begins with a cache line. As many slots as the
+ * record has room for, the first ones of the segment: a larger record takes the place of one that
+ * is full (core/arena_kept.h). Until 0.9.0 all records had room for all slots; such an npud reads a
+ * smaller one as it reads every record that is shorter than its own (kinds.h).
+ */
 #define ARENA_RECORD_HEAD sizeof(struct arena_record)
 
 static_assert((CELL_HEAD + ARENA_RECORD_HEAD) % 64 == 0, "cells are aligned to cache lines");

@@ -103,11 +103,11 @@ static uint64_t is_of_new(enum kept_kind kind, size_t bytes)
 
 static struct kept_cell nothing; /* for all records of which nobody would read anything */
 
-#define SMALL 4096u
+#define SMALL 8192u
 
 /*
- * What is larger has pages of its own, and these only where it is used: most sessions use the first
- * few of the streams and events of a segment.
+ * What is larger has pages of its own, and these only where it is used: a session rarely uses all
+ * events of a segment.
  */
 static struct kept_cell *take_private(enum kept_kind kind, size_t bytes)
 {
@@ -186,10 +186,26 @@ static void retire_cell(struct kept_cell *cell)
     cells_put(cell);
 }
 
+/* `is`: of the larger one from now on; 0: it has none before the commit. */
+static void switch_cells(struct kept *kept, struct kept_cell *cell, uint64_t is)
+{
+    struct kept_cell *old = kept->cell;
+
+    KILL_HERE(KEPT_FILLED);
+    kept_order();
+    if (base)
+        atomic_store_explicit(&cell->is, is, memory_order_relaxed);
+    kept_order();
+    KILL_HERE(KEPT_GROWN);
+    kept->cell = cell;
+    if (old)
+        retire_cell(old);
+}
+
 bool kept_grow(struct kept *kept, enum kept_kind kind, size_t bytes,
                void (*fill)(void *arg, void *record), void *arg)
 {
-    struct kept_cell *old = kept->cell, *cell;
+    struct kept_cell *cell;
 
     bytes = (bytes + 7) & ~(size_t)7;
     cell = take_cell(kind, bytes);
@@ -197,15 +213,46 @@ bool kept_grow(struct kept *kept, enum kept_kind kind, size_t bytes,
         return false;
     cell->order = 0; /* only the control thread gives numbers */
     fill(arg, cell->record);
-    KILL_HERE(KEPT_FILLED);
-    kept_order();
-    if (base)
-        atomic_store_explicit(&cell->is, is_of_new(kind, bytes), memory_order_relaxed);
-    kept_order();
-    KILL_HERE(KEPT_GROWN);
-    *kept = (struct kept){.cell = cell};
-    if (old)
-        retire_cell(old);
+    switch_cells(kept, cell, is_of_new(kind, bytes));
+    return true;
+}
+
+/* What the step is about to change in a record changes in the larger one. */
+static void move_changes(const struct kept_cell *from, size_t bytes, const struct kept_cell *to,
+                         uint64_t is)
+{
+    const struct log_entry *read;
+
+    for (size_t at = 0, next = 0; (read = log_next(&control_log, &next)); at = next) {
+        struct log_entry *entry = (struct log_entry *)(control_log.at + at);
+        uint64_t offset = entry->where - offset_of(from);
+
+        if (entry->kind != LOG_WRITE || offset >= CELL_HEAD + bytes)
+            continue;
+        entry->where = offset_of(to) + offset;
+        if (offset == offsetof(struct kept_cell, is))
+            memcpy(entry->data, &is, sizeof(is));
+    }
+}
+
+bool kept_enlarge(struct kept *kept, enum kept_kind kind, size_t was, size_t bytes)
+{
+    struct kept_cell *old = kept->cell, *cell;
+    uint64_t is = is_of_new(kind, bytes);
+
+    assert(bytes % 8 == 0);
+    cell = take_cell(kind, bytes);
+    if (!cell)
+        return false;
+    cell->order = old->order;
+    memcpy(cell->record, old->record, was);
+    if (base) {
+        move_changes(old, was, cell, is);
+        /* A record that was made in this step is one from the commit on. */
+        if (atomic_load_explicit(&old->is, memory_order_relaxed) == 0)
+            is = 0;
+    }
+    switch_cells(kept, cell, is);
     return true;
 }
 

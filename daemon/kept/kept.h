@@ -73,7 +73,7 @@ void kept_drop(struct kept *kept);
  */
 void kept_set(_Atomic uint64_t *word, uint64_t value);
 
-/** The record, for its live part. Constant while the object has it. Any thread. */
+/** The record, for its live part. Constant but for kept_grow() and kept_enlarge(). Any thread. */
 static inline void *kept_record(const struct kept *kept)
 {
     return kept->cell->record;
@@ -87,6 +87,15 @@ static inline void *kept_record(const struct kept *kept)
  */
 bool kept_grow(struct kept *kept, enum kept_kind kind, size_t bytes,
                void (*fill)(void *arg, void *record), void *arg);
+
+/**
+ * The object's record gets more bytes, which are zero: a larger one takes its place, at once and
+ * not in a transaction. What this step has changed so far changes there. `was`: its bytes so far.
+ * Until this returns, no other thread stores into its live part. If npud ends meanwhile there are
+ * both, with the same content: one of them is kept_discard()ed. False: no memory, and nothing has
+ * changed.
+ */
+bool kept_enlarge(struct kept *kept, enum kept_kind kind, size_t was, size_t bytes);
 
 /**
  * Order stores of this thread into live parts, and into what they go with: a SIGKILL is a cut in

@@ -7,7 +7,7 @@
 
 #define BLOCK_BYTES 32768u /* at least */
 /* Chunks from this size on are mapped, so that they have pages when touched. */
-#define CHUNK_MAP (2 * BLOCK_BYTES)
+#define CHUNK_MAP BLOCK_BYTES
 
 /*
  * There when the program runs under LeakSanitizer, whose search for leaks does not look into mapped

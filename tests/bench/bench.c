@@ -50,8 +50,14 @@ static const struct group {
     {"17", rows_register, .no_contest = true},
     {"18", rows_memory},
     {"19", rows_growth, .no_contest = true},
-    {"20", rows_footprint, .no_contest = true},
-    {"20", rows_footprint_kept, .no_contest = true, .restartable = true},
+    {"20", rows_footprint_session, .no_contest = true},
+    {"20", rows_footprint_device, .no_contest = true},
+    {"20", rows_footprint_event, .no_contest = true},
+    {"20", rows_footprint_stream, .no_contest = true},
+    {"20", rows_kept_session, .no_contest = true, .restartable = true},
+    {"20", rows_kept_device, .no_contest = true, .restartable = true},
+    {"20", rows_kept_event, .no_contest = true, .restartable = true},
+    {"20", rows_kept_stream, .no_contest = true, .restartable = true},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))

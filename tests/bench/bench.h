@@ -149,8 +149,16 @@ void rows_restart(void);         /* 16, under an npud that comes back */
 void rows_register(void);        /* 17 */
 void rows_memory(void);          /* 18 */
 void rows_growth(void);          /* 19 */
-void rows_footprint(void);       /* 20 */
-void rows_footprint_kept(void);  /* 20, under an npud that comes back */
+
+/* 20, each under an npud of its own; and under one that comes back */
+void rows_footprint_session(void);
+void rows_footprint_device(void);
+void rows_footprint_event(void);
+void rows_footprint_stream(void);
+void rows_kept_session(void);
+void rows_kept_device(void);
+void rows_kept_event(void);
+void rows_kept_stream(void);
 
 /**
  * What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their

@@ -11,6 +11,7 @@
 #include "acl/acl_base.h"
 #include "acl/acl_rt.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/arena_kept.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/failure.h"
 #include "daemon/engine/inject.h"
@@ -1052,6 +1053,112 @@ START_TEST(objects_are_made_and_destroyed_once)
 }
 END_TEST
 
+/* --- records that grow --- */
+
+/* Streams with tasks behind them, from where the record of the segment is full. */
+static void act_fill(void *arg)
+{
+    const unsigned *n = arg;
+    struct stream *s;
+    int fd;
+
+    for (uint32_t slot = STREAMS; slot < *n; slot++) {
+        if (slots_get(&the_session()->streams, slot))
+            continue;
+        ck_assert_int_eq(
+            stream_new(the_session(), session_attach(the_session(), 1), 7, slot, 1, &s, &fd), 0);
+        kept_commit();
+    }
+}
+
+static void act_fill_events(void *arg)
+{
+    const unsigned *n = arg;
+    struct event_obj *ev;
+    int fd;
+
+    for (uint32_t slot = the_session()->events.live; slot < *n; slot++) {
+        ck_assert_int_eq(event_obj_new(the_session(), slot & 15, 1, &ev, &fd), 0);
+        kept_commit();
+    }
+}
+
+static void expect_filled(unsigned streams, unsigned events)
+{
+    ck_assert_uint_eq(the_session()->streams.live, streams);
+    ck_assert_uint_eq(the_session()->events.live, events);
+    for (uint32_t slot = STREAMS; slot < streams; slot++) {
+        ck_assert_uint_eq(stream_at(slot)->slot.number, slot);
+        ck_assert_uint_eq(stream_at(slot)->kept->priority, slot);
+        ck_assert_ptr_eq(
+            stream_at(slot)->kept,
+            arena_kept_at(the_session()->stream_segments.file[slot / ARENA_STREAMS], slot));
+    }
+    for (uint32_t slot = 1; slot < events; slot++) {
+        ck_assert_uint_eq(event_at(slot)->flags, slot & 15);
+        ck_assert_uint_eq(event_is_flags(event_at(slot)->kept->is), slot & 15);
+    }
+}
+
+/*
+ * What the streams have done, and wait for, is as it was: also if npud ends when there are two
+ * records of the segment, and when it ends later.
+ */
+START_TEST(a_record_grows_under_its_objects)
+{
+    static const enum kill_place places[] = {KILL_HERE_KEPT_FILLED, KILL_HERE_KEPT_GROWN};
+    static unsigned streams = ARENA_STREAMS + 2, events = 140;
+    unsigned pass = 1;
+    bool killed = true;
+
+    for (; killed; pass++) {
+        begin();
+        submit(0, (struct task){.op = TASK_NOP});
+        submit(0, wait_position(3, 1, 0));
+        submit(1, wait_level(0));
+        turn_once();
+        turn_once();
+        ck_assert_uint_eq(done(0), 1);
+        killed = restart_kill(places[_i], pass, act_fill, &streams);
+        act_fill(&streams);
+        killed |= restart_kill(places[_i], pass, act_fill_events, &events);
+        act_fill_events(&events);
+        expect_filled(streams, events);
+        ck_assert_uint_eq(done(0), 1);
+        submit(3, (struct task){.op = TASK_NOP});
+        submit(3, of_event(TASK_RECORD, TASK_RECORD_LEVEL, 1));
+        for (unsigned i = 0; i < 5; i++)
+            turn_once();
+        ck_assert(done(0) == 2 && done(1) == 1 && done(3) == 2);
+        restart_npud();
+        expect_filled(streams, events);
+        ck_assert(stream_at(0)->kept->position == 2 && stream_at(1)->kept->position == 1);
+        ck_assert_uint_eq(the_session()->user->used[RESOURCE_STREAMS], streams);
+        end();
+    }
+    ck_assert_uint_ge(pass, 5); /* it has grown three times, at least */
+}
+END_TEST
+
+/* As much as a step changes in objects of a record that grows within it. */
+START_TEST(a_record_grows_within_a_step)
+{
+    struct event_obj *ev;
+    int fd;
+
+    begin();
+    for (uint32_t slot = 1; slot < 40; slot++)
+        ck_assert_int_eq(event_obj_new(the_session(), slot & 15, 1, &ev, &fd), 0);
+    event_obj_free(the_session(), event_at(3));
+    kept_commit();
+    restart_npud();
+    ck_assert_ptr_null(slots_get(&the_session()->events, 3));
+    for (uint32_t slot = 4; slot < 40; slot++)
+        ck_assert_uint_eq(event_at(slot)->flags, slot & 15);
+    end();
+}
+END_TEST
+
 /* A wait that an eviction has ended, and that its engine has not gone on with. */
 START_TEST(an_outcome_is_kept)
 {
@@ -1350,6 +1457,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, an_abort_drops_what_was_there, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, a_task_is_ended_once, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, a_task_that_is_ended_is_told, 0, KILL_PLACE_COUNT);
+    tcase_add_loop_test(t, a_record_grows_under_its_objects, 0, 2);
+    tcase_add_test(t, a_record_grows_within_a_step);
     tcase_add_loop_test(t, objects_are_made_and_destroyed_once, 0, KILL_PLACE_COUNT);
     return s;
 }

@@ -594,7 +594,7 @@ START_TEST(growth_is_told_before)
 
         ck_assert_int_eq(size > 0, grows);
         ck_assert_uint_ge(size, grows ? sizeof(struct object) : 0);
-        ck_assert_int_eq(mapped, size >= 65536);
+        ck_assert_int_eq(mapped, size >= 32768);
         bytes += size;
         take_live();
     }
