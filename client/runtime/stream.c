@@ -123,7 +123,8 @@ static int wait_for_room(struct stream *s, const char *function)
                                           s->tail - s->depth + 1, &s->aborting));
 }
 
-int stream_check(struct stream *s, const char *function)
+static inline __attribute__((always_inline)) int check_stream(struct stream *s,
+                                                              const char *function)
 {
     if (__builtin_expect(session_lost(s->session), 0))
         return session_error_lost(function);
@@ -134,9 +135,14 @@ int stream_check(struct stream *s, const char *function)
     return 0;
 }
 
+int stream_check(struct stream *s, const char *function)
+{
+    return check_stream(s, function);
+}
+
 int stream_reserve(struct stream *s, const char *function)
 {
-    int error = stream_check(s, function);
+    int error = check_stream(s, function);
 
     if (__builtin_expect(error != 0, 0))
         return error;
