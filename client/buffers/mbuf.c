@@ -76,7 +76,7 @@ void mbuf_get_user(struct mbuf *m, void *data, size_t size, size_t offset)
 
 int mbuf_alloc(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out)
 {
-    if (__builtin_expect(mbuf_cache_take(size, out), 1))
+    if (__builtin_expect(mbuf_cache_take(size, out) != NULL, 1))
         return 0;
     if (size - 1 >= MBUF_SIZE_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,

@@ -72,15 +72,16 @@ static INLINE int alloc_buf(const char *function, size_t size, acltdtBuf *buf)
 {
     struct api_call_mark *mark = api_call_mine;
     struct mbuf_ref m;
-    bool done;
+    acltdtBuf made;
 
     if (!FAST(buf && api_call_try(mark)))
         return alloc_long(function, size, buf);
-    done = mbuf_cache_take(size, &m);
-    if (FAST(done))
-        *buf = mbuf_handle(m.word, m.ref);
-    api_call_leave(&mark);
-    return FAST(done) ? 0 : alloc_long(function, size, buf);
+    made = mbuf_cache_take(size, &m);
+    api_call_end(mark);
+    if (!FAST(made != NULL))
+        return alloc_long(function, size, buf);
+    *buf = made;
+    return 0;
 }
 
 static __attribute__((noinline)) int free_long(const char *function, acltdtBuf buf)
@@ -104,7 +105,7 @@ static INLINE int free_buf(const char *function, acltdtBuf buf)
     if (!FAST(api_call_try(mark)))
         return free_long(function, buf);
     done = mbuf_cache_free(buf);
-    api_call_leave(&mark);
+    api_call_end(mark);
     return FAST(done) ? 0 : free_long(function, buf);
 }
 
@@ -274,7 +275,7 @@ static int from_chain(const char *function, acltdtBuf head, uint32_t index, aclt
 
 /* --- alloc, whose pair differs, and free: both enter the call themselves --- */
 
-static __attribute__((cold)) int error_type(const char *function, uint32_t type)
+static __attribute__((cold, noinline)) int error_type(const char *function, uint32_t type)
 {
     CALL_SCOPE;
 
@@ -291,7 +292,7 @@ aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf)
     return alloc_buf(__func__, size, buf);
 }
 
-static __attribute__((cold)) int error_size(const char *function, const acltdtBuf *buf)
+static __attribute__((cold, noinline)) int error_size(const char *function, const acltdtBuf *buf)
 {
     CALL_SCOPE;
 

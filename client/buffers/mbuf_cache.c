@@ -19,12 +19,20 @@ static void cache_reset(struct mbuf_cache *cache, const struct session *s)
 {
     cache->session = s->serial;
     cache->held = mbuf_word_held(0, s->peer_id);
-    for (uint32_t i = 0; i < MBUF_CACHE_CLASSES; i++) {
+    cache->cached = mbuf_word(0, MBUF_CACHED, s->peer_id, 0);
+    for (uint32_t i = 0; i < SEGMENT_CLASSES; i++) {
         uint64_t max = CACHE_BYTES / pool_class_size(i);
 
-        cache->stack[i] = (struct mbuf_stack){0};
-        cache->stack[i].max = max < MBUF_CACHE_SLOTS ? (uint8_t)max : MBUF_CACHE_SLOTS;
+        cache->top[i] = cache->bottom[i] = cache->slot[i];
+        cache->end[i] = cache->slot[i] + (max < MBUF_CACHE_SLOTS ? max : MBUF_CACHE_SLOTS);
+        cache->fetched[i] = 0;
+        cache->fetch[i] = 0;
     }
+}
+
+static uint32_t half_of(const struct mbuf_cache *cache, uint32_t class)
+{
+    return (uint32_t)(cache->end[class] - cache->bottom[class]) / 2;
 }
 
 struct mbuf_cache *mbuf_cache_get(struct session *s)
@@ -55,14 +63,14 @@ static struct segment_view *kept_in(uint32_t class, uint32_t ref)
 }
 
 /* All but n go back to where every thread finds them. */
-static void give_back(struct session *s, struct mbuf_stack *stack, uint32_t class, uint8_t n)
+static void give_back(struct session *s, struct mbuf_cache *cache, uint32_t class, uint32_t n)
 {
-    while (stack->n > n) {
-        uint32_t ref = stack->ref[--stack->n];
+    while (mbuf_cache_count(cache, class) > n) {
+        uint32_t ref = mbuf_cache_ref(*cache->top[class]--);
         struct segment_view *view = kept_in(class, ref);
         bool full;
 
-        stack->fetched--;
+        cache->fetched[class]--;
         if (!view)
             continue;
         full = mbuf_release(view, &view->mbufs[ref & 0xffff]);
@@ -74,44 +82,46 @@ static void give_back(struct session *s, struct mbuf_stack *stack, uint32_t clas
 
 static void flush_stacks(struct session *s, struct mbuf_cache *cache)
 {
-    for (uint32_t i = 0; i < MBUF_CACHE_CLASSES; i++) {
-        give_back(s, &cache->stack[i], i, 0);
-        cache->stack[i].fetch = 0;
+    for (uint32_t i = 0; i < SEGMENT_CLASSES; i++) {
+        give_back(s, cache, i, 0);
+        cache->fetch[i] = 0;
     }
 }
 
 /* The thread has none, or such as nothing may be allocated from any more. */
-static int fetch_slots(const char *function, struct session *s, uint32_t class,
-                       struct mbuf_stack *stack, uint32_t *ref)
+static int fetch_slots(const char *function, struct session *s, struct mbuf_cache *cache,
+                       uint32_t class, uint32_t *ref)
 {
+    uint32_t *fetch = &cache->fetch[class];
     uint32_t refs[1 + MBUF_CACHE_SLOTS], n;
 
-    give_back(s, stack, class, 0);
-    assert(stack->fetch < MBUF_CACHE_SLOTS); /* refs has room */
+    give_back(s, cache, class, 0);
+    assert(*fetch < MBUF_CACHE_SLOTS); /* refs has room */
     /*
      * In a large pool the thread brings no slots in advance. If others free its buffers and it
      * never allocates again, no thread could take these slots from it, and each would keep a
      * segment from being given back.
      */
-    RETURN_IF_ERROR(
-        pool_take(function, s, class, pool_is_large() ? 1 : 1 + stack->fetch, refs, &n));
+    RETURN_IF_ERROR(pool_take(function, s, class, pool_is_large() ? 1 : 1 + *fetch, refs, &n));
     *ref = refs[0];
-    /* One of a large segment goes back there without coming to this stack. */
+    /* One of a large segment goes back there without coming to the stack. */
     if (kept_in(class, refs[0]))
-        stack->fetched += (int32_t)n;
+        cache->fetched[class] += n;
     while (n-- > 1) {
         struct segment_view *view = kept_in(class, refs[n]);
+        uint64_t word;
 
         if (!view) {
-            stack->fetched--;
+            cache->fetched[class]--;
             continue;
         }
         mbuf_prepare(view, refs[n] & 0xffff, 0);
-        stack->ref[stack->n++] = refs[n];
+        word = atomic_load_explicit(&view->mbufs[refs[n] & 0xffff].word, memory_order_relaxed);
+        *++cache->top[class] = mbuf_cache_slot(word, refs[n]);
     }
-    stack->fetch = (uint8_t)(2 * stack->fetch + 1);
-    if (stack->fetch > stack->max / 2)
-        stack->fetch = stack->max / 2;
+    *fetch = 2 * *fetch + 1;
+    if (*fetch > half_of(cache, class))
+        *fetch = half_of(cache, class);
     return 0;
 }
 
@@ -120,8 +130,8 @@ static int take_slot(const char *function, struct session *s, struct mbuf_cache 
 {
     uint32_t n;
 
-    if (cache && class < MBUF_CACHE_CLASSES)
-        return fetch_slots(function, s, class, &cache->stack[class], ref);
+    if (cache && class < SEGMENT_CLASSES)
+        return fetch_slots(function, s, cache, class, ref);
     return pool_take(function, s, class, 1, ref, &n);
 }
 
@@ -152,7 +162,7 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
     struct mbuf_cache *cache = mbuf_cache_get(s);
     uint32_t class = pool_class(size), ref;
 
-    if (cache && mbuf_cache_take(size, out))
+    if (cache && mbuf_cache_take(size, out) != NULL)
         return 0;
     RETURN_IF_ERROR(take_patiently(function, s, cache, class, &ref));
     /*
@@ -173,23 +183,22 @@ int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, str
 
 void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
 {
-    struct segment *g = segment_of(m->view);
-    bool full = false, small = g->view.cached != SEGMENT_NO_CLASS;
-    struct mbuf_cache *cache = small ? mbuf_cache_get(s) : NULL;
-    struct mbuf_stack *stack = cache ? &cache->stack[g->view.cached] : NULL;
+    uint32_t class = m->view->cached;
+    struct mbuf_cache *cache = class != SEGMENT_NO_CLASS ? mbuf_cache_get(s) : NULL;
+    bool full = false;
 
-    if (stack && stack->n == stack->max) {
+    if (cache && cache->top[class] == cache->end[class]) {
         /* Half of it at once: a thread that allocates and frees at the edge seldom comes here. */
-        give_back(s, stack, g->view.cached, stack->max / 2);
+        give_back(s, cache, class, half_of(cache, class));
         if (mbuf_cache_put(m))
             return;
     }
-    if (stack && mbuf_cache_should_leave(stack)) {
-        give_back(s, stack, g->view.cached, 0);
-        stack->fetch = 0;
+    if (cache && mbuf_cache_should_leave(cache, class)) {
+        give_back(s, cache, class, 0);
+        cache->fetch[class] = 0;
     }
-    if (stack && (m->ref & 0xffff) < m->view->n_data)
-        stack->fetched--;
+    if (cache && (m->ref & 0xffff) < m->view->n_data)
+        cache->fetched[class]--;
     mbuf_drop(m->view, m->mbuf, &full);
     segment_note_free(m->view, m->ref & 0xffff);
     if (full)

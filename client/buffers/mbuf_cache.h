@@ -12,8 +12,7 @@
 #include "client/runtime/session.h"
 #include "proto/shm/mbuf_ref.h"
 
-#define MBUF_CACHE_CLASSES 32 /* classes that are kept in caches */
-#define MBUF_CACHE_SLOTS   126
+#define MBUF_CACHE_SLOTS 126
 
 /**
  * Of one thread. Every slot in it is CACHED, and has been through mbuf_prepare() since others last
@@ -21,19 +20,22 @@
  */
 struct mbuf_cache {
     uint64_t session; /* serial; slots of another are not ours */
-    uint64_t held;    /* the word of a buffer that the session holds, without generation */
-    struct mbuf_stack {
-        uint8_t n, max;
-        uint8_t fetch; /* slots to bring when there are none: more each time */
-        /*
-         * in all, less those that were given back: more than n when the thread has buffers of this
-         * class
-         */
-        int32_t fetched;
-        uint32_t ref[MBUF_CACHE_SLOTS];
-    } stack[MBUF_CACHE_CLASSES];
+    /* Words without generation: of a buffer that the session holds, and of a slot that it keeps. */
+    uint64_t held, cached;
+    /*
+     * By class, for its stack: the slot that was kept last, what top is when there is none, and
+     * what it is when the stack is full: that of SEGMENT_NO_CLASS always is.
+     */
+    uint64_t *top[SEGMENT_CLASSES + 1], *bottom[SEGMENT_CLASSES + 1], *end[SEGMENT_CLASSES + 1];
+    /*
+     * Slots in all, less those that were given back: more than the stack has when the thread has
+     * buffers of this class.
+     */
+    int64_t fetched[SEGMENT_CLASSES + 1];
+    uint32_t fetch[SEGMENT_CLASSES]; /* slots to bring when there are none: more each time */
+    /* mbuf_cache_slot() of each. The first of a class is 0, which is none: no segment has id 0. */
+    uint64_t slot[SEGMENT_CLASSES][1 + MBUF_CACHE_SLOTS];
 };
-static_assert(sizeof(struct mbuf_stack) == 512, "found by a shift");
 
 /** The calling thread's; one that fits no session as long as it has none. */
 extern __thread struct mbuf_cache *mbuf_cache_mine;
@@ -51,75 +53,90 @@ static inline bool mbuf_cache_is_live(const struct mbuf_cache *cache)
     return cache->session == atomic_load_explicit(&process->live, memory_order_relaxed);
 }
 
+static inline int64_t mbuf_cache_count(const struct mbuf_cache *cache, uint32_t class)
+{
+    return cache->top[class] - cache->bottom[class];
+}
+
 /**
  * The thread frees its last buffer of a class, while the pool is large: it should rather give back
  * what it keeps of the class, and the buffer. A thread that allocates and frees one buffer after
  * the other while others have made the pool large pays locked instructions each time: what it kept
  * would hold segments, and it may never come again.
  */
-static inline bool mbuf_cache_should_leave(const struct mbuf_stack *stack)
+static inline bool mbuf_cache_should_leave(const struct mbuf_cache *cache, uint32_t class)
 {
-    return pool_is_large() && stack->fetched <= stack->n + 1;
+    return pool_is_large() && cache->fetched[class] <= mbuf_cache_count(cache, class) + 1;
 }
 
 #define MBUF_GENERATION_1 (UINT64_C(1) << 36) /* one up, in a word */
 
-/** The generation of word, and CACHED by the session that `held` is of. */
-static inline uint64_t mbuf_word_cached(uint64_t word, uint64_t held)
+/**
+ * How a cache knows a slot: its ref, and the generation that its word has, which no other process
+ * changes. It is a handle without its mark: the generation stands where the word has it, and counts
+ * up without a carry. An allocation does not read the word. A release may have stored it just
+ * before, and a peer may have written there.
+ */
+static inline uint64_t mbuf_cache_slot(uint64_t word, uint32_t ref)
 {
-    return (word & -MBUF_GENERATION_1) | (held ^ (MBUF_HELD ^ MBUF_CACHED) * (UINT64_C(1) << 32));
+    return (word & -MBUF_GENERATION_1) | (uint64_t)ref << 4;
 }
 
-/** A buffer from what the thread has kept. False: by the long way, then. No locked instruction. */
-static inline __attribute__((always_inline)) bool mbuf_cache_take(uint64_t size,
-                                                                  struct mbuf_ref *out)
+static inline uint32_t mbuf_cache_ref(uint64_t slot)
+{
+    return (uint32_t)(slot >> 4);
+}
+
+/**
+ * A buffer from what the thread has kept, and its handle. NULL: by the long way, then. No locked
+ * instruction.
+ */
+static inline __attribute__((always_inline)) acltdtBuf mbuf_cache_take(uint64_t size,
+                                                                       struct mbuf_ref *out)
 {
     struct mbuf_cache *cache = mbuf_cache_mine;
     struct segment_view *view;
-    struct mbuf_stack *stack;
     struct mbuf *m;
     uint32_t class, ref;
-    uint64_t word;
+    uint64_t slot, word;
 
     if (size - 1 >= POOL_SMALL || !mbuf_cache_is_live(cache))
-        return false;
+        return NULL;
     class = pool_small_class(size);
-    stack = &cache->stack[class];
-    if (stack->n == 0)
-        return false;
-    ref = stack->ref[stack->n - 1];
+    slot = *cache->top[class];
+    ref = mbuf_cache_ref(slot);
     view = segment_known(ref);
     if (!view || view->cached != class || !segment_usable(view))
-        return false;
-    stack->n--;
+        return NULL;
+    cache->top[class]--;
     m = &view->mbufs[ref & 0xffff];
     mbuf_renew(m, size);
     KILL_POINT(MBUF_PREPARED);
     /* as mbuf_hold() */
-    word = atomic_load_explicit(&m->word, memory_order_relaxed);
-    word = ((word & -MBUF_GENERATION_1) + MBUF_GENERATION_1) | cache->held;
+    slot += MBUF_GENERATION_1;
+    word = (slot & -MBUF_GENERATION_1) | cache->held;
     atomic_store_explicit(&m->word, word, memory_order_release);
     KILL_POINT(MBUF_HOLDS);
     *out = (struct mbuf_ref){.view = view, .mbuf = m, .ref = ref, .word = word};
-    return true;
+    return (acltdtBuf)(uintptr_t)(MBUF_HANDLE | slot >> 4);
 }
 
-/* The slot of a buffer that the live session owns. */
+/* The slot of a buffer that the live session owns, one with data. */
 static inline __attribute__((always_inline)) bool mbuf_cache_keep(struct mbuf_cache *cache,
-                                                                  const struct mbuf_ref *m)
+                                                                  const struct mbuf_ref *m,
+                                                                  uint64_t slot)
 {
-    struct mbuf_stack *stack;
+    uint32_t class = m->view->cached;
+    uint64_t *top = cache->top[class];
 
-    if (m->view->cached == SEGMENT_NO_CLASS)
+    if (!segment_usable(m->view) || top == cache->end[class] ||
+        mbuf_cache_should_leave(cache, class) || !mbuf_unshared(m->mbuf, m->ref & 0xffff))
         return false;
-    stack = &cache->stack[m->view->cached];
-    if (stack->n == stack->max || !mbuf_unshared(m->view, m->ref & 0xffff) ||
-        !segment_usable(m->view) || mbuf_cache_should_leave(stack))
-        return false;
-    atomic_store_explicit(&m->mbuf->word, mbuf_word_cached(m->word, cache->held),
+    atomic_store_explicit(&m->mbuf->word, (slot & -MBUF_GENERATION_1) | cache->cached,
                           memory_order_release);
     KILL_POINT(MBUF_CACHING);
-    stack->ref[stack->n++] = m->ref;
+    *++top = slot;
+    cache->top[class] = top;
     return true;
 }
 
@@ -130,7 +147,8 @@ static inline __attribute__((always_inline)) bool mbuf_cache_put(const struct mb
 {
     struct mbuf_cache *cache = mbuf_cache_mine;
 
-    return mbuf_cache_is_live(cache) && mbuf_cache_keep(cache, m);
+    return mbuf_cache_is_live(cache) && (m->ref & 0xffff) < m->view->n_data &&
+           mbuf_cache_keep(cache, m, mbuf_cache_slot(m->word, m->ref));
 }
 
 /**
@@ -140,20 +158,20 @@ static inline __attribute__((always_inline)) bool mbuf_cache_put(const struct mb
 static inline __attribute__((always_inline)) bool mbuf_cache_free(acltdtBuf buf)
 {
     struct mbuf_cache *cache = mbuf_cache_mine;
-    uint64_t handle = (uint64_t)(uintptr_t)buf;
+    uint64_t handle = (uint64_t)(uintptr_t)buf, slot = handle << 4;
     struct mbuf_ref m = {.ref = (uint32_t)handle};
-    uint32_t slot = m.ref & 0xffff;
+    uint32_t at = m.ref & 0xffff;
 
     /* First: a forked child has the table, but not the segments. */
     if (!mbuf_cache_is_live(cache) || !mbuf_is_handle(buf))
         return false;
     m.view = segment_known(m.ref);
-    if (!m.view || slot >= m.view->n_data)
+    if (!m.view || at >= m.view->n_data)
         return false;
-    m.mbuf = &m.view->mbufs[slot];
-    m.word = atomic_load_explicit(&m.mbuf->word, memory_order_acquire);
+    m.mbuf = &m.view->mbufs[at];
     /* The generation is the handle's, the rest says that the session holds it. */
-    return m.word == ((handle << 4 & -MBUF_GENERATION_1) | cache->held) &&
+    return atomic_load_explicit(&m.mbuf->word, memory_order_acquire) ==
+               ((slot & -MBUF_GENERATION_1) | cache->held) &&
            atomic_load_explicit(&m.mbuf->next, memory_order_relaxed) == 0 &&
-           mbuf_cache_keep(cache, &m);
+           mbuf_cache_keep(cache, &m, slot);
 }

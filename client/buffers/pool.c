@@ -12,8 +12,6 @@
 #define GROW_MAX      4u  /* segments that one call asks for: the first one has free buffers */
 #define LOOK_AT       8u  /* segments that a search looks at */
 #define START_AGAIN   64u /* claims, until one looks at the first segments before the last one */
-#define SMALL_CLASSES                                                                              \
-    32 /* classes whose segments may be small enough for threads to keep slots of them */
 
 uint8_t pool_small[POOL_SMALL / POOL_STEP];
 _Atomic uint64_t pool_size;
@@ -179,7 +177,7 @@ static int grow_class(const char *function, struct session *s, uint32_t class)
     error = segment_create(function, s, stride, (uint32_t)count, &g);
     c->look_at_all = error != 0;
     RETURN_IF_ERROR(error);
-    if (class < SMALL_CLASSES && !segment_large(g))
+    if (class < SEGMENT_CLASSES && !segment_large(g))
         g->view.cached = class;
     DL_APPEND2(c->segments, g, class_prev, class_next);
     c->n++;

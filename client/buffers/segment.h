@@ -21,7 +21,8 @@
 
 struct session;
 
-#define SEGMENT_NO_CLASS UINT32_MAX
+#define SEGMENT_CLASSES  32 /* of buffers whose segments may be so small that threads keep slots */
+#define SEGMENT_NO_CLASS SEGMENT_CLASSES
 #define SEGMENT_SMALL_MAX                                                                          \
     ((uint64_t)256 << 10) /* bytes of data of a segment whose slots threads may keep */
 

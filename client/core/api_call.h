@@ -66,11 +66,17 @@ static inline __attribute__((always_inline)) struct api_call_mark *api_call_ente
     return __builtin_expect(api_call_try(mark), 1) ? mark : api_call_enter_slow();
 }
 
-static inline __attribute__((always_inline)) void api_call_leave(struct api_call_mark **mark)
+/** After api_call_try() that succeeded. */
+static inline __attribute__((always_inline)) void api_call_end(struct api_call_mark *mark)
 {
     /* release: what the call did to the session comes before its memory goes. */
+    atomic_store_explicit(&mark->epoch, 0, memory_order_release);
+}
+
+static inline __attribute__((always_inline)) void api_call_leave(struct api_call_mark **mark)
+{
     if (__builtin_expect(*mark != NULL, 1))
-        atomic_store_explicit(&(*mark)->epoch, 0, memory_order_release);
+        api_call_end(*mark);
 }
 
 /** First line of each public function that may look for the session. */

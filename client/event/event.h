@@ -286,7 +286,7 @@ void event_abandon(struct event *e);
 /** The parts of the API for IPC events. The stream is locked and has room, the event is not locked.
  */
 int ipc_event_record(struct event *e, struct stream *s, const char *function, void *handle);
-int ipc_event_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns);
+void ipc_event_wait(struct event *e, struct stream *s, uint64_t timeout_ns);
 /** No locks. *complete of the latest record, or the error that it ended with. */
 int ipc_event_query(struct event *e, const char *function, bool *complete);
 int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout);

@@ -177,20 +177,17 @@ aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t
 
 /* --- reset --- */
 
-static int reset_level(struct event *e, struct stream *s, const char *function)
+static void reset_level(struct event *e, struct stream *s)
 {
     struct task task = {.op = TASK_RESET, .object = e->remote, .generation = e->remote_generation};
-    int error;
 
     if (stream_idle(s)) {
         event_slot_lower(e->shm);
         stream_count_implicit(s);
-        return 0;
+        return;
     }
-    error = stream_submit(s, function, &task);
-    if (error == 0)
-        event_used(e, s, USE_FENCE);
-    return error;
+    stream_submit_reserved(s, &task);
+    event_used(e, s, USE_FENCE);
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
@@ -204,7 +201,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
     error = event_lock(e, __func__, event);
     if (error == 0) {
         if (event_has_level(e)) {
-            error = reset_level(e, s, __func__);
+            reset_level(e, s);
         } else {
             error = event_reset_in(e, s, __func__);
             if (error == 0)
@@ -225,7 +222,6 @@ static int wait_level(struct event *e, struct stream *s, const char *function, u
                         .generation = e->remote_generation,
                         .wait.timeout_ns = timeout_ns};
     struct record r;
-    int error;
 
     if (stream_idle(s) &&
         (atomic_load_explicit(&e->shm->level, memory_order_acquire) & EVENT_LEVEL_UP))
@@ -233,10 +229,9 @@ static int wait_level(struct event *e, struct stream *s, const char *function, u
     event_record_locked(e, &r);
     RETURN_IF_ERROR(event_stopped(&r, function));
     task.wait.target = r.number;
-    error = stream_submit(s, function, &task);
-    if (error == 0)
-        event_used(e, s, USE_FENCE | USE_WAITS);
-    return error;
+    stream_submit_reserved(s, &task);
+    event_used(e, s, USE_FENCE | USE_WAITS);
+    return 0;
 }
 
 static int wait_record_of(struct event *e, struct stream *s, const char *function,
@@ -244,7 +239,6 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
 {
     struct task task = {.op = TASK_WAIT_POS, .wait.timeout_ns = timeout_ns};
     struct record r;
-    int error;
 
     event_record_locked(e, &r);
     if (e->kind == EVENT_DEFAULT && r.number == 0)
@@ -257,11 +251,11 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
     task.object = e->record_stream;
     /* What was discarded before the call counts as done, also where every wait is a task. */
     task.wait.target = point_passed(&r.point) ? 0 : r.point.position;
-    error = stream_submit(s, function, &task);
+    stream_submit_reserved(s, &task);
     /* The task names the other stream, not the event; only a default event has a wait status. */
-    if (error == 0 && e->kind == EVENT_DEFAULT)
+    if (e->kind == EVENT_DEFAULT)
         event_used(e, s, USE_WAITS);
-    return error;
+    return 0;
 }
 
 static int stream_wait(const char *function, aclrtStream stream, aclrtEvent event,
@@ -274,7 +268,7 @@ static int stream_wait(const char *function, aclrtStream stream, aclrtEvent even
     if (!e)
         return error;
     if (e->kind == EVENT_IPC) {
-        error = ipc_event_wait(e, s, function, timeout_ns);
+        ipc_event_wait(e, s, timeout_ns);
     } else if ((error = event_lock(e, function, event)) == 0) {
         error = event_has_level(e) ? wait_level(e, s, function, timeout_ns)
                                    : wait_record_of(e, s, function, timeout_ns);

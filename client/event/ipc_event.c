@@ -536,25 +536,21 @@ int ipc_event_record(struct event *e, struct stream *s, const char *function, vo
     return 0;
 }
 
-int ipc_event_wait(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)
+void ipc_event_wait(struct event *e, struct stream *s, uint64_t timeout_ns)
 {
     struct task task = {.op = TASK_IPC_WAIT,
                         .object = e->remote,
                         .generation = e->remote_generation,
                         .ipc.timeout_ns = timeout_ns};
-    int error;
 
     task.ipc.number = newest_number(e);
     if (stream_mode(s) == DOORBELL_FREE &&
         (task.ipc.number == 0 || ipc_state_of(e->page, task.ipc.number) == IPC_DONE))
-        return 0;
+        return;
     KILL_POINT(WAIT_CAPTURED);
-    error = stream_submit(s, function, &task);
+    stream_submit_reserved(s, &task);
     KILL_POINT(WAIT_QUEUED);
-    if (error == 0) {
-        biased_lock_take(&e->lock);
-        event_used(e, s, USE_FENCE);
-        event_unlock(e);
-    }
-    return error;
+    biased_lock_take(&e->lock);
+    event_used(e, s, USE_FENCE);
+    event_unlock(e);
 }

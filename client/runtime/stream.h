@@ -193,8 +193,8 @@ int stream_waited(struct stream *s, const char *function, int r);
 int stream_submit(struct stream *s, const char *function, struct task *task);
 
 /**
- * The same right after stream_reserve(), for what is not to be refused any more because it has been
- * begun. Locked.
+ * The same after stream_reserve(), under the same hold of the lock: there is room, and the task is
+ * not refused, also if an abort has begun meanwhile. Locked.
  */
 void stream_submit_reserved(struct stream *s, struct task *task);
 

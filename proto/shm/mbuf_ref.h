@@ -187,16 +187,15 @@ static inline void mbuf_block_release(struct segment_view *v, uint32_t block, bo
 }
 
 /**
- * The caller's slot has data that no other slot ever had: the last change of its count is
- * mbuf_prepare().
+ * The caller's slot, one with data, has data that no other slot ever had: the last change of its
+ * count is mbuf_prepare().
  */
-static inline bool mbuf_unshared(struct segment_view *v, uint32_t slot)
+static inline bool mbuf_unshared(struct mbuf *m, uint32_t slot)
 {
-    struct mbuf *m = &v->mbufs[slot];
     uint64_t refs = atomic_load_explicit(&m->refs, memory_order_acquire);
 
-    return slot < v->n_data && refs >> 32 == mbuf_refs(1, slot, 0) >> 32 &&
-           atomic_load_explicit(&m->op, memory_order_relaxed) == refs;
+    return atomic_load_explicit(&m->op, memory_order_relaxed) == refs &&
+           refs >> 32 == mbuf_refs(1, slot, 0) >> 32;
 }
 static_assert(MBUF_HAS == 1, "op of a slot with its own data reads as a count of 1");
 
@@ -213,7 +212,7 @@ static inline bool mbuf_drop(struct segment_view *v, struct mbuf *m, bool *full)
     bool ok = true;
     uint64_t w;
 
-    if (mbuf_unshared(v, slot)) {
+    if (slot < v->n_data && mbuf_unshared(m, slot)) {
         if (mbuf_release(v, m))
             *full = true;
         return true;

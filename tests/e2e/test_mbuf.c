@@ -1173,14 +1173,16 @@ START_TEST(threads_count_references_of_the_same_data)
 }
 END_TEST
 
+#define SOME 40
+
+/* arg: SOME handles, or NULL. */
 static void *keep_some(void *arg)
 {
-    acltdtBuf buf[40];
+    acltdtBuf here[SOME], *buf = arg ? arg : here;
 
-    (void)arg;
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < SOME; i++)
         buf[i] = alloc_buffer(64);
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < SOME; i++)
         OK(f->free(buf[i]));
     return NULL;
 }
@@ -1194,6 +1196,19 @@ START_TEST(threads_that_end_give_back)
     for (int i = 0; i < 200; i++)
         thread_call(keep_some, NULL);
     ck_assert_uint_eq(pool_memory(), after_one);
+}
+END_TEST
+
+/* Each thread finds the slots that the one before has given back. */
+START_TEST(handles_do_not_come_again)
+{
+    acltdtBuf buf[4 * SOME];
+
+    for (int i = 0; i < 4; i++)
+        thread_call(keep_some, buf + i * SOME);
+    for (int i = 0; i < 4 * SOME; i++)
+        for (int k = 0; k < i; k++)
+            ck_assert_ptr_ne(buf[i], buf[k]);
 }
 END_TEST
 
@@ -1447,6 +1462,7 @@ int main(void)
     tcase_add_test(t, threads_free_what_others_allocated);
     tcase_add_test(t, threads_count_references_of_the_same_data);
     tcase_add_test(t, threads_that_end_give_back);
+    tcase_add_test(t, handles_do_not_come_again);
 
     t = suite_case(s, "life", 60, set_up_test, tear_down_test);
     tcase_add_test(t, session_ends_with_buffers);

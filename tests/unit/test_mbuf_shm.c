@@ -182,7 +182,7 @@ static void check_nothing_left(void)
         CHECK(mbuf_state(atomic_load(&w.view.mbufs[slot].word)) == MBUF_FREE);
         CHECK(atomic_load(&w.view.page->hint[slot / 64]) >> slot % 64 & 1);
         CHECK(mbuf_refs_count(atomic_load(&w.view.mbufs[slot].refs)) == 0 ||
-              mbuf_unshared(&w.view, slot));
+              (slot < w.view.n_data && mbuf_unshared(&w.view.mbufs[slot], slot)));
     }
     CHECK(segment_look_at_slots(w.segment, &from, UINT32_MAX) == SEGMENT_GONE);
 }
