@@ -21,6 +21,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "proto/util/prefetch.h"
+
 /* Entries of a session's ring, and of npud's own: powers of two. */
 #define TRACE_CLIENT_ENTRIES (UINT64_C(1) << 15)
 #define TRACE_OWN_ENTRIES    (UINT64_C(1) << 17)
@@ -36,7 +38,7 @@ enum trace_kind {
     TRACE_CONNECTED,
     TRACE_DISCONNECTED,
     /* clients */
-    TRACE_SUBMITTED, /* a task is in its stream's ring */
+    TRACE_SUBMITTED, /* a task is in its stream's ring: the engine may have begun with it */
     TRACE_CALLBACK,  /* a callback has run */
     TRACE_WAIT,      /* a thread has slept */
     TRACE_ENQUEUE,   /* a buffer was put into a queue ... */
@@ -139,7 +141,7 @@ static inline void trace_put(struct trace_ring *ring, const struct trace_event *
     uint64_t number = atomic_load_explicit(&ring->next, memory_order_relaxed);
     struct trace_event *entry = &ring->entry[number & (TRACE_OWN_ENTRIES - 1)];
 
-    __builtin_prefetch(&ring->entry[(number + 2) & (TRACE_OWN_ENTRIES - 1)], 1);
+    prefetch_to_write(&ring->entry[(number + 2) & (TRACE_OWN_ENTRIES - 1)]);
     atomic_store_explicit(&ring->next, number + 1, memory_order_relaxed);
     atomic_store_explicit(&entry->sequence, TRACE_BUSY, memory_order_relaxed);
     trace_store(entry, number, event);
@@ -151,6 +153,7 @@ static inline void trace_put_shared(struct trace_ring *ring, const struct trace_
 {
     uint64_t first = atomic_fetch_add_explicit(&ring->next, n, memory_order_relaxed);
 
+    prefetch_to_write(&ring->entry[(first + n + 1) & (TRACE_CLIENT_ENTRIES - 1)]);
     for (unsigned i = 0; i < n; i++) {
         struct trace_event *entry = &ring->entry[(first + i) & (TRACE_CLIENT_ENTRIES - 1)];
         uint64_t before = atomic_load_explicit(&entry->sequence, memory_order_relaxed);

@@ -246,6 +246,9 @@ static void print_task(const Npud__TraceRow *row)
     begin_slice(row->session, stream_tid(row), row->task, "task", row->begin_ns,
                 over ? row->end_ns : ended_ns);
     printf("\"position\":%" PRIu64, row->position);
+    /* The thread looks at the clock when the engine has the task, and may have begun with it. */
+    if (submitted > row->begin_ns)
+        submitted = row->begin_ns;
     if (submitted != 0)
         printf(",\"submitted_us\":%.3f,\"queued_us\":%.3f,\"thread\":%" PRIu32, to_us(submitted),
                to_us(row->begin_ns) - to_us(submitted), thread);
