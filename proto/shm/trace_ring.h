@@ -4,12 +4,14 @@
  *
  * Two kinds of rings. Those of npud are its own memory, each with one writer. That of a session is
  * a memfd of npud's that threads of the client write, and npud reads as it reads all that clients
- * write: it believes nothing, and copies once.
+ * write: it believes nothing, and copies once. Rings of both kinds live on when npud ends, and the
+ * npud that comes, which may be a later build, reads and writes on: kinds and words keep their
+ * numbers and places, and kinds are appended.
  *
  * An event is whole when its sequence is its number and 1 more. Threads that write at the same time
  * claim an entry first: who finds it claimed by a writer that is a lap behind drops its own event.
  * A process that is killed while it writes leaves a claimed entry, which is lost for the ring and
- * counts as lost in each lap.
+ * counts as lost in each lap. One that an npud leaves is written again in the next lap.
  */
 #pragma once
 
@@ -23,7 +25,7 @@
 
 #include "proto/util/prefetch.h"
 
-/* Entries of a session's ring, and of npud's own: powers of two. */
+/* Entries of a session's ring, and of npud's own: powers of two. They stay: rings are kept. */
 #define TRACE_CLIENT_ENTRIES (UINT64_C(1) << 15)
 #define TRACE_OWN_ENTRIES    (UINT64_C(1) << 17)
 
@@ -46,6 +48,8 @@ enum trace_kind {
     TRACE_RANGE,     /* of the program's own, with text */
     TRACE_MARK,
     TRACE_TEXT, /* goes on with the text of the event before */
+    /* npud again */
+    TRACE_RESTARTED, /* npud has come back, and goes on with the trace */
     TRACE_KINDS
 };
 

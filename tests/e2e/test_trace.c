@@ -1,7 +1,7 @@
 /*
  * The trace: what npud and its clients write down of what they do, and what hostile ones write.
  *
- * Skipped under chaos: a trace ends with npud.
+ * Skipped under chaos: the test itself kills npud, and counts how often it came back.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -571,28 +571,136 @@ static void set_up_restartable(void)
     npuctl_says("trace start", 0, "");
 }
 
-START_TEST(the_trace_ends_with_npud)
+static uint64_t time_of_mark(const Npud__Report *r, const char *text)
+{
+    for (size_t i = 0; i < r->n_trace; i++)
+        if (is_kind(r->trace[i], "mark", NULL) && strcmp(r->trace[i]->text, text) == 0)
+            return r->trace[i]->begin_ns;
+    ck_abort_msg("no mark \"%s\"", text);
+}
+
+static void kill_server(void)
+{
+    npud_kill_server();
+}
+
+static void upgrade_server(void)
+{
+    npuctl_says("upgrade", 0, "");
+}
+
+/* An engine writes down what it has done a moment after: a report waits for it. */
+static size_t count_now(const char *kind, const char *task)
+{
+    Npud__Report *r = read_trace();
+    size_t n = count_rows(r, kind, task);
+
+    npud__report__free_unpacked(r, NULL);
+    return n;
+}
+
+/* What stands on both sides of it; also a task that waits meanwhile, and who died before. */
+static void expect_both_sides(void (*replace)(void))
+{
+    pid_t child = child_start(mark_and_die, NULL);
+    Npud__Report *r;
+    const Npud__TraceRow *restarted;
+    aclrtEvent gate, event;
+
+    child_reap(child);
+    npud_await_sessions(0);
+    streams_open(&stream, &other);
+    OK(aclrtCreateEvent(&event));
+    OK(aclnpudLaunchDelay(0, 0, other));
+    OK(aclrtSynchronizeStream(other));
+    gate = stream_hold(stream);
+    EVENTUALLY(count_now("parked", "wait") == 1, "the stream does not wait");
+    OK(aclnpudTraceMark("before"));
+    replace();
+    OK(aclnpudTraceMark("after"));
+    stream_let_go(gate);
+    OK(aclrtRecordEvent(event, other));
+    OK(aclrtSynchronizeStream(stream));
+    OK(aclrtSynchronizeStream(other));
+    r = read_trace();
+    ck_assert_uint_eq(count_rows(r, "restarted", NULL), 1);
+    restarted = find_row(r, "restarted", NULL);
+    ck_assert_uint_lt(time_of_mark(r, "before"), restarted->begin_ns);
+    ck_assert_uint_lt(restarted->begin_ns, time_of_mark(r, "after"));
+    ck_assert_uint_lt(find_row(r, "task", "delay")->end_ns, restarted->begin_ns);
+    ck_assert_uint_gt(find_row(r, "task", "record")->begin_ns, restarted->begin_ns);
+    ck_assert_uint_eq(count_rows(r, "parked", "wait"), 2);
+    ck_assert_uint_eq(count_rows(r, "task", "wait"), 1);
+    time_of_mark(r, "the last words");
+    ck_assert_uint_eq(count_rows(r, "connected", NULL), 2);
+    ck_assert_uint_eq(count_rows(r, "disconnected", NULL), 1);
+    expect_whole(r);
+    npud__report__free_unpacked(r, NULL);
+    session_close();
+}
+
+START_TEST(a_trace_goes_on_when_npud_comes_back)
+{
+    expect_both_sides(kill_server);
+    npuctl_says("trace start", 1, "trace: one runs already");
+    npuctl_says("trace dump", 0, "npud restarted");
+}
+END_TEST
+
+START_TEST(a_trace_goes_on_in_an_upgrade)
+{
+    expect_both_sides(upgrade_server);
+}
+END_TEST
+
+START_TEST(a_trace_that_has_ended_stays)
 {
     Npud__Report *r;
-    aclrtEvent event;
 
     session_open();
     OK(aclrtCreateStream(&stream));
-    OK(aclrtCreateEvent(&event));
     OK(aclnpudTraceMark("before"));
+    npuctl_says("trace stop", 0, "");
     npud_kill_server();
     OK(aclnpudTraceMark("after"));
-    OK(aclrtRecordEvent(event, stream));
-    OK(aclrtSynchronizeEvent(event));
     r = read_trace();
-    ck_assert_uint_eq(r->n_trace, 0);
+    ck_assert_uint_eq(count_rows(r, "mark", NULL), 1);
+    ck_assert_uint_eq(count_rows(r, "restarted", NULL), 0);
+    for (size_t i = 0; i < r->n_trace; i++)
+        if (is_kind(r->trace[i], "ring", NULL))
+            ck_assert_uint_ne(r->trace[i]->end_ns, 0);
     npud__report__free_unpacked(r, NULL);
-    npuctl_says("trace dump", 1, "there is no trace");
     npuctl_says("trace stop", 1, "none runs");
     npuctl_says("trace start", 0, "");
     OK(aclnpudTraceMark("in the next one"));
     r = read_trace();
+    ck_assert_uint_eq(count_rows(r, "mark", NULL), 1);
     ck_assert_str_eq(find_row(r, "mark", NULL)->text, "in the next one");
+    npud__report__free_unpacked(r, NULL);
+    session_close();
+}
+END_TEST
+
+/* Each npud takes over from the one before: what was recorded is recorded again. */
+START_TEST(a_trace_goes_on_time_and_again)
+{
+    Npud__Report *r;
+    char text[16];
+
+    session_open();
+    OK(aclrtCreateStream(&stream));
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(text, sizeof(text), "%u", i);
+        OK(aclnpudTraceMark(text));
+        OK(aclnpudLaunchDelay(0, 0, stream));
+        OK(aclrtSynchronizeStream(stream));
+        ck_assert_uint_eq(count_now("task", "delay"), i + 1);
+        npud_kill_server();
+    }
+    r = read_trace();
+    ck_assert_uint_eq(count_rows(r, "mark", NULL), 4);
+    ck_assert_uint_eq(count_rows(r, "restarted", NULL), 4);
+    ck_assert_uint_eq(count_rows(r, "task", "delay"), 4);
     npud__report__free_unpacked(r, NULL);
     session_close();
 }
@@ -618,6 +726,9 @@ int main(void)
     tcase_add_test(tc, rings_full_of_garbage);
     tcase_add_test(tc, no_ring_without_a_trace);
     tc = suite_case(suite, "restart", 60, set_up_restartable, npud_teardown);
-    tcase_add_test(tc, the_trace_ends_with_npud);
+    tcase_add_test(tc, a_trace_goes_on_when_npud_comes_back);
+    tcase_add_test(tc, a_trace_goes_on_in_an_upgrade);
+    tcase_add_test(tc, a_trace_that_has_ended_stays);
+    tcase_add_test(tc, a_trace_goes_on_time_and_again);
     return run_suite(suite);
 }

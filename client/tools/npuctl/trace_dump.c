@@ -70,21 +70,40 @@ static int compare_tasks(const void *pa, const void *pb)
     return order != 0 ? order : rank_kind(a) - rank_kind(b);
 }
 
-/* The task with this place, or NULL if only its submission is known. */
-static const Npud__TraceRow *find_task(uint64_t session, uint32_t slot, uint64_t position)
+/* The first row with the place of this one, or where it would stand. */
+static size_t find_place(const Npud__TraceRow *key)
 {
-    Npud__TraceRow key = {.session = session, .slot = slot, .position = position};
     size_t low = 0, high = n_tasks;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (compare_places(tasks[middle], &key) < 0)
+        if (compare_places(tasks[middle], key) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < n_tasks && compare_places(tasks[low], &key) == 0 ? tasks[low] : NULL;
+    return low;
+}
+
+/* The task with this place, or NULL if nothing is known of it. */
+static const Npud__TraceRow *find_task(uint64_t session, uint32_t slot, uint64_t position)
+{
+    Npud__TraceRow key = {.session = session, .slot = slot, .position = position};
+    size_t i = find_place(&key);
+
+    return i < n_tasks && compare_places(tasks[i], &key) == 0 ? tasks[i] : NULL;
+}
+
+/* A task that waited while npud came back has begun more than once. */
+static uint64_t first_begin(const Npud__TraceRow *task)
+{
+    uint64_t begin = task->begin_ns;
+
+    for (size_t i = find_place(task); i < n_tasks && compare_places(tasks[i], task) == 0; i++)
+        if (rank_kind(tasks[i]) <= 1 && tasks[i]->begin_ns < begin)
+            begin = tasks[i]->begin_ns;
+    return begin;
 }
 
 static bool is_put(const Npud__TraceRow *row)
@@ -239,19 +258,19 @@ static void print_task(const Npud__TraceRow *row)
 {
     bool over = strcmp(row->kind, "task") == 0;
     uint32_t thread;
-    uint64_t submitted = find_submission(row, &thread);
+    uint64_t submitted = find_submission(row, &thread), begin = first_begin(row);
 
     if (!over && find_task(row->session, row->slot, row->position) != row)
         return; /* it has ended, or waits once more */
-    begin_slice(row->session, stream_tid(row), row->task, "task", row->begin_ns,
+    begin_slice(row->session, stream_tid(row), row->task, "task", begin,
                 over ? row->end_ns : ended_ns);
     printf("\"position\":%" PRIu64, row->position);
     /* The thread looks at the clock when the engine has the task, and may have begun with it. */
-    if (submitted > row->begin_ns)
-        submitted = row->begin_ns;
+    if (submitted > begin)
+        submitted = begin;
     if (submitted != 0)
         printf(",\"submitted_us\":%.3f,\"queued_us\":%.3f,\"thread\":%" PRIu32, to_us(submitted),
-               to_us(row->begin_ns) - to_us(submitted), thread);
+               to_us(begin) - to_us(submitted), thread);
     if (row->code != 0)
         printf(",\"code\":%" PRId32, row->code);
     if (!over)
@@ -353,6 +372,12 @@ static void print_fault(const Npud__TraceRow *row)
     end_event();
 }
 
+static void print_restart(const Npud__TraceRow *row)
+{
+    begin_instant(0, CONTROL_TID, "npud restarted", "session", row->begin_ns);
+    end_event();
+}
+
 static void print_process(const Npud__TraceRow *row)
 {
     begin_instant(0, CONTROL_TID, row->kind, "session", row->begin_ns);
@@ -382,6 +407,7 @@ static const struct {
     {"release", print_release},
     {"fault", print_fault},
     {"sleep", print_sleep},
+    {"restarted", print_restart},
     {"connected", print_process},
     {"disconnected", print_process},
     {"callback", print_thread_slice},
