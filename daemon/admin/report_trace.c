@@ -32,6 +32,9 @@ static const struct kind_row {
     [TRACE_SLEEP] = {"sleep", WORDS_NONE, false, false},
     [TRACE_CONNECTED] = {"connected", WORDS_PROCESS, false, false},
     [TRACE_DISCONNECTED] = {"disconnected", WORDS_PROCESS, false, false},
+    /* As those of processes are called: they are the same, of session 0. */
+    [TRACE_CARRY_TAKE] = {"dequeue", WORDS_HANDOVER, false, false},
+    [TRACE_CARRY_PUT] = {"enqueue", WORDS_HANDOVER, false, false},
     [TRACE_RESTARTED] = {"restarted", WORDS_NONE, false, false},
     [TRACE_SUBMITTED] = {"submitted", WORDS_TASK, true, true},
     [TRACE_CALLBACK] = {"callback", WORDS_NONE, true, false},
@@ -199,6 +202,8 @@ static void fill_words(struct rows *rows, Npud__TraceRow *row, const struct sour
     case WORDS_HANDOVER:
         row->queue = event->handover.queue;
         row->buffer = event->handover.buffer;
+        if (event->kind == TRACE_CARRY_PUT)
+            row->taken_buffer = event->handover.taken;
         break;
     case WORDS_TEXT:
         row->text = read_text(rows, source, number, event);

@@ -213,6 +213,29 @@ void trace_forget_session(struct session *session)
         put_process(trace, session, TRACE_DISCONNECTED);
 }
 
+/* --- routes --- */
+
+uint64_t trace_carry(const struct trace *trace)
+{
+    return trace->on ? clock_ns() : 0;
+}
+
+void trace_carried(struct trace *trace, enum trace_kind kind, uint64_t begin_ns, uint64_t queue,
+                   uint32_t buffer, uint32_t taken)
+{
+    struct trace_event event = {.kind = (uint8_t)kind, .begin_ns = begin_ns};
+
+    if (begin_ns == 0)
+        return;
+    event.end_ns = clock_ns();
+    event.handover.queue = queue;
+    event.handover.buffer = buffer;
+    event.handover.taken = taken;
+    trace_put(trace->own[TRACE_CONTROL].ring, &event);
+}
+
+/* --- rings of sessions --- */
+
 /* In the order of their sessions' numbers, in which a dump goes through them. */
 void trace_list_client(struct trace *trace, struct trace_client *client)
 {

@@ -94,6 +94,12 @@ void trace_tell_session(struct session *session);
 /** It is about to be freed. */
 void trace_forget_session(struct session *session);
 
+/** A route is about to take or put a buffer: the time, for trace_carried(). 0: no trace runs. */
+uint64_t trace_carry(const struct trace *trace);
+/** It has: kind TRACE_CARRY_TAKE or TRACE_CARRY_PUT. queue: number of the ring. */
+void trace_carried(struct trace *trace, enum trace_kind kind, uint64_t begin_ns, uint64_t queue,
+                   uint32_t buffer, uint32_t taken);
+
 /** Rows of recovery. */
 bool trace_restore(struct server *server, struct kept_cell *cell);
 bool trace_restore_client(struct server *server, struct kept_cell *cell);

@@ -49,7 +49,9 @@ enum trace_kind {
     TRACE_MARK,
     TRACE_TEXT, /* goes on with the text of the event before */
     /* npud again */
-    TRACE_RESTARTED, /* npud has come back, and goes on with the trace */
+    TRACE_RESTARTED,  /* npud has come back, and goes on with the trace */
+    TRACE_CARRY_TAKE, /* a route has taken a buffer out of its source ... */
+    TRACE_CARRY_PUT,  /* ... and put it, or a reference to it, into its destination */
     TRACE_KINDS
 };
 
@@ -96,6 +98,7 @@ struct trace_event {
                 struct {
                     uint64_t queue;  /* number of the ring */
                     uint64_t buffer; /* its name, the same for who puts and who takes */
+                    uint64_t taken;  /* CARRY_PUT: the buffer of the CARRY_TAKE that it is of */
                 } handover;
                 struct {
                     uint64_t session;

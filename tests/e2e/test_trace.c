@@ -319,6 +319,81 @@ START_TEST(hand_overs_name_queue_and_buffer)
 }
 END_TEST
 
+static void bind_route(uint32_t source, uint32_t destination)
+{
+    acltdtQueueRoute *route = acltdtCreateQueueRoute(source, destination);
+    acltdtQueueRouteList *list = acltdtCreateQueueRouteList();
+
+    OK(acltdtAddQueueRoute(list, route));
+    OK(acltdtBindQueueRoutes(list));
+    OK(acltdtDestroyQueueRouteList(list));
+    OK(acltdtDestroyQueueRoute(route));
+}
+
+/* A hand-over of npud's, or of a process, at this ring; 0: at any. */
+static const Npud__TraceRow *find_handover(const Npud__Report *r, const char *kind, bool by_npud,
+                                           uint64_t queue)
+{
+    for (size_t i = 0; i < r->n_trace; i++)
+        if (is_kind(r->trace[i], kind, NULL) && (r->trace[i]->session == 0) == by_npud &&
+            (queue == 0 || r->trace[i]->queue == queue))
+            return r->trace[i];
+    ck_abort_msg("no %s by %s at queue %" PRIu64, kind, by_npud ? "npud" : "a process", queue);
+}
+
+/* A message with two destinations: npud has taken it once, and put it twice. */
+START_TEST(routes_hand_over)
+{
+    uint32_t source, to[2];
+    acltdtBuf buffer;
+    Npud__Report *r;
+    const Npud__TraceRow *put, *take, *carried;
+    unsigned ends = 0;
+    int status;
+    char *out;
+
+    session_open();
+    OK(acltdtCreateQueue(NULL, &source));
+    for (unsigned i = 0; i < 2; i++) {
+        OK(acltdtCreateQueue(NULL, &to[i]));
+        bind_route(source, to[i]);
+    }
+    OK(acltdtAllocBuf(64, 0, &buffer));
+    OK(acltdtEnqueue(source, buffer, 10000));
+    for (unsigned i = 0; i < 2; i++) {
+        OK(acltdtDequeue(to[i], &buffer, 10000));
+        OK(acltdtFreeBuf(buffer));
+    }
+    r = read_trace();
+    put = find_handover(r, "enqueue", false, 0);
+    carried = find_handover(r, "dequeue", true, put->queue);
+    ck_assert_uint_eq(carried->buffer, put->buffer);
+    ck_assert_uint_ge(carried->end_ns, put->begin_ns);
+    ck_assert_uint_eq(count_rows(r, "enqueue", NULL), 3);
+    ck_assert_uint_eq(count_rows(r, "dequeue", NULL), 3);
+    for (size_t i = 0; i < r->n_trace; i++) {
+        put = r->trace[i];
+        if (!is_kind(put, "enqueue", NULL) || put->session != 0)
+            continue;
+        ck_assert_uint_eq(put->taken_buffer, carried->buffer);
+        ck_assert_uint_ge(put->begin_ns, carried->end_ns);
+        take = find_handover(r, "dequeue", false, put->queue);
+        ck_assert_uint_eq(take->buffer, put->buffer);
+        ck_assert_uint_ge(take->end_ns, put->begin_ns);
+    }
+    expect_whole(r);
+    npud__report__free_unpacked(r, NULL);
+    out = npuctl("trace dump", &status);
+    for (char *c = out; (c = strstr(c, "\"name\":\"handover\"")); c++)
+        ends++;
+    /* Of arrows: to npud, two in its hand, and one to each consumer. */
+    ck_assert_uint_eq(ends, 2 * 5);
+    ck_assert_ptr_nonnull(strstr(out, "\"in_hand_us\":"));
+    free(out);
+    session_close();
+}
+END_TEST
+
 /* --- what programs say --- */
 
 START_TEST(marks_and_ranges)
@@ -717,6 +792,7 @@ int main(void)
     tcase_add_test(tc, a_release_names_both_ends);
     tcase_add_test(tc, a_release_by_position_names_the_record);
     tcase_add_test(tc, hand_overs_name_queue_and_buffer);
+    tcase_add_test(tc, routes_hand_over);
     tcase_add_test(tc, marks_and_ranges);
     tcase_add_test(tc, ranges_have_a_depth);
     tcase_add_test(tc, threads_write_side_by_side);
