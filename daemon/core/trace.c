@@ -1,5 +1,6 @@
 #include "daemon/core/trace.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -88,29 +89,55 @@ static void forget_before(struct trace *trace)
 
 /* --- start and stop --- */
 
-void trace_tell_devices(struct server *server)
+void trace_tell_device(struct server *server, uint32_t index)
 {
     const struct trace *trace = server->trace;
+    struct device *d = &server->devices->device[index];
 
-    for (uint32_t i = 0; i < server->devices->n; i++) {
-        struct device *d = &server->devices->device[i];
-
-        d->trace = trace->on ? trace->own[TRACE_CONTROL + 1 + i].ring : NULL;
-        d->traced_from = trace->begun_ns;
-        device_renew_mode(d);
-    }
+    engine_lock(d->engine);
+    d->trace = trace->on ? trace->own[TRACE_CONTROL + 1 + index].ring : NULL;
+    d->traced_from = trace->begun_ns;
+    device_renew_mode(d);
+    engine_unlock(d->engine);
 }
 
+/* Those that have come meanwhile have heard. */
+static void tell_session(struct session *session)
+{
+    const struct trace *trace = session->server->trace;
+
+    if (session->page && session->trace_told != (trace->on ? trace->number : 0))
+        trace_note_session(session);
+}
+
+static bool run_tell(struct job *job)
+{
+    struct trace *trace = (struct trace *)((char *)job - offsetof(struct trace, tell));
+    struct server *server = trace->server;
+
+    if (trace->next_device < server->devices->n) {
+        trace_tell_device(server, trace->next_device++);
+        return true;
+    }
+    while (trace->next_session) {
+        struct session *session = trace->next_session;
+
+        trace->next_session = session->next;
+        tell_session(session);
+        if (schedule_step_over(&server->schedule) && trace->next_session)
+            return true;
+    }
+    if (trace->on_told)
+        trace->on_told(server);
+    return false;
+}
+
+/* From the first one on, also if it was at it. */
 static void tell_all(struct server *server)
 {
-    struct session *session;
-
-    engines_lock(server);
-    trace_tell_devices(server);
-    engines_unlock(server);
-    DL_FOREACH (server->sessions, session)
-        if (session->page)
-            trace_note_session(session);
+    server->trace->next_device = 0;
+    server->trace->next_session = server->sessions;
+    job_list(&server->trace->tell);
 }
 
 enum cause trace_start(struct server *server)
@@ -150,10 +177,17 @@ enum cause trace_stop(struct server *server)
     return CAUSE_NONE;
 }
 
+void trace_init(struct server *server)
+{
+    server->trace->server = server;
+    server->trace->tell = (struct job){run_tell, "a trace begins or ends", &server->schedule.own};
+}
+
 void trace_deinit(struct server *server)
 {
     struct trace *trace = server->trace;
 
+    job_cancel(&trace->tell);
     while (trace->clients)
         free_client(trace, trace->clients);
     kept_drop(&trace->record);
@@ -186,9 +220,9 @@ void trace_tell_session(struct session *session)
 {
     const struct trace *trace = session->server->trace;
 
+    session->trace_told = trace->on ? trace->number : 0;
     /* Relaxed: it is a wish, and what comes with it is asked for. */
-    atomic_store_explicit(&session->page->trace, trace->on ? trace->number : 0,
-                          memory_order_relaxed);
+    atomic_store_explicit(&session->page->trace, session->trace_told, memory_order_relaxed);
 }
 
 void trace_note_session(struct session *session)
@@ -204,6 +238,8 @@ void trace_forget_session(struct session *session)
 {
     struct trace *trace = session->server->trace;
 
+    if (trace->next_session == session)
+        trace->next_session = session->next;
     if (session->trace) {
         session->trace->ended = true;
         kept_touch(&session->trace->record);

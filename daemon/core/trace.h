@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/base/schedule.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"
 #include "proto/shm/doorbell.h"
@@ -63,6 +64,16 @@ struct trace {
     uint32_t n_clients;
     uint32_t refused; /* processes of which there is no ring */
     struct kept record;
+
+    /*
+     * Devices and sessions hear that a trace has begun or ended in steps: a device a step, and then
+     * sessions. The clients of a device have a thousand pages, and so have sessions.
+     */
+    struct server *server;
+    struct job tell;
+    uint32_t next_device;
+    struct session *next_session;           /* NULL: none is left */
+    void (*on_told)(struct server *server); /* all have heard */
 };
 
 /** How far a report is: rings are told one after the other. */
@@ -76,11 +87,16 @@ struct trace_progress {
 
 /* Control thread: */
 
-/** Begin a trace; what the one before has written is forgotten. Takes the engines' locks. */
-enum cause trace_start(struct server *server);
-/** It ends. CAUSE_TRACE_NONE: none runs. */
-enum cause trace_stop(struct server *server);
+void trace_init(struct server *server);
 void trace_deinit(struct server *server);
+
+/**
+ * Begin a trace; what the one before has written is forgotten. Devices and sessions hear of it in
+ * the steps that follow, and then trace->on_told is called.
+ */
+enum cause trace_start(struct server *server);
+/** It ends: the same. CAUSE_TRACE_NONE: none runs. */
+enum cause trace_stop(struct server *server);
 
 /**
  * The descriptor of the session's ring, which is made if need be; it stays the trace's. -1: no
@@ -109,8 +125,8 @@ bool trace_restore_client(struct server *server, struct kept_cell *cell);
 /** Make their records. False: no memory. */
 bool trace_keep(struct trace *trace);
 bool trace_keep_client(struct trace_client *client);
-/** The devices hear whether a trace runs. */
-void trace_tell_devices(struct server *server);
+/** The device hears whether a trace runs. Takes the lock of its engine. */
+void trace_tell_device(struct server *server, uint32_t index);
 /** In its place among the clients. */
 void trace_list_client(struct trace *trace, struct trace_client *client);
 /** What is no event of a session, at this moment, into the control thread's ring. */

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include "daemon/core/device.h"
-#include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/trace.h"
@@ -101,9 +100,8 @@ bool trace_restore(struct server *server, struct kept_cell *cell)
     if (!trace->on)
         return true;
     trace_put_moment(trace, TRACE_RESTARTED);
-    engines_lock(server);
-    trace_tell_devices(server);
-    engines_unlock(server);
+    for (uint32_t i = 0; i < server->devices->n; i++)
+        trace_tell_device(server, i);
     return true;
 }
 

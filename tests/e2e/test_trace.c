@@ -562,6 +562,38 @@ START_TEST(a_second_trace_has_its_own_events)
 }
 END_TEST
 
+#define CROWD 200
+
+/* They hear of it in several steps: each once, and npuctl is answered when all have. */
+START_TEST(all_sessions_hear_of_it)
+{
+    static struct raw raw[CROWD];
+    Npud__Report *r;
+
+    npuctl_says("trace stop", 0, "");
+    for (unsigned i = 0; i < CROWD; i++)
+        ck_assert(raw_open(&raw[i]));
+    session_open();
+    OK(aclrtCreateStream(&stream));
+    for (unsigned round = 0; round < 3; round++) {
+        npuctl_says("trace start", 0, "");
+        OK(aclnpudTraceMark("at once"));
+        r = read_trace();
+        ck_assert_uint_eq(count_rows(r, "mark", NULL), 1);
+        ck_assert_uint_eq(count_rows(r, "connected", NULL), CROWD + 1);
+        npud__report__free_unpacked(r, NULL);
+        npuctl_says("trace stop", 0, "");
+        OK(aclnpudTraceMark("too late"));
+        r = read_trace();
+        ck_assert_uint_eq(count_rows(r, "mark", NULL), 1);
+        npud__report__free_unpacked(r, NULL);
+    }
+    session_close();
+    for (unsigned i = 0; i < CROWD; i++)
+        raw_close(&raw[i]);
+}
+END_TEST
+
 /* --- processes that mean harm --- */
 
 static struct trace_ring *take_ring(struct raw *raw)
@@ -799,6 +831,7 @@ int main(void)
     tcase_add_test(tc, what_is_overwritten_is_counted);
     tcase_add_test(tc, events_outlive_their_process);
     tcase_add_test(tc, a_second_trace_has_its_own_events);
+    tcase_add_test(tc, all_sessions_hear_of_it);
     tcase_add_test(tc, rings_full_of_garbage);
     tcase_add_test(tc, no_ring_without_a_trace);
     tc = suite_case(suite, "restart", 60, set_up_restartable, npud_teardown);
