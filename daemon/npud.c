@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/admin/admin.h"
 #include "daemon/admin/commands.h"
 #include "daemon/admin/own_waits.h"
 #include "daemon/base/log.h"
@@ -59,6 +60,7 @@ void npud_assemble(struct server *server)
     dispatch_own_waits = own_waits_answer;
     dispatch_drop_own_waits = own_waits_drop;
     server->schedule.after_step = kept_commit;
+    parts.trace.on_told = admin_trace_told;
 }
 
 static int begin_tables(struct server *server)
@@ -68,6 +70,7 @@ static int begin_tables(struct server *server)
     filled_init();
     spare_fds_fill(&server->spare);
     inject_init(server->inject);
+    trace_init(server);
     server->base = event_base_new();
     r = server->base ? schedule_init(&server->schedule, server->base) : -ENOMEM;
     if (r == 0)

@@ -89,10 +89,9 @@ void trace_text(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns,
     put_events(w, events, n);
 }
 
-void trace_submitted(struct trace_writer *w, uint8_t op, uint32_t slot, uint64_t position,
-                     uint64_t at_ns)
+void trace_submitted(struct trace_writer *w, uint8_t op, uint32_t slot, uint64_t position)
 {
-    struct trace_event event = {.kind = TRACE_SUBMITTED, .begin_ns = at_ns, .end_ns = at_ns};
+    struct trace_event event = make_event(TRACE_SUBMITTED, 0);
 
     event.op = op;
     event.task.slot = slot;

@@ -49,9 +49,9 @@ void trace_event(struct trace_writer *w, enum trace_kind kind, uint8_t op, uint6
 void trace_text(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns, const char *text)
     __attribute__((cold));
 
-/** At that time a task came into the ring of npud's stream `slot`, at that position. */
-void trace_submitted(struct trace_writer *w, uint8_t op, uint32_t slot, uint64_t position,
-                     uint64_t at_ns) __attribute__((cold));
+/** A task has come into the ring of npud's stream `slot`, at that position. */
+void trace_submitted(struct trace_writer *w, uint8_t op, uint32_t slot, uint64_t position)
+    __attribute__((cold));
 
 /** A buffer has gone into the queue whose ring has this number, or come out of it. */
 void trace_handover(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns, uint64_t queue,

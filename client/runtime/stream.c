@@ -176,10 +176,6 @@ void stream_submit_reserved(struct stream *s, struct task *task)
 {
     struct thread *t = thread_self();
     struct task *entry;
-    /* It is written down below, when the engine is at work. */
-    uint64_t begun = __builtin_expect(stream_mode(s) == DOORBELL_STRICT, 0)
-                         ? trace_begin(&s->session->trace)
-                         : 0;
 
     KILL_POINT(SUBMIT_BEGIN);
     task->thread = t->tid;
@@ -195,8 +191,9 @@ void stream_submit_reserved(struct stream *s, struct task *task)
         eventfd_write(s->doorbell, 1);
         KILL_POINT(BELL_RUNG);
     }
-    if (__builtin_expect(begun != 0, 0))
-        trace_submitted(&s->session->trace, task->op, s->remote, s->tail - 1, begun);
+    /* Last, also the look at the clock: meanwhile the engine is at work. */
+    if (__builtin_expect(stream_mode(s) == DOORBELL_STRICT, 0) && trace_runs(&s->session->trace))
+        trace_submitted(&s->session->trace, task->op, s->remote, s->tail - 1);
 }
 
 int stream_submit(struct stream *s, const char *function, struct task *task)

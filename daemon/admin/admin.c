@@ -41,6 +41,7 @@ struct admin {
     struct admin_report report; /* what is told of it; its memfd is open while it is made */
     uint64_t rule;              /* that the request being answered has set */
     bool awaits_upgrade;        /* `request` is answered if there is none */
+    bool awaits_trace;          /* it is answered when all have heard of the trace */
     struct admin *prev, *next;  /* server->admin_list */
 };
 
@@ -124,6 +125,7 @@ static int32_t change_trace(struct admin *admin, bool start, char *message, size
 {
     enum cause cause = start ? trace_start(admin->server) : trace_stop(admin->server);
 
+    admin->awaits_trace = cause == CAUSE_NONE;
     return cause == CAUSE_NONE ? 0 : refuse_text(message, size, cause, NULL, "trace");
 }
 
@@ -189,6 +191,33 @@ static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
 
 /* --- commands --- */
 
+/* Until then no further request is read. */
+static int await_answer(struct admin *admin, uint64_t request)
+{
+    admin->request = request;
+    event_del(admin->on_socket);
+    return 0;
+}
+
+static void answer_awaited(struct admin *admin, int32_t error, const char *message)
+{
+    if (send_reply(admin, admin->request, error, message) < 0 ||
+        event_add(admin->on_socket, NULL) < 0)
+        admin_free(admin);
+}
+
+void admin_trace_told(struct server *server)
+{
+    struct admin *admin, *next;
+
+    DL_FOREACH_SAFE (server->admin_list, admin, next) {
+        if (!admin->awaits_trace)
+            continue;
+        admin->awaits_trace = false;
+        answer_awaited(admin, 0, "");
+    }
+}
+
 static bool is_command(const Npud__AdminRequest *request)
 {
     return request->end_session != 0 || request->inject || request->clear_rule != 0 ||
@@ -230,6 +259,8 @@ static int answer_command(struct admin *admin, const Npud__AdminRequest *request
     KILL_HERE(COMMAND_BEGUN);
     kept_commit();
     KILL_HERE(COMMAND_CERTAIN);
+    if (admin->awaits_trace)
+        return await_answer(admin, request->id);
     r = send_reply(admin, request->id, error, message);
     KILL_HERE(COMMAND_ANSWERED);
     return r;
@@ -250,14 +281,6 @@ static bool is_installed_program(void)
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path)), end = sizeof(deleted) - 1;
 
     return n >= 0 && (n < end || memcmp(path + n - end, deleted, (size_t)end) != 0);
-}
-
-static int await_upgrade(struct admin *admin, uint64_t request)
-{
-    admin->request = request;
-    admin->awaits_upgrade = true;
-    event_del(admin->on_socket);
-    return 0;
 }
 
 static void note_upgrade(struct admin *admin, struct command *command, uint64_t token)
@@ -288,8 +311,9 @@ static int answer_upgrade(struct admin *admin, const Npud__AdminRequest *request
     if (!*asked)
         *asked = admin_request_upgrade && admin_request_upgrade();
     KILL_HERE(UPGRADE_ASKED);
+    admin->awaits_upgrade = *asked;
     if (*asked)
-        return await_upgrade(admin, request->id);
+        return await_answer(admin, request->id);
     return send_reply(
         admin, request->id, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "npud was not started by npud-supervisor: systemctl restart npud replaces it, "
@@ -309,9 +333,7 @@ void admin_refuse_upgrade(struct server *server, const char *why)
         if (!admin->awaits_upgrade)
             continue;
         admin->awaits_upgrade = false;
-        if (send_reply(admin, admin->request, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, text) < 0 ||
-            event_add(admin->on_socket, NULL) < 0)
-            admin_free(admin);
+        answer_awaited(admin, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, text);
     }
 }
 

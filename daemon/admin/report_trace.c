@@ -32,6 +32,10 @@ static const struct kind_row {
     [TRACE_SLEEP] = {"sleep", WORDS_NONE, false, false},
     [TRACE_CONNECTED] = {"connected", WORDS_PROCESS, false, false},
     [TRACE_DISCONNECTED] = {"disconnected", WORDS_PROCESS, false, false},
+    /* As those of processes are called: they are the same, of session 0. */
+    [TRACE_CARRY_TAKE] = {"dequeue", WORDS_HANDOVER, false, false},
+    [TRACE_CARRY_PUT] = {"enqueue", WORDS_HANDOVER, false, false},
+    [TRACE_RESTARTED] = {"restarted", WORDS_NONE, false, false},
     [TRACE_SUBMITTED] = {"submitted", WORDS_TASK, true, true},
     [TRACE_CALLBACK] = {"callback", WORDS_NONE, true, false},
     [TRACE_WAIT] = {"wait", WORDS_NONE, true, false},
@@ -60,12 +64,14 @@ static bool find_source(const struct trace *trace, struct trace_progress *p, str
 {
     struct trace_client *client;
 
-    for (; p->ring <= DEVICES_MAX; p->ring++) {
-        const struct trace_ring *ring = p->ring == 0 ? trace->control : trace->engine[p->ring - 1];
+    for (; p->ring < TRACE_OWN_MAX; p->ring++) {
+        const struct trace_own *own = &trace->own[p->ring];
 
-        if (ring) {
-            *source = (struct source){
-                .ring = ring, .entries = TRACE_OWN_ENTRIES, .device = (int32_t)p->ring - 1};
+        if (own->ring) {
+            *source = (struct source){.ring = own->ring,
+                                      .entries = TRACE_OWN_ENTRIES,
+                                      .from = own->from,
+                                      .device = (int32_t)p->ring - 1};
             return true;
         }
     }
@@ -196,6 +202,8 @@ static void fill_words(struct rows *rows, Npud__TraceRow *row, const struct sour
     case WORDS_HANDOVER:
         row->queue = event->handover.queue;
         row->buffer = event->handover.buffer;
+        if (event->kind == TRACE_CARRY_PUT)
+            row->taken_buffer = event->handover.taken;
         break;
     case WORDS_TEXT:
         row->text = read_text(rows, source, number, event);
@@ -295,6 +303,8 @@ void report_trace(struct server *server, struct rows *rows)
 {
     struct source source;
 
+    if (server->trace->begun_ns == 0)
+        return; /* there was none */
     while (!rows->more && find_source(server->trace, &rows->progress->trace, &source))
         tell_ring(server, rows, &source);
     if (!rows->more && server->trace->refused > 0)

@@ -13,6 +13,7 @@
 #include "daemon/buffers/route.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
+#include "daemon/core/trace.h"
 #include "proto/shm/mbuf_chain.h"
 
 #define TURN_MESSAGES  16 /* of one relay, before others have their turn */
@@ -147,21 +148,25 @@ static void count_message(struct route *route)
 }
 
 /* PUT_DONE: the ring has the buffers of this chain, or they are npud's no more. */
-static enum put_result put_chain(struct route *route, uint64_t sequence, uint32_t ref)
+static enum put_result put_chain(struct route *route, const struct message *of, uint32_t ref)
 {
     struct relay *to = route->destination;
+    struct trace *trace = to->server->trace;
     struct mbuf_ref m;
+    uint64_t begun;
 
     if (!chain_find_held(to->server, ref, &m))
         return PUT_DONE;
     if (to->queue->rest)
         return PUT_FULL; /* what is in front of it is still coming */
-    note_put(route, sequence, ref, m.word);
+    note_put(route, of->sequence, ref, m.word);
+    begun = trace_carry(trace);
     switch (queue_enqueue(relay_view(to), m.mbuf, ref, m.word, PEER_NPUD)) {
     case QUEUE_OK:
         KILL_HERE(MESSAGE_PUT);
         queue_carried(to->queue);
         count_message(route);
+        trace_carried(trace, TRACE_CARRY_PUT, begun, relay_view(to)->number, ref, of->ref);
         relay_wake(to, &relay_view(to)->take->waiting, &relay_view(to)->put->wake);
         return PUT_DONE;
     case QUEUE_STALE:
@@ -179,7 +184,7 @@ static enum put_result put_message(struct route *route, struct message *m, unsig
     uint32_t ref;
 
     if (m->n_routes == 1) {
-        r = put_chain(route, m->sequence, m->ref);
+        r = put_chain(route, m, m->ref);
         if (r == PUT_DONE && m->ref != 0)
             message_delivered(route->router, m);
         return r;
@@ -188,7 +193,7 @@ static enum put_result put_message(struct route *route, struct message *m, unsig
     if (ref == 0)
         return r;
     KILL_HERE(MESSAGE_COPIED);
-    r = put_chain(route, m->sequence, ref);
+    r = put_chain(route, m, ref);
     if (r == PUT_FULL)
         chain_free(route->router->server, ref);
     else
@@ -420,7 +425,7 @@ static enum queue_result take_message(struct relay *from, struct walk *walk, uns
     struct segment_table *table = segments_table(from->server);
     struct queue_front front;
     struct mbuf_ref m = {.mbuf = NULL};
-    uint64_t held;
+    uint64_t held, begun;
     enum queue_result r = queue_front(relay_view(from), &front);
 
     if (r != QUEUE_OK)
@@ -428,13 +433,17 @@ static enum queue_result take_message(struct relay *from, struct walk *walk, uns
     queue_commit(relay_view(from), front.head, table);
     if (mbuf_chain_find(table, front.ref, &m))
         note_taking(from, &m);
+    begun = trace_carry(from->server->trace);
     r = queue_dequeue(relay_view(from), &front, m.mbuf, PEER_NPUD, table, &held);
     if (r == QUEUE_EMPTY)
         return QUEUE_NOTHING; /* a hostile peer was faster: look again */
     relay_wake(from, &relay_view(from)->put->waiting, &relay_view(from)->take->wake);
     KILL_HERE(MESSAGE_TAKEN);
-    if (r == QUEUE_OK)
-        distribute_message(from, front.ref, walk, budget);
+    if (r != QUEUE_OK)
+        return r;
+    trace_carried(from->server->trace, TRACE_CARRY_TAKE, begun, relay_view(from)->number, front.ref,
+                  0);
+    distribute_message(from, front.ref, walk, budget);
     return r;
 }
 

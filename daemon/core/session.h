@@ -134,6 +134,7 @@ struct session {
     struct own_waits *own_waits;  /* admin/own_waits.c; NULL: it has not asked */
 
     struct trace_client *trace; /* core/trace.h; NULL: the session has no ring */
+    uint32_t trace_told;        /* the trace that it has heard of; 0: that none runs */
 
     struct session_page *page; /* shared, hostile */
     int page_fd;               /* its descriptor, if there is a page */

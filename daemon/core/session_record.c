@@ -8,6 +8,7 @@
 #include "daemon/base/array.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/core/trace.h"
 #include "daemon/kept/fds.h"
 
 /* While npud restores: its sessions, by id. */
@@ -81,8 +82,7 @@ static bool bind_page(struct session *session, uint64_t key)
     session->page = map;
     /* Streams count again when they park again. */
     atomic_store_explicit(&session->page->value_waiters, 0, memory_order_relaxed);
-    /* The trace has ended with the npud before. */
-    atomic_store_explicit(&session->page->trace, 0, memory_order_relaxed);
+    trace_tell_session(session);
     session_charge_file_again(session, sizeof(struct session_page));
     return true;
 }

@@ -1,11 +1,12 @@
 #include "daemon/core/trace.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <utlist.h>
 
+#include "daemon/base/deferred_close.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/device.h"
@@ -19,46 +20,50 @@
 /* --- rings --- */
 
 /* Pages that nothing was written to cost nothing. */
-static struct trace_ring *make_ring(void)
+static bool make_own_ring(struct trace_own *own)
 {
-    return calloc(1, trace_ring_bytes(TRACE_OWN_ENTRIES));
+    void *map;
+
+    if (own->ring)
+        return true;
+    if (memfd_map_new("npud-trace-own", trace_ring_bytes(TRACE_OWN_ENTRIES), &own->fd, &map) < 0)
+        return false;
+    own->ring = map;
+    kept_fd(own->fd);
+    return true;
+}
+
+/* They stay until npud ends: a later trace writes on in them, and nothing has to be freed. */
+static bool make_own_rings(struct server *server)
+{
+    struct trace *trace = server->trace;
+    bool made = true;
+
+    for (uint32_t i = 0; made && i < 1 + server->devices->n; i++)
+        made = make_own_ring(&trace->own[i]);
+    return made;
 }
 
 static void free_own_rings(struct trace *trace)
 {
-    free(trace->control);
-    trace->control = NULL;
-    for (unsigned i = 0; i < DEVICES_MAX; i++) {
-        free(trace->engine[i]);
-        trace->engine[i] = NULL;
+    for (unsigned i = 0; i < TRACE_OWN_MAX; i++) {
+        if (!trace->own[i].ring)
+            continue;
+        munmap(trace->own[i].ring, trace_ring_bytes(TRACE_OWN_ENTRIES));
+        kept_close(trace->own[i].fd);
+        trace->own[i].ring = NULL;
     }
-}
-
-static bool make_own_rings(struct server *server)
-{
-    struct trace *trace = server->trace;
-    bool made = (trace->control = make_ring()) != NULL;
-
-    for (uint32_t i = 0; made && i < server->devices->n; i++)
-        made = (trace->engine[i] = make_ring()) != NULL;
-    if (!made)
-        free_own_rings(trace);
-    return made;
-}
-
-static void end_client(struct trace_client *client)
-{
-    client->ended = true;
-    kept_close(client->fd);
-    client->fd = -1;
 }
 
 static void free_client(struct trace *trace, struct trace_client *client)
 {
-    end_client(client);
     DL_DELETE(trace->clients, client);
     trace->n_clients--;
-    munmap(client->ring, trace_ring_bytes(TRACE_CLIENT_ENTRIES));
+    kept_drop(&client->record);
+    kept_fd_leave(client->fd);
+    /* A new trace frees many in one step: so each is much. */
+    deferred_close_free_memory(NULL, client->fd, client->ring,
+                               trace_ring_bytes(TRACE_CLIENT_ENTRIES), DEFERRED_CLOSE_MUCH + 1);
     free(client);
 }
 
@@ -67,55 +72,91 @@ static void forget_before(struct trace *trace)
 {
     struct trace_client *client, *next;
 
-    free_own_rings(trace);
     trace->refused = 0;
-    DL_FOREACH_SAFE (trace->clients, client, next)
-        if (client->ended)
+    for (unsigned i = 0; i < TRACE_OWN_MAX; i++)
+        if (trace->own[i].ring)
+            trace->own[i].from =
+                atomic_load_explicit(&trace->own[i].ring->next, memory_order_relaxed);
+    DL_FOREACH_SAFE (trace->clients, client, next) {
+        if (client->ended) {
             free_client(trace, client);
-        else
-            client->from = atomic_load_explicit(&client->ring->next, memory_order_relaxed);
+            continue;
+        }
+        client->from = atomic_load_explicit(&client->ring->next, memory_order_relaxed);
+        kept_touch(&client->record);
+    }
 }
 
 /* --- start and stop --- */
 
-static void tell_devices(struct server *server, bool on)
+void trace_tell_device(struct server *server, uint32_t index)
 {
-    for (uint32_t i = 0; i < server->devices->n; i++) {
-        struct device *d = &server->devices->device[i];
+    const struct trace *trace = server->trace;
+    struct device *d = &server->devices->device[index];
 
-        d->trace = on ? server->trace->engine[i] : NULL;
-        d->traced_from = server->trace->begun_ns;
-        device_renew_mode(d);
-    }
+    engine_lock(d->engine);
+    d->trace = trace->on ? trace->own[TRACE_CONTROL + 1 + index].ring : NULL;
+    d->traced_from = trace->begun_ns;
+    device_renew_mode(d);
+    engine_unlock(d->engine);
 }
 
-static void tell_sessions(struct server *server)
+/* Those that have come meanwhile have heard. */
+static void tell_session(struct session *session)
 {
-    struct session *session;
+    const struct trace *trace = session->server->trace;
 
-    DL_FOREACH (server->sessions, session)
-        if (session->page)
-            trace_note_session(session);
+    if (session->page && session->trace_told != (trace->on ? trace->number : 0))
+        trace_note_session(session);
+}
+
+static bool run_tell(struct job *job)
+{
+    struct trace *trace = (struct trace *)((char *)job - offsetof(struct trace, tell));
+    struct server *server = trace->server;
+
+    if (trace->next_device < server->devices->n) {
+        trace_tell_device(server, trace->next_device++);
+        return true;
+    }
+    while (trace->next_session) {
+        struct session *session = trace->next_session;
+
+        trace->next_session = session->next;
+        tell_session(session);
+        if (schedule_step_over(&server->schedule) && trace->next_session)
+            return true;
+    }
+    if (trace->on_told)
+        trace->on_told(server);
+    return false;
+}
+
+/* From the first one on, also if it was at it. */
+static void tell_all(struct server *server)
+{
+    server->trace->next_device = 0;
+    server->trace->next_session = server->sessions;
+    job_list(&server->trace->tell);
 }
 
 enum cause trace_start(struct server *server)
 {
     struct trace *trace = server->trace;
+    uint32_t number;
 
     if (trace->on)
         return CAUSE_TRACE_RUNS;
-    forget_before(trace);
-    if (!random_fill(&trace->number, sizeof(trace->number)))
+    if (!random_fill(&number, sizeof(number)))
         return CAUSE_RANDOM;
-    if (!make_own_rings(server))
+    if (!make_own_rings(server) || !trace_keep(trace))
         return CAUSE_MEMORY;
-    trace->number |= 1;
+    forget_before(trace);
+    trace->number = number | 1;
     trace->on = true;
     trace->begun_ns = clock_ns();
-    engines_lock(server);
-    tell_devices(server, true);
-    engines_unlock(server);
-    tell_sessions(server);
+    kept_touch(&trace->record);
+    tell_all(server);
     log_line(LOG_NOTICE, NULL,
              "trace started: every record, reset and wait is a task until it "
              "stops");
@@ -130,20 +171,26 @@ enum cause trace_stop(struct server *server)
         return CAUSE_TRACE_NONE;
     trace->on = false;
     trace->ended_ns = clock_ns();
-    engines_lock(server);
-    tell_devices(server, false);
-    engines_unlock(server);
-    tell_sessions(server);
+    kept_touch(&trace->record);
+    tell_all(server);
     log_line(LOG_NOTICE, NULL, "trace stopped: npuctl trace dump prints it");
     return CAUSE_NONE;
+}
+
+void trace_init(struct server *server)
+{
+    server->trace->server = server;
+    server->trace->tell = (struct job){run_tell, "a trace begins or ends", &server->schedule.own};
 }
 
 void trace_deinit(struct server *server)
 {
     struct trace *trace = server->trace;
 
+    job_cancel(&trace->tell);
     while (trace->clients)
         free_client(trace, trace->clients);
+    kept_drop(&trace->record);
     free_own_rings(trace);
 }
 
@@ -158,7 +205,24 @@ static void put_process(struct trace *trace, const struct session *session, enum
     event.process.pid = session->pid;
     event.process.uid = session->uid;
     memcpy(event.process.program, session->program, sizeof(event.process.program));
-    trace_put(trace->control, &event);
+    trace_put(trace->own[TRACE_CONTROL].ring, &event);
+}
+
+void trace_put_moment(struct trace *trace, enum trace_kind kind)
+{
+    struct trace_event event = {.kind = (uint8_t)kind, .begin_ns = clock_ns()};
+
+    event.end_ns = event.begin_ns;
+    trace_put(trace->own[TRACE_CONTROL].ring, &event);
+}
+
+void trace_tell_session(struct session *session)
+{
+    const struct trace *trace = session->server->trace;
+
+    session->trace_told = trace->on ? trace->number : 0;
+    /* Relaxed: it is a wish, and what comes with it is asked for. */
+    atomic_store_explicit(&session->page->trace, session->trace_told, memory_order_relaxed);
 }
 
 void trace_note_session(struct session *session)
@@ -167,24 +231,49 @@ void trace_note_session(struct session *session)
 
     if (trace->on)
         put_process(trace, session, TRACE_CONNECTED);
-    /* Relaxed: it is a wish, and what comes with it is asked for. */
-    atomic_store_explicit(&session->page->trace, trace->on ? trace->number : 0,
-                          memory_order_relaxed);
+    trace_tell_session(session);
 }
 
 void trace_forget_session(struct session *session)
 {
     struct trace *trace = session->server->trace;
 
-    if (session->trace)
-        end_client(session->trace);
+    if (trace->next_session == session)
+        trace->next_session = session->next;
+    if (session->trace) {
+        session->trace->ended = true;
+        kept_touch(&session->trace->record);
+    }
     session->trace = NULL;
     if (trace->on && session->page)
         put_process(trace, session, TRACE_DISCONNECTED);
 }
 
+/* --- routes --- */
+
+uint64_t trace_carry(const struct trace *trace)
+{
+    return trace->on ? clock_ns() : 0;
+}
+
+void trace_carried(struct trace *trace, enum trace_kind kind, uint64_t begin_ns, uint64_t queue,
+                   uint32_t buffer, uint32_t taken)
+{
+    struct trace_event event = {.kind = (uint8_t)kind, .begin_ns = begin_ns};
+
+    if (begin_ns == 0)
+        return;
+    event.end_ns = clock_ns();
+    event.handover.queue = queue;
+    event.handover.buffer = buffer;
+    event.handover.taken = taken;
+    trace_put(trace->own[TRACE_CONTROL].ring, &event);
+}
+
+/* --- rings of sessions --- */
+
 /* In the order of their sessions' numbers, in which a dump goes through them. */
-static void list_client(struct trace *trace, struct trace_client *client)
+void trace_list_client(struct trace *trace, struct trace_client *client)
 {
     struct trace_client *last = trace->clients ? trace->clients->prev : NULL;
 
@@ -229,9 +318,13 @@ static struct trace_client *make_client(const struct session *session)
         return NULL;
     }
     client->ring = map;
-    /* An answer that a later npud sends once more has it from the keeper. */
     kept_fd(client->fd);
-    return client;
+    if (trace_keep_client(client))
+        return client;
+    munmap(map, trace_ring_bytes(TRACE_CLIENT_ENTRIES));
+    kept_close(client->fd);
+    free(client);
+    return NULL;
 }
 
 int trace_ring_of(struct session *session)
@@ -243,10 +336,11 @@ int trace_ring_of(struct session *session)
     if (!session->trace && make_room(trace)) {
         session->trace = make_client(session);
         if (session->trace)
-            list_client(trace, session->trace);
+            trace_list_client(trace, session->trace);
     }
     if (!session->trace) {
         trace->refused++;
+        kept_touch(&trace->record);
         return -1;
     }
     return session->trace->fd;

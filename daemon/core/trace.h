@@ -1,7 +1,7 @@
 /*
  * The trace: what all streams, engines and processes do, from `npuctl trace start` to `stop`. It is
- * kept until the next one begins or npud ends; it does not live through a restart of npud, which
- * would have to keep the rings of all that it writes.
+ * kept until the next one begins. The npud that comes after this one goes on with it: rings are
+ * files that the keeper has, and records name them (trace_record.c).
  *
  * Who writes what: each engine a ring of its own, under its lock; the control thread another; each
  * traced process one of its own (proto/shm/trace_ring.h), which it asks for when it sees that a
@@ -19,7 +19,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/base/schedule.h"
 #include "daemon/core/cause.h"
+#include "daemon/kept/kept.h"
 #include "proto/shm/doorbell.h"
 #include "proto/shm/trace_ring.h"
 
@@ -36,21 +38,42 @@ struct trace_client {
     uid_t uid;
     char program[64];
     bool ended;                       /* its session is no more */
-    int fd;                           /* of the ring, as long as the session lives */
+    int fd;                           /* of the ring */
     uint64_t from;                    /* its first event of this trace */
     struct trace_ring *ring;          /* shared, hostile */
     struct trace_client *prev, *next; /* trace->clients, in the order of their sessions' numbers */
+    struct kept record;
 };
+
+/** A ring of npud's own: from the first trace on, for all that come. */
+struct trace_own {
+    struct trace_ring *ring; /* NULL: there was no trace yet */
+    int fd;
+    uint64_t from; /* its first event of this trace */
+};
+
+#define TRACE_CONTROL 0 /* place of the control thread's ring; behind it those of the engines */
+#define TRACE_OWN_MAX (1 + DEVICES_MAX)
 
 struct trace {
     bool on;
     uint32_t number; /* random: tells the client one trace from the next, also of another npud */
     uint64_t begun_ns, ended_ns; /* CLOCK_MONOTONIC; begun 0: there was none */
-    struct trace_ring *control;  /* NULL: there was none */
-    struct trace_ring *engine[DEVICES_MAX];
+    struct trace_own own[TRACE_OWN_MAX];
     struct trace_client *clients;
     uint32_t n_clients;
-    uint64_t refused; /* processes of which there is no ring */
+    uint32_t refused; /* processes of which there is no ring */
+    struct kept record;
+
+    /*
+     * Devices and sessions hear that a trace has begun or ended in steps: a device a step, and then
+     * sessions. The clients of a device have a thousand pages, and so have sessions.
+     */
+    struct server *server;
+    struct job tell;
+    uint32_t next_device;
+    struct session *next_session;           /* NULL: none is left */
+    void (*on_told)(struct server *server); /* all have heard */
 };
 
 /** How far a report is: rings are told one after the other. */
@@ -64,11 +87,16 @@ struct trace_progress {
 
 /* Control thread: */
 
-/** Begin a trace; what the one before has written is forgotten. Takes the engines' locks. */
-enum cause trace_start(struct server *server);
-/** It ends. CAUSE_TRACE_NONE: none runs. */
-enum cause trace_stop(struct server *server);
+void trace_init(struct server *server);
 void trace_deinit(struct server *server);
+
+/**
+ * Begin a trace; what the one before has written is forgotten. Devices and sessions hear of it in
+ * the steps that follow, and then trace->on_told is called.
+ */
+enum cause trace_start(struct server *server);
+/** It ends: the same. CAUSE_TRACE_NONE: none runs. */
+enum cause trace_stop(struct server *server);
 
 /**
  * The descriptor of the session's ring, which is made if need be; it stays the trace's. -1: no
@@ -77,8 +105,32 @@ void trace_deinit(struct server *server);
 int trace_ring_of(struct session *session);
 /** The session is there: it hears whether a trace runs. */
 void trace_note_session(struct session *session);
+/** It hears that once more: npud has come back. */
+void trace_tell_session(struct session *session);
 /** It is about to be freed. */
 void trace_forget_session(struct session *session);
+
+/** A route is about to take or put a buffer: the time, for trace_carried(). 0: no trace runs. */
+uint64_t trace_carry(const struct trace *trace);
+/** It has: kind TRACE_CARRY_TAKE or TRACE_CARRY_PUT. queue: number of the ring. */
+void trace_carried(struct trace *trace, enum trace_kind kind, uint64_t begin_ns, uint64_t queue,
+                   uint32_t buffer, uint32_t taken);
+
+/** Rows of recovery. */
+bool trace_restore(struct server *server, struct kept_cell *cell);
+bool trace_restore_client(struct server *server, struct kept_cell *cell);
+
+/* --- between trace.c and trace_record.c --- */
+
+/** Make their records. False: no memory. */
+bool trace_keep(struct trace *trace);
+bool trace_keep_client(struct trace_client *client);
+/** The device hears whether a trace runs. Takes the lock of its engine. */
+void trace_tell_device(struct server *server, uint32_t index);
+/** In its place among the clients. */
+void trace_list_client(struct trace *trace, struct trace_client *client);
+/** What is no event of a session, at this moment, into the control thread's ring. */
+void trace_put_moment(struct trace *trace, enum trace_kind kind);
 
 /** Under the lock of the engine of that device: */
 static inline void trace_sleep(struct trace_ring *ring, uint64_t begin_ns, uint64_t end_ns)

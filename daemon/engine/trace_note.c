@@ -12,55 +12,65 @@
  * through trace_note_begin() before it can fire anything.
  */
 static __thread const struct stream *running;
-/* When its last task ended: the next one has begun then, which saves a look at the clock. */
-static __thread uint64_t last_end_ns;
-
 /*
- * An event that is not written yet, and where to: the client that waits for the task does not wait
- * for the lines of the ring as well.
+ * What is noted of its last task, and not written yet: the client that waits for the task waits
+ * neither for the lines of the ring nor for the clock.
  */
-static __thread struct trace_event noted;
-static __thread struct trace_ring *noted_ring;
+static __thread struct {
+    const struct stream *stream; /* NULL: nothing is */
+    enum trace_kind kind;
+    uint8_t op;
+    int32_t code;
+    uint64_t position, begin_ns;
+} noted;
+
+static void write_noted(uint64_t end_ns)
+{
+    const struct stream *s = noted.stream;
+    struct trace_event event = {
+        .kind = (uint8_t)noted.kind, .op = noted.op, .begin_ns = noted.begin_ns};
+
+    noted.stream = NULL;
+    event.end_ns = noted.kind == TRACE_PARKED ? noted.begin_ns : end_ns;
+    event.task.session = s->session->id;
+    event.task.position = noted.position;
+    event.task.slot = s->slot.number;
+    event.task.stream = stream_id(s);
+    event.task.code = noted.code;
+    trace_put(s->attach->device->trace, &event);
+}
 
 void trace_note_write(void)
 {
-    if (noted_ring)
-        trace_put(noted_ring, &noted);
-    noted_ring = NULL;
-}
-
-static void note_task(const struct stream *s, enum trace_kind kind, uint64_t end_ns)
-{
-    trace_note_write();
-    noted = (struct trace_event){
-        .kind = (uint8_t)kind, .op = s->kept->task.op, .begin_ns = s->traced_ns, .end_ns = end_ns};
-    noted.task.session = s->session->id;
-    noted.task.position = s->kept->position;
-    noted.task.slot = s->slot.number;
-    noted.task.stream = stream_id(s);
-    noted.task.code = stream_has_failed(s) ? s->kept->failure.code : 0;
-    noted_ring = s->attach->device->trace;
+    if (noted.stream)
+        write_noted(clock_ns());
 }
 
 void trace_note_begin(struct stream *s, uint64_t now)
 {
     running = s;
+    /* The task before is over now, and this one begins. */
+    if (noted.stream) {
+        now = clock_ns();
+        write_noted(now);
+    }
     /* One that has begun before this trace seems to begin with it. */
     if (s->traced_ns < s->attach->device->traced_from)
-        s->traced_ns = now > last_end_ns ? now : last_end_ns;
+        s->traced_ns = now;
 }
 
 void trace_note_result(struct stream *s, enum run_result r)
 {
     if (r == RUN_AGAIN)
         return;
-    if (r == RUN_WAITS) {
-        note_task(s, TRACE_PARKED, s->traced_ns);
-        return;
-    }
-    last_end_ns = clock_ns();
-    note_task(s, TRACE_TASK, last_end_ns);
-    s->traced_ns = 0;
+    noted.stream = s;
+    noted.kind = r == RUN_WAITS ? TRACE_PARKED : TRACE_TASK;
+    noted.op = s->kept->task.op;
+    noted.code = stream_has_failed(s) ? s->kept->failure.code : 0;
+    noted.position = s->kept->position;
+    noted.begin_ns = s->traced_ns;
+    if (r != RUN_WAITS)
+        s->traced_ns = 0;
 }
 
 void trace_note_release(const struct stream *s, const struct waiter *w)

@@ -15,7 +15,9 @@
     X(RULE, 2, 1, LIVE, "rule of fault injection")                                                 \
     X(DEVICE, 3, 1, LIVE, "device")                                                                \
     X(COMMANDS, 4, 1, PLAIN, "commands of administrators")                                         \
+    X(TRACE, 5, 1, PLAIN, "trace")                                                                 \
     X(SESSION, 8, 1, LIVE, "session")                                                              \
+    X(TRACE_CLIENT, 18, 1, PLAIN, "ring of a trace")                                               \
     X(ATTACH, 9, 1, LIVE, "use of a device")                                                       \
     X(CONTEXT, 10, 1, LIVE, "context")                                                             \
     X(STREAMS, 11, 1, LIVE, "streams of an arena segment")                                         \

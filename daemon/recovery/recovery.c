@@ -32,6 +32,7 @@
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/inject.h"
 #include "daemon/core/survivor.h"
+#include "daemon/core/trace.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
@@ -49,7 +50,9 @@
     X(RULE, inject_restore_rule)                                                                   \
     X(DEVICE, device_restore)                                                                      \
     X(COMMANDS, commands_restore)                                                                  \
+    X(TRACE, trace_restore)                                                                        \
     X(SESSION, session_restore)                                                                    \
+    X(TRACE_CLIENT, trace_restore_client)                                                          \
     X(ATTACH, attach_restore)                                                                      \
     X(CONTEXT, context_restore)                                                                    \
     X(STREAMS, streams_restore)                                                                    \

@@ -4,12 +4,14 @@
  *
  * Two kinds of rings. Those of npud are its own memory, each with one writer. That of a session is
  * a memfd of npud's that threads of the client write, and npud reads as it reads all that clients
- * write: it believes nothing, and copies once.
+ * write: it believes nothing, and copies once. Rings of both kinds live on when npud ends, and the
+ * npud that comes, which may be a later build, reads and writes on: kinds and words keep their
+ * numbers and places, and kinds are appended.
  *
  * An event is whole when its sequence is its number and 1 more. Threads that write at the same time
  * claim an entry first: who finds it claimed by a writer that is a lap behind drops its own event.
  * A process that is killed while it writes leaves a claimed entry, which is lost for the ring and
- * counts as lost in each lap.
+ * counts as lost in each lap. One that an npud leaves is written again in the next lap.
  */
 #pragma once
 
@@ -21,7 +23,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Entries of a session's ring, and of npud's own: powers of two. */
+#include "proto/util/prefetch.h"
+
+/* Entries of a session's ring, and of npud's own: powers of two. They stay: rings are kept. */
 #define TRACE_CLIENT_ENTRIES (UINT64_C(1) << 15)
 #define TRACE_OWN_ENTRIES    (UINT64_C(1) << 17)
 
@@ -36,7 +40,7 @@ enum trace_kind {
     TRACE_CONNECTED,
     TRACE_DISCONNECTED,
     /* clients */
-    TRACE_SUBMITTED, /* a task is in its stream's ring */
+    TRACE_SUBMITTED, /* a task is in its stream's ring: the engine may have begun with it */
     TRACE_CALLBACK,  /* a callback has run */
     TRACE_WAIT,      /* a thread has slept */
     TRACE_ENQUEUE,   /* a buffer was put into a queue ... */
@@ -44,6 +48,10 @@ enum trace_kind {
     TRACE_RANGE,     /* of the program's own, with text */
     TRACE_MARK,
     TRACE_TEXT, /* goes on with the text of the event before */
+    /* npud again */
+    TRACE_RESTARTED,  /* npud has come back, and goes on with the trace */
+    TRACE_CARRY_TAKE, /* a route has taken a buffer out of its source ... */
+    TRACE_CARRY_PUT,  /* ... and put it, or a reference to it, into its destination */
     TRACE_KINDS
 };
 
@@ -90,6 +98,7 @@ struct trace_event {
                 struct {
                     uint64_t queue;  /* number of the ring */
                     uint64_t buffer; /* its name, the same for who puts and who takes */
+                    uint64_t taken;  /* CARRY_PUT: the buffer of the CARRY_TAKE that it is of */
                 } handover;
                 struct {
                     uint64_t session;
@@ -139,7 +148,7 @@ static inline void trace_put(struct trace_ring *ring, const struct trace_event *
     uint64_t number = atomic_load_explicit(&ring->next, memory_order_relaxed);
     struct trace_event *entry = &ring->entry[number & (TRACE_OWN_ENTRIES - 1)];
 
-    __builtin_prefetch(&ring->entry[(number + 2) & (TRACE_OWN_ENTRIES - 1)], 1);
+    prefetch_to_write(&ring->entry[(number + 2) & (TRACE_OWN_ENTRIES - 1)]);
     atomic_store_explicit(&ring->next, number + 1, memory_order_relaxed);
     atomic_store_explicit(&entry->sequence, TRACE_BUSY, memory_order_relaxed);
     trace_store(entry, number, event);
@@ -151,6 +160,7 @@ static inline void trace_put_shared(struct trace_ring *ring, const struct trace_
 {
     uint64_t first = atomic_fetch_add_explicit(&ring->next, n, memory_order_relaxed);
 
+    prefetch_to_write(&ring->entry[(first + n + 1) & (TRACE_CLIENT_ENTRIES - 1)]);
     for (unsigned i = 0; i < n; i++) {
         struct trace_event *entry = &ring->entry[(first + i) & (TRACE_CLIENT_ENTRIES - 1)];
         uint64_t before = atomic_load_explicit(&entry->sequence, memory_order_relaxed);

@@ -2,11 +2,13 @@
 #include "tests/bench/bench.h"
 #include "tests/bench/helper.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/common/proc.h"
+#include "tests/common/process.h"
 #include "acl/acl_npud.h"
 
 #define SIZE    64
@@ -81,6 +83,57 @@ static double spin_side(void *arg, unsigned n)
     return pair_play(&s->pair, GAME_SPIN, WARM_UP, n);
 }
 
+/* --- with a trace that runs --- */
+
+static int exec_trace(void *verb)
+{
+    char npuctl[PATH_MAX];
+
+    snprintf(npuctl, sizeof(npuctl), "%s/npuctl", options.bindir);
+    execl(npuctl, npuctl, "trace", verb, NULL);
+    die("%s: %m", npuctl);
+}
+
+static void ask_trace(const char *verb)
+{
+    expect_success("npuctl trace", process_end(start_process(exec_trace, (void *)(uintptr_t)verb)));
+}
+
+static double traced_side(void *arg, unsigned n)
+{
+    double ns;
+
+    ask_trace("start");
+    ns = launch_side(arg, n);
+    ask_trace("stop");
+    return ns;
+}
+
+/* What npuctl does to the caches, it does to both sides. */
+static double untraced_side(void *arg, unsigned n)
+{
+    ask_trace("start");
+    ask_trace("stop");
+    return launch_side(arg, n);
+}
+
+static void emit_traced(struct submit *s)
+{
+    static const struct row row = {
+        "3-trace", "the delay while a trace runs; vs the same when none does", 1.15};
+    struct contest c = {
+        .value = traced_side,
+        .baseline = untraced_side,
+        .arg = s,
+        .n_value = 1000,
+        .n_baseline = 1000,
+        .rounds = count_of(1000, 10),
+    };
+    struct result result = contest_run(&row, &c);
+
+    result_emit(&result);
+}
+
 static struct result run_contest(struct submit *s, const char *name, const char *what, side_fn side)
 {
     struct row row = {.name = name, .what = what, .budget = BUDGET_NONE};
@@ -112,6 +165,7 @@ void rows_submit(void)
     results[1] = run_contest(&s, "3-set", "aclrtMemsetAsync of 64 bytes, poll stream; vs the same",
                              set_side);
     results_emit_worst("3", results, 2);
+    emit_traced(&s);
     CHECK(aclrtFree(s.memory));
     CHECK(aclrtResetDevice(0));
     CHECK(aclFinalize());

@@ -1,7 +1,7 @@
 /*
  * The trace: what npud and its clients write down of what they do, and what hostile ones write.
  *
- * Skipped under chaos: a trace ends with npud.
+ * Skipped under chaos: the test itself kills npud, and counts how often it came back.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -112,7 +112,6 @@ START_TEST(what_would_be_complete_at_the_call_is_seen)
     ck_assert_uint_ge(row->end_ns, row->begin_ns);
     ck_assert_int_eq(row->code, 0);
     ck_assert_uint_eq(count_rows(r, "submitted", "record"), 1);
-    ck_assert_uint_le(find_row(r, "submitted", "record")->begin_ns, row->end_ns);
     ck_assert_uint_eq(find_row(r, "submitted", "record")->position, row->position);
     ck_assert_uint_eq(find_row(r, "submitted", "record")->slot, row->slot);
     ck_assert_uint_eq(count_rows(r, "task", "wait"), 1);
@@ -320,6 +319,81 @@ START_TEST(hand_overs_name_queue_and_buffer)
 }
 END_TEST
 
+static void bind_route(uint32_t source, uint32_t destination)
+{
+    acltdtQueueRoute *route = acltdtCreateQueueRoute(source, destination);
+    acltdtQueueRouteList *list = acltdtCreateQueueRouteList();
+
+    OK(acltdtAddQueueRoute(list, route));
+    OK(acltdtBindQueueRoutes(list));
+    OK(acltdtDestroyQueueRouteList(list));
+    OK(acltdtDestroyQueueRoute(route));
+}
+
+/* A hand-over of npud's, or of a process, at this ring; 0: at any. */
+static const Npud__TraceRow *find_handover(const Npud__Report *r, const char *kind, bool by_npud,
+                                           uint64_t queue)
+{
+    for (size_t i = 0; i < r->n_trace; i++)
+        if (is_kind(r->trace[i], kind, NULL) && (r->trace[i]->session == 0) == by_npud &&
+            (queue == 0 || r->trace[i]->queue == queue))
+            return r->trace[i];
+    ck_abort_msg("no %s by %s at queue %" PRIu64, kind, by_npud ? "npud" : "a process", queue);
+}
+
+/* A message with two destinations: npud has taken it once, and put it twice. */
+START_TEST(routes_hand_over)
+{
+    uint32_t source, to[2];
+    acltdtBuf buffer;
+    Npud__Report *r;
+    const Npud__TraceRow *put, *take, *carried;
+    unsigned ends = 0;
+    int status;
+    char *out;
+
+    session_open();
+    OK(acltdtCreateQueue(NULL, &source));
+    for (unsigned i = 0; i < 2; i++) {
+        OK(acltdtCreateQueue(NULL, &to[i]));
+        bind_route(source, to[i]);
+    }
+    OK(acltdtAllocBuf(64, 0, &buffer));
+    OK(acltdtEnqueue(source, buffer, 10000));
+    for (unsigned i = 0; i < 2; i++) {
+        OK(acltdtDequeue(to[i], &buffer, 10000));
+        OK(acltdtFreeBuf(buffer));
+    }
+    r = read_trace();
+    put = find_handover(r, "enqueue", false, 0);
+    carried = find_handover(r, "dequeue", true, put->queue);
+    ck_assert_uint_eq(carried->buffer, put->buffer);
+    ck_assert_uint_ge(carried->end_ns, put->begin_ns);
+    ck_assert_uint_eq(count_rows(r, "enqueue", NULL), 3);
+    ck_assert_uint_eq(count_rows(r, "dequeue", NULL), 3);
+    for (size_t i = 0; i < r->n_trace; i++) {
+        put = r->trace[i];
+        if (!is_kind(put, "enqueue", NULL) || put->session != 0)
+            continue;
+        ck_assert_uint_eq(put->taken_buffer, carried->buffer);
+        ck_assert_uint_ge(put->begin_ns, carried->end_ns);
+        take = find_handover(r, "dequeue", false, put->queue);
+        ck_assert_uint_eq(take->buffer, put->buffer);
+        ck_assert_uint_ge(take->end_ns, put->begin_ns);
+    }
+    expect_whole(r);
+    npud__report__free_unpacked(r, NULL);
+    out = npuctl("trace dump", &status);
+    for (char *c = out; (c = strstr(c, "\"name\":\"handover\"")); c++)
+        ends++;
+    /* Of arrows: to npud, two in its hand, and one to each consumer. */
+    ck_assert_uint_eq(ends, 2 * 5);
+    ck_assert_ptr_nonnull(strstr(out, "\"in_hand_us\":"));
+    free(out);
+    session_close();
+}
+END_TEST
+
 /* --- what programs say --- */
 
 START_TEST(marks_and_ranges)
@@ -488,6 +562,38 @@ START_TEST(a_second_trace_has_its_own_events)
 }
 END_TEST
 
+#define CROWD 200
+
+/* They hear of it in several steps: each once, and npuctl is answered when all have. */
+START_TEST(all_sessions_hear_of_it)
+{
+    static struct raw raw[CROWD];
+    Npud__Report *r;
+
+    npuctl_says("trace stop", 0, "");
+    for (unsigned i = 0; i < CROWD; i++)
+        ck_assert(raw_open(&raw[i]));
+    session_open();
+    OK(aclrtCreateStream(&stream));
+    for (unsigned round = 0; round < 3; round++) {
+        npuctl_says("trace start", 0, "");
+        OK(aclnpudTraceMark("at once"));
+        r = read_trace();
+        ck_assert_uint_eq(count_rows(r, "mark", NULL), 1);
+        ck_assert_uint_eq(count_rows(r, "connected", NULL), CROWD + 1);
+        npud__report__free_unpacked(r, NULL);
+        npuctl_says("trace stop", 0, "");
+        OK(aclnpudTraceMark("too late"));
+        r = read_trace();
+        ck_assert_uint_eq(count_rows(r, "mark", NULL), 1);
+        npud__report__free_unpacked(r, NULL);
+    }
+    session_close();
+    for (unsigned i = 0; i < CROWD; i++)
+        raw_close(&raw[i]);
+}
+END_TEST
+
 /* --- processes that mean harm --- */
 
 static struct trace_ring *take_ring(struct raw *raw)
@@ -572,28 +678,136 @@ static void set_up_restartable(void)
     npuctl_says("trace start", 0, "");
 }
 
-START_TEST(the_trace_ends_with_npud)
+static uint64_t time_of_mark(const Npud__Report *r, const char *text)
+{
+    for (size_t i = 0; i < r->n_trace; i++)
+        if (is_kind(r->trace[i], "mark", NULL) && strcmp(r->trace[i]->text, text) == 0)
+            return r->trace[i]->begin_ns;
+    ck_abort_msg("no mark \"%s\"", text);
+}
+
+static void kill_server(void)
+{
+    npud_kill_server();
+}
+
+static void upgrade_server(void)
+{
+    npuctl_says("upgrade", 0, "");
+}
+
+/* An engine writes down what it has done a moment after: a report waits for it. */
+static size_t count_now(const char *kind, const char *task)
+{
+    Npud__Report *r = read_trace();
+    size_t n = count_rows(r, kind, task);
+
+    npud__report__free_unpacked(r, NULL);
+    return n;
+}
+
+/* What stands on both sides of it; also a task that waits meanwhile, and who died before. */
+static void expect_both_sides(void (*replace)(void))
+{
+    pid_t child = child_start(mark_and_die, NULL);
+    Npud__Report *r;
+    const Npud__TraceRow *restarted;
+    aclrtEvent gate, event;
+
+    child_reap(child);
+    npud_await_sessions(0);
+    streams_open(&stream, &other);
+    OK(aclrtCreateEvent(&event));
+    OK(aclnpudLaunchDelay(0, 0, other));
+    OK(aclrtSynchronizeStream(other));
+    gate = stream_hold(stream);
+    EVENTUALLY(count_now("parked", "wait") == 1, "the stream does not wait");
+    OK(aclnpudTraceMark("before"));
+    replace();
+    OK(aclnpudTraceMark("after"));
+    stream_let_go(gate);
+    OK(aclrtRecordEvent(event, other));
+    OK(aclrtSynchronizeStream(stream));
+    OK(aclrtSynchronizeStream(other));
+    r = read_trace();
+    ck_assert_uint_eq(count_rows(r, "restarted", NULL), 1);
+    restarted = find_row(r, "restarted", NULL);
+    ck_assert_uint_lt(time_of_mark(r, "before"), restarted->begin_ns);
+    ck_assert_uint_lt(restarted->begin_ns, time_of_mark(r, "after"));
+    ck_assert_uint_lt(find_row(r, "task", "delay")->end_ns, restarted->begin_ns);
+    ck_assert_uint_gt(find_row(r, "task", "record")->begin_ns, restarted->begin_ns);
+    ck_assert_uint_eq(count_rows(r, "parked", "wait"), 2);
+    ck_assert_uint_eq(count_rows(r, "task", "wait"), 1);
+    time_of_mark(r, "the last words");
+    ck_assert_uint_eq(count_rows(r, "connected", NULL), 2);
+    ck_assert_uint_eq(count_rows(r, "disconnected", NULL), 1);
+    expect_whole(r);
+    npud__report__free_unpacked(r, NULL);
+    session_close();
+}
+
+START_TEST(a_trace_goes_on_when_npud_comes_back)
+{
+    expect_both_sides(kill_server);
+    npuctl_says("trace start", 1, "trace: one runs already");
+    npuctl_says("trace dump", 0, "npud restarted");
+}
+END_TEST
+
+START_TEST(a_trace_goes_on_in_an_upgrade)
+{
+    expect_both_sides(upgrade_server);
+}
+END_TEST
+
+START_TEST(a_trace_that_has_ended_stays)
 {
     Npud__Report *r;
-    aclrtEvent event;
 
     session_open();
     OK(aclrtCreateStream(&stream));
-    OK(aclrtCreateEvent(&event));
     OK(aclnpudTraceMark("before"));
+    npuctl_says("trace stop", 0, "");
     npud_kill_server();
     OK(aclnpudTraceMark("after"));
-    OK(aclrtRecordEvent(event, stream));
-    OK(aclrtSynchronizeEvent(event));
     r = read_trace();
-    ck_assert_uint_eq(r->n_trace, 0);
+    ck_assert_uint_eq(count_rows(r, "mark", NULL), 1);
+    ck_assert_uint_eq(count_rows(r, "restarted", NULL), 0);
+    for (size_t i = 0; i < r->n_trace; i++)
+        if (is_kind(r->trace[i], "ring", NULL))
+            ck_assert_uint_ne(r->trace[i]->end_ns, 0);
     npud__report__free_unpacked(r, NULL);
-    npuctl_says("trace dump", 1, "there is no trace");
     npuctl_says("trace stop", 1, "none runs");
     npuctl_says("trace start", 0, "");
     OK(aclnpudTraceMark("in the next one"));
     r = read_trace();
+    ck_assert_uint_eq(count_rows(r, "mark", NULL), 1);
     ck_assert_str_eq(find_row(r, "mark", NULL)->text, "in the next one");
+    npud__report__free_unpacked(r, NULL);
+    session_close();
+}
+END_TEST
+
+/* Each npud takes over from the one before: what was recorded is recorded again. */
+START_TEST(a_trace_goes_on_time_and_again)
+{
+    Npud__Report *r;
+    char text[16];
+
+    session_open();
+    OK(aclrtCreateStream(&stream));
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(text, sizeof(text), "%u", i);
+        OK(aclnpudTraceMark(text));
+        OK(aclnpudLaunchDelay(0, 0, stream));
+        OK(aclrtSynchronizeStream(stream));
+        ck_assert_uint_eq(count_now("task", "delay"), i + 1);
+        npud_kill_server();
+    }
+    r = read_trace();
+    ck_assert_uint_eq(count_rows(r, "mark", NULL), 4);
+    ck_assert_uint_eq(count_rows(r, "restarted", NULL), 4);
+    ck_assert_uint_eq(count_rows(r, "task", "delay"), 4);
     npud__report__free_unpacked(r, NULL);
     session_close();
 }
@@ -610,15 +824,20 @@ int main(void)
     tcase_add_test(tc, a_release_names_both_ends);
     tcase_add_test(tc, a_release_by_position_names_the_record);
     tcase_add_test(tc, hand_overs_name_queue_and_buffer);
+    tcase_add_test(tc, routes_hand_over);
     tcase_add_test(tc, marks_and_ranges);
     tcase_add_test(tc, ranges_have_a_depth);
     tcase_add_test(tc, threads_write_side_by_side);
     tcase_add_test(tc, what_is_overwritten_is_counted);
     tcase_add_test(tc, events_outlive_their_process);
     tcase_add_test(tc, a_second_trace_has_its_own_events);
+    tcase_add_test(tc, all_sessions_hear_of_it);
     tcase_add_test(tc, rings_full_of_garbage);
     tcase_add_test(tc, no_ring_without_a_trace);
     tc = suite_case(suite, "restart", 60, set_up_restartable, npud_teardown);
-    tcase_add_test(tc, the_trace_ends_with_npud);
+    tcase_add_test(tc, a_trace_goes_on_when_npud_comes_back);
+    tcase_add_test(tc, a_trace_goes_on_in_an_upgrade);
+    tcase_add_test(tc, a_trace_that_has_ended_stays);
+    tcase_add_test(tc, a_trace_goes_on_time_and_again);
     return run_suite(suite);
 }

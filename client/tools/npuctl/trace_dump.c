@@ -16,6 +16,7 @@
  * kernel gives numbers to.
  */
 #define CONTROL_TID 1
+#define ROUTER_TID  2
 #define ENGINE_TID  10
 #define STREAM_TID  UINT64_C(1000000000)
 #define DEVICE_TIDS UINT64_C(1000000) /* of the streams of one device */
@@ -35,6 +36,8 @@ static const Npud__TraceRow **tasks; /* tasks, parked and submitted ones, by pla
 static size_t n_tasks;
 static const Npud__TraceRow **handovers; /* enqueue and dequeue, by buffer and time */
 static size_t n_handovers;
+static const Npud__TraceRow **carried; /* what routes have taken, by buffer and time */
+static size_t n_carried;
 static uint64_t begun_ns, ended_ns;
 static uint64_t events, lost;
 static bool separate; /* an event was printed, and the next one follows a comma */
@@ -68,21 +71,40 @@ static int compare_tasks(const void *pa, const void *pb)
     return order != 0 ? order : rank_kind(a) - rank_kind(b);
 }
 
-/* The task with this place, or NULL if only its submission is known. */
-static const Npud__TraceRow *find_task(uint64_t session, uint32_t slot, uint64_t position)
+/* The first row with the place of this one, or where it would stand. */
+static size_t find_place(const Npud__TraceRow *key)
 {
-    Npud__TraceRow key = {.session = session, .slot = slot, .position = position};
     size_t low = 0, high = n_tasks;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (compare_places(tasks[middle], &key) < 0)
+        if (compare_places(tasks[middle], key) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < n_tasks && compare_places(tasks[low], &key) == 0 ? tasks[low] : NULL;
+    return low;
+}
+
+/* The task with this place, or NULL if nothing is known of it. */
+static const Npud__TraceRow *find_task(uint64_t session, uint32_t slot, uint64_t position)
+{
+    Npud__TraceRow key = {.session = session, .slot = slot, .position = position};
+    size_t i = find_place(&key);
+
+    return i < n_tasks && compare_places(tasks[i], &key) == 0 ? tasks[i] : NULL;
+}
+
+/* A task that waited while npud came back has begun more than once. */
+static uint64_t first_begin(const Npud__TraceRow *task)
+{
+    uint64_t begin = task->begin_ns;
+
+    for (size_t i = find_place(task); i < n_tasks && compare_places(tasks[i], task) == 0; i++)
+        if (rank_kind(tasks[i]) <= 1 && tasks[i]->begin_ns < begin)
+            begin = tasks[i]->begin_ns;
+    return begin;
 }
 
 static bool is_put(const Npud__TraceRow *row)
@@ -105,11 +127,45 @@ static int compare_handovers(const void *pa, const void *pb)
     return order != 0 ? order : is_put(b) - is_put(a);
 }
 
+/* Session 0 is npud: for its routes. */
+static bool is_carried(const Npud__TraceRow *row)
+{
+    return row->session == 0 && strcmp(row->kind, "dequeue") == 0;
+}
+
+static int compare_carried(const void *pa, const void *pb)
+{
+    const Npud__TraceRow *a = *(const Npud__TraceRow *const *)pa;
+    const Npud__TraceRow *b = *(const Npud__TraceRow *const *)pb;
+    int order = compare_numbers(a->buffer, b->buffer);
+
+    return order != 0 ? order : compare_numbers(a->end_ns, b->end_ns);
+}
+
+/* When the route had taken what it has put there: the last time before. NULL: that is lost. */
+static const Npud__TraceRow *find_carried(const Npud__TraceRow *put)
+{
+    Npud__TraceRow key = {.buffer = put->taken_buffer, .end_ns = put->begin_ns};
+    const Npud__TraceRow *pointer = &key;
+    size_t low = 0, high = n_carried;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (compare_carried(&carried[middle], &pointer) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && carried[low - 1]->buffer == key.buffer ? carried[low - 1] : NULL;
+}
+
 static bool index_rows(const Npud__Report *report)
 {
     tasks = calloc(report->n_trace + 1, sizeof(const Npud__TraceRow *));
     handovers = calloc(report->n_trace + 1, sizeof(const Npud__TraceRow *));
-    for (size_t i = 0; tasks && handovers && i < report->n_trace; i++) {
+    carried = calloc(report->n_trace + 1, sizeof(const Npud__TraceRow *));
+    for (size_t i = 0; tasks && handovers && carried && i < report->n_trace; i++) {
         const Npud__TraceRow *row = report->trace[i];
 
         if (strcmp(row->kind, "task") == 0 || strcmp(row->kind, "parked") == 0 ||
@@ -117,6 +173,8 @@ static bool index_rows(const Npud__Report *report)
             tasks[n_tasks++] = row;
         if (is_put(row) || strcmp(row->kind, "dequeue") == 0)
             handovers[n_handovers++] = row;
+        if (is_carried(row))
+            carried[n_carried++] = row;
         if (strcmp(row->kind, "ring") == 0) {
             events += row->events;
             lost += row->lost;
@@ -124,10 +182,11 @@ static bool index_rows(const Npud__Report *report)
             ended_ns = row->end_ns > ended_ns ? row->end_ns : ended_ns;
         }
     }
-    if (!tasks || !handovers)
+    if (!tasks || !handovers || !carried)
         return false;
     qsort(tasks, n_tasks, sizeof(const Npud__TraceRow *), compare_tasks);
     qsort(handovers, n_handovers, sizeof(const Npud__TraceRow *), compare_handovers);
+    qsort(carried, n_carried, sizeof(const Npud__TraceRow *), compare_carried);
     /* It still runs: it ends with the latest event. */
     for (size_t i = 0; i < report->n_trace; i++)
         if (report->trace[i]->end_ns > ended_ns && strcmp(report->trace[i]->kind, "ring") != 0)
@@ -237,16 +296,19 @@ static void print_task(const Npud__TraceRow *row)
 {
     bool over = strcmp(row->kind, "task") == 0;
     uint32_t thread;
-    uint64_t submitted = find_submission(row, &thread);
+    uint64_t submitted = find_submission(row, &thread), begin = first_begin(row);
 
     if (!over && find_task(row->session, row->slot, row->position) != row)
         return; /* it has ended, or waits once more */
-    begin_slice(row->session, stream_tid(row), row->task, "task", row->begin_ns,
+    begin_slice(row->session, stream_tid(row), row->task, "task", begin,
                 over ? row->end_ns : ended_ns);
     printf("\"position\":%" PRIu64, row->position);
+    /* The thread looks at the clock when the engine has the task, and may have begun with it. */
+    if (submitted > begin)
+        submitted = begin;
     if (submitted != 0)
         printf(",\"submitted_us\":%.3f,\"queued_us\":%.3f,\"thread\":%" PRIu32, to_us(submitted),
-               to_us(row->begin_ns) - to_us(submitted), thread);
+               to_us(begin) - to_us(submitted), thread);
     if (row->code != 0)
         printf(",\"code\":%" PRId32, row->code);
     if (!over)
@@ -305,14 +367,24 @@ static uint64_t handover_id(const Npud__TraceRow *row)
 
 static void print_handover(const Npud__TraceRow *row)
 {
-    uint64_t id = handover_id(row);
+    bool by_route = row->session == 0;
+    const Npud__TraceRow *taken = by_route && is_put(row) ? find_carried(row) : NULL;
+    uint64_t id = handover_id(row), tid = by_route ? ROUTER_TID : row->thread;
+    static uint64_t n_arrows;
 
-    begin_slice(row->session, row->thread, row->kind, "queue", row->begin_ns, row->end_ns);
+    begin_slice(row->session, tid, row->kind, "queue", row->begin_ns, row->end_ns);
     printf("\"queue\":%" PRIu64 ",\"buffer\":%" PRIu64, row->queue, row->buffer);
+    if (taken)
+        printf(",\"in_hand_us\":%.3f", to_us(row->begin_ns) - to_us(taken->end_ns));
     end_event();
     if (id != 0)
-        print_arrow(is_put(row) ? 's' : 'f', row->session, row->thread, "handover", id,
+        print_arrow(is_put(row) ? 's' : 'f', row->session, tid, "handover", id,
                     is_put(row) ? row->begin_ns : row->end_ns);
+    if (taken) {
+        id = n_handovers + ++n_arrows; /* behind those of queues */
+        print_arrow('s', 0, ROUTER_TID, "handover", id, taken->end_ns);
+        print_arrow('f', 0, ROUTER_TID, "handover", id, row->begin_ns);
+    }
 }
 
 static void print_thread_slice(const Npud__TraceRow *row)
@@ -348,6 +420,12 @@ static void print_fault(const Npud__TraceRow *row)
     end_event();
 }
 
+static void print_restart(const Npud__TraceRow *row)
+{
+    begin_instant(0, CONTROL_TID, "npud restarted", "session", row->begin_ns);
+    end_event();
+}
+
 static void print_process(const Npud__TraceRow *row)
 {
     begin_instant(0, CONTROL_TID, row->kind, "session", row->begin_ns);
@@ -377,6 +455,7 @@ static const struct {
     {"release", print_release},
     {"fault", print_fault},
     {"sleep", print_sleep},
+    {"restarted", print_restart},
     {"connected", print_process},
     {"disconnected", print_process},
     {"callback", print_thread_slice},
@@ -410,6 +489,8 @@ static void name_npud(const Npud__Report *report)
 {
     name_thing("process_name", 0, CONTROL_TID, "npud");
     name_thing("thread_name", 0, CONTROL_TID, "sessions");
+    if (n_carried > 0)
+        name_thing("thread_name", 0, ROUTER_TID, "routes");
     for (size_t i = 0; i < report->n_trace; i++)
         if (strcmp(report->trace[i]->kind, "ring") == 0 && report->trace[i]->device >= 0)
             name_thing("thread_name", 0, ENGINE_TID + (uint64_t)(report->trace[i]->device + 1),
@@ -484,6 +565,7 @@ enum status trace_print(const Npud__Report *report, const struct task *task)
                 lost, events);
     free(tasks);
     free(handovers);
+    free(carried);
     return print_end(true);
 }
 

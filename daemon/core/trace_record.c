@@ -1,0 +1,136 @@
+/* What is kept of the trace, and how the next npud goes on with it. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "daemon/core/device.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+#include "daemon/core/trace.h"
+#include "daemon/kept/fds.h"
+#include "daemon/kept/trace_record.h"
+
+static_assert((int)TRACE_RECORD_RINGS == (int)TRACE_OWN_MAX, "all of npud's own");
+
+static size_t write_trace(const struct kept *kept, void *record)
+{
+    const struct trace *trace =
+        (const struct trace *)((const char *)kept - offsetof(struct trace, record));
+    struct trace_record *r = record;
+
+    *r = (struct trace_record){.begun_ns = trace->begun_ns,
+                               .ended_ns = trace->ended_ns,
+                               .number = trace->number,
+                               .refused = trace->refused,
+                               .on = trace->on};
+    for (unsigned i = 0; i < TRACE_OWN_MAX; i++) {
+        r->own[i].key = trace->own[i].ring ? kept_key(trace->own[i].fd) : 0;
+        r->own[i].from = trace->own[i].from;
+    }
+    return sizeof(*r);
+}
+
+static size_t write_client(const struct kept *kept, void *record)
+{
+    const struct trace_client *client =
+        (const struct trace_client *)((const char *)kept - offsetof(struct trace_client, record));
+    struct trace_client_record *r = record;
+
+    *r = (struct trace_client_record){.session = client->session,
+                                      .key = kept_key(client->fd),
+                                      .from = client->from,
+                                      .pid = client->pid,
+                                      .uid = client->uid,
+                                      .ended = client->ended};
+    memcpy(r->program, client->program, sizeof(r->program));
+    return sizeof(*r);
+}
+
+bool trace_keep(struct trace *trace)
+{
+    return trace->record.cell ||
+           kept_make(&trace->record, KEPT_TRACE, sizeof(struct trace_record), write_trace);
+}
+
+bool trace_keep_client(struct trace_client *client)
+{
+    return kept_make(&client->record, KEPT_TRACE_CLIENT, sizeof(struct trace_client_record),
+                     write_client);
+}
+
+/* --- restoring --- */
+
+static struct trace_ring *map_ring(int fd, uint64_t entries)
+{
+    void *map =
+        fd < 0 ? MAP_FAILED
+               : mmap(NULL, trace_ring_bytes(entries), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    return map == MAP_FAILED ? NULL : map;
+}
+
+static bool restore_own(struct trace_own *own, uint64_t key, uint64_t from)
+{
+    if (key == 0)
+        return true;
+    own->fd = kept_fd_take(key);
+    own->from = from;
+    own->ring = map_ring(own->fd, TRACE_OWN_ENTRIES);
+    return own->ring != NULL;
+}
+
+bool trace_restore(struct server *server, struct kept_cell *cell)
+{
+    struct trace *trace = server->trace;
+    struct trace_record r;
+
+    kept_read(cell, &r, sizeof(r));
+    if (!kept_bind(&trace->record, cell, sizeof(r), write_trace))
+        return false;
+    for (unsigned i = 0; i < TRACE_OWN_MAX; i++)
+        if (!restore_own(&trace->own[i], r.own[i].key, r.own[i].from))
+            return false;
+    trace->begun_ns = r.begun_ns;
+    trace->ended_ns = r.ended_ns;
+    trace->number = r.number;
+    trace->refused = r.refused;
+    trace->on = r.on && trace->own[TRACE_CONTROL].ring;
+    if (!trace->on)
+        return true;
+    trace_put_moment(trace, TRACE_RESTARTED);
+    for (uint32_t i = 0; i < server->devices->n; i++)
+        trace_tell_device(server, i);
+    return true;
+}
+
+bool trace_restore_client(struct server *server, struct kept_cell *cell)
+{
+    struct trace_client *client = calloc(1, sizeof(*client));
+    struct trace_client_record r;
+    struct session *session;
+
+    kept_read(cell, &r, sizeof(r));
+    if (!client || !kept_bind(&client->record, cell, sizeof(r), write_client)) {
+        free(client);
+        return false;
+    }
+    client->session = r.session;
+    client->from = r.from;
+    client->pid = r.pid;
+    client->uid = r.uid;
+    snprintf(client->program, sizeof(client->program), "%.63s", r.program);
+    client->ended = r.ended;
+    client->fd = kept_fd_take(r.key);
+    client->ring = map_ring(client->fd, TRACE_CLIENT_ENTRIES);
+    session = session_by_id(r.session);
+    if (!client->ring || (!session && !client->ended)) {
+        free(client);
+        return false;
+    }
+    if (!client->ended)
+        session->trace = client;
+    trace_list_client(server->trace, client);
+    return true;
+}
