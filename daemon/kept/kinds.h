@@ -15,6 +15,7 @@
     X(RULE, 2, 1, LIVE, "rule of fault injection")                                                 \
     X(DEVICE, 3, 1, LIVE, "device")                                                                \
     X(COMMANDS, 4, 1, PLAIN, "commands of administrators")                                         \
+    X(BATCH_JOB, 5, 1, PLAIN, "job of a scheduler")                                                \
     X(SESSION, 8, 1, LIVE, "session")                                                              \
     X(ATTACH, 9, 1, LIVE, "use of a device")                                                       \
     X(CONTEXT, 10, 1, LIVE, "context")                                                             \
