@@ -353,6 +353,74 @@ START_TEST(processes_die_while_npud_looks)
 }
 END_TEST
 
+/* --- memory that is passed on --- */
+
+#define KEY 65
+static char (*key)[KEY];
+
+static int export_9_mib(void *arg)
+{
+    void *memory;
+
+    (void)arg;
+    session_open();
+    memory = allocate(MIB(9));
+    OK(aclrtIpcMemGetExportKey(memory, MIB(9), *key, KEY,
+                               ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    session_close();
+    return 0;
+}
+
+static int be_refused_import(void *group)
+{
+    void *memory = NULL;
+
+    enter_group(group);
+    session_open();
+    FAILS_SAYING(ACL_ERROR_RT_MEMORY_ALLOCATION, "batch job",
+                 aclrtIpcMemImportByKey(&memory, *key, 0));
+    session_close();
+    return 0;
+}
+
+static int import(void *group)
+{
+    void *memory = NULL;
+
+    enter_group(group);
+    session_open();
+    OK(aclrtIpcMemImportByKey(&memory, *key, 0));
+    turn_tell(&to_parent);
+    pause();
+    return 1;
+}
+
+START_TEST(a_job_imports_what_it_could_pay_for)
+{
+    pid_t maker, importer;
+
+    start_npud();
+    key = child_share(sizeof(*key));
+    maker = child_start(export_9_mib, NULL);
+    turn_await(&to_parent);
+    in_child(be_refused_import, TASK);
+    importer = child_start(import, JOB_OTHER);
+    turn_await(&to_parent);
+    npuctl_says("--json limits", 0, "\"job_memory\",\"used\":0,");
+    turn_tell(&to_child);
+    child_expect_ok(maker);
+    /* The importer has it alone, and its job pays. */
+    npud_await_sessions(1);
+    npuctl_says("--json limits | grep -o '\"job_memory\",\"used\":94[0-9]*,'", 0, ":94");
+    npud_kill_server();
+    npuctl_says("--json limits | grep -o '\"job_memory\",\"used\":94[0-9]*,'", 0, ":94");
+    child_kill(importer);
+    end_npud();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("batch jobs");
@@ -362,6 +430,7 @@ int main(void)
     tcase_add_test(tc, a_job_outlives_npud);
     tcase_add_test(tc, the_scheduler_changes_the_limit);
     tcase_add_test(tc, shared_buffers_count);
+    tcase_add_test(tc, a_job_imports_what_it_could_pay_for);
     tcase_add_loop_test(tc, a_session_waits_for_its_job, 0, 2);
     tcase_add_test(tc, processes_die_while_npud_looks);
     return run_suite(s);
