@@ -13,6 +13,8 @@ DEPS_BROWSER := chromium
 DEPS_SYSTEMD := systemd systemd-container
 # For tests that are skipped without them, because not everybody wants these on a machine: CI does.
 DEPS_CLUSTER := podman crun munge slurmctld slurmd openmpi-bin libopenmpi-dev
+# promtool: what Prometheus says of the names of `npuctl metrics`.
+DEPS_CLUSTER += prometheus
 # What `make deb` needs beside DEPS_BUILD, with which debian/control is compared (check-debian).
 DEPS_DEB   := build-essential debhelper dh-python lintian blhc
 DEPS_LINT  := clang-format clang-tidy shellcheck git abigail-tools

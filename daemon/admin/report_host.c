@@ -202,6 +202,23 @@ void report_sessions(struct server *server, struct rows *rows)
         r->memory_bytes = session->memory;
         r->requests = *session->requests;
         r->age_s = seconds_since(session->since_ns);
+        r->job =
+            session->batch_job ? report_rows_copy_text(rows, session->batch_job->path) : (char *)"";
+    }
+}
+
+static void report_job_limits(struct server *server, struct rows *rows)
+{
+    struct batch_job *job, *tmp;
+
+    HASH_ITER (hh, server->jobs.by_path, job, tmp) {
+        ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r);
+
+        r->uid = job->uid;
+        r->resource = (char *)"job_memory";
+        r->used = job->used;
+        r->limit = batch_job_limit(job);
+        r->job = report_rows_copy_text(rows, job->path);
     }
 }
 
@@ -218,6 +235,7 @@ void report_limits(struct server *server, struct rows *rows)
             r->used = user_used(user, i);
             r->limit = user_limit(user, i);
         }
+    report_job_limits(server, rows);
 }
 
 static void report_rule(struct rows *rows, struct inject_rule *rule)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/base/cgroup.h"
 #include "daemon/base/log.h"
 #include "proto/wire/packet.h"
 
@@ -112,6 +113,12 @@ static const struct key {
     LIMIT("filled_memory", RESOURCE_FILLED_MEMORY, "64M",
           "per uid: bytes of allocations that npud had to fill, as the process had not"),
     LIMIT("admins", RESOURCE_ADMINS, "64", "per uid: connections of npuctl"),
+    KEY("jobs", "cgroups", TYPE_STRING, RESTART, job_cgroups, 0, CGROUP_PATH_MAX - 1, "",
+        "patterns of control groups that a scheduler makes for its jobs; empty: there are no jobs"),
+    KEY("jobs", "memory", TYPE_U64, LIVE, job_memory, 0, UINT64_MAX, "1T",
+        "per job: bytes of all kinds; less if memory.max of its control group is less"),
+    KEY("jobs", "host_root", TYPE_STRING, RESTART, job_root, 0, CGROUP_PATH_MAX - 1, "",
+        "where /proc and /sys/fs/cgroup of the host are, for npud in a container; empty: at /"),
 };
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))

@@ -26,6 +26,9 @@ struct config {
     bool ipc_any_uid;
     uint32_t linger_max;
     uint64_t submit_ms;
+    char *job_cgroups;              /* cgroup.h */
+    char *job_root;                 /* of /proc and /sys/fs/cgroup of the host; empty: / */
+    uint64_t job_memory;            /* bytes per job */
     uint64_t limit[RESOURCE_COUNT]; /* per uid */
     char *text;                     /* of the file, as it was read, owned; NULL: there was none */
     size_t size;                    /* bytes of it, without the zero byte behind them */

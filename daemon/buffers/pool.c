@@ -49,6 +49,7 @@ static void pool_free(struct pool *pool)
     }
     kept_drop(&pool->kept);
     user_unref(pool->user);
+    batch_job_unref(pool->batch_job);
     free(pool);
 }
 
@@ -322,7 +323,8 @@ static size_t write_record(const struct kept *kept, void *record)
                              .session_id = pool->session_id,
                              .owner = pool->session ? pool->session->peer_id : PEER_NPUD,
                              .uid = pool->user->uid,
-                             .pid = pool->pid};
+                             .pid = pool->pid,
+                             .job = batch_job_number(pool->batch_job)};
     return sizeof(struct pool_record);
 }
 
@@ -357,6 +359,7 @@ struct pool *pool_get(struct session *session)
     if (!pool)
         return NULL;
     user_hold(pool->user);
+    pool->batch_job = batch_job_hold(session->batch_job);
     pool->session = session;
     pool->number = ++server->last->pool;
     pool->session_id = session->id;
@@ -507,7 +510,8 @@ bool pool_restore(struct server *server, struct kept_cell *cell)
     kept_read(cell, &r, sizeof(r));
     user = user_ref(&server->users, r.uid);
     pool = user ? make_pool(server, user) : NULL;
-    if (!pool || !restored_add(&restored, r.number, pool) ||
+    if (!pool || !batch_job_take(&server->jobs, r.job, &pool->batch_job) ||
+        !restored_add(&restored, r.number, pool) ||
         !kept_bind(&pool->kept, cell, sizeof(r), write_record))
         return false;
     pool->number = r.number;

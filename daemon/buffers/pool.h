@@ -12,6 +12,7 @@
 #include "daemon/kept/kept.h"
 #include "proto/shm/mbuf_shm.h"
 
+struct batch_job;
 struct event;
 struct segment;
 struct segment_map;
@@ -42,10 +43,11 @@ enum pool_look {
 
 struct pool {
     struct server *server;
-    struct session *session; /* NULL: an orphan */
-    struct user *user;       /* this user is charged */
-    uint64_t number;         /* of all that ever were */
-    uint64_t session_id;     /* also of an orphan, for npuctl and messages */
+    struct session *session;     /* NULL: an orphan */
+    struct user *user;           /* this user is charged */
+    struct batch_job *batch_job; /* and this job of a scheduler; NULL: none */
+    uint64_t number;             /* of all that ever were */
+    uint64_t session_id;         /* also of an orphan, for npuctl and messages */
     pid_t pid;
     struct kept kept;
     struct segment *segments;

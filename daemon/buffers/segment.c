@@ -108,6 +108,8 @@ static enum cause charge_user(struct segment *s)
 {
     if (user_charge(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size) < 0)
         return CAUSE_USER_BUFFERS;
+    if (!batch_job_charge(&s->charge_job, s->pool->batch_job, s->size))
+        return CAUSE_JOB_MEMORY;
     if (s->pool->n_segments >= POOL_SEGMENTS_MAX)
         return CAUSE_SEGMENTS_OF_POOL;
     if (!take_id(s))
@@ -161,6 +163,7 @@ static void discard_segment(struct segment *s)
         deferred_close_free_memory(user, s->fd, s->view.page, s->mapped, s->size);
     user_uncharge(&s->charge);
     user_uncharge(&s->charge_fd);
+    batch_job_uncharge(&s->charge_job);
     free(s);
 }
 
@@ -514,6 +517,7 @@ bool segment_restore(struct server *server, struct kept_cell *cell)
     use_record(s);
     user_charge_again(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size, false);
     user_charge_again(&s->charge_fd, s->pool->user, RESOURCE_FDS, 2, true);
+    batch_job_charge_again(&s->charge_job, s->pool->batch_job, s->size);
     add_segment(s->pool, s);
     return true;
 }

@@ -12,6 +12,7 @@
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/control/answer.h"
+#include "daemon/control/job_lookup.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/listener.h"
@@ -220,6 +221,8 @@ static void free_empty(struct session *session)
     user_uncharge(&session->charge_tables);
     user_uncharge(&session->charge_maps);
     user_unref(session->user);
+    job_lookup_leave(session);
+    batch_job_unref(session->batch_job);
     trace_forget_session(session);
     DL_DELETE(server->sessions, session);
     server->n_sessions--;

@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "daemon/base/client_socket.h"
+#include "daemon/base/config.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/message_id.h"
@@ -18,6 +19,7 @@
 #include "daemon/buffers/queue_rest.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/dispatch.h"
+#include "daemon/control/job_lookup.h"
 #include "daemon/control/kept_request.h"
 #include "daemon/control/listener.h"
 #include "daemon/core/device.h"
@@ -103,6 +105,8 @@ static bool run_serve(struct job *job)
     struct session *session = (struct session *)((char *)job - offsetof(struct session, serve));
     enum dispatched r;
 
+    if (session->lookup)
+        return false;
     if (session->kept && !session->kept->request)
         return find_descriptors(session);
     r = dispatch_handle(session);
@@ -298,6 +302,31 @@ struct session *session_new(struct server *server, int socket)
     return session;
 }
 
+/* The session is heard from now on, as one of this job. */
+static void enter_job(struct session *session, const char *path, uint64_t memory_max)
+{
+    struct server *server = session->server;
+
+    if (path[0])
+        session->batch_job = batch_job_ref(&server->jobs, path, memory_max, session->uid);
+    if (path[0] && !session->batch_job) {
+        refuse_client(session, session->socket, CAUSE_MEMORY);
+        session_end(session);
+        return;
+    }
+    kept_touch(&session->record);
+    job_list(&session->serve);
+}
+
+/* Not heard before: so nothing that it has is paid for without its job. False: no memory. */
+static bool find_job(struct session *session)
+{
+    if (!session->server->config->job_cgroups[0])
+        return true;
+    stop_polling(session);
+    return job_lookup_begin(session, enter_job);
+}
+
 /* As nothing has come of it yet. */
 static struct session *make_session(struct server *server, uint32_t seed)
 {
@@ -345,8 +374,11 @@ struct session *session_new_for(struct server *server, int socket,
     identify(session, socket, process, ++server->last->session);
     bound_unread_replies(session);
     cause = admit_client(session);
-    if (cause == CAUSE_NONE ||
-        (cause == CAUSE_USER_SESSION_DESCRIPTORS && wait_for_descriptors(session)))
+    if (cause == CAUSE_USER_SESSION_DESCRIPTORS && wait_for_descriptors(session))
+        cause = CAUSE_NONE;
+    if (cause == CAUSE_NONE && !find_job(session))
+        cause = CAUSE_MEMORY;
+    if (cause == CAUSE_NONE)
         return session;
     refuse_client(session, socket, cause);
     session_free(session);
@@ -362,7 +394,7 @@ static bool watch_again(struct session *session, const struct session_record *r)
     if (r->peer_id != PEER_NPUD)
         peer_restore_id(session, r->peer_id);
     session->user = user_ref(&session->server->users, session->uid);
-    if (!session->user)
+    if (!session->user || !batch_job_take(&session->server->jobs, r->job, &session->batch_job))
         return false;
     set_jobs(session);
     user_charge_again(&session->charge, session->user, RESOURCE_SESSIONS, 1, false);
@@ -404,12 +436,19 @@ static bool is_served(const struct session *session)
     return false;
 }
 
+/* If it has not said Hello, the npud before may not have found its job. */
+static bool goes_on(struct session *session)
+{
+    return session->state < SESSION_DYING && is_served(session) &&
+           (session->state != SESSION_CONNECTED || session->batch_job || find_job(session));
+}
+
 void sessions_finish_restoring(struct server *server)
 {
     struct session *s, *next;
 
     DL_FOREACH_SAFE (server->sessions, s, next) {
-        if (s->state < SESSION_DYING && is_served(s))
+        if (goes_on(s))
             continue;
         session_halt(s);
         KILL_HERE(END_AGAIN);
@@ -479,6 +518,7 @@ int sessions_init(struct server *server)
 void sessions_deinit(struct server *server)
 {
     server->ending = true;
+    job_lookups_deinit();
     queues_finish(server->queues);
     queue_rests_finish(server->queues);
     for (struct session *s = server->sessions, *next; s; s = next) {

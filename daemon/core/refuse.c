@@ -174,6 +174,7 @@ bool refuse_lacks_buffers(const struct call *call, const struct user **payer)
     case CAUSE_SEGMENT_IDS:
         return true;
     case CAUSE_SEGMENTS_OF_POOL:
+    case CAUSE_JOB_MEMORY:
         break;
     default:
         if (rows[call->cause].kind != KIND_USER || !of_buffers(rows[call->cause].resource))

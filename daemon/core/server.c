@@ -121,6 +121,7 @@ void server_configure(struct server *server)
     const struct config *config = server->config;
 
     server->users.limit = config->limit;
+    server->jobs.memory_max = config->job_memory;
     users_tell_of_memory(&server->users);
     atomic_store(&server->users.filled_max, config->limit[RESOURCE_FILLED_MEMORY]);
     server->linger_max = linger_max(server);

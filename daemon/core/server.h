@@ -13,6 +13,7 @@
 #include "daemon/base/spare_fds.h"
 #include "daemon/base/subuid.h"
 #include "daemon/base/user.h"
+#include "daemon/core/batch_job.h"
 #include "daemon/kept/kept.h"
 #include "daemon/kept/server_record.h"
 
@@ -38,6 +39,7 @@ struct server {
     struct config *config;
     struct event_base *base;
     struct users users;
+    struct batch_jobs jobs;
     struct subuids subuids; /* users.subuids, once it was read */
     struct devices *devices;
     struct ipc_events *ipc;

@@ -24,6 +24,8 @@
 struct server;
 struct engine;
 struct device;
+struct batch_job;
+struct job_lookup;
 struct release;
 struct ipc_export;
 struct event_fd;
@@ -98,7 +100,9 @@ struct session {
     pid_t pid;
     uid_t uid;
     struct user *user;
-    struct log_client log; /* id, pid and uid once more: what a line about it takes */
+    struct batch_job *batch_job; /* NULL: of no scheduler, or it is not known yet, ... */
+    struct job_lookup *lookup;   /* ... and is looked up: control/job_lookup.h */
+    struct log_client log;       /* id, pid and uid once more: what a line about it takes */
     int socket;
     int pidfd;
     struct event *on_socket;

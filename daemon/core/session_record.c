@@ -43,7 +43,8 @@ static size_t write_session(const struct kept *kept, void *record)
                                  .takes_fds = session->takes_fds,
                                  .left = session->left,
                                  .streams_made = session->streams_made,
-                                 .faults = session->faults};
+                                 .faults = session->faults,
+                                 .job = batch_job_number(session->batch_job)};
     memcpy(r->program, session->program, sizeof(r->program));
     for (unsigned i = 0; i < SESSION_TABLES; i++)
         r->latest[i] = table_of(session, i)->latest;

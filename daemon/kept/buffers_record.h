@@ -22,6 +22,8 @@ struct pool_record {
     uint32_t uid;        /* this user is charged */
     int32_t pid;
     uint32_t unused;
+    /* Appended after 0.9.0 */
+    uint64_t job; /* the job that is charged; 0: none */
 };
 
 struct segment_record {

@@ -16,6 +16,7 @@
     X(DEVICE, 3, 1, LIVE, "device")                                                                \
     X(COMMANDS, 4, 1, PLAIN, "commands of administrators")                                         \
     X(TRACE, 5, 1, PLAIN, "trace")                                                                 \
+    X(BATCH_JOB, 6, 1, PLAIN, "job of a scheduler")                                                \
     X(SESSION, 8, 1, LIVE, "session")                                                              \
     X(TRACE_CLIENT, 18, 1, PLAIN, "ring of a trace")                                               \
     X(ATTACH, 9, 1, LIVE, "use of a device")                                                       \

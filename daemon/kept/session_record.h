@@ -25,7 +25,8 @@ struct session_record {
     uint32_t latest[SESSION_TABLES];
     uint32_t faults; /* how often the server has died with something of this session in hand */
     char program[64];
-    uint64_t unused[4];
+    uint64_t job; /* its number; 0: none, or it is not known yet */
+    uint64_t unused[3];
     /* live */
     uint64_t requests;
 };

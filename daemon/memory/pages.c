@@ -27,29 +27,35 @@ static enum cause charge_size(const struct pages *p, struct charge *charge, stru
     return p->kind == MEM_HOST ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
 }
 
-static enum cause charge_user(struct pages *p, struct user *user)
+static enum cause charge_session(struct pages *p, struct session *session)
 {
     const struct device *device = p->device;
     enum cause cause;
 
     if (p->kind == MEM_DEVICE && p->size > device->info.memory - device->memory_used)
         return CAUSE_DEVICE_MEMORY;
-    cause = charge_size(p, &p->charge, user);
+    cause = charge_size(p, &p->charge, session->user);
     if (cause == CAUSE_NONE &&
-        user_charge(&p->charge_table, user, RESOURCE_TABLE_MEMORY, sizeof(*p)) < 0)
+        user_charge(&p->charge_table, session->user, RESOURCE_TABLE_MEMORY, sizeof(*p)) < 0)
         cause = CAUSE_USER_TABLE_MEMORY;
+    if (cause == CAUSE_NONE && !batch_job_charge(&p->charge_job, session->batch_job, p->size))
+        cause = CAUSE_JOB_MEMORY;
     return cause;
 }
 
 enum cause pages_check(struct pages *p, struct session *session)
 {
+    struct batch_charge trial_job = {0};
     struct charge trial = {0};
-    enum cause cause;
+    enum cause cause = CAUSE_NONE;
 
-    if (p->charge.user == session->user->payer)
-        return CAUSE_NONE;
-    cause = charge_size(p, &trial, session->user);
+    if (p->charge.user != session->user->payer)
+        cause = charge_size(p, &trial, session->user);
     user_uncharge(&trial);
+    if (cause == CAUSE_NONE && p->charge_job.job != session->batch_job &&
+        !batch_job_charge(&trial_job, session->batch_job, p->size))
+        cause = CAUSE_JOB_MEMORY;
+    batch_job_uncharge(&trial_job);
     return cause;
 }
 
@@ -58,12 +64,14 @@ static void charge_again(struct pages *p, struct session *session)
 {
     user_charge_again(&p->charge, session->user, resource_of(p), p->size, false);
     user_charge_again(&p->charge_table, session->user, RESOURCE_TABLE_MEMORY, sizeof(*p), false);
+    batch_job_charge_again(&p->charge_job, session->batch_job, p->size);
 }
 
 static void give_charges_back(struct pages *p)
 {
     user_uncharge(&p->charge);
     user_uncharge(&p->charge_table);
+    batch_job_uncharge(&p->charge_job);
 }
 
 /* The memory of a file, which is closed if that fails. False: no memory. */
@@ -136,7 +144,7 @@ enum cause pages_new(struct session *session, struct device *device, enum mem_ki
     p->maker = session->id;
     p->maker_pid = session->pid;
     p->maker_uid = session->uid;
-    cause = charge_user(p, session->user);
+    cause = charge_session(p, session);
     if (cause == CAUSE_NONE)
         cause = make_memory(p);
     if (cause != CAUSE_NONE) {

@@ -22,6 +22,7 @@
 #include "daemon/base/schedule.h"
 #include "daemon/base/user.h"
 #include "daemon/base/waitlist.h"
+#include "daemon/core/batch_job.h"
 #include "daemon/core/cause.h"
 
 struct backend_memory;
@@ -52,6 +53,7 @@ struct pages {
     struct job look;    /* engine_look_again(), ... */
     uint64_t look_next; /* ... and how far it is */
     struct charge charge, charge_table; /* of the first holder's user */
+    struct batch_charge charge_job;     /* and of its job */
 
     uint64_t number; /* in all of npud; 0: never exported, so that only one session holds them */
     struct shares *all;

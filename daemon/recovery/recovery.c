@@ -19,6 +19,7 @@
 #include "daemon/control/answer.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/session_life.h"
+#include "daemon/core/batch_job.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
@@ -51,6 +52,7 @@
     X(DEVICE, device_restore)                                                                      \
     X(COMMANDS, commands_restore)                                                                  \
     X(TRACE, trace_restore)                                                                        \
+    X(BATCH_JOB, batch_job_restore)                                                                \
     X(SESSION, session_restore)                                                                    \
     X(TRACE_CLIENT, trace_restore_client)                                                          \
     X(ATTACH, attach_restore)                                                                      \
@@ -137,6 +139,7 @@ static void (*const finish[])(struct server *server) = {
     releases_finish_restoring,
     event_fds_finish_restoring,
     sessions_finish_restoring,
+    batch_jobs_finish_restoring,
 };
 
 static bool restore_record(void *arg, struct kept_cell *cell)

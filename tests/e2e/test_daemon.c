@@ -462,7 +462,7 @@ START_TEST(a_signal_makes_npud_read_its_configuration_again)
     run = start_ready(&(struct start){.more = {"-c", conf}});
     OK(aclInit(NULL)); /* limits are shown of users with a session */
     OK(aclrtSetDevice(0));
-    npuctl_says("limits", 0, " 11\n");
+    npuctl_says("limits", 0, " 11  -\n");
     write_file(conf, "[limits]\nstreams = 12345\n[sim]\ndevices = 7\n[npud]\nlog_level = debug\n");
     kill(run.pid, SIGHUP);
     await_log(&run, "sim.devices has changed: takes effect at the next start");

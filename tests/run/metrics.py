@@ -1,12 +1,17 @@
 """Holds what `npuctl metrics` prints: read by the parser of prometheus_client, with the values of
-a client that the calling test knows, and with every metric that the dashboard asks for.
+a client that the calling test knows, and with every metric that the dashboard asks for. Where
+promtool is installed (package prometheus), it has nothing to say of the names.
 
 usage: metrics.py DASHBOARD <metrics
 """
 import json
 import re
+import shutil
+import subprocess
 import sys
+from types import SimpleNamespace
 
+from prometheus_client import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 families = list(text_string_to_metric_families(sys.stdin.read()))
@@ -22,6 +27,14 @@ for family in families:
 def value(name, **labels):
     return samples[(name, tuple(sorted(labels.items())))]
 
+
+# It reads the format before OpenMetrics, which knows no info and no gaugehistogram.
+if shutil.which("promtool"):
+    said = subprocess.run(["promtool", "check", "metrics"], capture_output=True, check=False,
+                          input=generate_latest(SimpleNamespace(collect=lambda: families)))
+    assert said.returncode == 0 and not said.stderr, said
+else:
+    print("SKIPPED promtool check metrics: there is no promtool (package prometheus)")
 
 names = {name for name, _ in samples}
 with open(sys.argv[1], encoding="utf-8") as file:

@@ -279,6 +279,41 @@ check_sandbox() {
         "$(grep -v '✓' <<<"$said")"
 }
 
+# --- metrics: what a scraper gets ---
+
+scrape() { # what npud-metrics.service answers
+    exec 3<>/dev/tcp/127.0.0.1/9835 || return 1
+    printf 'GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&3
+    timeout "$GUARD_S" cat <&3
+    exec 3>&-
+}
+
+metrics_say() { # TEXT
+    [[ $(scrape 2>/dev/null) == *"$1"* ]]
+}
+
+check_metrics() {
+    local said pid
+
+    check "systemctl start npud-metrics.service" systemctl start npud-metrics.service
+    check "a scraper is answered, and npud is up" until_true metrics_say $'\nnpud_up 1\n'
+    said=$(scrape)
+    contains "... in OpenMetrics, as a whole" "$said" "HTTP/1.1 200" \
+        "application/openmetrics-text" "npud_info{" $'\nnpud_sessions 0\n' "# EOF"
+    start_holding
+    check "... with the session of a client" until_true metrics_say $'\nnpud_sessions 1\n'
+    end_holding "its client has seen nothing of that"
+    pid=$(show MainPID npud-metrics.service)
+    equal "the service has no rights" 0000000000000000 \
+        "$(sed -n 's/^CapEff:\t//p' "/proc/$pid/status")"
+    check "systemctl restart npud.service" systemctl restart npud.service
+    check "the next npud is asked by the same process" until_true metrics_say $'\nnpud_up 1\n'
+    equal "... which was not restarted" "$pid 0" \
+        "$(show MainPID npud-metrics.service) $(show NRestarts npud-metrics.service)"
+    check "systemctl stop npud-metrics.service" systemctl stop npud-metrics.service
+    equal "it ended well" success "$(show Result npud-metrics.service)"
+}
+
 # --- deaths: whatever ends, the next one serves ---
 
 expect_whole() { # NAME
@@ -944,6 +979,7 @@ install)
     check_restarts_under_load
     check_pause
     check_memory
+    check_metrics
     check_reload
     check_stop_and_start
     check_end

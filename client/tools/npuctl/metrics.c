@@ -169,10 +169,25 @@ static void print_limits(FILE *f, const Npud__Report *report, const char *name, 
     for (size_t i = 0; i < report->n_limits; i++) {
         const Npud__LimitRow *r = report->limits[i];
 
-        if (field_limit_is_memory(r->resource) != memory)
+        if (r->job[0] || field_limit_is_memory(r->resource) != memory)
             continue;
         fprintf(f, "%s{uid=\"%u\",", name, r->uid);
         print_label(f, "resource", r->resource);
+        fprintf(f, "} %" PRIu64 "\n", limit ? r->limit : r->used);
+    }
+}
+
+static void print_jobs(FILE *f, const Npud__Report *report, const char *name, const char *help,
+                       bool limit)
+{
+    begin_family(f, name, "gauge", help);
+    for (size_t i = 0; i < report->n_limits; i++) {
+        const Npud__LimitRow *r = report->limits[i];
+
+        if (!r->job[0])
+            continue;
+        fprintf(f, "%s{uid=\"%u\",", name, r->uid);
+        print_label(f, "job", r->job);
         fprintf(f, "} %" PRIu64 "\n", limit ? r->limit : r->used);
     }
 }
@@ -185,6 +200,9 @@ static void print_users(FILE *f, const Npud__Report *report)
     print_limits(f, report, "npud_user_objects", "Objects that a user has.", false, false);
     print_limits(f, report, "npud_user_objects_limit", "Objects that a user may have.", false,
                  true);
+    print_jobs(f, report, "npud_job_memory_bytes", "Memory that a job of a scheduler has.", false);
+    print_jobs(f, report, "npud_job_memory_limit_bytes",
+               "Memory that a job of a scheduler may have.", true);
 }
 
 static int compare_uids(const void *pa, const void *pb)

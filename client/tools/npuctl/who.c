@@ -43,6 +43,7 @@ static Npud__UserRow *user_row(struct asked *a, uint64_t session, int32_t pid, c
     row->object = strdup(object);
     row->program = strdup("");
     row->uses = strdup("");
+    row->job = strdup("");
     a->out->who[a->out->n_who++] = row;
     return row;
 }
@@ -78,6 +79,8 @@ static void name_users(struct asked *a)
             row->uid = session->uid;
             free(row->program);
             row->program = strdup(session->program);
+            free(row->job);
+            row->job = strdup(session->job);
         }
     }
 }
