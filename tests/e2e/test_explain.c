@@ -298,7 +298,7 @@ START_TEST(who_uses_a_device_and_an_event)
     npuctl_says("--json who device 1", 0, "{\"who\":[]}\n");
     /* Rows are in the order of the sessions, and either process may have come first. */
     SAYS("who event 1", "SESSION", "OBJECT", WORDS(" %d ", pid[0]), " IPC event 1 ",
-         "has it open, pending\n");
+         "has it open, pending  ");
     SAYS("who event 1", WORDS(" %d ", pid[1]), " IPC event 1 ", "has it open, pending, thread ",
          " in aclrtSynchronizeEvent waits for record 1 of IPC event 1 since ");
     npuctl_says("who", 2, "who needs device, queue or event");
