@@ -123,7 +123,7 @@ static bool run_serve(struct job *job)
 
 void session_note_death(struct session *session)
 {
-    if (session->left || session->died)
+    if (session->state != SESSION_OPEN || session->left || session->died)
         return;
     session->died = true;
     session->server->deaths++;
@@ -139,8 +139,8 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
     struct session *session = arg;
 
     (void)fd;
-    if (what & EV_READ)
-        session_note_death(session);
+    (void)what;
+    session_note_death(session);
     event_del(session->on_death);
     job_list(&session->end);
 }

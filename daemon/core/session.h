@@ -175,7 +175,10 @@ struct session {
  * at the same moment, and those that live have requests: then as a job. In control/session_life.c.
  */
 void session_end(struct session *session);
-/** Its process has ended, or closed its socket: counted once, if it has not left before. */
+/**
+ * Its process has ended, or closed its socket: counted once. Not if it has left before, has never
+ * said Hello, or if npud has ended the session already.
+ */
 void session_note_death(struct session *session);
 
 /** No request of the session is read any more: its end has begun, or an answer of it is kept. */

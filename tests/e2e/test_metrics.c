@@ -10,6 +10,7 @@
 
 #include "acl/acl_tdt_queue.h"
 #include "tests/common/harness.h"
+#include "tests/common/raw.h"
 #include "proto/wire/npud.pb-c.h"
 
 static bool one_waits(void)
@@ -38,16 +39,43 @@ static int leave_in_order(void *arg)
     return 0;
 }
 
-/* One session that dies, and one that leaves. */
-static void run_two_sessions(void)
+static pid_t start_session(void)
 {
-    pid_t pid;
+    pid_t pid = child_start(be_killed, NULL);
 
-    turns_init();
-    pid = child_start(be_killed, NULL);
     turn_await(&to_parent);
+    return pid;
+}
+
+static void end_by_npuctl(pid_t pid)
+{
+    char command[32];
+
+    snprintf(command, sizeof(command), "kill %llu", (unsigned long long)npud_session_of(pid));
+    npuctl_says(command, 0, "");
     child_kill(pid);
+}
+
+/* It comes and goes, and is no program. */
+static void connect_only(void)
+{
+    int socket = raw_connect();
+
+    ck_assert_int_ge(socket, 0);
+    npud_await_sessions(1);
+    close(socket);
+}
+
+/* One session that dies, and others that end without: only that is a death. */
+static void run_sessions(void)
+{
+    turns_init();
+    child_kill(start_session());
+    npud_await_sessions(0);
+    end_by_npuctl(start_session());
     child_expect_ok(child_start(leave_in_order, NULL));
+    npud_await_sessions(0);
+    connect_only();
     npud_await_sessions(0);
 }
 
@@ -70,7 +98,7 @@ START_TEST(metrics_are_open_metrics)
     char command[256];
     void *memory, *none = NULL;
 
-    run_two_sessions();
+    run_sessions();
     streams_open(&stream, &other);
     OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
     ck_assert_int_ne(aclrtMalloc(&none, (size_t)1 << 50, ACL_MEM_MALLOC_NORMAL_ONLY), 0);
