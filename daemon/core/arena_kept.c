@@ -1,11 +1,10 @@
-#include "daemon/core/arena_kept.h"
+#include "daemon/core/session.h"
 
 #include <stddef.h>
 #include <string.h>
 
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
-#include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/kept/arena_record.h"
 #include "daemon/kept/event_record.h"

@@ -1,7 +1,6 @@
 #include "daemon/core/event.h"
 
 #include "daemon/base/kill_here.h"
-#include "daemon/core/arena_kept.h"
 #include "daemon/core/device.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"

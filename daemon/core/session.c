@@ -15,7 +15,6 @@
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/pidfd.h"
-#include "daemon/core/arena_kept.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"

@@ -239,7 +239,7 @@ struct attach *session_attach(struct session *session, uint32_t device);
 
 /**
  * Make sure that the segment of slot `slot` of a kind is there, and that its record has room for
- * the slot (core/arena_kept.h). *mapping is where it is mapped; *fd is its memfd, borrowed from it,
+ * the slot. *mapping is where it is mapped; *fd is its memfd, borrowed from it,
  * if the client has not got that, else -1.
  */
 enum cause session_segment(struct session *session, struct segments *segments, uint32_t slot,
@@ -251,6 +251,31 @@ enum cause session_segment(struct session *session, struct segments *segments, u
  */
 bool session_segment_restore(struct server *server, struct kept_cell *cell, enum kept_kind kind,
                              struct arena_file **file);
+
+/*
+ * The record of a segment (kept/arena_record.h), in core/arena_kept.c. Most sessions have a few
+ * objects of the slots of a segment: the record begins with room for the first ones, and a larger
+ * one takes its place when a later slot is used.
+ */
+
+/** Slots of a segment of a kind: KEPT_STREAMS or KEPT_EVENTS. */
+uint32_t arena_kept_slots(enum kept_kind kind);
+/** Bytes of the record of all of them. */
+size_t arena_kept_size(enum kept_kind kind);
+
+/** Make the record of a segment of a kind, for its first slots. False: no memory. */
+bool arena_kept_make(struct arena_file *file, enum kept_kind kind);
+/** A segment that is there again has this record. */
+void arena_kept_bind(struct arena_file *file, enum kept_kind kind, struct kept_cell *cell);
+
+/**
+ * The record gets room for slot `index` of the segment. If it moves, all objects of the segment
+ * have their live parts elsewhere. False: no memory. Takes the locks of all engines.
+ */
+bool arena_kept_reach(struct arena_file *file, uint32_t index);
+
+/** The live part of a slot (of its table) in the segment: there is room for it in the record. */
+void *arena_kept_at(const struct arena_file *file, uint32_t slot);
 
 /** The session ends: unmap a segment of a kind. True: there was none. */
 bool session_free_segment(struct segments *segments);

@@ -9,7 +9,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
-#include "daemon/core/arena_kept.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"

@@ -76,7 +76,8 @@ struct value_range {
 };
 
 /*
- * Beside its record (kept/stream_record.h). What each task uses stands in the first two cache lines.
+ * Beside its record (kept/stream_record.h). What each task uses stands in the first two cache
+ * lines.
  */
 struct stream {
     struct slot slot; /* in session->streams */
@@ -85,7 +86,7 @@ struct stream {
     uint32_t depth;
     struct session *session;
     struct attach *attach;
-    struct stream_kept *kept; /* of its slot: what outlives npud; core/arena_kept.h moves it */
+    struct stream_kept *kept; /* of its slot: what outlives npud; core/arena_kept.c moves it */
     struct stream_ctrl *ctrl; /* shared, hostile */
     struct task *ring;        /* shared, hostile */
     uint32_t id;              /* slot in device->stream_ids */

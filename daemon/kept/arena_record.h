@@ -23,7 +23,7 @@ struct arena_record {
 /**
  * Live: one object per slot, from here on; each begins with a cache line. As many slots as the
  * record has room for, the first ones of the segment: a larger record takes the place of one that
- * is full (core/arena_kept.h). Until 0.9.0 all records had room for all slots; such an npud reads a
+ * is full (core/arena_kept.c). Until 0.9.0 all records had room for all slots; such an npud reads a
  * smaller one as it reads every record that is shorter than its own (kinds.h).
  */
 #define ARENA_RECORD_HEAD sizeof(struct arena_record)

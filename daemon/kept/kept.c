@@ -9,7 +9,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/base/heap.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
@@ -99,42 +98,9 @@ static uint64_t is_of_new(enum kept_kind kind, size_t bytes)
     return cell_is((uint16_t)kind, kinds[kind].version, (uint32_t)bytes);
 }
 
-/* --- of this process only --- */
-
-static struct kept_cell nothing; /* for all records of which nobody would read anything */
-
-#define SMALL 8192u
-
-/*
- * What is larger has pages of its own, and these only where it is used: a session rarely uses all
- * events of a segment.
- */
-static struct kept_cell *take_private(enum kept_kind kind, size_t bytes)
-{
-    size_t size = (CELL_HEAD + bytes + CELL_MIN - 1) & ~(size_t)(CELL_MIN - 1);
-    struct kept_cell *cell;
-
-    if (kinds[kind].part == PLAIN)
-        return &nothing;
-    if (size > SMALL)
-        return heap_take_pages(size);
-    cell = aligned_alloc(CELL_MIN, size);
-    if (cell)
-        memset(cell, 0, size);
-    return cell;
-}
-
-static void free_private(struct kept_cell *cell)
-{
-    if (cell != &nothing)
-        free(cell);
-}
-
-/* --- */
-
 static struct kept_cell *take_cell(enum kept_kind kind, size_t bytes)
 {
-    return base ? cells_take(bytes) : take_private(kind, bytes);
+    return base ? cells_take(bytes) : private_take(kinds[kind].part == PLAIN, bytes);
 }
 
 bool kept_make(struct kept *kept, enum kept_kind kind, size_t bytes, kept_write_fn *write)
@@ -178,7 +144,7 @@ void kept_set(_Atomic uint64_t *word, uint64_t value)
 static void retire_cell(struct kept_cell *cell)
 {
     if (!base) {
-        free_private(cell);
+        private_free(cell);
         return;
     }
     atomic_store_explicit(&cell->is, 0, memory_order_relaxed);
@@ -221,9 +187,7 @@ bool kept_grow(struct kept *kept, enum kept_kind kind, size_t bytes,
 static void move_changes(const struct kept_cell *from, size_t bytes, const struct kept_cell *to,
                          uint64_t is)
 {
-    const struct log_entry *read;
-
-    for (size_t at = 0, next = 0; (read = log_next(&control_log, &next)); at = next) {
+    for (size_t at = 0, next = 0; log_next(&control_log, &next); at = next) {
         struct log_entry *entry = (struct log_entry *)(control_log.at + at);
         uint64_t offset = entry->where - offset_of(from);
 
@@ -280,7 +244,7 @@ static void free_cell(struct kept_cell *cell)
     if (base)
         log_add(&control_log, LOG_FREE, offset_of(cell), 0);
     else
-        free_private(cell);
+        private_free(cell);
 }
 
 void kept_drop(struct kept *kept)

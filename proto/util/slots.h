@@ -4,8 +4,8 @@
  * number of unknown age without a lock and without fear of freed memory; the tag tells it whether
  * the object that it meant is still there.
  *
- * Chunk k holds 4 << k objects, so 18 pointers cover a million and an empty table costs nothing:
- * most sessions have a few objects of each kind.
+ * Chunk k holds 2 << k objects, so 18 pointers cover half a million, and an empty table costs
+ * nothing: most sessions have a few objects of each kind.
  *
  * After a peak, slots_release() gives pages back to the system, by blocks of objects that follow
  * each other. The addresses stay: a reader finds zeros there, which are not live. The generations
@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SLOTS_SHIFT  2
+#define SLOTS_SHIFT  1
 #define SLOTS_FIRST  (1u << SLOTS_SHIFT)
 #define SLOTS_CHUNKS 18
 #define SLOTS_NONE   UINT32_MAX

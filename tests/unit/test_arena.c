@@ -57,14 +57,20 @@ static void expect_refused(const struct kind *kind, enum cause cause)
     ck_assert_uint_eq(used_of(kind->resource), 0);
 }
 
+#define OBJECTS 4
+
 /* The table grows before, so that what an object is charged is the segment alone. */
 static void grow_table(const struct kind *kind)
 {
+    void *object[OBJECTS];
     enum cause cause;
-    void *object = session_take_slot(session, kind->table, CAUSE_MEMORY, &cause);
 
-    ck_assert_ptr_nonnull(object);
-    session_put_slot(session, kind->table, object);
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        object[i] = session_take_slot(session, kind->table, CAUSE_MEMORY, &cause);
+        ck_assert_ptr_nonnull(object[i]);
+    }
+    for (unsigned i = OBJECTS; i-- > 0;)
+        session_put_slot(session, kind->table, object[i]);
 }
 
 static void charge_segment(const struct kind *kind)
@@ -100,7 +106,7 @@ static void charge_segment(const struct kind *kind)
     ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
     ck_assert_int_eq(fd, -1);
     ck_assert_uint_eq(used_of(RESOURCE_FDS), fds + 1);
-    ck_assert_uint_eq(used_of(kind->resource), 4);
+    ck_assert_uint_eq(used_of(kind->resource), OBJECTS);
 }
 
 START_TEST(a_segment_of_events_is_charged)

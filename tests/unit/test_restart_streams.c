@@ -11,7 +11,6 @@
 #include "acl/acl_base.h"
 #include "acl/acl_rt.h"
 #include "acl/error_codes/rt_error_codes.h"
-#include "daemon/core/arena_kept.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/failure.h"
 #include "daemon/engine/inject.h"
