@@ -1,7 +1,6 @@
 #include "client/runtime/stream.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 #include "acl/acl.h"
@@ -153,6 +152,25 @@ int stream_reserve(struct stream *s, const char *function)
     return s->tail - s->done_seen < s->depth ? 0 : wait_for_room(s, function);
 }
 
+/*
+ * All but the sequence. Field by field, and volatile, so that the compiler reads no two fields at
+ * once: the caller has just stored them one by one, and a processor hands several stores to one
+ * load only through the cache. The entry would be late, and its publication waits for it.
+ */
+static inline void write_entry(struct task *entry, const volatile struct task *task)
+{
+    static_assert(offsetof(struct task, words) == 24, "each field is copied");
+
+    entry->op = task->op;
+    entry->flags = task->flags;
+    entry->implicit = task->implicit;
+    entry->object = task->object;
+    entry->generation = task->generation;
+    entry->thread = task->thread;
+    for (size_t i = 0; i < sizeof(entry->words) / sizeof(entry->words[0]); i++)
+        entry->words[i] = task->words[i];
+}
+
 void stream_submit_reserved(struct stream *s, struct task *task)
 {
     struct thread *t = thread_self();
@@ -169,8 +187,7 @@ void stream_submit_reserved(struct stream *s, struct task *task)
     if (!s->is_default)
         t->last_task = (uint32_t)s->tail + s->implicit;
     entry = &s->ring[s->tail & (s->depth - 1)];
-    memcpy((char *)entry + sizeof(entry->sequence), (char *)task + sizeof(task->sequence),
-           sizeof(*task) - sizeof(task->sequence));
+    write_entry(entry, task);
     KILL_POINT(SUBMIT_WRITTEN);
     s->tail++;
     if (stream_publish_entry(s->ctrl, entry, s->tail) && doorbell_raise(s->bell, s->remote)) {
