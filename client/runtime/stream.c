@@ -1,7 +1,6 @@
 #include "client/runtime/stream.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 #include "acl/acl.h"
