@@ -11,6 +11,8 @@ DEPS_TEST  := check cmake pkg-config python3 python3-numpy python3-venv mypy \
 # What opens the page of a trace, as its readers do. Large: the test says so where it is not there.
 DEPS_BROWSER := chromium
 DEPS_SYSTEMD := systemd systemd-container
+# Runs debian/tests as Debian does: in the longer tests.
+DEPS_SYSTEMD += $(if $(NPUD_TEST_LONG),autopkgtest)
 # For tests that are skipped without them, because not everybody wants these on a machine: CI does.
 DEPS_CLUSTER := podman crun munge slurmctld slurmd openmpi-bin libopenmpi-dev
 # promtool: what Prometheus says of the names of `npuctl metrics`.

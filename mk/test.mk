@@ -251,6 +251,7 @@ chaos-excepted:
 check-long: deps
 	$(Q)NPUD_TEST_LONG=1 CK_DEFAULT_TIMEOUT=$${CK_DEFAULT_TIMEOUT:-1800} \
 	$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run
+	$(Q)NPUD_TEST_LONG=1 $(MAKE) --no-print-directory check-systemd
 
 # -O1 keeps stack traces readable; -g1 has what they need, and compiles in a fifth less time. An
 # allocation that the sanitizer refuses returns null, as it does without a sanitizer.

@@ -105,8 +105,6 @@ static bool run_serve(struct job *job)
     struct session *session = (struct session *)((char *)job - offsetof(struct session, serve));
     enum dispatched r;
 
-    if (session->lookup)
-        return false;
     if (session->kept && !session->kept->request)
         return find_descriptors(session);
     r = dispatch_handle(session);
@@ -315,7 +313,7 @@ static void enter_job(struct session *session, const char *path, uint64_t memory
         return;
     }
     kept_touch(&session->record);
-    job_list(&session->serve);
+    session_hear_again(session);
 }
 
 /* Not heard before: so nothing that it has is paid for without its job. False: no memory. */
@@ -323,7 +321,7 @@ static bool find_job(struct session *session)
 {
     if (!session->server->config->job_cgroups[0])
         return true;
-    stop_polling(session);
+    session_hear_no_more(session);
     return job_lookup_begin(session, enter_job);
 }
 

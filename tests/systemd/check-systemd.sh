@@ -123,7 +123,8 @@ exchange_for_packages() {
     add_check_units
     rm -f "$root/usr/sbin/policy-rc.d" # which would keep packages from starting anything
     cp -r "$build/deb" "$share/debs" && rm "$share"/debs/*-dbgsym_*.deb &&
-        cp debian/tests/demo "$share"
+        mkdir "$share/source" && cp -r debian examples "$share/source" || return 1
+    [ -z "${NPUD_TEST_LONG:-}" ] || touch "$share/long"
 }
 
 install_npud() {
