@@ -58,7 +58,8 @@ page_options() { # PAGE: from the tags of its list of options
 
 page_keys() {
     sed -En 's/^\.Ss \[([a-z]+)\].*/\1/; T key; h; b
-        :key s/^\.It Ic ([a-z_]+) No = .*Pq default: (.*)$/\1 = \2/; T; G; s/(.*)\n(.*)/\2.\1/; p' \
+        :key s/^\.It Ic ([a-z_]+) No = .*Pq default: (.*)$/\1 = \2/; T
+            s/ = empty$/ = /; G; s/(.*)\n(.*)/\2.\1/; p' \
         "$(page_of npud.conf.5)"
 }
 
