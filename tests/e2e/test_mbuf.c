@@ -908,7 +908,7 @@ static void setup_limited_high(void)
 /* The one free slot is found, whichever of many segments it is in. */
 START_TEST(last_slot_at_a_limit)
 {
-    acltdtBuf buf[512], more = NULL;
+    acltdtBuf buf[512];
     int n = 0, error;
 
     while (n < 512 && (error = f->alloc(&buf[n], MIB)) == 0)
@@ -921,7 +921,11 @@ START_TEST(last_slot_at_a_limit)
         OK(f->free(buf[other]));
         buf[other] = alloc_buffer(MIB);
     }
-    FAILS(ACL_ERROR_RT_MEMORY_ALLOCATION, f->alloc(&more, MIB));
+    /* A segment that was empty for a moment may have gone, and another one has room for one more. */
+    while (n < 512 && (error = f->alloc(&buf[n], MIB)) == 0)
+        n++;
+    ck_assert_int_eq(error, ACL_ERROR_RT_MEMORY_ALLOCATION);
+    ck_assert_uint_le(pool_memory(), 512 * MIB);
     while (n > 0)
         OK(f->free(buf[--n]));
 }
