@@ -290,23 +290,11 @@ static uint32_t draw_number(uint32_t n)
     return draw_below(&seed, n);
 }
 
-/* A server takes several times as long to start with ASan: there the second one is drawn, too. */
-static unsigned deaths_brief(void)
-{
-#if defined(__SANITIZE_ADDRESS__)
-    return draw_number(4) == 0 ? 2 : 1;
-#else
-    return 2;
-#endif
-}
-
 static unsigned n_deaths(uint32_t n)
 {
-    unsigned most = choose_effort(deaths_brief(), DEATHS_LONG);
+    unsigned most = choose_effort(2, DEATHS_LONG);
 
-    if (n < 2)
-        n = 2;
-    return n < most ? n : most;
+    return n < 2 ? 2 : n < most ? n : most;
 }
 
 static uint32_t choose_pass(uint32_t n, unsigned i)
