@@ -247,11 +247,14 @@ chaos-excepted:
 	    /need_one_server\(__func__/ {split($$0, w, "\""); print FILENAME ": " test ": " w[2]}' \
 	    $(TEST_SRC)
 
-# The same tests for longer: tests/common/effort.h.
+# The same tests for longer (tests/common/effort.h), and what CI has no time for.
 check-long: deps
 	$(Q)NPUD_TEST_LONG=1 CK_DEFAULT_TIMEOUT=$${CK_DEFAULT_TIMEOUT:-1800} \
 	$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run
 	$(Q)NPUD_TEST_LONG=1 $(MAKE) --no-print-directory check-systemd
+	$(Q)$(MAKE) --no-print-directory check-asan
+	$(Q)$(MAKE) --no-print-directory check-strict
+	$(Q)$(MAKE) --no-print-directory check-riscv64
 
 # -O1 keeps stack traces readable; -g1 has what they need, and compiles in a fifth less time. An
 # allocation that the sanitizer refuses returns null, as it does without a sanitizer.
