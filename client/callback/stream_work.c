@@ -88,14 +88,17 @@ static void free_work(struct stream_work *list)
 void stream_work_discard(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
-    struct stream_work *list = NULL;
+    struct stream_work *list = NULL, *begun = NULL;
 
     callback_lock();
     if (cb->work)
         list = cut_work(s, cb->work_runs ? &cb->work->next : &cb->work);
     while (cb->work_runs)
         pthread_cond_wait(&process->callback_idle, &process->callback_lock);
+    if (cb->work)
+        begun = cut_work(s, &cb->work);
     callback_unlock();
+    free_work(begun);
     free_work(list);
 }
 
@@ -112,12 +115,17 @@ void stream_work_await(struct session *s)
 
 /* --- the thread --- */
 
+static bool is_device_aborted(struct stream *s)
+{
+    return atomic_load(&s->aborting) == ACL_ERROR_RT_DEVICE_TASK_ABORT;
+}
+
 static struct stream *find_ready(const struct session *session)
 {
     struct stream *s;
 
     DL_FOREACH2 (session->works.streams, s, callbacks.work_next)
-        if (s->callbacks.work->ordinal <= callback_handed_over(s))
+        if (s->callbacks.work->ordinal <= callback_handed_over(s) && !is_device_aborted(s))
             return s;
     return NULL;
 }
@@ -136,13 +144,20 @@ static void run_first(struct stream *s)
     callback_lock();
     cb->work_runs = session->works.runs = false;
     session->works.done++;
+    pthread_cond_broadcast(&process->callback_idle);
+    /*
+     * A copy on a strict device is work of another stream, which the abort has reached first. This
+     * stream is to be aborted and not to fail: the copy is discarded with it; or made anew, if the
+     * abort does not take place.
+     */
+    if (error == ACL_ERROR_RT_DEVICE_TASK_ABORT && is_device_aborted(s))
+        return;
     remove_first(s);
     if (!session_lost(session)) {
         atomic_store_explicit(&s->ctrl->work_result, stream_work_result(w->ordinal, error),
                               memory_order_relaxed);
         callback_acknowledge(s, w->ordinal, true);
     }
-    pthread_cond_broadcast(&process->callback_idle);
     free(w);
 }
 
@@ -193,6 +208,11 @@ static void end_thread(struct session *session)
         return;
     wake_thread(session);
     pthread_join(session->works.thread.id, NULL);
+}
+
+void stream_work_go_on(struct session *session)
+{
+    wake_thread(session);
 }
 
 const struct part stream_work_part = {.session_lost = wake_thread, .session_end = end_thread};

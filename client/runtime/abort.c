@@ -4,6 +4,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 #include "client/runtime/upcall.h"
 #include "client/core/wait.h"
@@ -154,6 +155,19 @@ static bool is_there(const struct aborted *t)
     return stream_is(t->stream, t->tag);
 }
 
+/* Work of other streams that it does for them learns of the abort by theirs: client/callback. */
+static void put_copier_last(struct device_abort *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->streams[i].stream->context->hidden) {
+            struct aborted copier = a->streams[i];
+
+            a->streams[i] = a->streams[a->n - 1];
+            a->streams[a->n - 1] = copier;
+            return;
+        }
+}
+
 static struct device_abort *list_streams(struct session *session, uint32_t device)
 {
     struct device_abort *a;
@@ -169,6 +183,7 @@ static struct device_abort *list_streams(struct session *session, uint32_t devic
                     .stream = s,
                     .tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
                 };
+        put_copier_last(a);
     }
     pthread_mutex_unlock(&session->lock);
     return a;
@@ -262,5 +277,6 @@ void abort_device_end(struct device_abort *a)
         if (is_there(&a->streams[i]))
             atomic_store(&a->streams[i].stream->aborting, 0);
     pthread_mutex_unlock(&a->session->abort_lock);
+    stream_work_go_on(a->session);
     free(a);
 }

@@ -80,3 +80,6 @@ void callback_dispose(struct callback *list);
  * what runs, so that the program may free the memory that it uses.
  */
 void stream_work_discard(struct stream *s);
+
+/** An abort of a device is over: work of streams that it has left as they were begins, or anew. */
+void stream_work_go_on(struct session *session);
