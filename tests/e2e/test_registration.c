@@ -661,6 +661,34 @@ START_TEST(discarded_in_the_middle_of_a_copy)
 }
 END_TEST
 
+static int32_t refuse_abort(int32_t device, aclrtDeviceTaskAbortStage stage, uint32_t timeout,
+                            void *arg)
+{
+    (void)device;
+    (void)stage;
+    (void)timeout;
+    (void)arg;
+    return ACL_ERROR_RT_INTERNAL_ERROR;
+}
+
+/* Those that wait for the device have been let go by then, and begin again. */
+START_TEST(a_refused_abort_leaves_copies)
+{
+    const size_t size = 16 * MIB;
+    char *host = pinned_new(size), *device = device_new(size);
+
+    OK(aclrtSetDeviceTaskAbortCallback("refuse", refuse_abort, NULL));
+    for (int i = 0; i < 10; i++) {
+        fill_pattern(host, size, i);
+        to_device_async(device, host, size, stream);
+        ck_assert_int_eq(aclrtDeviceTaskAbort(0, 0), ACL_ERROR_RT_INTERNAL_ERROR);
+        await(stream);
+        ck_assert(holds_pattern(device_bytes(device, size), size, i));
+    }
+    OK(aclrtSetDeviceTaskAbortCallback("refuse", NULL, NULL));
+}
+END_TEST
+
 START_TEST(a_stopped_stream_makes_none)
 {
     char *host = pinned_new(MIB), *device = device_new(MIB);
@@ -1318,6 +1346,7 @@ static void add_pinned(Suite *s)
     tcase_add_test(t, a_copy_outlives_a_subscription);
     tcase_add_loop_test(t, discarded_copies_are_not_made, 0, 3);
     tcase_add_loop_test(t, discarded_in_the_middle_of_a_copy, 0, 3);
+    tcase_add_test(t, a_refused_abort_leaves_copies);
     tcase_add_test(t, a_stopped_stream_makes_none);
     tcase_add_test(t, freed_before_its_turn);
     tcase_add_loop_test(t, npud_dies_with_copies_queued, 0, 2);
