@@ -921,7 +921,7 @@ START_TEST(last_slot_at_a_limit)
         OK(f->free(buf[other]));
         buf[other] = alloc_buffer(MIB);
     }
-    /* A segment that was empty for a moment may have gone, and another one has room for one more. */
+    /* A segment that was empty for a moment may have gone: another one may have a slot more. */
     while (n < 512 && (error = f->alloc(&buf[n], MIB)) == 0)
         n++;
     ck_assert_int_eq(error, ACL_ERROR_RT_MEMORY_ALLOCATION);
