@@ -198,6 +198,15 @@ static int admin_connect(void)
     return -1;
 }
 
+void write_text_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "we");
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs(text, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
 /* NULL: npud, which comes back, has ended before it answered. */
 static struct Npud__Report *report_try(int topic)
 {

@@ -96,6 +96,9 @@ struct Npud__Report *npud_report(int topic);
  * caller, and its exit status.
  */
 char *npuctl(const char *arguments, int *status);
+
+/** The file has this text, and nothing else. */
+void write_text_file(const char *path, const char *text);
 /** Run it, and assert that it exits with status and prints these words. */
 void npuctl_says(const char *arguments, int status, const char *words);
 

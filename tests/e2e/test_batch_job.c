@@ -33,22 +33,13 @@ static void shell(const char *format, const char *text)
     ck_assert_int_eq(system(command), 0);
 }
 
-static void write_file(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "we");
-
-    ck_assert_ptr_nonnull(f);
-    ck_assert_int_ge(fputs(text, f), 0);
-    ck_assert_int_eq(fclose(f), 0);
-}
-
 static void set_memory_max(const char *job, const char *text)
 {
     char path[256];
 
     shell("mkdir -p %s/sys/fs/cgroup%s", job);
     snprintf(path, sizeof(path), "%s/sys/fs/cgroup%s/memory.max", root, job);
-    write_file(path, text);
+    write_text_file(path, text);
 }
 
 static void name_own_file(char *path, size_t size)
@@ -66,7 +57,7 @@ static void enter_group(const char *group)
 
     name_own_file(path, sizeof(path));
     snprintf(text, sizeof(text), "1:name=systemd:/sched.slice/job_9\n0::%s\n", group);
-    write_file(path, text);
+    write_text_file(path, text);
 }
 
 static void start_npud(void)
@@ -306,7 +297,7 @@ static void answer_late(pid_t pid)
     char path[256];
 
     snprintf(path, sizeof(path), "%s/proc/%d/cgroup", root, (int)pid);
-    write_file(path, "0::" TASK "\n"); /* opens when npud reads */
+    write_text_file(path, "0::" TASK "\n"); /* opens when npud reads */
 }
 
 START_TEST(a_session_waits_for_its_job)

@@ -40,15 +40,6 @@ static void tear_down_test(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-static void write_file(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "we");
-
-    ck_assert_ptr_nonnull(f);
-    ck_assert_int_ge(fputs(text, f), 0);
-    ck_assert_int_eq(fclose(f), 0);
-}
-
 /* --- one npud --- */
 
 /* How to start one. `before` runs in the new process. */
@@ -202,13 +193,13 @@ START_TEST(a_file_at_the_path_of_the_socket_stays)
 {
     char target[96];
 
-    write_file(control, "precious");
+    write_text_file(control, "precious");
     expect_refusal(&(struct start){.before = NULL}, "is not a socket");
     ck_assert(path_exists(control));
     unlink(control);
     /* A name that leads elsewhere: what it leads to is no business of npud either. */
     snprintf(target, sizeof(target), "%s/target", dir);
-    write_file(target, "precious");
+    write_text_file(target, "precious");
     ck_assert_int_eq(symlink(target, admin), 0);
     expect_refusal(&(struct start){.before = NULL}, "is not a socket");
     ck_assert(path_exists(admin) && path_exists(target));
@@ -416,7 +407,7 @@ static void expect_config(const char *text, const char *words)
 {
     struct start s = {.more = {"-c", conf, "--check-config"}};
 
-    write_file(conf, text);
+    write_text_file(conf, text);
     if (words) {
         expect_refusal(&s, words);
         return;
@@ -458,18 +449,19 @@ START_TEST(a_signal_makes_npud_read_its_configuration_again)
 {
     struct run run;
 
-    write_file(conf, "[limits]\nstreams = 11\n");
+    write_text_file(conf, "[limits]\nstreams = 11\n");
     run = start_ready(&(struct start){.more = {"-c", conf}});
     OK(aclInit(NULL)); /* limits are shown of users with a session */
     OK(aclrtSetDevice(0));
     npuctl_says("limits", 0, " 11  -\n");
-    write_file(conf, "[limits]\nstreams = 12345\n[sim]\ndevices = 7\n[npud]\nlog_level = debug\n");
+    write_text_file(conf,
+                    "[limits]\nstreams = 12345\n[sim]\ndevices = 7\n[npud]\nlog_level = debug\n");
     kill(run.pid, SIGHUP);
     await_log(&run, "sim.devices has changed: takes effect at the next start");
     await_log(&run, "read again; some changes wait for the next start");
     npuctl_says("limits", 0, "12345");
     npuctl_says("devices", 0, "1");
-    write_file(conf, "[limits]\nstreams = 54321\nevents = few\n");
+    write_text_file(conf, "[limits]\nstreams = 54321\nevents = few\n");
     kill(run.pid, SIGHUP);
     await_log(&run, "the one before stays in force");
     npuctl_says("limits", 0, "12345");

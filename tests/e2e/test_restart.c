@@ -340,13 +340,9 @@ END_TEST
 static void write_config(const char *path, const char *text)
 {
     char whole[160];
-    FILE *f;
 
     snprintf(whole, sizeof(whole), "%s.new", path);
-    f = fopen(whole, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    fclose(f);
+    write_text_file(whole, text);
     ck_assert_int_eq(rename(whole, path), 0);
 }
 
