@@ -6,12 +6,7 @@
 #include "daemon/core/trace.h"
 #include "proto/util/clock.h"
 
-/*
- * The stream that the calling engine runs, or has run last: what it publishes when it has run a few
- * tasks lets others go on, too. Looked at only while a trace runs, and then each stream passes
- * through trace_note_begin() before it can fire anything.
- */
-static __thread const struct stream *running;
+__thread const struct stream *trace_note_running;
 /*
  * What is noted of its last task, and not written yet: the client that waits for the task waits
  * neither for the lines of the ring nor for the clock.
@@ -44,11 +39,12 @@ void trace_note_write(void)
 {
     if (noted.stream)
         write_noted(clock_ns());
+    trace_note_running = NULL;
 }
 
 void trace_note_begin(struct stream *s, uint64_t now)
 {
-    running = s;
+    trace_note_running = s;
     /* The task before is over now, and this one begins. */
     if (noted.stream) {
         now = clock_ns();
@@ -75,11 +71,9 @@ void trace_note_result(struct stream *s, enum run_result r)
 
 void trace_note_release(const struct stream *s, const struct waiter *w)
 {
-    const struct stream *from = running;
+    const struct stream *from = trace_note_running;
     struct trace_event event = {.kind = TRACE_RELEASE, .op = s->kept->task.op};
 
-    if (!from || !from->attach->device->trace)
-        return; /* the control thread has: the object is gone, or its process is */
     event.begin_ns = event.end_ns = clock_ns();
     event.release.from_session = from->session->id;
     /* A waiter for a position is let go when that is published, which may be some tasks later. */

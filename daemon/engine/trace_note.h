@@ -11,17 +11,23 @@
 struct stream;
 struct waiter;
 
+/**
+ * The stream that the calling thread, an engine, runs: from trace_note_begin() to
+ * trace_note_write(). NULL: it runs none, or not for a trace. A stream behind it may be gone.
+ */
+extern __thread const struct stream *trace_note_running;
+
 /** The calling engine is about to run the current task of stream. */
 void trace_note_begin(struct stream *stream, uint64_t now);
 /** It has: noted, and written with the next one, or by trace_note_write(). */
 void trace_note_result(struct stream *stream, enum run_result result);
-/** The client has been told of the task: what was noted of it has time now. */
+/**
+ * The calling engine has run tasks of a stream, and the client has been told of them: what was
+ * noted of the last one has time now.
+ */
 void trace_note_write(void);
 
-/**
- * The waiter of stream, which waits, has been fired: if a task of the calling engine did it, that
- * is what the trace shows. Any thread; under the lock of an engine, or the control thread.
- */
+/** The waiter of stream, which waits, has been fired by trace_note_running. */
 void trace_note_release(const struct stream *stream, const struct waiter *waiter)
     __attribute__((cold));
 
