@@ -108,8 +108,13 @@ static int refuse_task(struct stream *s, const char *function)
 int stream_waited(struct stream *s, const char *function, int r)
 {
     /* An abort asks to leave first, and may then have made what was waited for. */
-    if (r == -ECANCELED || (r == 0 && atomic_load(&s->aborting) != 0))
+    if (r == 0 && atomic_load(&s->aborting) != 0)
         return refuse_task(s, function);
+    if (r == -ECANCELED) {
+        RETURN_IF_ERROR(refuse_task(s, function));
+        /* The abort of the device is over, as a callback refused it: what was waited for is not. */
+        return stream_error_aborted(function, ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    }
     if (r == -EINTR)
         return ACLNPUD_ERROR_INTERRUPTED;
     return r == 0 ? 0 : session_error_lost(function);

@@ -561,6 +561,74 @@ START_TEST(abort_of_a_stream_whose_submitter_waits_for_a_number)
 }
 END_TEST
 
+struct filling {
+    aclrtStream stream;
+    atomic_uint queued, unexpected;
+    atomic_bool stop;
+};
+
+static aclError fill_ring(void *arg)
+{
+    struct filling *f = arg;
+
+    OK(aclrtSetCurrentContext(context));
+    while (!atomic_load(&f->stop)) {
+        aclError error = aclnpudLaunchDelay(0, 0, f->stream);
+
+        if (error == 0)
+            atomic_fetch_add(&f->queued, 1);
+        else if (error != ACL_ERROR_RT_DEVICE_TASK_ABORT)
+            atomic_fetch_add(&f->unexpected, 1);
+    }
+    return 0;
+}
+
+/* After a while of up to some 10 us, a little longer each time. */
+static int32_t refuse_abort(int32_t device, aclrtDeviceTaskAbortStage stage, uint32_t timeout,
+                            void *arg)
+{
+    unsigned *turns = arg;
+
+    (void)device;
+    (void)stage;
+    (void)timeout;
+    *turns = (*turns + 7) % 8000;
+    for (volatile unsigned i = 0; i < *turns; i++)
+        ;
+    return FAILURE;
+}
+
+/*
+ * Guards against a submission into a full ring: the abort of a device asks the submitter to leave,
+ * and is refused before that looks why it was to leave. The task overwrote an older one.
+ */
+START_TEST(no_room_by_a_refused_abort)
+{
+    unsigned rounds = choose_effort(150000, 1000000), turns = 0, full;
+    struct filling f = {0};
+    struct call filler;
+    aclrtEvent gate;
+
+    open_device();
+    f.stream = stream;
+    gate = stream_hold(stream);
+    call_start(&filler, fill_ring, &f);
+    while (!npud_lists_sleeper(getpid(), "aclnpudLaunchDelay"))
+        ;
+    full = atomic_load(&f.queued);
+    OK(aclrtSetDeviceTaskAbortCallback("refuse", refuse_abort, &turns));
+    for (unsigned i = 0; i < rounds; i++)
+        ck_assert_int_eq(aclrtDeviceTaskAbort(0, 0), FAILURE);
+    atomic_store(&f.stop, true);
+    ck_assert_uint_eq(atomic_load(&f.queued), full);
+    stream_let_go(gate);
+    call_join(&filler);
+    ck_assert_uint_eq(atomic_load(&f.unexpected), 0);
+    OK(aclrtSetDeviceTaskAbortCallback("refuse", NULL, NULL));
+    OK(aclrtSynchronizeStream(stream));
+}
+END_TEST
+
 /* --- a context that has stopped, a device that is lost --- */
 
 static aclError copy_pageable(void *device)
@@ -633,6 +701,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, abort_below_a_queued_wait, 0, 3);
     tcase_add_test(tc, abort_forgets_what_was_discarded);
     tcase_add_loop_test(tc, abort_of_a_stream_whose_submitter_waits_for_a_number, 0, 3);
+    tcase_add_test(tc, no_room_by_a_refused_abort);
     tcase_add_loop_test(tc, no_submission_after_the_end, 0, 2);
     return s;
 }
