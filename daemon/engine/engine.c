@@ -28,8 +28,7 @@
 #include "daemon/kept/kept.h"
 #include "proto/util/clock.h"
 
-#define BUDGET         64 /* tasks of one stream per turn */
-#define TASKS_PER_TIME 16 /* tasks of one stream before the clock is looked at */
+#define BUDGET 64 /* tasks of one stream per turn */
 /* Streams that are looked at before the clock is: a session can have many with nothing in them. */
 #define LOOKS_PER_TIME 64
 /* Streams that go on in a turn, before that is a step of its own. */
@@ -285,15 +284,20 @@ static void note_work(struct engine *e, struct stream *s, uint64_t now)
 bool engine_run_quick(struct engine *e, struct stream *s, uint64_t now)
 {
     const struct task *task = &s->kept->task;
-    bool moves;
+    bool timed;
 
     /* Rules need the time; a task that was read has begun, or will be run by the full turn. */
     if (e->device->inject || stream_has_read(s) || !fetch_task(s) ||
         !task_is_quick(task_row(task->op), task))
         return false;
-    /* The device works: for how long is counted, and the glances before do not belong to it. */
-    moves = task_row(task->op)->writes != 0;
-    if (moves)
+    /*
+     * The device works: for how long is counted, and the glances before do not belong to it. Of few
+     * bytes the count is an estimate. To look at the clock is not needed for the step: it may have
+     * as many small moves without that as it has other tasks, here as in a full turn.
+     */
+    timed =
+        task_row(task->op)->writes != 0 && task_word(task, task_row(task->op)->size) > WORK_TINY;
+    if (timed)
         time_step(e, now = clock_ns());
     else if (__builtin_expect(e->device->trace != NULL, 0))
         now = clock_ns();
@@ -302,8 +306,10 @@ bool engine_run_quick(struct engine *e, struct stream *s, uint64_t now)
     run_stream(e, s, now, 1);
     kept_in_hand(e->in_hand, 0, 0);
     note_work(e, s, now);
-    if (moves)
+    if (timed)
         time_step(e, clock_ns());
+    else if (e->did_work)
+        usage_count_tiny(e);
     return true;
 }
 

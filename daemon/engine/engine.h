@@ -74,8 +74,9 @@ struct engine {
     struct step_meter meter;
     /* The step since the clock was read last: a task of this kind was its last one, if `worked`. */
     bool worked;
-    bool did_work; /* it has moved bytes: its time counts as work of the device */
-    bool resumed;  /* a parked stream goes on, since engine_run_quick() was called last */
+    bool did_work;       /* it has moved bytes: its time counts as work of the device */
+    uint16_t tiny_moves; /* it has not, but between glances: so many times, few bytes each */
+    bool resumed;        /* a parked stream goes on, since engine_run_quick() was called last */
     uint8_t worked_op;
     uid_t worked_uid;
 
@@ -102,6 +103,9 @@ void engine_let_others_in(struct engine *e);
 /** A parked stream goes on: it is active again, and its session watched. Engine thread. */
 void engine_resume(struct engine *e, struct stream *s);
 
+/* Tasks of one stream, or of those found by glances, before the clock is looked at. */
+#define TASKS_PER_TIME 16
+
 /**
  * Run the next task of an active stream outside a full turn, if it is quick (task_is_quick()).
  * `now` may be some microseconds old. False: it is for a full turn. Engine thread.
@@ -119,13 +123,27 @@ static inline void usage_end_work(struct engine *e, struct stream *s, uint64_t n
         usage_count_end(e, s, now);
 }
 
+/* About what a move of WORK_TINY bytes takes, with all that belongs to the task. */
+#define TINY_NS UINT64_C(50)
+
+/** The last task has moved few bytes, and the rest of the step is no work of the device. */
+static inline void usage_count_tiny(struct engine *e)
+{
+    e->did_work = false;
+    e->tiny_moves++;
+}
+
 /** The clock was read: what was done since it was read before is a step. */
 static inline void usage_end_step(struct engine *e, uint64_t now)
 {
-    if (!e->did_work)
+    uint64_t tiny = e->tiny_moves * TINY_NS;
+
+    if (!e->did_work && tiny == 0)
         return;
+    busy_meter_add(&e->busy,
+                   e->did_work || now - e->meter.begun < tiny ? e->meter.begun : now - tiny, now);
     e->did_work = false;
-    busy_meter_add(&e->busy, e->meter.begun, now);
+    e->tiny_moves = 0;
 }
 
 /* --- watch.c: which sessions and streams an engine looks at, and which of them only their doorbell

@@ -13,12 +13,8 @@
 #include "proto/util/clock.h"
 
 #define SPIN_LOOKS 32 /* glances that find nothing, between two full turns */
-/*
- * Glances, if some find quick tasks; and how many of these, before a full turn looks at the clock:
- * as many as a stream runs before that.
- */
+/* Glances, if some find quick tasks. */
 #define QUICK_LOOKS (4 * SPIN_LOOKS)
-#define QUICK_MAX   16
 /* Streams of a session per glance: a session can have many with nothing in them. */
 #define GLANCE_STREAMS 64
 
@@ -205,7 +201,7 @@ static void spin_at_rings(struct engine *e, uint64_t now)
             cpu_relax();
             break;
         case GLANCE_TASK:
-            if (++tasks > QUICK_MAX || !engine_run_quick(e, ready, now))
+            if (++tasks > TASKS_PER_TIME || !engine_run_quick(e, ready, now))
                 return;
             /* Whom it has let go is in no ring: the full turn finds it, and it has waited. */
             if (e->resumed)

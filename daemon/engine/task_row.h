@@ -63,6 +63,8 @@ const struct task_row *task_row(unsigned op);
 
 /* Bytes that are moved in no more time than any other task takes. */
 #define WORK_SMALL 4096
+/* The same, in less time than two looks at the clock take. */
+#define WORK_TINY 256
 
 /**
  * Does the task take no longer than most, and does it wait for nothing? Not a callback: it wakes a

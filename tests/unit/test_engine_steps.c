@@ -314,6 +314,107 @@ START_TEST(a_writer_that_is_stopped)
 }
 END_TEST
 
+/* --- tasks that glances find --- */
+
+static struct task set_task(uint64_t size)
+{
+    struct task task = word_task(TASK_SET);
+
+    task.set.offset = 0;
+    task.set.size = size;
+    return task;
+}
+
+/* The engine has found a task of this stream before, so it glances at its ring. */
+static void begin_writer(void)
+{
+    ck_assert_int_eq(
+        allocation_new(session, devices_get(server.devices, 0), MEM_DEVICE, 8192, &memory), 0);
+    writer = stream_in_context(1);
+    client_submit(writer, (struct task){.op = TASK_NOP});
+    for (int turns = 0; writer->run != RUN_ACTIVE || !client_passed(writer, 0); turns++) {
+        engine_turn(engine);
+        ck_assert_int_lt(turns, CROWD);
+    }
+}
+
+static void run_quick(struct task task)
+{
+    uint64_t position = client_submit(writer, task);
+
+    ck_assert(engine_run_quick(engine, writer, engine->meter.begun));
+    ck_assert(client_passed(writer, position));
+    ck_assert_uint_eq(atomic_load(&writer->ctrl->error), 0);
+}
+
+/* All busy time so far. */
+static uint64_t busy_ns(void)
+{
+    uint64_t ns = 0;
+
+    for (int i = 0; i < BUSY_BINS; i++)
+        ns += engine->busy.bin[i].ns;
+    return ns;
+}
+
+/* Moves of few bytes belong to the step of the glances around them, and are counted. */
+START_TEST(tiny_moves_read_no_clock)
+{
+    uint64_t begun, busy;
+
+    begin_writer();
+    busy = busy_ns();
+    begun = engine->meter.begun;
+    run_quick(set_task(1));
+    run_quick(set_task(256));
+    ck_assert_uint_eq(engine->tiny_moves, 2);
+    run_quick(word_task(TASK_VALUE_WRITE));
+    run_quick((struct task){.op = TASK_DELAY});
+    ck_assert_uint_eq(engine->tiny_moves, 2);
+    ck_assert(!engine->did_work);
+    ck_assert_uint_eq(engine->meter.begun, begun);
+    usage_end_step(engine, begun + NSEC_PER_MSEC);
+    ck_assert_uint_eq(busy_ns() - busy, 2 * TINY_NS);
+    ck_assert_uint_eq(engine->tiny_moves, 0);
+}
+END_TEST
+
+/* No more than the step has taken. */
+START_TEST(tiny_moves_of_a_short_step)
+{
+    uint64_t begun, busy;
+
+    begin_writer();
+    engine_turn(engine);
+    busy = busy_ns();
+    begun = engine->meter.begun;
+    run_quick(set_task(8));
+    run_quick(set_task(8));
+    usage_end_step(engine, begun + 70);
+    ck_assert_uint_eq(busy_ns() - busy, 70);
+}
+END_TEST
+
+/* Others are a step each, and those of many bytes are for a full turn. */
+START_TEST(moves_that_are_timed)
+{
+    uint64_t begun, busy;
+
+    begin_writer();
+    for (uint64_t size = 257; size <= 4096; size += 4096 - 257) {
+        begun = engine->meter.begun;
+        busy = busy_ns();
+        run_quick(set_task(size));
+        ck_assert_uint_eq(engine->tiny_moves, 0);
+        ck_assert_uint_gt(engine->meter.begun, begun);
+        ck_assert_uint_gt(busy_ns(), busy);
+        ck_assert_uint_lt(busy_ns() - busy, engine->meter.begun - begun);
+    }
+    client_submit(writer, set_task(4097));
+    ck_assert(!engine_run_quick(engine, writer, engine->meter.begun));
+}
+END_TEST
+
 /* --- counters: a record looks at all waits --- */
 
 static struct notify_open *counter;
@@ -506,6 +607,9 @@ int main(void)
     tcase_add_test(c, streams_of_a_session_that_ends);
     tcase_add_test(c, a_writer_that_goes);
     tcase_add_test(c, a_writer_that_is_stopped);
+    tcase_add_test(c, tiny_moves_read_no_clock);
+    tcase_add_test(c, tiny_moves_of_a_short_step);
+    tcase_add_test(c, moves_that_are_timed);
     tcase_add_test(c, each_wait_sees_each_count);
     tcase_add_test(c, a_stream_that_goes_leaves_no_wait_behind);
     tcase_add_test(c, a_record_that_goes_before_its_turn);
