@@ -18,7 +18,7 @@
 #define LOOK_DELAY      NSEC_PER_SEC
 #define LOOK_PAUSE      (100 * NSEC_PER_MSEC) /* of an orphan, between two looks */
 #define ORPHANS_AT_ONCE 64   /* that are told to look, before clients have their turn */
-#define TOLD_AT_ONCE    1024 /* segments; clients of others tell npud what it knows already */
+#define TOLD_AT_ONCE    1024 /* segments, each time that a client tells npud */
 
 static bool run_orphans(struct job *job);
 
@@ -66,16 +66,16 @@ void pools_deinit(struct pools *pools)
 
 /* --- giving memory back --- */
 
-/* A look is due, so clients need not ask for one. */
+/*
+ * A look is due, so clients need not ask for one. In a large pool those of the segments that come
+ * later do ask, and each time further ones are told: a step is short, and a client that frees
+ * thousands of segments sends few requests.
+ */
 static void tell_clients(struct pool *pool)
 {
-    struct segment *s;
-    unsigned n = 0;
-
-    DL_FOREACH (pool->segments, s) {
-        if (n++ == TOLD_AT_ONCE)
-            break;
-        atomic_store_explicit(&s->view.news->look_due, 1, memory_order_relaxed);
+    for (unsigned n = 0; pool->next_told && n < TOLD_AT_ONCE; n++) {
+        atomic_store_explicit(&pool->next_told->view.news->look_due, 1, memory_order_relaxed);
+        pool->next_told = pool->next_told->next;
     }
 }
 
@@ -110,10 +110,13 @@ static bool is_worth_a_look(const struct pool *pool)
     return false;
 }
 
-/* From here on, a client that frees something there tells npud again. */
+/*
+ * From here on, a client that frees something there tells npud again, unless another look is due.
+ */
 static void begin_segment(struct segment *s)
 {
-    atomic_store_explicit(&s->view.news->look_due, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->view.news->look_due, s->pool->look != POOL_LOOK_NONE,
+                          memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -153,6 +156,8 @@ void pool_look_at(struct segment *s)
     struct pool *pool = s->pool;
 
     if (pool->next_look && pool->next_look != s) {
+        if (pool->next_told == s)
+            pool->next_told = s->next;
         DL_DELETE(pool->segments, s);
         DL_PREPEND_ELEM(pool->segments, pool->next_look, s);
     }
@@ -260,10 +265,12 @@ void pool_look_soon(struct pool *pool)
 {
     uint64_t wait = LOOK_DELAY;
 
+    if (pool->look == POOL_LOOK_NONE)
+        pool->next_told = pool->segments;
+    tell_clients(pool);
     if (pool->look == POOL_LOOK_DUE)
         return;
     pool->look = is_worth_a_look(pool) ? POOL_LOOK_DUE : POOL_LOOK_SMALL;
-    tell_clients(pool);
     if (pool->look == POOL_LOOK_SMALL)
         return;
     if (!pool->session)

@@ -32,7 +32,8 @@ struct user;
  *   NONE -> SMALL  the same, and it is not
  *   SMALL -> DUE   it has grown; or something is freed, and a segment of it drains
  *   DUE -> NONE    the look begins; it goes on in slices, see next_look. Clients of a segment tell
- *                  npud again from where the look begins with this segment
+ *                  npud again from where the look begins with this segment, unless another one is
+ *                  due by then
  *   any -> NONE    its session ends: a look begins at once
  */
 enum pool_look {
@@ -58,6 +59,7 @@ struct pool {
     struct job job;            /* looks which segments are not needed any more */
     uint64_t looked_ns;        /* when it did last */
     struct segment *next_look; /* it is at it, and goes on with this one */
+    struct segment *next_told; /* of segments with look_due, the first one without; NULL: none */
     uint64_t round; /* it looks at all: the last search when it began with that; 0: it does not */
     uint64_t round_done;                    /* the same of the last such round that is over */
     struct pool *prev, *next;               /* server->pools->list */

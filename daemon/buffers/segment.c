@@ -259,6 +259,8 @@ void segment_free(struct segment *s)
     assert(!s->slot_waiters);
     if (s->pool->next_look == s)
         s->pool->next_look = s->next;
+    if (s->pool->next_told == s)
+        s->pool->next_told = s->next;
     atomic_store_explicit(&s->pool->server->pools->table->view[s->view.id], NULL,
                           memory_order_relaxed);
     atomic_store(&s->view.news->dead, 1);

@@ -19,6 +19,7 @@
 #include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 #include "tests/common/chance.h"
+#include "tests/common/need.h"
 
 #define PARAM    ACL_ERROR_RT_PARAM_INVALID
 #define INTERNAL ACL_ERROR_RT_DRV_INTERNAL_ERROR
@@ -168,6 +169,18 @@ static uint64_t pool_memory(void)
             used += report->limits[i]->used;
     npud__report__free_unpacked(report, NULL);
     return used;
+}
+
+/* That this process, the only session, has sent. */
+static uint64_t requests_sent(void)
+{
+    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__SESSIONS);
+    uint64_t n;
+
+    ck_assert_uint_eq(report->n_sessions, 1);
+    n = report->sessions[0]->requests;
+    npud__report__free_unpacked(report, NULL);
+    return n;
 }
 
 /* What may stay of a pool that is not used: POOL_KEPT. */
@@ -819,6 +832,28 @@ START_TEST(memory_is_given_back)
 }
 END_TEST
 
+/* Each is a segment of its own, and npud needs to be told of few of them. */
+START_TEST(thousands_of_segments_are_freed_at_once)
+{
+    enum { MANY = 3000, MOST = 60 };
+    acltdtBuf *buf = calloc(MANY, sizeof(*buf));
+    uint64_t before;
+
+    ck_assert_ptr_nonnull(buf);
+    if (need_fds(__func__, 2 * MANY + 1000)) {
+        for (int i = 0; i < MANY; i++)
+            buf[i] = alloc_buffer(3 * MIB);
+        before = requests_sent();
+        for (int i = 0; i < MANY; i++)
+            OK(f->free(buf[i]));
+        /* Where this takes seconds npud looks more than once, and is told again each time. */
+        ck_assert_uint_le(requests_sent(), before + MOST);
+        await_memory_below(KEPT);
+    }
+    free(buf);
+}
+END_TEST
+
 /* Few buffers after many come from the small segments, and the large ones go. */
 START_TEST(few_after_many)
 {
@@ -1448,6 +1483,7 @@ int main(void)
     tcase_add_test(t, largest_buffer);
     tcase_add_test(t, hundred_thousand);
     tcase_add_test(t, memory_is_given_back);
+    tcase_add_test(t, thousands_of_segments_are_freed_at_once);
     tcase_add_test(t, few_after_many);
     tcase_add_test(t, free_slots_of_many_segments);
     tcase_add_test(t, address_space_is_given_back);
