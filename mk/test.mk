@@ -61,8 +61,9 @@ $(eval $(call hooked,order,daemon/base/waitlist))
 $(eval $(call hooked,order,client/core/ring_guard))
 $(eval $(call hooked,order,client/core/biased_lock))
 
-# Its calloc() may fail.
+# Their calloc() and malloc() may fail.
 $(BUILD)/tests/unit/test_queue: UNIT_LDFLAGS += -Wl,--wrap=calloc
+$(BUILD)/tests/unit/test_envelope: UNIT_LDFLAGS += -Wl,--wrap=malloc
 # With the allocator of npud.
 $(BUILD)/tests/unit/test_heap: UNIT_LDFLAGS += $(NPUD_MALLOC)
 

@@ -42,7 +42,7 @@ static int receive_packet(struct session *s, struct packet *packet, Npud__Reply 
         *fault = "it is no packet";
     if (r <= 0 && r != -EMFILE)
         return r == -EBADMSG ? r : -EPIPE;
-    *replyp = npud__reply__unpack(NULL, packet->size, packet->data);
+    *replyp = (Npud__Reply *)envelope_unpack(&npud__reply__descriptor, packet->data, packet->size);
     return r == -EMFILE ? r : 0;
 }
 

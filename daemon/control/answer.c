@@ -483,7 +483,8 @@ static uint64_t waiting_request(const struct session *session)
     if (packet_recv_without_fds(session->socket, &packet, session->takes_fds,
                                 MSG_PEEK | MSG_DONTWAIT) <= 0)
         return 0;
-    request = npud__request__unpack(NULL, packet.size, packet.data);
+    request =
+        (Npud__Request *)envelope_unpack(&npud__request__descriptor, packet.data, packet.size);
     if (!request)
         return 0;
     id = request->id;

@@ -284,7 +284,8 @@ static enum dispatched take_turn(struct session *session, Npud__Request *request
 
 static enum dispatched handle_packet(struct session *session, const struct packet *packet)
 {
-    Npud__Request *request = npud__request__unpack(NULL, packet->size, packet->data);
+    Npud__Request *request =
+        (Npud__Request *)envelope_unpack(&npud__request__descriptor, packet->data, packet->size);
     enum dispatched r;
 
     if (!request || request->id == 0) {

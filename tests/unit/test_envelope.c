@@ -1,5 +1,6 @@
 /* Envelopes: the same bytes as libprotobuf-c makes, and nothing left when they are freed. */
 #include <check.h>
+#include <limits.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,21 @@
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
 #include "unit.h"
+
+/* --- memory --- */
+
+static unsigned pieces = UINT_MAX; /* that malloc() still gives */
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    if (pieces == 0)
+        return NULL;
+    pieces--;
+    return __real_malloc(size);
+}
+
+/* --- messages --- */
 
 static const ProtobufCMessageDescriptor *const envelopes[] = {&npud__request__descriptor,
                                                               &npud__reply__descriptor};
@@ -50,6 +66,21 @@ static void set_body(ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
     fill_own_fields(body);
 }
 
+/* As libprotobuf-c unpacks it, which packs it again. The sanitizers say what is left. */
+static void expect_unpacked(const ProtobufCMessageDescriptor *type, const uint8_t *data,
+                            size_t size)
+{
+    static uint8_t again[PACKET_MAX];
+    ProtobufCMessage *m = envelope_unpack(type, data, size);
+
+    ck_assert_ptr_nonnull(m);
+    ck_assert_ptr_eq(m->descriptor, type);
+    ck_assert_uint_eq(protobuf_c_message_get_packed_size(m), size);
+    protobuf_c_message_pack(m, again);
+    ck_assert_mem_eq(again, data, size);
+    envelope_free(m);
+}
+
 static void expect_same(ProtobufCMessage *m)
 {
     static uint8_t ours[PACKET_MAX], theirs[PACKET_MAX];
@@ -64,10 +95,8 @@ static void expect_same(ProtobufCMessage *m)
     ck_assert_uint_eq(ours[size], 0xa5);
     ck_assert_mem_eq(ours, theirs, size);
     ck_assert_ptr_eq(m->descriptor, type);
-    envelope_free(m); /* the sanitizers say what is left */
-    m = protobuf_c_message_unpack(type, NULL, size, ours);
-    ck_assert_ptr_nonnull(m);
-    envelope_free(m);
+    protobuf_c_message_free_unpacked(m, NULL);
+    expect_unpacked(type, theirs, size);
 }
 
 START_TEST(each_body_packs_as_it_always_did)
@@ -79,6 +108,7 @@ START_TEST(each_body_packs_as_it_always_did)
     fill_own_fields(m);
     expect_same(m);
     for (unsigned i = 0; i < type->n_fields; i++) {
+        ck_assert_int_eq(type->fields[i].label, PROTOBUF_C_LABEL_NONE);
         if (!(type->fields[i].flags & PROTOBUF_C_FIELD_FLAG_ONEOF)) {
             ck_assert_msg(bodies == 0, "%s follows a body", type->fields[i].name);
             continue;
@@ -113,12 +143,82 @@ END_TEST
 START_TEST(unknown_bodies_are_freed)
 {
     static const uint8_t packet[] = {0x08, 7, 0xfa, 0x3f, 2, 'h', 'i'}; /* id 7; field 1023 */
-    Npud__Request *request = npud__request__unpack(NULL, sizeof(packet), packet);
+    Npud__Request *request =
+        (Npud__Request *)envelope_unpack(&npud__request__descriptor, packet, sizeof(packet));
 
     ck_assert_ptr_nonnull(request);
     ck_assert_uint_eq(request->id, 7);
     ck_assert_uint_eq(request->base.n_unknown_fields, 1);
     envelope_free(&request->base);
+}
+END_TEST
+
+/* A request with so many routes. Returns how many bytes it is packed. */
+static size_t pack_routes(uint32_t n, uint8_t *data)
+{
+    Npud__Route route = NPUD__ROUTE__INIT, *list[ROUTES_MAX];
+    Npud__BindRoutes bind = NPUD__BIND_ROUTES__INIT;
+    Npud__Request request = NPUD__REQUEST__INIT;
+
+    for (uint32_t i = 0; i < n; i++)
+        list[i] = &route;
+    route.source = route.destination = 7;
+    bind.n_routes = n;
+    bind.routes = list;
+    request.id = 1;
+    request.body_case = NPUD__REQUEST__BODY_BIND_ROUTES;
+    request.bind_routes = &bind;
+    return npud__request__pack(&request, data);
+}
+
+/* What is small has one piece of memory, and what is not has more. */
+START_TEST(a_message_of_any_size_is_unpacked)
+{
+    static uint8_t data[PACKET_MAX];
+
+    for (uint32_t n = 0; n <= ROUTES_MAX; n += n < 64 ? 1 : 64)
+        expect_unpacked(&npud__request__descriptor, data, pack_routes(n, data));
+    for (size_t length = 0; length < 1024; length++) {
+        Npud__Reply reply = NPUD__REPLY__INIT;
+        char message[1024];
+
+        memset(message, 'x', length);
+        message[length] = '\0';
+        reply.id = 1;
+        reply.message = message;
+        expect_unpacked(&npud__reply__descriptor, data, npud__reply__pack(&reply, data));
+    }
+}
+END_TEST
+
+/* The sanitizers say what is left. */
+START_TEST(a_cut_packet_is_no_message)
+{
+    static uint8_t data[PACKET_MAX];
+
+    for (uint32_t n = 1; n <= 64; n *= 8) {
+        size_t size = pack_routes(n, data);
+
+        for (size_t cut = size - 1; cut > 2; cut--) /* 2: the id alone is a message */
+            ck_assert_ptr_null(envelope_unpack(&npud__request__descriptor, data, cut));
+    }
+}
+END_TEST
+
+START_TEST(a_message_that_finds_no_memory_leaves_none)
+{
+    static uint8_t data[PACKET_MAX];
+    size_t size = pack_routes(64, data);
+    ProtobufCMessage *m = NULL;
+    unsigned n;
+
+    for (n = 0; !m; n++) {
+        pieces = n;
+        m = envelope_unpack(&npud__request__descriptor, data, size);
+        pieces = UINT_MAX;
+    }
+    ck_assert_uint_gt(n, 2); /* the block, and what found no room in it */
+    envelope_free(m);
 }
 END_TEST
 
@@ -130,5 +230,8 @@ int main(void)
     tcase_add_loop_test(t, each_body_packs_as_it_always_did, 0, 2);
     tcase_add_test(t, messages_without_a_body_go_through);
     tcase_add_test(t, unknown_bodies_are_freed);
+    tcase_add_test(t, a_message_of_any_size_is_unpacked);
+    tcase_add_test(t, a_cut_packet_is_no_message);
+    tcase_add_test(t, a_message_that_finds_no_memory_leaves_none);
     return run_suite(suite);
 }
