@@ -35,7 +35,7 @@ void session_lock(struct session *session)
 {
     if (session->forgotten)
         return;
-    for (unsigned i = 0; i < DEVICES_MAX; i++)
+    for (uint32_t i = 0; i < session->server->devices->n; i++)
         if (session->attach[i])
             engine_lock(session->attach[i]->device->engine);
 }
@@ -44,7 +44,7 @@ void session_unlock(struct session *session)
 {
     if (session->forgotten)
         return;
-    for (unsigned i = DEVICES_MAX; i-- > 0;)
+    for (uint32_t i = session->server->devices->n; i-- > 0;)
         if (session->attach[i])
             engine_unlock(session->attach[i]->device->engine);
 }

@@ -7,6 +7,8 @@
 
 void engine_lock(struct engine *e)
 {
+    if (pthread_mutex_trylock(&e->lock) == 0)
+        return; /* mostly: the engine sleeps */
     atomic_fetch_add(&e->lock_waiters, 1);
     pthread_mutex_lock(&e->gate);
     pthread_mutex_lock(&e->lock);
