@@ -33,13 +33,19 @@ int32_t on_create_stream(struct call *call)
     return 0;
 }
 
+static bool has_done_all(const struct stream *stream)
+{
+    return stream_end(stream) == atomic_load_explicit(&stream->kept->done, memory_order_acquire);
+}
+
 int32_t on_destroy_stream(struct call *call)
 {
     const Npud__DestroyStream *in = call->request->destroy_stream;
     struct stream *stream = call->of.stream;
 
-    /* For clients that have not done so, or waited until it was empty, like honest ones. */
-    stream_abort(stream, 0, 0);
+    /* An honest client has done so, or waited until all was done. */
+    if (!has_done_all(stream))
+        stream_abort(stream, 0, 0);
     stream_free(stream);
     if (in->new_segment)
         session_segment_resend(&call->session->stream_segments, in->slot / ARENA_STREAMS);

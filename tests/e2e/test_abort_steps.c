@@ -164,16 +164,21 @@ static void submits_while_held(void)
 }
 
 /* A waiter of the stream goes on; the next stream in its place is not held. */
-static void destroy_held_stream(void)
+static void destroys_at_once(void)
 {
     struct raw_stream waiter = raw.stream[1];
 
-    hold_stream();
     ck_assert(raw_destroy_stream(&raw, 0));
     raw_wait(&waiter);
     ck_assert(raw_create_stream(&raw, 0));
     submit_task(2, (struct task){.op = TASK_DELAY});
     raw_wait(&raw.stream[2]);
+}
+
+static void destroys_while_held(void)
+{
+    hold_stream();
+    destroys_at_once();
 }
 
 static void closes_the_event(void)
@@ -203,7 +208,8 @@ static const struct {
     {"first step twice", holds_twice, false},
     {"second step without the first", discards_at_once, false},
     {"submits while held", submits_while_held, false},
-    {"destroys the stream", destroy_held_stream, false},
+    {"destroys the stream that is held", destroys_while_held, false},
+    {"destroys the stream without a step", destroys_at_once, false},
     {"closes the event", closes_the_event, false},
 };
 
