@@ -21,6 +21,7 @@ static void thread_free(void *arg)
     ring_guard_free(t->guard);
     free(t->errors);
     free(t->shown);
+    free(t->recent);
     free(t);
     thread_current = NULL;
 }

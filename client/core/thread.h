@@ -10,6 +10,7 @@ struct api_call_mark;
 struct context;
 struct error_kept;
 struct mbuf_cache;
+struct recent;
 struct ring_guard;
 struct stream;
 struct trace_ranges;
@@ -37,6 +38,7 @@ struct thread {
     struct api_call_mark *mark;  /* NULL: it has called nothing */
     struct trace_ranges *ranges; /* client/runtime/trace_range.c; NULL: it has begun none */
     struct mbuf_cache *buffers;  /* slots that it keeps; NULL: none */
+    struct recent *recent;       /* client/memory/recent.h; NULL: nothing */
     struct {
         /* an error_render_fn; NULL: none */
         void (*render)(char *text, size_t size, const char *function, uint32_t a, uint32_t b);

@@ -11,6 +11,7 @@
 #include "client/core/error.h"
 #include "client/memory/physical.h"
 #include "client/memory/pool_upcall.h"
+#include "client/memory/recent.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
 
@@ -44,12 +45,16 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
 {
     struct memory *m;
 
+    if (recent_find(s, address, copy))
+        return true;
     pthread_rwlock_rdlock(&s->memory_lock);
     m = find_in(&s->memory, address);
     if (!m)
         m = find_freed(s, address);
-    if (m)
-        memcpy(copy, m, offsetof(struct memory, prev)); /* the list is nothing for a copy */
+    if (m) {
+        recent_note(s, m);
+        memory_copy(copy, m);
+    }
     pthread_rwlock_unlock(&s->memory_lock);
     return m != NULL;
 }
@@ -72,7 +77,7 @@ static void set_populated(struct session *s, const struct memory *copy, uint64_t
 {
     struct memory *m;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     m = find_in(&s->memory, (const void *)copy->mapped.start);
     if (m && m->remote == copy->remote && m->remote_generation == copy->remote_generation)
         m->populated |= parts;
@@ -110,7 +115,7 @@ bool memory_add(struct session *s, struct memory *m)
 {
     bool ok;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     ok = range_map_add(&s->memory, &m->mapped);
     if (ok) {
         if (m->key)
@@ -161,7 +166,7 @@ static void trim_freed(struct session *s, size_t count, uint64_t bytes)
 {
     struct memory *m, *next, *out = NULL;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     DL_FOREACH_SAFE (s->freed, m, next) {
         if (s->freed_count <= count && s->freed_bytes <= bytes)
             break;
@@ -204,7 +209,7 @@ static void keep_freed(struct session *s, struct memory *m)
     if (mmap((void *)m->mapped.start, m->mapped.size, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         mprotect((void *)m->mapped.start, m->mapped.size, PROT_NONE);
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     DL_APPEND(s->freed, m);
     s->freed_count++;
     s->freed_bytes += m->mapped.size;
@@ -228,7 +233,7 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
 {
     struct memory *m;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     m = find_in(&s->memory, address);
     if (m && !is_freed_by(m, address, host))
         m = NULL;
@@ -250,7 +255,7 @@ struct memory *memory_take_import(struct session *s, const char *key)
 {
     struct memory *m, *oldest = NULL;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     DL_FOREACH (s->allocations, m) {
         if (!m->key)
             break;
@@ -269,7 +274,7 @@ int memory_share(struct session *s, const char *function, const void *address, s
     struct memory *m;
     bool found;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     m = find_in(&s->memory, address);
     found = m && m->mapped.start == (uintptr_t)address && !m->host && !m->physical && !m->key &&
             !m->block && size <= memory_size_allocated(m->size);
@@ -436,14 +441,14 @@ static int free_memory(const char *function, void *pointer, bool host)
 
 void memory_set_block(struct session *s, struct memory *m, struct pool_block *block)
 {
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     m->block = block;
     pthread_rwlock_unlock(&s->memory_lock);
 }
 
 void memory_lend(struct session *s, struct memory *m, size_t size)
 {
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     m->size = size;
     m->freed = false;
     pthread_rwlock_unlock(&s->memory_lock);
@@ -453,7 +458,7 @@ struct memory *memory_return(struct session *s, const void *address, bool *again
 {
     struct memory *m;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     m = find_in(&s->memory, address);
     if (!m)
         m = find_freed(s, address);
@@ -468,7 +473,7 @@ struct memory *memory_return(struct session *s, const void *address, bool *again
 
 void memory_give_back(struct session *s, const char *function, struct memory *m)
 {
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     move_to_freed(s, m);
     pthread_rwlock_unlock(&s->memory_lock);
     memory_drop(s, function, m);
@@ -553,7 +558,7 @@ struct memory_list memory_take_device(struct session *s, uint32_t device)
 
     pool_blocks_forget_device(s, device);
     s->devices[device].overflow_flags = NULL; /* one of them */
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     DL_FOREACH_SAFE (s->allocations, m, next)
         if (!m->host && m->home == device && !m->physical) {
             move_to_freed(s, m);

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "acl/acl.h"
 #include "client/core/range_map.h"
@@ -59,8 +61,27 @@ static inline size_t memory_size_allocated(size_t size)
     return (size + 31) & ~(size_t)31;
 }
 
+/**
+ * Take memory_lock, to change what it guards: what threads have kept of it (recent.h) holds no
+ * longer.
+ */
+static inline void memory_lock_to_change(struct session *s)
+{
+    uint64_t n;
+
+    pthread_rwlock_wrlock(&s->memory_lock);
+    n = atomic_load_explicit(&s->memory_changes, memory_order_relaxed);
+    atomic_store_explicit(&s->memory_changes, n + 1, memory_order_relaxed);
+}
+
 /** The memory that holds address, or NULL. The caller holds s->memory_lock. */
 struct memory *memory_at(struct session *s, const void *address);
+
+/** A copy of what the caller found under memory_lock. The list is nothing for it. */
+static inline void memory_copy(struct memory *copy, const struct memory *m)
+{
+    memcpy(copy, m, offsetof(struct memory, prev));
+}
 
 /** A copy of the allocation that holds address, also if it was freed; false: pageable memory. */
 bool memory_look_up(struct session *s, const void *address, struct memory *copy);

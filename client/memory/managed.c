@@ -204,7 +204,7 @@ aclError aclrtMemManagedAdvise(const void *const ptr, uint64_t size,
     RETURN_IF_ERROR(check_advice(__func__, advise, &location));
     if (!s)
         return find_range(NULL, __func__, ptr, size, &range);
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     error = find_range(s, __func__, ptr, size, &range);
     if (error == 0)
         for (struct block *b = range.first; b < range.end; b++)
@@ -417,7 +417,7 @@ static int prefetch_ranges(const struct prefetch *p, uint64_t flags, aclrtStream
     s = FIND_OR_RETURN(stream_lock, p->function, stream);
     error = stream_check(s, p->function);
     if (error == 0) {
-        pthread_rwlock_wrlock(&s->session->memory_lock);
+        memory_lock_to_change(s->session);
         error = note_prefetch(s->session, p);
         pthread_rwlock_unlock(&s->session->memory_lock);
     }

@@ -313,7 +313,7 @@ static void share_mappings(struct physical *p)
     pthread_mutex_lock(&s->lock);
     p->shared = true;
     pthread_mutex_unlock(&s->lock);
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     atomic_store_explicit(&s->shares_memory, true, memory_order_relaxed);
     DL_FOREACH (s->allocations, m)
         if (m->physical == p)

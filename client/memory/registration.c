@@ -60,14 +60,14 @@ enum registration_kind registration_look_up(struct session *s, const void *addre
 
 static void set_ready(struct session *s, struct registration *r)
 {
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     r->ready = true;
     pthread_rwlock_unlock(&s->memory_lock);
 }
 
 static void remove_registration(struct session *s, struct registration *r)
 {
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     range_map_remove(&s->registered_map, &r->range);
     DL_DELETE(s->registered, r);
     pthread_rwlock_unlock(&s->memory_lock);
@@ -101,7 +101,7 @@ static bool add_registration(struct session *s, struct registration *r, bool pin
 {
     bool ok = true;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     *found = find_known(s, &r->range);
     if (*found == FOUND_FREE || (*found == FOUND_PINNED && !pin)) {
         ok = range_map_add(&s->registered_map, &r->range);
@@ -361,7 +361,7 @@ aclError aclrtHostUnregister(void *ptr)
     REQUIRE(ptr);
     RETURN_IF_ERROR(process_enter());
     if (s) {
-        pthread_rwlock_wrlock(&s->memory_lock);
+        memory_lock_to_change(s);
         r = find_registration(s, ptr);
         r = r && r->range.start == (uintptr_t)ptr ? take_registration(r) : NULL;
         pthread_rwlock_unlock(&s->memory_lock);
@@ -383,7 +383,7 @@ static struct registration *take_any(struct session *s)
 {
     struct registration *r;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     DL_FOREACH (s->registered, r)
         if (r->ready)
             break;

@@ -124,7 +124,7 @@ static int add_reservation(struct session *s, const char *function, struct reser
 
     r->number = atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
     pthread_mutex_lock(&s->lock);
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     ok = range_map_add(&s->reservations, &r->addresses);
     pthread_rwlock_unlock(&s->memory_lock);
     pthread_mutex_unlock(&s->lock);
@@ -179,7 +179,7 @@ static int take_reservation(struct session *s, const char *function, const void 
         return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                          "%s: %u mappings are there: call aclrtUnmapMem for each first", function,
                          r->mapped);
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     range_map_remove(&s->reservations, &r->addresses);
     pthread_rwlock_unlock(&s->memory_lock);
     *rp = r;
@@ -373,7 +373,7 @@ static struct memory *take_mapping(struct session *s, const void *address)
 {
     struct memory *m;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     m = memory_at(s, address);
     if (m && (!m->physical || m->mapped.start != (uintptr_t)address))
         m = NULL;
@@ -473,7 +473,7 @@ static int grant(struct session *s, const char *function, const void *address, u
     struct memory *m;
     int error = 0;
 
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_to_change(s);
     m = memory_at(s, address);
     if (m && m->physical) {
         if (m->no_access && !m->opaque &&

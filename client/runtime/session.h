@@ -57,7 +57,8 @@ struct device_state {
 };
 
 struct session {
-    uint64_t serial; /* no two sessions of this process have the same */
+    uint64_t serial;                 /* no two sessions of this process have the same */
+    _Atomic uint64_t memory_changes; /* written under memory_lock */
     int socket;
     pthread_mutex_t request_lock;
     uint64_t last_request;
@@ -95,7 +96,7 @@ struct session {
     void *event_segments[SESSION_EVENTS_MAX / ARENA_EVENTS];
     struct arena_pages arena; /* under lock */
 
-    pthread_rwlock_t memory_lock;
+    pthread_rwlock_t memory_lock; /* for a change: memory_lock_to_change() counts it */
     void *memory;               /* range_map of struct memory */
     struct memory *allocations; /* the same, as a list */
     /* Device memory in it by device, and the most that there was. */

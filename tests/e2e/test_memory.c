@@ -1348,6 +1348,66 @@ static bool is_mapped(void *p)
     return mincore(p, 1, &resident) == 0;
 }
 
+/* --- what a thread remembers of memory that it has used --- */
+
+static void *reset_elsewhere(void *p)
+{
+    (void)p;
+    OK(aclrtResetDeviceForce(0));
+    return NULL;
+}
+
+/* Others free it: the thread learns of that in its next call. _i: with a reset of the device. */
+START_TEST(memory_that_another_thread_frees_is_not_remembered)
+{
+    char *p = device_new(COPY_SIZE);
+    pthread_t thread;
+
+    OK(aclrtMemset(p, 64, 1, 64));
+    OK(aclrtMemset(p + 64, 64, 1, 64));
+    ck_assert_int_eq(pthread_create(&thread, NULL, _i ? reset_elsewhere : free_elsewhere, p), 0);
+    pthread_join(thread, NULL);
+    if (_i)
+        OK(aclrtSetDevice(0));
+    FAILS_SAYING(PARAM, "is in memory that was freed", aclrtMemset(p, 64, 0, 64));
+    FAILS_SAYING(PARAM, "is in memory that was freed",
+                 aclrtMemsetAsync(p + 64, 64, 0, 64, _i ? NULL : stream));
+}
+END_TEST
+
+/* Of more allocations than it remembers, it uses the right ones. */
+START_TEST(memory_of_many_allocations)
+{
+    enum { N = 7 };
+    unsigned char *p[N];
+
+    for (int i = 0; i < N; i++)
+        p[i] = device_new(KIB);
+    for (int i = 0; i < 20 * N; i++)
+        OK(aclrtMemsetAsync(p[i * 3 % N] + i, 1, i, 1, stream));
+    OK(aclrtSynchronizeStream(stream));
+    for (int i = 0; i < 20 * N; i++)
+        ck_assert_uint_eq(*(unsigned char *)device_bytes(p[i * 3 % N] + i, 1), i);
+}
+END_TEST
+
+/* In the next session there is other memory at the same address. */
+START_TEST(memory_of_the_session_before_is_not_remembered)
+{
+    void *p;
+
+    for (int i = 0; i < 4; i++) {
+        OK(aclFinalize());
+        OK(aclInit(NULL));
+        OK(aclrtSetDevice(0));
+        p = device_new(KIB);
+        OK(i % 2 ? aclrtMemsetAsync(p, KIB, 0x34, KIB, NULL) : aclrtMemset(p, KIB, 0x34, KIB));
+        OK(aclrtSynchronizeStream(NULL));
+        ck_assert(all_are(device_bytes(p, KIB), KIB, 0x34));
+    }
+}
+END_TEST
+
 /* Their addresses are kept for a while, their memory is not. */
 START_TEST(addresses_of_freed_memory_are_given_back)
 {
@@ -1533,6 +1593,9 @@ static void add_gone(Suite *s)
     tcase_add_test(t, freed_after_the_task_is_fine);
     tcase_add_loop_test(t, freed_memory_is_a_named_error, 0, 2);
     tcase_add_test(t, memory_that_a_reset_has_freed_is_a_named_error);
+    tcase_add_loop_test(t, memory_that_another_thread_frees_is_not_remembered, 0, 2);
+    tcase_add_test(t, memory_of_many_allocations);
+    tcase_add_test(t, memory_of_the_session_before_is_not_remembered);
     tcase_add_test(t, addresses_of_freed_memory_are_given_back);
     if (!SANITIZED)
         tcase_add_test(t, addresses_of_freed_memory_are_given_back_at_a_limit);

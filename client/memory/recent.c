@@ -1,0 +1,32 @@
+#include "client/memory/recent.h"
+
+#include <stdlib.h>
+
+/* The calling thread's; NULL: no memory. */
+static struct recent *get_recent(void)
+{
+    struct thread *t = thread_self();
+
+    /* The dummy is several threads', these are one's. */
+    if (!t->recent && t == thread_current)
+        t->recent = calloc(1, sizeof(*t->recent));
+    return t->recent;
+}
+
+void recent_note(const struct session *s, const struct memory *m)
+{
+    uint64_t changes = atomic_load_explicit(&s->memory_changes, memory_order_relaxed);
+    struct recent *r = get_recent();
+
+    if (!r)
+        return;
+    if (r->session != s->serial || r->changes != changes) {
+        r->session = s->serial;
+        r->changes = changes;
+        r->n = r->next = 0;
+    }
+    memory_copy(&r->memory[r->next], m);
+    r->next = (r->next + 1) % RECENT_MAX;
+    if (r->n < RECENT_MAX)
+        r->n++;
+}

@@ -1,0 +1,52 @@
+/*
+ * Allocations that the calling thread has looked up last. Most threads copy and fill the same few
+ * again and again, and to look one up takes two locked instructions and a walk of a tree.
+ *
+ * What is kept are copies. They hold as long as nothing was changed under memory_lock since: the
+ * thread compares session->memory_changes. A change that the thread has learnt of was counted
+ * before, so it reads the new number; this is one word, and so needs no order. A change at the same
+ * time could as well have come after the look-up, as with the lock.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/core/thread.h"
+#include "client/memory/alloc.h"
+#include "client/runtime/session.h"
+
+#define RECENT_MAX 4u
+
+struct recent {
+    uint64_t session; /* its serial */
+    uint64_t changes;
+    unsigned n;    /* entries that hold */
+    unsigned next; /* which is to be overwritten */
+    struct memory memory[RECENT_MAX];
+};
+
+/** memory_look_up() if the thread has the answer; false: it has not. */
+static inline bool recent_find(const struct session *s, const void *address, struct memory *copy)
+{
+    const struct recent *r = thread_self()->recent;
+
+    if (__builtin_expect(!r || r->session != s->serial ||
+                             r->changes !=
+                                 atomic_load_explicit(&s->memory_changes, memory_order_relaxed),
+                         0))
+        return false;
+    for (unsigned i = 0; i < r->n; i++) {
+        const struct memory *m = &r->memory[i];
+
+        if ((uintptr_t)address - m->mapped.start < m->mapped.size) {
+            memory_copy(copy, m);
+            return true;
+        }
+    }
+    return false;
+}
+
+/** The thread has looked m up. Caller holds memory_lock. */
+void recent_note(const struct session *s, const struct memory *m);
