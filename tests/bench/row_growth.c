@@ -154,12 +154,16 @@ static void act_context(struct field *f)
 
 /* --- waits --- */
 
-/* `event` is recorded in `held`, behind a gate that opens at the end. */
+/*
+ * `event` is recorded in `held`, behind a gate that opens at the end. Both are levels: a wait for
+ * an event of aclrtCreateEventExWithFlag that was never recorded holds nothing.
+ */
 static void set_up_wait(struct field *f)
 {
-    set_up_stream(f);
+    CHECK(aclrtCreateStream(&f->stream));
     CHECK(aclrtCreateStream(&f->held));
-    CHECK(aclrtCreateEventExWithFlag(&f->gate, ACL_EVENT_SYNC));
+    CHECK(aclrtCreateEventWithFlag(&f->event, ACL_EVENT_SYNC));
+    CHECK(aclrtCreateEventWithFlag(&f->gate, ACL_EVENT_SYNC));
     CHECK(aclrtStreamWaitEvent(f->held, f->gate));
     CHECK(aclrtRecordEvent(f->event, f->held));
     CHECK(aclrtGetCurrentContext(&f->context));
