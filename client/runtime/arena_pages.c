@@ -10,6 +10,7 @@
 #define PAGE          4096u               /* where pages are larger, fewer are kept */
 #define RINGS_KEPT    (UINT64_C(1) << 20) /* bytes of pages of rings, for new streams */
 #define SEGMENTS_KEPT 2u                  /* event segments, for new events */
+#define USES_FIRST    4u                  /* places of a segment; they double */
 
 /* Without success (locked memory, a kernel that refuses) the pages stay until the session ends. */
 static void punch_hole(void *at, size_t size)
@@ -112,26 +113,57 @@ static void punch_segments(struct session *s)
     }
 }
 
-/* False: no memory. */
-static bool remember_use(struct arena_events *e, const struct use *use)
+/* By stream; of one stream the latest first. */
+static int compare_uses(const void *a, const void *b)
 {
+    const struct point *x = &((const struct use *)a)->point;
+    const struct point *y = &((const struct use *)b)->point;
+
+    if (x->ctrl != y->ctrl)
+        return x->ctrl < y->ctrl ? -1 : 1;
+    return x->position < y->position ? 1 : x->position > y->position ? -1 : 0;
+}
+
+/* What is left is what has not passed, and of each stream the latest use: that passes last. */
+static void drop_uses(struct arena_events *e)
+{
+    uint32_t n = 0;
+
+    qsort(e->uses, e->n, sizeof(*e->uses), compare_uses);
+    for (uint32_t i = 0; i < e->n; i++)
+        if (!point_passed(&e->uses[i].point) &&
+            (n == 0 || e->uses[n - 1].point.ctrl != e->uses[i].point.ctrl))
+            e->uses[n++] = e->uses[i];
+    e->n = n;
+}
+
+/* False: no memory. */
+static bool make_room(struct arena_events *e)
+{
+    uint32_t size = e->size == 0 ? USES_FIRST : 2 * e->size;
     struct use *grown;
 
-    for (uint32_t i = 0; i < e->n; i++)
-        if (e->uses[i].point.ctrl == use->point.ctrl || point_passed(&e->uses[i].point)) {
-            /* Two uses in one stream: the later one passes last. */
-            if (e->uses[i].point.ctrl != use->point.ctrl ||
-                e->uses[i].point.position < use->point.position)
-                e->uses[i] = *use;
-            return true;
-        }
-    if (e->n == e->size) {
-        grown = reallocarray(e->uses, e->size + 4, sizeof(*grown));
-        if (!grown)
-            return false;
-        e->uses = grown;
-        e->size += 4;
-    }
+    if (e->n > 0)
+        drop_uses(e);
+    /* So much room that the next search for what can go is far away. */
+    if (e->n < e->size / 4 * 3)
+        return true;
+    grown = reallocarray(e->uses, size, sizeof(*grown));
+    if (!grown)
+        return e->n < e->size;
+    e->uses = grown;
+    e->size = size;
+    return true;
+}
+
+/*
+ * False: no memory. Not looked for is an earlier use in the same stream: thousands of streams can
+ * have one.
+ */
+static bool remember_use(struct arena_events *e, const struct use *use)
+{
+    if (e->n == e->size && !make_room(e))
+        return false;
     e->uses[e->n++] = *use;
     return true;
 }

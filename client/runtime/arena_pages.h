@@ -33,7 +33,7 @@ struct arena_events {
     bool dirty;    /* it may have pages */
     uint32_t n;    /* of uses: where tasks on its destroyed events were queued */
     uint32_t size;
-    struct use *uses; /* at most one for each stream */
+    struct use *uses; /* also what has passed since, and earlier ones of the same stream */
 };
 
 struct arena_pages {

@@ -206,6 +206,18 @@ static void act_wait(struct field *f)
     CHECK(aclrtStreamWaitEvent(f->things[(size_t)f->turn * f->n / of].p, f->event));
 }
 
+/* The process remembers where the waits are queued: the event's slot is in use until they pass. */
+static void act_destroyed(struct field *f)
+{
+    union thing t;
+
+    CHECK(aclrtCreateEventWithFlag(&t.p, ACL_EVENT_SYNC));
+    CHECK(aclrtRecordEvent(t.p, f->held));
+    for (unsigned i = 0; i < f->n; i++)
+        CHECK(aclrtStreamWaitEvent(f->things[i].p, t.p));
+    remove_event(f, &t);
+}
+
 static void *wait_in_thread(void *arg)
 {
     struct field *f = arg;
@@ -522,6 +534,13 @@ static const struct operation operations[] = {
      50,
      act_context},
     {"19-wait", "wait for an event; streams waiting for it", &waiting, {FEW}, 60, act_wait},
+    {"19-destroyed",
+     "destroy an event; for each stream that waits for it",
+     &waiting,
+     {60, 240, 960}, /* with all samples within SESSION_FENCES_MAX */
+     1,
+     act_destroyed,
+     true},
     {"19-threads",
      "run a task and synchronize; threads asleep",
      &threads,

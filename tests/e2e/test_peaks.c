@@ -368,6 +368,27 @@ START_TEST(a_late_thread_keeps_its_event)
 }
 END_TEST
 
+/*
+ * n levels, which are up, in a segment in which nothing lives once they and `events` are destroyed.
+ */
+static void create_levels(aclrtEvent *level, unsigned n, aclrtStream idle)
+{
+    for (unsigned i = 0; i < SEGMENT; i++)
+        OK(aclrtCreateEvent(&events[i]));
+    for (unsigned i = 0; i < n; i++) {
+        OK(aclrtCreateEventWithFlag(&level[i], ACL_EVENT_SYNC));
+        OK(aclrtRecordEvent(level[i], idle));
+    }
+    for (unsigned i = SEGMENT; i < 6 * SEGMENT; i++)
+        OK(aclrtCreateEvent(&events[i]));
+}
+
+static void destroy_neighbours(void)
+{
+    for (unsigned i = 0; i < 6 * SEGMENT; i++)
+        OK(aclrtDestroyEvent(events[i]));
+}
+
 /* Guards against a level that is lost with its page while a stream is still to look at it. */
 START_TEST(a_level_stays_until_its_streams_have_passed)
 {
@@ -376,20 +397,50 @@ START_TEST(a_level_stays_until_its_streams_have_passed)
 
     streams_open(&one, &two);
     gate = stream_hold(one);
-    /* The level gets a segment in which nothing lives, once the others are destroyed. */
-    for (unsigned i = 0; i < SEGMENT; i++)
-        OK(aclrtCreateEvent(&events[i]));
-    OK(aclrtCreateEventWithFlag(&level, ACL_EVENT_SYNC));
-    for (unsigned i = SEGMENT; i < 6 * SEGMENT; i++)
-        OK(aclrtCreateEvent(&events[i]));
-    OK(aclrtRecordEvent(level, two));
+    create_levels(&level, 1, two);
     OK(aclrtStreamWaitEvent(one, level));
     OK(aclrtDestroyEvent(level));
-    for (unsigned i = 0; i < 6 * SEGMENT; i++)
-        OK(aclrtDestroyEvent(events[i]));
+    destroy_neighbours();
     stream_let_go(gate);
     OK(aclrtSynchronizeStreamWithTimeout(one, GUARD_NS / 1000000));
     OK(aclrtDestroyEvent(gate));
+    OK(aclrtDestroyStream(one));
+    OK(aclrtDestroyStream(two));
+    finish_test();
+}
+END_TEST
+
+/* Of many uses in one stream the library remembers the last: the first ones pass before. */
+START_TEST(levels_stay_until_the_last_of_a_stream_has_passed)
+{
+    enum { LEVELS = 5 };
+    aclrtEvent first_gate, gate, other_gate, level[LEVELS], between;
+    aclrtStream one, two;
+
+    streams_open(&one, &two);
+    OK(aclrtCreateEvent(&between));
+    create_levels(level, LEVELS, two);
+    first_gate = stream_hold(one);
+    OK(aclrtStreamWaitEvent(one, level[0]));
+    OK(aclrtRecordEvent(between, one));
+    gate = stream_hold(one);
+    for (unsigned i = 1; i < LEVELS - 1; i++)
+        OK(aclrtStreamWaitEvent(one, level[i]));
+    other_gate = stream_hold(two);
+    OK(aclrtStreamWaitEvent(two, level[LEVELS - 1]));
+    for (unsigned i = 0; i < LEVELS; i++)
+        OK(aclrtDestroyEvent(level[i]));
+    stream_let_go(first_gate);
+    stream_let_go(other_gate);
+    OK(aclrtSynchronizeEvent(between));
+    OK(aclrtSynchronizeStreamWithTimeout(two, GUARD_NS / 1000000));
+    destroy_neighbours();
+    stream_let_go(gate);
+    OK(aclrtSynchronizeStreamWithTimeout(one, GUARD_NS / 1000000));
+    OK(aclrtDestroyEvent(first_gate));
+    OK(aclrtDestroyEvent(gate));
+    OK(aclrtDestroyEvent(other_gate));
+    OK(aclrtDestroyEvent(between));
     OK(aclrtDestroyStream(one));
     OK(aclrtDestroyStream(two));
     finish_test();
@@ -473,6 +524,7 @@ int main(void)
     (void)a_late_thread_keeps_its_event;
 #endif
     tcase_add_test(tc, a_level_stays_until_its_streams_have_passed);
+    tcase_add_test(tc, levels_stay_until_the_last_of_a_stream_has_passed);
     tc = suite_case(s, "npud", 60, npud_setup, NULL);
     tcase_add_test(tc, the_heap_of_npud_goes_back);
     tcase_add_test(tc, a_killed_process_leaves_nothing);
