@@ -104,12 +104,45 @@ static bool take_id(struct segment *s)
     return false;
 }
 
-static enum cause charge_user(struct segment *s)
+static void note_sizes(struct segment *s)
+{
+    s->mapped = segment_data_offset(segment_slots(&s->view));
+    s->size = segment_size(s->view.n_data, s->view.n_refs, s->view.stride);
+}
+
+static enum cause charge_size(struct segment *s)
 {
     if (user_charge(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size) < 0)
         return CAUSE_USER_BUFFERS;
-    if (!batch_job_charge(&s->charge_job, s->pool->batch_job, s->size))
-        return CAUSE_JOB_MEMORY;
+    if (batch_job_charge(&s->charge_job, s->pool->batch_job, s->size))
+        return CAUSE_NONE;
+    user_uncharge(&s->charge);
+    return CAUSE_JOB_MEMORY;
+}
+
+/*
+ * With fewer buffers than was wished if the limits have no room for all: what is refused is what
+ * does not fit, and not a wish to grow in large steps.
+ */
+static enum cause charge_memory(struct segment *s)
+{
+    enum cause cause;
+
+    for (;;) {
+        note_sizes(s);
+        cause = charge_size(s);
+        if (cause == CAUSE_NONE || s->view.n_data == 1)
+            return cause;
+        segment_shape(&s->view, s->view.stride, s->view.n_data / 2);
+    }
+}
+
+static enum cause charge_user(struct segment *s)
+{
+    enum cause cause = charge_memory(s);
+
+    if (cause != CAUSE_NONE)
+        return cause;
     if (s->pool->n_segments >= POOL_SEGMENTS_MAX)
         return CAUSE_SEGMENTS_OF_POOL;
     if (!take_id(s))
@@ -200,12 +233,6 @@ static bool keep_segment(struct segment *s)
     return true;
 }
 
-static void note_sizes(struct segment *s)
-{
-    s->mapped = segment_data_offset(segment_slots(&s->view));
-    s->size = segment_size(s->view.n_data, s->view.n_refs, s->view.stride);
-}
-
 /* Processes find it from here on. */
 static void add_segment(struct pool *pool, struct segment *s)
 {
@@ -230,7 +257,6 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
         free(s);
         return CAUSE_SEGMENT_SIZE;
     }
-    note_sizes(s);
     cause = charge_user(s);
     if (cause == CAUSE_NONE)
         cause = map_memory(s);

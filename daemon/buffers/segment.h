@@ -108,8 +108,8 @@ bool segment_maps(struct session *session, struct segment *segment);
 bool segment_shape(struct segment_view *v, uint64_t stride, uint32_t count);
 
 /**
- * A segment for the pool of a live session, which maps it from now on: *segmentp, the
- * pool's.
+ * A segment for the pool of a live session, which maps it from now on: *segmentp, the pool's. It
+ * has fewer buffers than `count` if the limits of the user or its job have no room for all.
  */
 enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
                        struct segment **segmentp);

@@ -263,6 +263,22 @@ static int fill_with_buffers(void *group)
     return 0;
 }
 
+/* What the job was refused is not charged to its user. */
+static void compare_charges(void)
+{
+    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__LIMITS);
+    uint64_t of_user = 0, of_job = 0;
+
+    for (size_t i = 0; i < report->n_limits; i++)
+        if (strcmp(report->limits[i]->resource, "mbuf_memory") == 0)
+            of_user = report->limits[i]->used;
+        else if (strcmp(report->limits[i]->resource, "job_memory") == 0)
+            of_job = report->limits[i]->used;
+    npud__report__free_unpacked(report, NULL);
+    ck_assert_uint_gt(of_job, MIB(2));
+    ck_assert_uint_eq(of_user, of_job);
+}
+
 START_TEST(shared_buffers_count)
 {
     pid_t pid;
@@ -270,6 +286,7 @@ START_TEST(shared_buffers_count)
     start_npud();
     pid = child_start(fill_with_buffers, TASK);
     turn_await(&to_parent);
+    compare_charges();
     npud_kill_server();
     turn_tell(&to_child);
     child_expect_ok(pid);

@@ -940,16 +940,23 @@ static void setup_limited_high(void)
     OK(aclInit(NULL));
 }
 
-/* The one free slot is found, whichever of many segments it is in. */
+/*
+ * Buffers can be had as long as the limit has room for a segment of one, and the one free slot is
+ * found, whichever of many segments it is in.
+ */
 START_TEST(last_slot_at_a_limit)
 {
-    acltdtBuf buf[512];
-    int n = 0, error;
+    acltdtBuf buf[512] = {alloc_buffer(MIB)};
+    uint64_t segment_of_one = pool_memory();
+    int n = 1, error;
 
+    ck_assert_uint_lt(segment_of_one, 2 * MIB);
     while (n < 512 && (error = f->alloc(&buf[n], MIB)) == 0)
         n++;
     ck_assert_int_eq(error, ACL_ERROR_RT_MEMORY_ALLOCATION);
     ck_assert_int_gt(n, 400);
+    ck_assert_uint_le(pool_memory(), 512 * MIB);
+    ck_assert_uint_gt(pool_memory() + segment_of_one, 512 * MIB);
     for (int i = 0; i < n; i++) {
         int other = (int)((unsigned)i * 211 % (unsigned)n); /* far from the one before */
 
