@@ -88,6 +88,9 @@ void session_hear_no_more(struct session *session)
 
 void session_hear_again(struct session *session)
 {
+    /* A session that is restored before Hello can wait for both: the later one has it heard. */
+    if (session->lookup || session->answer)
+        return;
     if (session->state == SESSION_CONNECTED || session->state == SESSION_OPEN)
         job_list(&session->serve);
 }

@@ -181,9 +181,12 @@ void session_end(struct session *session);
  */
 void session_note_death(struct session *session);
 
-/** No request of the session is read any more: its end has begun, or an answer of it is kept. */
+/**
+ * No request of the session is read any more: its end has begun, an answer of it is kept, or its
+ * job is looked up.
+ */
 void session_hear_no_more(struct session *session);
-/** Requests of the session are read again, unless its end has begun. */
+/** Requests of the session are read again, unless one of these still holds. */
 void session_hear_again(struct session *session);
 
 /**

@@ -334,6 +334,62 @@ START_TEST(an_answer_that_lacks_a_descriptor_ends_its_session)
 }
 END_TEST
 
+/*
+ * A request that needs no Hello, whose answer is committed when npud ends: with a change of the
+ * same step, as it is by itself when the kernel takes no more descriptors.
+ */
+static void end_before_hello(void)
+{
+    REQUEST(own_waits, OWN_WAITS, OwnWaits);
+
+    restart_start((const char *const[]){"jobs.cgroups=/no/such/group", NULL});
+    connect_client();
+    AWAIT((npud_turn(), !the_session()->lookup));
+    send_request(&request);
+    kept_touch(&the_session()->record);
+    ck_assert(restart_kill(KILL_HERE_ANSWER_COMMITTED, 1, turn, NULL));
+    ck_assert_ptr_nonnull(the_session()->answer);
+    ck_assert_ptr_nonnull(the_session()->lookup);
+}
+
+static void send_answer(void)
+{
+    ck_assert(job_cancel(&server.retry));
+    ck_assert(!server.retry.run(&server.retry));
+}
+
+/*
+ * The session waits for its job and for the answer to be sent. It is heard when both are there: not
+ * before its job is known, and its request is not handled again. _i: which is there first.
+ */
+START_TEST(a_session_waits_for_its_job_and_its_answer)
+{
+    struct session *session;
+    Npud__Reply *reply;
+    unsigned copies;
+    int fd;
+
+    end_before_hello();
+    session = the_session();
+    if (_i == 0) {
+        send_answer();
+        ck_assert(session->lookup && !session->serve.listed && !session->polled);
+    } else {
+        ck_assert(job_cancel(&server.retry));
+        AWAIT((npud_turn(), !session->lookup));
+        ck_assert(session->answer && !session->serve.listed && !session->polled);
+        job_list(&server.retry);
+    }
+    AWAIT((npud_turn(), !session->lookup && session->polled));
+    reply = read_answer(&fd, &copies);
+    drop(reply, fd);
+    ck_assert_uint_eq(copies, 1);
+    say_hello();
+    close(client);
+    restart_stop();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("restart: sessions");
@@ -342,6 +398,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, a_session_is_as_it_was);
     tcase_add_test(t, a_session_that_npud_dies_of_twice_ends);
     tcase_add_test(t, an_answer_that_lacks_a_descriptor_ends_its_session);
+    tcase_add_loop_test(t, a_session_waits_for_its_job_and_its_answer, 0, 2);
     tcase_add_loop_test(t, a_request_is_handled_once, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, a_session_ends_once, 0, KILL_PLACE_COUNT);
     return s;
