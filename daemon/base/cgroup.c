@@ -13,13 +13,13 @@ static int read_path(const char *root, pid_t pid, char *path)
     char name[2 * CGROUP_PATH_MAX], *line = NULL;
     size_t size = 0;
     FILE *f;
+    int r;
 
     path[0] = '\0';
     snprintf(name, sizeof(name), "%s/proc/%d/cgroup", root, (int)pid);
     f = fopen(name, "re");
     if (!f)
         return -errno;
-    errno = 0;
     while (getline(&line, &size, f) > 0) {
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "0::/", 4) == 0 && strlen(line + 3) < CGROUP_PATH_MAX) {
@@ -27,9 +27,10 @@ static int read_path(const char *root, pid_t pid, char *path)
             break;
         }
     }
+    r = path[0] || feof(f) ? 0 : -errno;
     free(line);
     fclose(f);
-    return -errno;
+    return r;
 }
 
 /*
@@ -43,7 +44,7 @@ static bool cut_path(char *path, const char *pattern)
     for (; *pattern; pattern++) {
         if (*pattern != '/')
             continue;
-        if (*path != '/')
+        if (path[0] != '/' || path[1] == '\0')
             return false;
         path += 1 + strcspn(path + 1, "/");
     }

@@ -86,6 +86,7 @@ START_TEST(others_are_in_no_job)
     ck_assert_str_eq(job_of("0::/a/b\n", ""), "");
     ck_assert_str_eq(job_of("0::/../a\n", "/*/*"), "");
     ck_assert_str_eq(job_of("0::/..\n", "/*"), "");
+    ck_assert_str_eq(job_of("0::/\n", "/*"), "");
     ck_assert_str_eq(job_of("0::/..a/b\n", "/*"), "/..a");
     ck_assert_int_eq(cgroup_find_job(root, SLURM, 6, path), -ENOENT);
     ck_assert_str_eq(path, "");
@@ -125,6 +126,18 @@ START_TEST(the_kernel_writes_it)
 }
 END_TEST
 
+/* As a read of the kernel's file does when the process ends after it was opened. */
+START_TEST(what_cannot_be_read_is_an_error)
+{
+    char name[128];
+
+    snprintf(name, sizeof(name), "%s/proc/5/cgroup", root);
+    ck_assert_int_eq(mkdir(name, 0700), 0);
+    ck_assert_int_eq(cgroup_find_job(root, "/*", 5, path), -EISDIR);
+    ck_assert_str_eq(path, "");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cgroup");
@@ -135,5 +148,6 @@ int main(void)
     tcase_add_test(t, a_path_that_is_too_long_is_no_job);
     tcase_add_test(t, what_it_may_have);
     tcase_add_test(t, the_kernel_writes_it);
+    tcase_add_test(t, what_cannot_be_read_is_an_error);
     return run_suite(s);
 }
