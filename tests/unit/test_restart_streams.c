@@ -1139,21 +1139,39 @@ START_TEST(a_record_grows_under_its_objects)
 }
 END_TEST
 
-/* As much as a step changes in objects of a record that grows within it. */
-START_TEST(a_record_grows_within_a_step)
+static void act_events_at_once(void *arg)
 {
     struct event_obj *ev;
     int fd;
 
-    begin();
+    (void)arg;
     for (uint32_t slot = 1; slot < 40; slot++)
         ck_assert_int_eq(event_obj_new(the_session(), slot & 15, 1, &ev, &fd), 0);
+}
+
+/* As much as a step changes in objects of a record that grows within it. */
+START_TEST(a_record_grows_within_a_step)
+{
+    begin();
+    act_events_at_once(NULL);
     event_obj_free(the_session(), event_at(3));
     kept_commit();
     restart_npud();
     ck_assert_ptr_null(slots_get(&the_session()->events, 3));
     for (uint32_t slot = 4; slot < 40; slot++)
         ck_assert_uint_eq(event_at(slot)->flags, slot & 15);
+    end();
+}
+END_TEST
+
+/* The same step has made it: it goes with the npud that has not committed. _i: how large it is. */
+START_TEST(a_record_grows_before_it_is_certain)
+{
+    start_two_devices();
+    npud_session(getpid())->protocol = PROTOCOL;
+    kept_commit();
+    ck_assert(restart_kill(KILL_HERE_KEPT_GROWN, (unsigned)_i, act_events_at_once, NULL));
+    ck_assert_uint_eq(the_session()->events.live, 0);
     end();
 }
 END_TEST
@@ -1458,6 +1476,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, a_task_that_is_ended_is_told, 0, KILL_PLACE_COUNT);
     tcase_add_loop_test(t, a_record_grows_under_its_objects, 0, 2);
     tcase_add_test(t, a_record_grows_within_a_step);
+    tcase_add_loop_test(t, a_record_grows_before_it_is_certain, 1, 3);
     tcase_add_loop_test(t, objects_are_made_and_destroyed_once, 0, KILL_PLACE_COUNT);
     return s;
 }
