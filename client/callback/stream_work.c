@@ -115,17 +115,14 @@ void stream_work_await(struct session *s)
 
 /* --- the thread --- */
 
-static bool is_device_aborted(struct stream *s)
-{
-    return atomic_load(&s->aborting) == ACL_ERROR_RT_DEVICE_TASK_ABORT;
-}
-
 static struct stream *find_ready(const struct session *session)
 {
+    bool aborts = session->works.aborts_begun != session->works.aborts_over;
     struct stream *s;
 
     DL_FOREACH2 (session->works.streams, s, callbacks.work_next)
-        if (s->callbacks.work->ordinal <= callback_handed_over(s) && !is_device_aborted(s))
+        if (s->callbacks.work->ordinal <= callback_handed_over(s) &&
+            !(aborts && s->callbacks.work->let_go))
             return s;
     return NULL;
 }
@@ -136,6 +133,7 @@ static void run_first(struct stream *s)
     struct session *session = s->session;
     struct callbacks *cb = &s->callbacks;
     struct stream_work *w = cb->work;
+    uint64_t aborts_over = session->works.aborts_over;
     int error;
 
     cb->work_runs = session->works.runs = true;
@@ -146,11 +144,13 @@ static void run_first(struct stream *s)
     session->works.done++;
     pthread_cond_broadcast(&process->callback_idle);
     /*
-     * A copy on a strict device is work of another stream, which the abort has reached first. This
-     * stream is to be aborted and not to fail: the copy is discarded with it; or made anew, if the
-     * abort does not take place.
+     * A copy on a strict device is work of another stream, which an abort has let go. This stream
+     * is to be aborted and not to fail: the copy is discarded with it; or made anew, if the abort
+     * did not take place or was of another device. The code alone may be that of a rule of npud's.
      */
-    if (error == ACL_ERROR_RT_DEVICE_TASK_ABORT && is_device_aborted(s))
+    w->let_go =
+        error == ACL_ERROR_RT_DEVICE_TASK_ABORT && session->works.aborts_begun != aborts_over;
+    if (w->let_go)
         return;
     remove_first(s);
     if (!session_lost(session)) {
@@ -210,8 +210,18 @@ static void end_thread(struct session *session)
     pthread_join(session->works.thread.id, NULL);
 }
 
-void stream_work_go_on(struct session *session)
+void stream_work_abort_begins(struct session *session)
 {
+    callback_lock();
+    session->works.aborts_begun++;
+    callback_unlock();
+}
+
+void stream_work_abort_over(struct session *session)
+{
+    callback_lock();
+    session->works.aborts_over++;
+    callback_unlock();
     wake_thread(session);
 }
 

@@ -4,7 +4,6 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
-#include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 #include "client/runtime/upcall.h"
 #include "client/core/wait.h"
@@ -155,19 +154,6 @@ static bool is_there(const struct aborted *t)
     return stream_is(t->stream, t->tag);
 }
 
-/* Work of other streams that it does for them learns of the abort by theirs: client/callback. */
-static void put_copier_last(struct device_abort *a)
-{
-    for (size_t i = 0; i < a->n; i++)
-        if (a->streams[i].stream->context->hidden) {
-            struct aborted copier = a->streams[i];
-
-            a->streams[i] = a->streams[a->n - 1];
-            a->streams[a->n - 1] = copier;
-            return;
-        }
-}
-
 static struct device_abort *list_streams(struct session *session, uint32_t device)
 {
     struct device_abort *a;
@@ -183,7 +169,6 @@ static struct device_abort *list_streams(struct session *session, uint32_t devic
                     .stream = s,
                     .tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed),
                 };
-        put_copier_last(a);
     }
     pthread_mutex_unlock(&session->lock);
     return a;
@@ -193,8 +178,11 @@ struct device_abort *abort_device_begin(struct session *session, uint32_t device
 {
     struct device_abort *a = list_streams(session, device);
 
+    if (!a)
+        return NULL;
+    stream_work_abort_begins(session);
     pthread_mutex_lock(&session->abort_lock);
-    for (size_t i = 0; a && i < a->n; i++)
+    for (size_t i = 0; i < a->n; i++)
         if (is_there(&a->streams[i]))
             ask_to_leave(a->streams[i].stream, ACL_ERROR_RT_DEVICE_TASK_ABORT);
     pthread_mutex_unlock(&session->abort_lock);
@@ -277,6 +265,6 @@ void abort_device_end(struct device_abort *a)
         if (is_there(&a->streams[i]))
             atomic_store(&a->streams[i].stream->aborting, 0);
     pthread_mutex_unlock(&a->session->abort_lock);
-    stream_work_go_on(a->session);
+    stream_work_abort_over(a->session);
     free(a);
 }

@@ -20,7 +20,8 @@ struct stream_works {
     /* Under process->callback_lock. */
     struct stream *streams; /* that have some */
     bool runs;
-    uint64_t done; /* counts what has returned */
+    uint64_t done;                      /* counts what has returned */
+    uint64_t aborts_begun, aborts_over; /* of devices */
 };
 
 /* --- client/event/event_fd.c --- */

@@ -81,5 +81,9 @@ void callback_dispose(struct callback *list);
  */
 void stream_work_discard(struct stream *s);
 
-/** An abort of a device is over: work of streams that it has left as they were begins, or anew. */
-void stream_work_go_on(struct session *session);
+/**
+ * An abort of a device begins, before any stream hears of it, and is over, when all have. Work that
+ * it has let go in streams that it has left as they were begins anew then.
+ */
+void stream_work_abort_begins(struct session *session);
+void stream_work_abort_over(struct session *session);

@@ -45,6 +45,7 @@ struct stream_work {
     struct stream_work *next;
     int (*run)(struct stream_work *w); /* without locks; it waits for nothing that streams do */
     uint64_t ordinal;
+    bool let_go; /* by the abort of a device: begins anew when no abort is on its way */
 };
 
 /**

@@ -661,29 +661,42 @@ START_TEST(discarded_in_the_middle_of_a_copy)
 }
 END_TEST
 
+/* After a while of up to some 10 us. */
 static int32_t refuse_abort(int32_t device, aclrtDeviceTaskAbortStage stage, uint32_t timeout,
                             void *arg)
 {
+    const int *turns = arg;
+
     (void)device;
     (void)stage;
     (void)timeout;
-    (void)arg;
+    for (volatile int i = 0; i < *turns; i++)
+        ;
     return ACL_ERROR_RT_INTERNAL_ERROR;
 }
 
-/* Those that wait for the device have been let go by then, and begin again. */
+/*
+ * Those that wait for the device have been let go by then, and begin again. Of 10 that are large
+ * (0), also what they copy; of many small ones (1), at different moments of the copy.
+ */
 START_TEST(a_refused_abort_leaves_copies)
 {
-    const size_t size = 16 * MIB;
+    const size_t size = _i == 0 ? 16 * MIB : 200 * KIB;
     char *host = pinned_new(size), *device = device_new(size);
+    int turns = 0;
 
-    OK(aclrtSetDeviceTaskAbortCallback("refuse", refuse_abort, NULL));
-    for (int i = 0; i < 10; i++) {
-        fill_pattern(host, size, i);
+    OK(aclrtSetDeviceTaskAbortCallback("refuse", refuse_abort, &turns));
+    for (int i = 0; i < (_i == 0 ? 10 : 5000); i++) {
+        if (_i == 0)
+            fill_pattern(host, size, i);
         to_device_async(device, host, size, stream);
+        turns = i * 7 % 8000;
+        for (volatile int k = 0; k < i * 37 % 60000; k++)
+            ;
         ck_assert_int_eq(aclrtDeviceTaskAbort(0, 0), ACL_ERROR_RT_INTERNAL_ERROR);
         await(stream);
-        ck_assert(holds_pattern(device_bytes(device, size), size, i));
+        if (_i == 0)
+            ck_assert(holds_pattern(device_bytes(device, size), size, i));
     }
     OK(aclrtSetDeviceTaskAbortCallback("refuse", NULL, NULL));
 }
@@ -1346,7 +1359,7 @@ static void add_pinned(Suite *s)
     tcase_add_test(t, a_copy_outlives_a_subscription);
     tcase_add_loop_test(t, discarded_copies_are_not_made, 0, 3);
     tcase_add_loop_test(t, discarded_in_the_middle_of_a_copy, 0, 3);
-    tcase_add_test(t, a_refused_abort_leaves_copies);
+    tcase_add_loop_test(t, a_refused_abort_leaves_copies, 0, 2);
     tcase_add_test(t, a_stopped_stream_makes_none);
     tcase_add_test(t, freed_before_its_turn);
     tcase_add_loop_test(t, npud_dies_with_copies_queued, 0, 2);
