@@ -5,6 +5,7 @@ usage: scrape.py serve NPUCTL        starts servers of its own, for the npud of 
 """
 import http.client
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -142,6 +143,26 @@ def check_refusals(npuctl):
         assert r.returncode == 2, words
 
 
+def check_file(npuctl, path):
+    """What is no socket is not the server's to remove: not a file, nor what a link leads to."""
+    with open(path, "w", encoding="ascii") as f:
+        f.write("precious")
+    os.symlink(path, path + "l")
+    for name in path, path + "l":
+        r = subprocess.run([npuctl, "metrics", "--listen", name], capture_output=True, text=True,
+                           timeout=LIMIT, check=False)
+        assert r.returncode == 1 and "File exists" in r.stderr, r
+        assert os.path.getsize(name) == len("precious")
+
+
+def check_few_descriptors(npuctl):
+    """Fewer than it polls: it ends, and does not ask again and again."""
+    r = subprocess.run([npuctl, "metrics", "--listen", "127.0.0.1:0"], capture_output=True,
+                       text=True, timeout=LIMIT, check=False,
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+    assert r.returncode == 1 and "cannot wait" in r.stderr, r
+
+
 def serve(npuctl):
     server = Server(npuctl, "--listen", "127.0.0.1:0")
     check_answers(server.where)
@@ -173,7 +194,9 @@ def serve(npuctl):
         assert r.returncode == 1 and status(path, GET) == 200
         server.end()
         assert not os.path.exists(path)
+        check_file(npuctl, path)
     check_refusals(npuctl)
+    check_few_descriptors(npuctl)
 
 
 def await_value(path, value):

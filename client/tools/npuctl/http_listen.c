@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -73,16 +74,28 @@ static bool parse_address(const char *text, struct address *address)
     return true;
 }
 
-/* A socket that nobody listens at any more is what a killed server has left. */
-static bool is_left_over(const struct address *address)
+/*
+ * Removes a socket at which no program listens any more: a killed server has left it. Nothing else,
+ * though connect() refuses a plain file in the same way. 0, or -1 and errno.
+ */
+static int remove_left_over(const struct address *address)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
+    const char *path = address->local.sun_path;
+    struct stat st;
+    int fd, r;
 
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? 0 : -1;
+    errno = EEXIST;
+    if (!S_ISSOCK(st.st_mode))
+        return -1;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return false;
-    error = connect(fd, &address->any, address->size) < 0 ? errno : 0;
+        return -1;
+    r = connect(fd, &address->any, address->size) < 0 ? errno : 0;
     close(fd);
-    return error == ECONNREFUSED;
+    errno = EADDRINUSE;
+    return r == ECONNREFUSED ? unlink(path) : -1;
 }
 
 static int bind_address(int fd, const struct address *address)
@@ -96,11 +109,8 @@ static int bind_address(int fd, const struct address *address)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     r = bind(fd, &address->any, address->size);
     if (r < 0 && errno == EADDRINUSE && address->any.sa_family == AF_UNIX) {
-        if (!is_left_over(address)) {
-            errno = EADDRINUSE;
+        if (remove_left_over(address) < 0)
             return -1;
-        }
-        unlink(address->local.sun_path);
         r = bind(fd, &address->any, address->size);
     }
     return r < 0 ? r : listen(fd, SOMAXCONN);

@@ -236,7 +236,7 @@ static int expire_peers(struct http_server *s)
     return next == UINT64_MAX ? -1 : (int)((next - now) / NSEC_PER_MSEC) + 1;
 }
 
-/* True: a signal has come, or no more connections can be taken (*status). */
+/* True: a signal has come, or it cannot go on (*status). */
 static bool serve_turn(struct http_server *s, enum status *status)
 {
     struct pollfd polled[PEERS_MAX + 2];
@@ -249,8 +249,14 @@ static bool serve_turn(struct http_server *s, enum status *status)
     }
     polled[PEERS_MAX] = (struct pollfd){s->listener, POLLIN, 0};
     polled[PEERS_MAX + 1] = (struct pollfd){s->signals, POLLIN, 0};
-    if (poll(polled, PEERS_MAX + 2, timeout) < 0)
-        return false; /* interrupted: a debugger */
+    if (poll(polled, PEERS_MAX + 2, timeout) < 0) {
+        if (errno == EINTR) /* a debugger */
+            return false;
+        /* RLIMIT_NOFILE is below what is polled: it would say so again at once. */
+        fprintf(stderr, "npuctl: cannot wait for connections: %s\n", strerror(errno));
+        *status = STATUS_ERROR;
+        return true;
+    }
     for (size_t i = 0; i < PEERS_MAX; i++)
         if (polled[i].fd >= 0 && polled[i].revents)
             advance_peer(&s->peers[i], s->page);
