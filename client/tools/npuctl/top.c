@@ -266,9 +266,12 @@ static void print_blocked(FILE *f, const struct top *top, const char *filter)
     fputs("\nSESSION      PID   STREAM  STATE    WAITS-FOR\n", f);
     for (size_t i = 0; i < report->n_streams; i++) {
         const Npud__StreamRow *r = report->streams[i];
-        const Npud__SessionRow *session = find_session(top, r->session);
+        const Npud__SessionRow *session;
 
-        if (!r->blocked || (*filter && !(session && strstr(session->program, filter))))
+        if (!r->blocked)
+            continue;
+        session = find_session(top, r->session);
+        if (*filter && !(session && strstr(session->program, filter)))
             continue;
         fprintf(f, "%7" PRIu64 "  %7d  %7d  %-7s  %s\n", r->session, r->pid, r->stream, r->state,
                 r->waits_for);
