@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -46,7 +45,6 @@ __thread const struct wait_hook *wait_hook;
 
 void wait_init(struct waits *all, struct session *session, const _Atomic bool *lost)
 {
-    pthread_mutex_init(&all->lock, NULL);
     all->session = session;
     all->lost = lost;
     all->timer = -1;
@@ -116,7 +114,7 @@ void wait_wake_due(struct waits *all)
     uint64_t now = clock_ns(), next = WAIT_FOREVER, times;
     struct wait *w;
 
-    pthread_mutex_lock(&all->lock);
+    biased_lock_take(&all->lock);
     (void)!read(all->timer, &times, sizeof(times)); /* it may have been set again meanwhile */
     DL_FOREACH (all->first, w) {
         if (w->due_at == 0)
@@ -134,7 +132,7 @@ void wait_wake_due(struct waits *all)
     all->timer_at = next;
     if (next != WAIT_FOREVER)
         set_timer(all, next);
-    pthread_mutex_unlock(&all->lock);
+    biased_lock_give(&all->lock);
 }
 
 /*
@@ -145,7 +143,7 @@ void wait_wake_due(struct waits *all)
 static void add_sleeper(struct waits *all, struct wait *w, const struct wait_info *info)
 {
     w->what = info->what & WAIT_KIND_MASK;
-    pthread_mutex_lock(&all->lock);
+    biased_lock_take(&all->lock);
     DL_APPEND(all->first, w);
     if (!w->slot) {
         w->slot = slot_take(all);
@@ -155,18 +153,18 @@ static void add_sleeper(struct waits *all, struct wait *w, const struct wait_inf
     if (w->due_at != 0 && w->due_at < all->timer_at)
         set_timer(all, w->due_at);
     KILL_POINT(SLEEP_LISTED);
-    pthread_mutex_unlock(&all->lock);
+    biased_lock_give(&all->lock);
 }
 
 static void remove_sleeper(struct waits *all, struct wait *w)
 {
-    pthread_mutex_lock(&all->lock);
+    biased_lock_take(&all->lock);
     DL_DELETE(all->first, w);
     KILL_POINT(SLEEP_CLEAR);
     if (w->slot && !w->keeps_slot)
         slot_put(all, w->slot);
     KILL_POINT(SLEEP_CLEARED);
-    pthread_mutex_unlock(&all->lock);
+    biased_lock_give(&all->lock);
 }
 
 bool wait_wake_all(struct waits *all)
@@ -174,7 +172,7 @@ bool wait_wake_all(struct waits *all)
     bool again = false;
     struct wait *w;
 
-    pthread_mutex_lock(&all->lock);
+    biased_lock_take(&all->lock);
     DL_FOREACH (all->first, w) {
         /* npud is not there to be confused, and other processes on the same word only look once
          * more. */
@@ -184,7 +182,7 @@ bool wait_wake_all(struct waits *all)
             atomic_fetch_add(w->word, 1);
         futex_wake_all(w->word);
     }
-    pthread_mutex_unlock(&all->lock);
+    biased_lock_give(&all->lock);
     return again;
 }
 
@@ -226,7 +224,7 @@ static enum stays ask_sleepers(struct waits *all, bool anew)
     enum stays stays = LEFT;
     struct wait *w;
 
-    pthread_mutex_lock(&all->lock);
+    biased_lock_take(&all->lock);
     DL_FOREACH (all->first, w) {
         enum stays one;
 
@@ -235,7 +233,7 @@ static enum stays ask_sleepers(struct waits *all, bool anew)
         one = ask_sleeper(w);
         stays = one > stays ? one : stays;
     }
-    pthread_mutex_unlock(&all->lock);
+    biased_lock_give(&all->lock);
     return stays;
 }
 
@@ -291,6 +289,14 @@ static bool call_is_interrupted(int r, const struct wait *w)
     return (r == -EINTR && w->leave) || interrupt_asked(w->leave != NULL);
 }
 
+/* Only the sleeper counts: no locked instruction. */
+static void count_look(struct wait *w)
+{
+    uint32_t looks = atomic_load_explicit(&w->looks, memory_order_relaxed);
+
+    atomic_store_explicit(&w->looks, looks + 1, memory_order_relaxed);
+}
+
 static int wait_listed(struct waits *all, struct wait *w, const struct wait_info *info,
                        wait_over_fn *over, void *object, uint64_t deadline)
 {
@@ -313,7 +319,7 @@ static int wait_listed(struct waits *all, struct wait *w, const struct wait_info
             r = -EINTR;
         else if (r != -ETIMEDOUT) {
             KILL_POINT(SLEEP_BEGIN);
-            atomic_fetch_add_explicit(&w->looks, 1, memory_order_relaxed);
+            count_look(w);
             api_call_use_no_events(t->keep_events == 0);
             r = sleep_on(word, seen, deadline);
             api_call_use_no_events(false);
@@ -439,13 +445,13 @@ void wait_leave(struct waits *all, _Atomic int32_t *leave)
 {
     struct wait *w;
 
-    pthread_mutex_lock(&all->lock);
+    biased_lock_take(&all->lock);
     DL_FOREACH (all->first, w)
         if (w->leave == leave) {
             atomic_fetch_add(w->word, 1);
             futex_wake_all(w->word);
         }
-    pthread_mutex_unlock(&all->lock);
+    biased_lock_give(&all->lock);
 }
 
 void wait_discarded(struct waits *all, const struct stream_ctrl *ctrl, uint64_t from, uint64_t to,
@@ -453,11 +459,11 @@ void wait_discarded(struct waits *all, const struct stream_ctrl *ctrl, uint64_t 
 {
     struct wait *w;
 
-    pthread_mutex_lock(&all->lock);
+    biased_lock_take(&all->lock);
     DL_FOREACH (all->first, w)
         if (w->ctrl == ctrl && w->position > from && w->position <= to)
             w->discarded = code;
-    pthread_mutex_unlock(&all->lock);
+    biased_lock_give(&all->lock);
 }
 
 struct pending {
@@ -505,9 +511,9 @@ void wait_record_end(struct waits *all, struct record_wait *w)
 {
     if (!w->slot)
         return;
-    pthread_mutex_lock(&all->lock);
+    biased_lock_take(&all->lock);
     slot_put(all, w->slot);
-    pthread_mutex_unlock(&all->lock);
+    biased_lock_give(&all->lock);
     w->slot = NULL;
 }
 

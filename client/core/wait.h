@@ -13,11 +13,11 @@
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/core/biased_lock.h"
 #include "proto/shm/wait_slot.h"
 
 struct ipc_page;
@@ -29,7 +29,8 @@ struct wait;
 
 /** The threads of a session that sleep; part of the session. */
 struct waits {
-    pthread_mutex_t lock;
+    /* Biased: where one thread sleeps, it pays no locked instruction for it. */
+    struct biased_lock lock;
     struct wait *first;
     uint64_t slots[WAIT_SLOTS / 64]; /* bits of page->waits that are taken; under lock */
     struct session_page *page;
