@@ -135,16 +135,32 @@ void wait_wake_due(struct waits *all)
     biased_lock_give(&all->lock);
 }
 
+#define SINCE_COUNT_BITS 21 /* 2 ms */
+
+/*
+ * When a sleep begins, for reports. npud takes a slot that still says the same for a thread that
+ * has slept all the time (daemon/admin/deadlock.c), and many sleeps begin at one time of a clock
+ * that ticks: so the low bits count them. Never in the future.
+ */
+static uint64_t time_of_sleep(struct waits *all)
+{
+    uint64_t ticks = (clock_coarse_ns() >> SINCE_COUNT_BITS) - 1;
+
+    return ticks << SINCE_COUNT_BITS | (all->begun++ & ((1u << SINCE_COUNT_BITS) - 1));
+}
+
 /*
  * Registered before the sequence word and `lost` are read: the watcher sets `lost` and then bumps
  * the words of all threads on the list. So a thread either sees `lost`, or its sleep ends at once
  * because the word has changed.
  */
-static void add_sleeper(struct waits *all, struct wait *w, const struct wait_info *info)
+static void add_sleeper(struct waits *all, struct wait *w, struct wait_info *info)
 {
     w->what = info->what & WAIT_KIND_MASK;
     biased_lock_take(&all->lock);
     DL_APPEND(all->first, w);
+    if (info->since_ns == 0)
+        info->since_ns = time_of_sleep(all);
     if (!w->slot) {
         w->slot = slot_take(all);
         if (w->slot)
@@ -297,7 +313,7 @@ static void count_look(struct wait *w)
     atomic_store_explicit(&w->looks, looks + 1, memory_order_relaxed);
 }
 
-static int wait_listed(struct waits *all, struct wait *w, const struct wait_info *info,
+static int wait_listed(struct waits *all, struct wait *w, struct wait_info *info,
                        wait_over_fn *over, void *object, uint64_t deadline)
 {
     _Atomic uint32_t *word = w->word;
@@ -335,7 +351,7 @@ static int wait_listed(struct waits *all, struct wait *w, const struct wait_info
     return r;
 }
 
-static int wait_until(struct waits *all, const struct wait_info *info, _Atomic uint32_t *word,
+static int wait_until(struct waits *all, struct wait_info *info, _Atomic uint32_t *word,
                       wait_over_fn *over, void *object, uint64_t deadline)
 {
     struct wait w = {.word = word};
@@ -343,7 +359,7 @@ static int wait_until(struct waits *all, const struct wait_info *info, _Atomic u
     return wait_listed(all, &w, info, over, object, deadline);
 }
 
-static int wait_hooked(struct waits *all, struct wait *w, const struct wait_info *info,
+static int wait_hooked(struct waits *all, struct wait *w, struct wait_info *info,
                        wait_over_fn *over, void *object, uint64_t deadline)
 {
     const struct wait_hook *hook = wait_hook;
@@ -359,7 +375,6 @@ static void describe_wait(struct wait_info *info, const char *function, uint32_t
                           uint32_t object, uint64_t target, uint64_t deadline)
 {
     *info = (struct wait_info){
-        .since_ns = clock_ns(),
         .target = target,
         .thread = thread_self()->tid,
         .object = object,
@@ -497,10 +512,9 @@ int wait_record(struct waits *all, struct record_wait *w)
         return 0;
     describe_wait(&info, w->function, WAIT_RECORD, w->remote, w->number, w->deadline);
     /* Reports show one wait, however often the caller asks meanwhile. */
-    if (w->since_ns == 0)
-        w->since_ns = info.since_ns;
     info.since_ns = w->since_ns;
     r = wait_hooked(all, &wait, &info, record_is_over, &p, w->deadline);
+    w->since_ns = info.since_ns;
     w->slot = wait.slot;
     if (r == 0 && shall_leave(w->leave))
         return -ECANCELED;

@@ -32,6 +32,7 @@ struct waits {
     /* Biased: where one thread sleeps, it pays no locked instruction for it. */
     struct biased_lock lock;
     struct wait *first;
+    uint64_t begun;                  /* sleeps; under lock */
     uint64_t slots[WAIT_SLOTS / 64]; /* bits of page->waits that are taken; under lock */
     struct session_page *page;
     const _Atomic bool *lost; /* npud is gone: every sleep ends */

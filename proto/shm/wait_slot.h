@@ -38,7 +38,11 @@ enum wait_kind {
 #define WAIT_TIMED     16u /* the call has a time limit */
 
 struct wait_slot {
-    alignas(64) _Atomic uint64_t since_ns; /* CLOCK_MONOTONIC; 0: the slot is free */
+    /*
+     * CLOCK_MONOTONIC, some milliseconds early at most; 0: the slot is free. Each sleep has another
+     * one.
+     */
+    alignas(64) _Atomic uint64_t since_ns;
     _Atomic uint64_t target;
     _Atomic uint32_t thread;
     _Atomic uint32_t object; /* npud's number in the session */

@@ -18,6 +18,15 @@ static inline uint64_t clock_ns(void)
     return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
+/** The same, as of the last tick of the kernel: some milliseconds ago, for a quarter of the cost. */
+static inline uint64_t clock_coarse_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+    return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
 /** Nanoseconds of CPU time that the calling thread has had. Costs several times as much. */
 static inline uint64_t clock_cpu_ns(void)
 {

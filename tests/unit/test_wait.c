@@ -223,6 +223,51 @@ START_TEST(a_timer_that_nobody_needs_is_not_set_again)
 }
 END_TEST
 
+/* A sleep that is over at once. When it is said to have begun. */
+static uint64_t begin_and_end(void)
+{
+    struct record_wait w = {.function = "test",
+                            .page = &page,
+                            .number = 1,
+                            .known = true,
+                            .ask_at = WAIT_FOREVER,
+                            .deadline = 1};
+
+    ck_assert_int_eq(wait_record(&waits, &w), -ETIMEDOUT);
+    wait_record_end(&waits, &w);
+    return w.since_ns;
+}
+
+#define COUNTED (UINT64_C(1) << 21) /* sleeps, until the count begins anew */
+
+/* npud tells sleeps apart by their times, also those that begin in the same moment. */
+START_TEST(no_two_sleeps_have_the_same_time)
+{
+    uint64_t last = 0, since;
+
+    waits.begun = COUNTED - 500;
+    for (unsigned i = 0; i < 1000; i++, last = since) {
+        since = begin_and_end();
+        ck_assert_uint_ne(since, last);
+    }
+}
+END_TEST
+
+/* A deadlock with a sleep that is still to come would look too young to be told. */
+START_TEST(a_sleep_begins_a_moment_ago)
+{
+    uint64_t end = clock_ns() + 50 * NSEC_PER_MSEC, since, before;
+
+    do {
+        waits.begun = COUNTED - 1;
+        before = clock_ns();
+        since = begin_and_end();
+        ck_assert_uint_le(since, clock_ns());
+        ck_assert_uint_ge(since + NSEC_PER_SEC, before);
+    } while (before < end);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("waits");
@@ -232,5 +277,7 @@ int main(void)
     tcase_add_test(tc, the_timer_is_set_for_the_first_one_only);
     tcase_add_test(tc, a_deadline_before_that_needs_no_timer);
     tcase_add_test(tc, a_timer_that_nobody_needs_is_not_set_again);
+    tcase_add_test(tc, no_two_sleeps_have_the_same_time);
+    tcase_add_test(tc, a_sleep_begins_a_moment_ago);
     return run_suite(s);
 }
