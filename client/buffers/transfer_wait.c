@@ -40,10 +40,11 @@ static bool is_deserted(const struct transfer *t)
     const struct ring_side *other = other_side(t);
     const struct queue_party_news *news = other->news;
     uint32_t self = (t->ring->rights & other->right) != 0;
-    bool serves_itself = self != 0 && atomic_load(&t->queue->used[!t->putting]) == t->life;
 
-    return atomic_load(&news->gone) != 0 && atomic_load(&news->n) <= self && !serves_itself &&
-           atomic_load(&news->routed) == 0;
+    if (__builtin_expect(atomic_load(&news->gone) == 0, 1))
+        return false;
+    return atomic_load(&news->n) <= self && atomic_load(&news->routed) == 0 &&
+           (self == 0 || atomic_load(&t->queue->used[!t->putting]) != t->life);
 }
 
 static bool can_go_on(const struct transfer *t)
