@@ -13,7 +13,7 @@ enum run_result detour_execute(struct stream *s, uint64_t now)
     enum run_result r;
 
     if (d->trace)
-        trace_note_begin(s, now);
+        trace_note_begin(s);
     r = d->inject && task_is_new(s) ? inject_execute(s, now) : execute_task(s, now);
     if (d->trace)
         trace_note_result(s, r);

@@ -299,8 +299,8 @@ bool engine_run_quick(struct engine *e, struct stream *s, uint64_t now)
         task_row(task->op)->writes != 0 && task_word(task, task_row(task->op)->size) > WORK_TINY;
     if (timed)
         time_step(e, now = clock_ns());
-    else if (__builtin_expect(e->device->trace != NULL, 0))
-        now = clock_ns();
+    if (__builtin_expect(e->device->trace != NULL, 0))
+        trace_note_quick(s, now, !timed);
     e->resumed = false;
     kept_in_hand(e->in_hand, s->session->id, 0);
     run_stream(e, s, now, 1);

@@ -6,15 +6,27 @@
 #include "daemon/core/trace.h"
 #include "proto/util/clock.h"
 
-__thread const struct stream *trace_note_running;
 /*
- * What is noted of its last task, and not written yet: the client that waits for the task waits
+ * A glance at some hundred streams and a quick task take less. If more has passed until the task
+ * was over, the engine was interrupted, most likely between its look at the clock and the glance.
+ * The task may have been submitted long after that look: it is said to begin when it was over.
+ */
+#define GLANCE_NS NSEC_PER_USEC
+
+__thread const struct stream *trace_note_running;
+/* When the last task of the calling engine was over. */
+static __thread uint64_t last_end_ns;
+/* The task that is about to run begins at a time from before the glance that found it. */
+static __thread bool begins_early;
+/*
+ * What is noted of that task, and not written yet: the client that waits for the task waits
  * neither for the lines of the ring nor for the clock.
  */
 static __thread struct {
     const struct stream *stream; /* NULL: nothing is */
     enum trace_kind kind;
     uint8_t op;
+    bool early;
     int32_t code;
     uint64_t position, begin_ns;
 } noted;
@@ -25,7 +37,10 @@ static void write_noted(uint64_t end_ns)
     struct trace_event event = {
         .kind = (uint8_t)noted.kind, .op = noted.op, .begin_ns = noted.begin_ns};
 
+    if (noted.early && end_ns - noted.begin_ns > GLANCE_NS)
+        event.begin_ns = end_ns;
     noted.stream = NULL;
+    last_end_ns = end_ns;
     event.end_ns = noted.kind == TRACE_PARKED ? noted.begin_ns : end_ns;
     event.task.session = s->session->id;
     event.task.position = noted.position;
@@ -42,24 +57,33 @@ void trace_note_write(void)
     trace_note_running = NULL;
 }
 
-void trace_note_begin(struct stream *s, uint64_t now)
+void trace_note_quick(struct stream *s, uint64_t now, bool early)
 {
+    begins_early = early;
+    s->traced_ns = now > last_end_ns ? now : last_end_ns;
+}
+
+void trace_note_begin(struct stream *s)
+{
+    bool over = noted.stream != NULL;
+
     trace_note_running = s;
-    /* The task before is over now, and this one begins. */
-    if (noted.stream) {
-        now = clock_ns();
-        write_noted(now);
-    }
+    if (over)
+        write_noted(clock_ns());
     /* One that has begun before this trace seems to begin with it. */
     if (s->traced_ns < s->attach->device->traced_from)
-        s->traced_ns = now;
+        s->traced_ns = over ? last_end_ns : clock_ns();
 }
 
 void trace_note_result(struct stream *s, enum run_result r)
 {
+    bool early = begins_early;
+
+    begins_early = false;
     if (r == RUN_AGAIN)
         return;
     noted.stream = s;
+    noted.early = early;
     noted.kind = r == RUN_WAITS ? TRACE_PARKED : TRACE_TASK;
     noted.op = s->kept->task.op;
     noted.code = stream_has_failed(s) ? s->kept->failure.code : 0;

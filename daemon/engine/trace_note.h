@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/engine/run.h"
@@ -17,8 +18,14 @@ struct waiter;
  */
 extern __thread const struct stream *trace_note_running;
 
+/**
+ * A glance of the idle engine has found the current task of stream, a quick one, which begins at
+ * now. early: that is from before the glance. A look at the clock after it would be more exact, but
+ * the client would wait for it: it costs a tenth of the time from submission to completion.
+ */
+void trace_note_quick(struct stream *stream, uint64_t now, bool early);
 /** The calling engine is about to run the current task of stream. */
-void trace_note_begin(struct stream *stream, uint64_t now);
+void trace_note_begin(struct stream *stream);
 /** It has: noted, and written with the next one, or by trace_note_write(). */
 void trace_note_result(struct stream *stream, enum run_result result);
 /**

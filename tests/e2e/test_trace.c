@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +17,7 @@
 #include "proto/wire/npud.pb-c.h"
 #include "tests/common/harness.h"
 #include "tests/common/need.h"
+#include "tests/common/proc.h"
 #include "tests/common/raw.h"
 
 static aclrtStream stream, other;
@@ -138,6 +140,64 @@ START_TEST(failures_have_their_code)
                       find_row(r, "task", "delay")->position + 1);
     npud__report__free_unpacked(r, NULL);
     npuctl_says("inject clear", 0, "");
+    session_close();
+}
+END_TEST
+
+/* --- when --- */
+
+#define INTERRUPTED 3000
+
+/*
+ * An engine that looks for work all the time. To stop it is what a busy machine does to it: between
+ * any two instructions, and for as long as it likes.
+ */
+static void set_up_awake(void)
+{
+    static const char *const args[] = {"--set=engine.spin_us=1000000", NULL};
+
+    npud_start(args);
+    npuctl_says("trace start", 0, "");
+}
+
+static void submit_to_stopped(uint64_t *before)
+{
+    pid_t pid = npud_server_pid();
+
+    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+    while (!proc_sleeps(pid))
+        sched_yield();
+    *before = now_ns();
+    OK(aclnpudLaunchDelay(0, 0, stream));
+    ck_assert_int_eq(kill(pid, SIGCONT), 0);
+    OK(aclrtSynchronizeStream(stream));
+}
+
+START_TEST(no_task_begins_before_it_was_submitted)
+{
+    uint64_t before[INTERRUPTED], end = 0;
+    Npud__Report *r;
+    size_t n = 0;
+
+    session_open();
+    OK(aclrtCreateStream(&stream));
+    OK(aclnpudTraceMark("npud gives the ring, which it could not while it is stopped"));
+    for (unsigned i = 0; i < INTERRUPTED; i++)
+        submit_to_stopped(&before[i]);
+    r = read_trace();
+    for (size_t i = 0; i < r->n_trace; i++) {
+        const Npud__TraceRow *row = r->trace[i];
+
+        if (!is_kind(row, "task", "delay"))
+            continue;
+        ck_assert_uint_lt(n, INTERRUPTED);
+        ck_assert_uint_ge(row->begin_ns, before[n++]);
+        ck_assert_uint_ge(row->begin_ns, end);
+        end = row->end_ns;
+        ck_assert_uint_ge(end, row->begin_ns);
+    }
+    ck_assert_uint_eq(n, INTERRUPTED);
+    npud__report__free_unpacked(r, NULL);
     session_close();
 }
 END_TEST
@@ -834,6 +894,8 @@ int main(void)
     tcase_add_test(tc, all_sessions_hear_of_it);
     tcase_add_test(tc, rings_full_of_garbage);
     tcase_add_test(tc, no_ring_without_a_trace);
+    tc = suite_case(suite, "awake", 60, set_up_awake, npud_teardown);
+    tcase_add_test(tc, no_task_begins_before_it_was_submitted);
     tc = suite_case(suite, "restart", 60, set_up_restartable, npud_teardown);
     tcase_add_test(tc, a_trace_goes_on_when_npud_comes_back);
     tcase_add_test(tc, a_trace_goes_on_in_an_upgrade);
