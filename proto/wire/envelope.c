@@ -5,56 +5,96 @@
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define OWN_FIELDS_MAX 3u
+#include "proto/wire/npud.pb-c.h"
 
 /* --- packed --- */
 
-/* A message, described by the fields that are in it. */
-struct narrow {
-    ProtobufCMessageDescriptor descriptor;
-    ProtobufCFieldDescriptor fields[OWN_FIELDS_MAX + 1];
+/* Bytes of what is neither sentence nor body, at most: tags and numbers. */
+#define HEAD_MAX 48u
+
+/* Both kinds of envelopes: a Request has neither error nor sentence. */
+struct envelope {
+    uint64_t id;
+    int32_t error;
+    const char *sentence;
+    uint32_t kind;
+    const ProtobufCMessage *body; /* NULL: none */
 };
 
-/*
- * The descriptor to use in place of the message's. Fields are sorted by their numbers, and a body's
- * are higher than the envelope's own (unit/test_envelope looks at all messages).
- */
-static const ProtobufCMessageDescriptor *describe(const ProtobufCMessage *m, struct narrow *narrow)
+/* False: it is another message. Each kind of body is a pointer, in the same place. */
+static bool read_envelope(struct envelope *e, const ProtobufCMessage *message)
 {
-    const ProtobufCMessageDescriptor *all = m->descriptor;
-    const ProtobufCFieldDescriptor *body;
-    unsigned n = 0;
-    uint32_t which;
+    const Npud__Request *request = (const Npud__Request *)message;
+    const Npud__Reply *reply = (const Npud__Reply *)message;
 
-    while (n < all->n_fields && n <= OWN_FIELDS_MAX &&
-           !(all->fields[n].flags & PROTOBUF_C_FIELD_FLAG_ONEOF))
-        n++;
-    if (n == all->n_fields || n > OWN_FIELDS_MAX)
-        return all;
-    for (unsigned i = 0; i < n; i++)
-        narrow->fields[i] = all->fields[i];
-    which = *(const uint32_t *)((const char *)m + all->fields[n].quantifier_offset);
-    body = which ? protobuf_c_message_descriptor_get_field(all, which) : NULL;
-    if (body)
-        narrow->fields[n++] = *body;
-    narrow->descriptor = *all;
-    narrow->descriptor.fields = narrow->fields;
-    narrow->descriptor.n_fields = n;
-    return &narrow->descriptor;
+    if (message->descriptor == &npud__request__descriptor)
+        *e = (struct envelope){.id = request->id,
+                               .sentence = "",
+                               .kind = request->body_case,
+                               .body = (const ProtobufCMessage *)request->hello};
+    else if (message->descriptor == &npud__reply__descriptor)
+        *e = (struct envelope){.id = reply->id,
+                               .error = reply->error,
+                               .sentence = reply->message ? reply->message : "",
+                               .kind = reply->body_case,
+                               .body = (const ProtobufCMessage *)reply->hello};
+    else
+        return false;
+    if (e->kind == 0)
+        e->body = NULL;
+    return true;
 }
 
-size_t envelope_pack(ProtobufCMessage *message, uint8_t *data, size_t room)
+static uint8_t *put_varint(uint8_t *at, uint64_t value)
 {
-    const ProtobufCMessageDescriptor *all = message->descriptor;
-    struct narrow narrow;
+    for (; value >= 0x80; value >>= 7)
+        *at++ = (uint8_t)(value | 0x80);
+    *at++ = (uint8_t)value;
+    return at;
+}
+
+/* value: the number, or how many bytes follow. */
+static uint8_t *put_field(uint8_t *at, uint32_t number, ProtobufCWireType type, uint64_t value)
+{
+    return put_varint(put_varint(at, number << 3 | type), value);
+}
+
+static size_t pack_parts(const struct envelope *e, size_t sentence, size_t body, uint8_t *data)
+{
+    uint8_t *at = data;
+
+    if (e->id != 0)
+        at = put_field(at, 1, PROTOBUF_C_WIRE_TYPE_VARINT, e->id);
+    if (e->error != 0)
+        at = put_field(at, 2, PROTOBUF_C_WIRE_TYPE_VARINT, (uint64_t)e->error);
+    if (sentence > 0)
+        at = mempcpy(put_field(at, 3, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, sentence), e->sentence,
+                     sentence);
+    if (e->body) {
+        at = put_field(at, e->kind, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, body);
+        at += protobuf_c_message_pack(e->body, at);
+    }
+    return (size_t)(at - data);
+}
+
+size_t envelope_pack(const ProtobufCMessage *message, uint8_t *data, size_t room)
+{
+    struct envelope e;
     size_t size;
 
-    message->descriptor = describe(message, &narrow);
+    if (read_envelope(&e, message)) {
+        size_t sentence = strlen(e.sentence);
+        size_t body = e.body ? protobuf_c_message_get_packed_size(e.body) : 0;
+
+        if (HEAD_MAX + sentence + body <= room)
+            return pack_parts(&e, sentence, body, data);
+    }
+    /* Another message, or room for it may be short. */
     size = protobuf_c_message_get_packed_size(message);
     if (size <= room)
         protobuf_c_message_pack(message, data);
-    message->descriptor = all;
     return size;
 }
 

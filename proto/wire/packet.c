@@ -40,8 +40,8 @@ int packet_send(int socket, const void *data, size_t size, const int *fds, size_
     return 0;
 }
 
-int packet_send_message(int socket, struct ProtobufCMessage *message, const int *fds, size_t n,
-                        int flags)
+int packet_send_message(int socket, const struct ProtobufCMessage *message, const int *fds,
+                        size_t n, int flags)
 {
     uint8_t buf[PACKET_MAX];
     size_t size = envelope_pack(message, buf, sizeof(buf));

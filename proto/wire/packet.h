@@ -49,10 +49,9 @@ struct packet {
  */
 int packet_send(int socket, const void *data, size_t size, const int *fds, size_t n, int flags);
 
-/** Pack message and send it. -EMSGSIZE when it is larger than PACKET_MAX. Other threads must not
- * use the message meanwhile. */
-int packet_send_message(int socket, struct ProtobufCMessage *message, const int *fds, size_t n,
-                        int flags);
+/** Pack message and send it. -EMSGSIZE when it is larger than PACKET_MAX. */
+int packet_send_message(int socket, const struct ProtobufCMessage *message, const int *fds,
+                        size_t n, int flags);
 
 /**
  * Receive one packet. Returns 1, 0 at end of file, or a negative errno; -EBADMSG when the
