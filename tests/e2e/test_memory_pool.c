@@ -139,6 +139,22 @@ START_TEST(freed_memory_is_refused)
 }
 END_TEST
 
+/* What the thread has seen of it before does not hold for the next allocation, nor for none. */
+START_TEST(memory_that_is_lent_again_has_the_new_size)
+{
+    unsigned char *p = take(pool, 1000, stream);
+
+    keep_all(pool);
+    OK(aclrtMemset(p, 1000, 1, 1000));
+    give(p, stream);
+    FAILS_SAYING(PARAM, "was freed", aclrtMemset(p, 1000, 0, 1000));
+    ck_assert_ptr_eq(take(pool, 500, stream), p);
+    OK(aclrtMemset(p, 500, 2, 500));
+    FAILS_SAYING(PARAM, "leave the allocation of 500 bytes", aclrtMemset(p, 1000, 2, 1000));
+    give(p, stream);
+}
+END_TEST
+
 /* Another process would have it while the pool gives it out again. */
 START_TEST(memory_of_a_pool_is_not_exported)
 {
@@ -756,6 +772,7 @@ int main(void)
 
     tcase_add_test(order, memory_is_as_that_of_malloc);
     tcase_add_test(order, freed_memory_is_refused);
+    tcase_add_test(order, memory_that_is_lent_again_has_the_new_size);
     tcase_add_test(order, memory_of_a_pool_is_not_exported);
     tcase_add_test(order, the_same_stream_has_it_again_at_once);
     tcase_add_test(order, other_streams_have_it_when_it_is_passed);
