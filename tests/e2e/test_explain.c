@@ -278,8 +278,8 @@ START_TEST(a_full_queue_whose_reader_does_not_read)
     SAYS("explain", WORDS("cause (stopped): process %d (", reader), "for room in queue");
     SAYS("--json who queue 0", WORDS("\"pid\":%d", reader), "\"object\":\"queue 0 of user ",
          "\"uses\":\"may dequeue\"");
-    SAYS("who queue 0", "may manage dequeue enqueue, thread ",
-         " in acltdtEnqueue waits for room in queue 0 since ");
+    SAYS("who queue 0", "may manage dequeue enqueue, thread ", " in acltdtEnqueue has waited ",
+         " ms for room in queue 0");
     child_kill(writer);
     child_kill(reader);
 }
@@ -300,7 +300,7 @@ START_TEST(who_uses_a_device_and_an_event)
     SAYS("who event 1", "SESSION", "OBJECT", WORDS(" %d ", pid[0]), " IPC event 1 ",
          "has it open, pending  ");
     SAYS("who event 1", WORDS(" %d ", pid[1]), " IPC event 1 ", "has it open, pending, thread ",
-         " in aclrtSynchronizeEvent waits for record 1 of IPC event 1 since ");
+         " in aclrtSynchronizeEvent has waited ", " ms for record 1 of IPC event 1");
     npuctl_says("who", 2, "who needs device, queue or event");
     npuctl_says("who stream 1", 2, "who takes device, queue or event, not \"stream\"");
     npuctl_says("who device 99", 1, "there is no device 99: npuctl devices lists them");

@@ -160,8 +160,8 @@ static void tell_waiting(struct asked *a, uint64_t number, const char *kind, con
         if (row->object == number &&
             (strcmp(row->kind, kind) == 0 || strcmp(row->kind, other) == 0))
             add_use(a, user_row(a, row->session, row->pid, object),
-                    "%s waits for %s since %" PRIu64 " ms", row->waiter, row->waits_for,
-                    row->for_ms);
+                    "%s has waited %" PRIu64 " ms for %s", row->waiter, row->for_ms,
+                    row->waits_for);
     }
 }
 
