@@ -84,6 +84,8 @@ inside() {
     failed=0 unlike=0
     "$work/root/usr/bin/npuctl" cdi --output="$work/npud.json" >"$work/log" 2>&1
     report $? "npuctl cdi"
+    grep -qx "npuctl: wrote $work/npud.json" "$work/log"
+    report $? "... says which file"
     "$work/root/usr/bin/npuctl" cdi --output=- | cmp -s - "$work/npud.json"
     report $? "npuctl cdi --output=-"
     [ "$(stat -c %a "$work/npud.json")" = 644 ] &&

@@ -236,6 +236,9 @@ enum status cdi_print(const Npud__Report *report, const struct task *task)
     } else if (!file_replace(output, text)) {
         status = explain_missing(output, "a folder that may be written to can be named by "
                                          "--output=FILE");
+    } else {
+        printf("npuctl: wrote %s\n", output);
+        status = print_end(true);
     }
     free(text);
     return status;
