@@ -59,9 +59,14 @@ static void side_open(struct side *s, const aclrtIpcEventHandle *handles)
         CHECK(aclrtIpcOpenEventHandle(handles[i], &s->theirs[i]));
 }
 
-static void fire_gate(struct side *s)
+static void fire_record(struct side *s)
 {
     CHECK(aclrtRecordEvent(s->gate, s->fire));
+}
+
+static void fire_gate(struct side *s)
+{
+    fire_record(s);
     submit_round(s, s->next + 2);
 }
 
@@ -274,6 +279,7 @@ void rows_ipc_asleep(void)
 struct dormitory {
     _Atomic uint32_t ready; /* futex: the events are exported */
     _Atomic uint32_t bell;  /* futex of the raw ones: the round */
+    _Atomic uint32_t relay; /* futex of the raw relay: rounds that it has begun */
     _Atomic uint32_t awake; /* how often one has woken */
     _Atomic uint32_t all;   /* futex: the round for which all have */
     _Atomic bool over;
@@ -283,6 +289,7 @@ struct dormitory {
 struct sleepers {
     struct dormitory *acl, *raw;
     pid_t acl_pid[SLEEPERS], raw_pid[SLEEPERS];
+    pid_t relay_pid, npud_pid;
     struct side side;
     uint32_t round; /* of the raw ones */
 };
@@ -323,33 +330,67 @@ static int sleep_on_events(void *arg)
     return 0;
 }
 
-/* A sleeper that is on its way would be woken for less. */
-static void await_sleep(const pid_t *pids)
+static void await_sleep_of(pid_t pid)
+{
+    while (!proc_sleeps(pid))
+        sched_yield();
+}
+
+/* A sleeper that is on its way would be woken for less; and so would `between`, which wakes them. */
+static void await_sleep(const pid_t *pids, pid_t between)
 {
     for (unsigned i = 0; i < SLEEPERS; i++)
-        while (!proc_sleeps(pids[i]))
-            sched_yield();
+        await_sleep_of(pids[i]);
+    await_sleep_of(between);
 }
 
-static void ring_raw(struct sleepers *s)
+static void ring_bell(struct dormitory *d)
 {
-    atomic_store_explicit(&s->raw->bell, ++s->round, memory_order_release);
-    futex_wake_all(&s->raw->bell);
+    atomic_fetch_add_explicit(&d->bell, 1, memory_order_release);
+    futex_wake_all(&d->bell);
 }
 
-static double wake_raw(void *arg, unsigned n)
+/* As the engine does it: a process that is woken first, and wakes the others. */
+static int relay_bell(void *arg)
 {
-    struct sleepers *s = arg;
+    struct dormitory *d = arg;
+
+    for (uint32_t n = 1;; n++) {
+        sleep_until(&d->relay, n);
+        if (atomic_load_explicit(&d->over, memory_order_acquire))
+            return 0;
+        ring_bell(d);
+    }
+}
+
+static void ring_relay(struct dormitory *d)
+{
+    atomic_fetch_add_explicit(&d->relay, 1, memory_order_release);
+    futex_wake(&d->relay);
+}
+
+static double wake_raw(struct sleepers *s, unsigned n, void (*ring)(struct dormitory *d))
+{
     uint64_t start, sum = 0;
 
     for (unsigned i = 0; i < n; i++) {
-        await_sleep(s->raw_pid);
+        await_sleep(s->raw_pid, s->relay_pid);
         start = now_ns();
-        ring_raw(s);
-        sleep_until(&s->raw->all, s->round);
+        ring(s->raw);
+        sleep_until(&s->raw->all, ++s->round);
         sum += now_ns() - start;
     }
     return (double)sum / n;
+}
+
+static double wake_at_once(void *arg, unsigned n)
+{
+    return wake_raw(arg, n, ring_bell);
+}
+
+static double wake_by_relay(void *arg, unsigned n)
+{
+    return wake_raw(arg, n, ring_relay);
 }
 
 static double wake_by_event(void *arg, unsigned n)
@@ -358,11 +399,12 @@ static double wake_by_event(void *arg, unsigned n)
     uint64_t start, sum = 0;
 
     for (unsigned i = 0; i < n; i++) {
-        await_sleep(s->acl_pid);
+        await_sleep(s->acl_pid, s->npud_pid);
         start = now_ns();
-        fire_gate(&s->side);
+        fire_record(&s->side);
         sleep_until(&s->acl->all, ++s->side.next);
         sum += now_ns() - start;
+        submit_round(&s->side, s->side.next + 1);
     }
     return (double)sum / n;
 }
@@ -387,27 +429,35 @@ static void end_sleepers(const pid_t pids[SLEEPERS])
 
 void rows_sleepers(void)
 {
-    static const struct row row = {
-        "4s", "wake ten that sleep on one IPC event; vs ten on one futex", BUDGET_NONE};
-    struct sleepers s = {.round = 0};
-    struct result result;
+    static const struct row rows[] = {
+        {"4s", "wake ten that sleep on one IPC event; vs ten on one futex", BUDGET_NONE},
+        {"4s-relay", "the same; vs ten on a futex that a sleeping process wakes", BUDGET_NONE},
+    };
+    static const side_fn baselines[] = {wake_at_once, wake_by_relay};
+    struct sleepers s = {.npud_pid = bench_npud_pid()};
 
     s.acl = dormitory_new(s.acl_pid, sleep_on_events);
     s.raw = dormitory_new(s.raw_pid, sleep_raw);
+    s.relay_pid = start_process(relay_bell, s.raw);
     side_create(&s.side, s.acl->handle);
     atomic_store_explicit(&s.acl->ready, 1, memory_order_release);
     futex_wake_all(&s.acl->ready);
-    result = contest_run(&row, &(struct contest){.value = wake_by_event,
-                                                 .baseline = wake_raw,
-                                                 .arg = &s,
-                                                 .n_value = 10,
-                                                 .n_baseline = 10,
-                                                 .rounds = count_of(200, 3)});
-    result_emit(&result);
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct result result = contest_run(&rows[i], &(struct contest){.value = wake_by_event,
+                                                                       .baseline = baselines[i],
+                                                                       .arg = &s,
+                                                                       .n_value = 10,
+                                                                       .n_baseline = 10,
+                                                                       .rounds = count_of(200, 3)});
+
+        result_emit(&result);
+    }
     atomic_store_explicit(&s.acl->over, true, memory_order_release);
     atomic_store_explicit(&s.raw->over, true, memory_order_release);
-    fire_gate(&s.side);
-    ring_raw(&s);
+    fire_record(&s.side);
+    ring_bell(s.raw);
+    ring_relay(s.raw);
     end_sleepers(s.acl_pid);
     end_sleepers(s.raw_pid);
+    expect_success("relay", process_end(s.relay_pid));
 }
