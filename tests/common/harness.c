@@ -271,6 +271,18 @@ struct ledger npud_ledger(void)
     return l;
 }
 
+uint64_t npud_used(const char *resource)
+{
+    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__LIMITS);
+    uint64_t used = 0;
+
+    for (size_t i = 0; i < report->n_limits; i++)
+        if (strcmp(report->limits[i]->resource, resource) == 0)
+            used += report->limits[i]->used;
+    npud__report__free_unpacked(report, NULL);
+    return used;
+}
+
 char *npuctl(const char *arguments, int *status)
 {
     char command[512], *out = calloc(1, 65536);

@@ -85,6 +85,9 @@ struct ledger {
 };
 struct ledger npud_ledger(void);
 
+/** What all users have of a resource, by its key in [limits]. */
+uint64_t npud_used(const char *resource);
+
 /**
  * What npuctl prints (proto/wire/npud.proto): a report by topic, freed with
  * npud__report__free_unpacked().

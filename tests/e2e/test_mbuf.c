@@ -158,17 +158,9 @@ static void mark_user(acltdtBuf buf, uint64_t mark)
     OK(f->set_user(buf, &mark, sizeof(mark), 0));
 }
 
-/* Memory of all pools, as the limits of this user have it. */
 static uint64_t pool_memory(void)
 {
-    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__LIMITS);
-    uint64_t used = 0;
-
-    for (size_t i = 0; i < report->n_limits; i++)
-        if (strcmp(report->limits[i]->resource, "mbuf_memory") == 0)
-            used += report->limits[i]->used;
-    npud__report__free_unpacked(report, NULL);
-    return used;
+    return npud_used("mbuf_memory");
 }
 
 /* That this process, the only session, has sent. */
