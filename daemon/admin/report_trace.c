@@ -263,7 +263,7 @@ static void add_ring(struct server *server, struct rows *rows, const struct sour
         return;
     row->session = source->client->session;
     row->pid = source->client->pid;
-    row->uid = source->client->uid;
+    row->uid = source->client->user->uid;
     row->program = report_rows_copy_text(rows, source->client->program);
 }
 

@@ -55,6 +55,23 @@ static void free_own_rings(struct trace *trace)
     }
 }
 
+struct trace_client *trace_client_new(struct user *user)
+{
+    struct trace_client *client = calloc(1, sizeof(*client));
+
+    if (client)
+        client->user = user_hold(user);
+    return client;
+}
+
+void trace_client_free(struct trace_client *client)
+{
+    user_uncharge(&client->charge_memory);
+    user_uncharge(&client->charge_file);
+    user_unref(client->user);
+    free(client);
+}
+
 static void free_client(struct trace *trace, struct trace_client *client)
 {
     DL_DELETE(trace->clients, client);
@@ -62,9 +79,9 @@ static void free_client(struct trace *trace, struct trace_client *client)
     kept_drop(&client->record);
     kept_fd_leave(client->fd);
     /* A new trace frees many in one step: so each is much. */
-    deferred_close_free_memory(NULL, client->fd, client->ring,
-                               trace_ring_bytes(TRACE_CLIENT_ENTRIES), DEFERRED_CLOSE_MUCH + 1);
-    free(client);
+    deferred_close_free_memory(client->user, client->fd, client->ring, TRACE_CLIENT_BYTES,
+                               DEFERRED_CLOSE_MUCH + 1);
+    trace_client_free(client);
 }
 
 /* What the trace before has left: those that live write on in their rings. */
@@ -286,44 +303,63 @@ void trace_list_client(struct trace *trace, struct trace_client *client)
     trace->n_clients++;
 }
 
-/* A place for one more: that of a session that has ended, if there is no other. */
-static bool make_room(struct trace *trace)
+/* The oldest ring of a session that has ended makes room; payer: of its users alone. */
+static bool free_ended(struct trace *trace, const struct user *payer)
 {
     struct trace_client *client;
 
-    if (trace->n_clients < TRACE_CLIENTS_MAX)
-        return true;
     DL_FOREACH (trace->clients, client)
-        if (client->ended) {
+        if (client->ended && (!payer || client->user->payer == payer)) {
             free_client(trace, client);
+            trace->refused++;
+            kept_touch(&trace->record);
             return true;
         }
     return false;
 }
 
+static bool charge_client(struct trace_client *client)
+{
+    if (user_charge_files(&client->charge_file, client->user, 1) < 0)
+        return false;
+    if (user_charge(&client->charge_memory, client->user, RESOURCE_TABLE_MEMORY,
+                    TRACE_CLIENT_BYTES) == 0)
+        return true;
+    user_uncharge(&client->charge_file);
+    return false;
+}
+
+/* Its ring, and the record of that. */
+static bool fill_client(struct trace_client *client)
+{
+    void *map;
+
+    if (memfd_map_new("npud-trace", TRACE_CLIENT_BYTES, &client->fd, &map) < 0)
+        return false;
+    client->ring = map;
+    kept_fd(client->fd);
+    if (trace_keep_client(client))
+        return true;
+    munmap(map, TRACE_CLIENT_BYTES);
+    kept_close(client->fd);
+    return false;
+}
+
 static struct trace_client *make_client(const struct session *session)
 {
-    struct trace_client *client = calloc(1, sizeof(*client));
-    void *map;
+    struct trace *trace = session->server->trace;
+    struct trace_client *client = trace_client_new(session->user);
 
     if (!client)
         return NULL;
     client->session = session->id;
     client->pid = session->pid;
-    client->uid = session->uid;
     memcpy(client->program, session->program, sizeof(client->program));
-    if (memfd_map_new("npud-trace", trace_ring_bytes(TRACE_CLIENT_ENTRIES), &client->fd, &map) <
-        0) {
-        free(client);
-        return NULL;
-    }
-    client->ring = map;
-    kept_fd(client->fd);
-    if (trace_keep_client(client))
+    if ((charge_client(client) ||
+         (free_ended(trace, session->user->payer) && charge_client(client))) &&
+        fill_client(client))
         return client;
-    munmap(map, trace_ring_bytes(TRACE_CLIENT_ENTRIES));
-    kept_close(client->fd);
-    free(client);
+    trace_client_free(client);
     return NULL;
 }
 
@@ -333,7 +369,7 @@ int trace_ring_of(struct session *session)
 
     if (!trace->on)
         return -1;
-    if (!session->trace && make_room(trace)) {
+    if (!session->trace && (trace->n_clients < TRACE_CLIENTS_MAX || free_ended(trace, NULL))) {
         session->trace = make_client(session);
         if (session->trace)
             trace_list_client(trace, session->trace);

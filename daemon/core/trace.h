@@ -6,7 +6,9 @@
  * Who writes what: each engine a ring of its own, under its lock; the control thread another; each
  * traced process one of its own (proto/shm/trace_ring.h), which it asks for when it sees that a
  * trace runs. A ring lives as long as its session, and its events until the next trace: so rings of
- * sessions that have ended are kept, up to TRACE_CLIENTS_MAX in all.
+ * sessions that have ended are kept, up to TRACE_CLIENTS_MAX in all. The user of the process is
+ * charged for its ring as long as that is kept (RESOURCE_TABLE_MEMORY, RESOURCE_FDS). The ring of a
+ * session that has ended makes room for a new one, and a process without a ring loses its events.
  *
  * While a trace runs, devices are in mode STRICT (proto/shm/doorbell.h): what would be complete at
  * the call is a task, and is seen. Engines execute tasks through detour_execute() then; at other
@@ -20,6 +22,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/schedule.h"
+#include "daemon/base/user.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"
 #include "proto/shm/doorbell.h"
@@ -29,13 +32,15 @@ struct server;
 struct session;
 struct stream;
 
-#define TRACE_CLIENTS_MAX 128
+#define TRACE_CLIENTS_MAX  128
+#define TRACE_CLIENT_BYTES trace_ring_bytes(TRACE_CLIENT_ENTRIES)
 
 /** The ring of a process, and whose it is. */
 struct trace_client {
     uint64_t session;
     int32_t pid;
-    uid_t uid;
+    struct user *user; /* pays for it */
+    struct charge charge_file, charge_memory;
     char program[64];
     bool ended;                       /* its session is no more */
     int fd;                           /* of the ring */
@@ -62,7 +67,7 @@ struct trace {
     struct trace_own own[TRACE_OWN_MAX];
     struct trace_client *clients;
     uint32_t n_clients;
-    uint32_t refused; /* processes of which there is no ring */
+    uint32_t refused; /* processes of which there is no ring, or no more */
     struct kept record;
 
     /*
@@ -100,7 +105,7 @@ enum cause trace_stop(struct server *server);
 
 /**
  * The descriptor of the session's ring, which is made if need be; it stays the trace's. -1: no
- * trace runs, or there is no ring for it.
+ * trace runs, or npud or the session's user may have no further ring.
  */
 int trace_ring_of(struct session *session);
 /** The session is there: it hears whether a trace runs. */
@@ -125,6 +130,10 @@ bool trace_restore_client(struct server *server, struct kept_cell *cell);
 /** Make their records. False: no memory. */
 bool trace_keep(struct trace *trace);
 bool trace_keep_client(struct trace_client *client);
+/** One of this user, which is charged for nothing yet. NULL: no memory. */
+struct trace_client *trace_client_new(struct user *user);
+/** Not listed, and without a ring: give back what it is charged for, and free it. */
+void trace_client_free(struct trace_client *client);
 /** The device hears whether a trace runs. Takes the lock of its engine. */
 void trace_tell_device(struct server *server, uint32_t index);
 /** In its place among the clients. */

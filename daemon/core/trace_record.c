@@ -42,7 +42,7 @@ static size_t write_client(const struct kept *kept, void *record)
                                       .key = kept_key(client->fd),
                                       .from = client->from,
                                       .pid = client->pid,
-                                      .uid = client->uid,
+                                      .uid = client->user->uid,
                                       .ended = client->ended};
     memcpy(r->program, client->program, sizeof(r->program));
     return sizeof(*r);
@@ -105,28 +105,45 @@ bool trace_restore(struct server *server, struct kept_cell *cell)
     return true;
 }
 
+/* The npud before has charged for it: also more than the user may have. */
+static struct trace_client *restore_charged(struct server *server, uid_t uid)
+{
+    struct user *user = user_ref(&server->users, uid);
+    struct trace_client *client = user ? trace_client_new(user) : NULL;
+
+    user_unref(user);
+    if (!client)
+        return NULL;
+    user_charge_again(&client->charge_file, client->user, RESOURCE_FDS, 1, true);
+    user_charge_again(&client->charge_memory, client->user, RESOURCE_TABLE_MEMORY,
+                      TRACE_CLIENT_BYTES, false);
+    return client;
+}
+
 bool trace_restore_client(struct server *server, struct kept_cell *cell)
 {
-    struct trace_client *client = calloc(1, sizeof(*client));
+    struct trace_client *client;
     struct trace_client_record r;
     struct session *session;
 
     kept_read(cell, &r, sizeof(r));
-    if (!client || !kept_bind(&client->record, cell, sizeof(r), write_client)) {
-        free(client);
+    client = restore_charged(server, r.uid);
+    if (!client)
+        return false;
+    if (!kept_bind(&client->record, cell, sizeof(r), write_client)) {
+        trace_client_free(client);
         return false;
     }
     client->session = r.session;
     client->from = r.from;
     client->pid = r.pid;
-    client->uid = r.uid;
     snprintf(client->program, sizeof(client->program), "%.63s", r.program);
     client->ended = r.ended;
     client->fd = kept_fd_take(r.key);
     client->ring = map_ring(client->fd, TRACE_CLIENT_ENTRIES);
     session = session_by_id(r.session);
     if (!client->ring || (!session && !client->ended)) {
-        free(client);
+        trace_client_free(client);
         return false;
     }
     if (!client->ended)

@@ -656,20 +656,30 @@ END_TEST
 
 /* --- processes that mean harm --- */
 
-static struct trace_ring *take_ring(struct raw *raw)
+/* Its descriptor, or -1 with the error in raw. */
+static int ask_for_ring(struct raw *raw)
 {
     Npud__GetTraceRing in = NPUD__GET_TRACE_RING__INIT;
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__Reply *reply;
-    void *map;
     int fd;
 
     request.body_case = NPUD__REQUEST__BODY_GET_TRACE_RING;
     request.get_trace_ring = &in;
-    ck_assert(raw_open(raw));
     reply = raw_ask(raw, &request, &fd);
-    ck_assert(reply && reply->error == 0 && fd >= 0);
+    ck_assert_ptr_nonnull(reply);
     npud__reply__free_unpacked(reply, NULL);
+    return fd;
+}
+
+static struct trace_ring *take_ring(struct raw *raw)
+{
+    void *map;
+    int fd;
+
+    ck_assert(raw_open(raw));
+    fd = ask_for_ring(raw);
+    ck_assert_int_ge(fd, 0);
     map = mmap(NULL, trace_ring_bytes(TRACE_CLIENT_ENTRIES), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                0);
     ck_assert(map != MAP_FAILED);
@@ -715,18 +725,98 @@ END_TEST
 START_TEST(no_ring_without_a_trace)
 {
     static struct raw raw;
-    Npud__GetTraceRing in = NPUD__GET_TRACE_RING__INIT;
-    Npud__Request request = NPUD__REQUEST__INIT;
-    Npud__Reply *reply;
 
     npuctl_says("trace stop", 0, "");
-    request.body_case = NPUD__REQUEST__BODY_GET_TRACE_RING;
-    request.get_trace_ring = &in;
     ck_assert(raw_open(&raw));
-    reply = raw_ask(&raw, &request, NULL);
-    ck_assert(reply && reply->error == ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
-    npud__reply__free_unpacked(reply, NULL);
+    ck_assert_int_eq(ask_for_ring(&raw), -1);
+    ck_assert_int_eq(raw.error, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
     raw_close(&raw);
+}
+END_TEST
+
+/* --- what rings cost their user --- */
+
+#define RING_BYTES trace_ring_bytes(TRACE_CLIENT_ENTRIES)
+#define ROOM       5 /* for rings, and for what the test has besides */
+
+static void set_up_limited(void)
+{
+    static char limit[64];
+    static const char *const args[] = {limit, NULL};
+
+    snprintf(limit, sizeof(limit), "--set=limits.table_memory=%zu", ROOM * RING_BYTES);
+    npud_start(args);
+    npuctl_says("trace start", 0, "");
+}
+
+/* Rings that the user pays for at this moment. */
+static uint64_t rings_paid(void)
+{
+    return npud_used("table_memory") / RING_BYTES;
+}
+
+static uint64_t lost_processes(void)
+{
+    Npud__Report *r = read_trace();
+    uint64_t lost = 0;
+
+    for (size_t i = 0; i < r->n_trace; i++)
+        if (is_kind(r->trace[i], "ring", NULL) && r->trace[i]->device < 0 && r->trace[i]->pid == 0)
+            lost += r->trace[i]->lost;
+    expect_whole(r);
+    npud__report__free_unpacked(r, NULL);
+    return lost;
+}
+
+/* As long as there is something to read in it. */
+START_TEST(a_ring_is_paid_for_until_it_goes)
+{
+    static struct raw raw;
+    uint64_t fds = npud_used("fds"), mappings = npud_used("mappings");
+
+    take_ring(&raw);
+    ck_assert_uint_eq(rings_paid(), 1);
+    raw_close(&raw);
+    npud_await_sessions(0);
+    ck_assert_uint_eq(npud_used("table_memory"), RING_BYTES);
+    ck_assert_uint_eq(npud_used("fds"), fds + 1);
+    ck_assert_uint_eq(npud_used("mappings"), mappings + 1);
+    npuctl_says("trace stop", 0, "");
+    ck_assert_uint_eq(rings_paid(), 1);
+    npuctl_says("trace start", 0, "");
+    ck_assert_uint_eq(npud_used("table_memory"), 0);
+    ck_assert_uint_eq(npud_used("fds"), fds);
+    ck_assert_uint_eq(npud_used("mappings"), mappings);
+}
+END_TEST
+
+/* A process without a ring works as others do; it has one when one of the user's has ended. */
+START_TEST(a_user_has_as_many_rings_as_it_may)
+{
+    static struct raw raw[ROOM];
+    uint64_t paid;
+    unsigned n = 0;
+
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    do
+        ck_assert(raw_open(&raw[n]));
+    while (ask_for_ring(&raw[n++]) >= 0);
+    ck_assert_uint_gt(n, 2);
+    ck_assert_int_eq(raw[n - 1].error, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
+    ck_assert_uint_eq(lost_processes(), 1);
+    OK(aclnpudTraceMark("of which nothing is seen"));
+    ck_assert_uint_eq(lost_processes(), 2);
+    npuctl_says("trace dump", 0, "npuctl: 2 of ");
+    paid = npud_used("table_memory");
+    raw_close(&raw[0]);
+    npud_await_sessions(n);
+    take_ring(&raw[0]);
+    ck_assert_uint_eq(npud_used("table_memory"), paid);
+    ck_assert_uint_eq(lost_processes(), 3);
+    for (unsigned i = 0; i < n; i++)
+        raw_close(&raw[i]);
+    OK(aclFinalize());
 }
 END_TEST
 
@@ -848,9 +938,13 @@ START_TEST(a_trace_that_has_ended_stays)
 }
 END_TEST
 
-/* Each npud takes over from the one before: what was recorded is recorded again. */
+/*
+ * Each npud takes over from the one before: what was recorded is recorded again, and rings are paid
+ * for.
+ */
 START_TEST(a_trace_goes_on_time_and_again)
 {
+    uint64_t memory, fds;
     Npud__Report *r;
     char text[16];
 
@@ -862,7 +956,11 @@ START_TEST(a_trace_goes_on_time_and_again)
         OK(aclnpudLaunchDelay(0, 0, stream));
         OK(aclrtSynchronizeStream(stream));
         ck_assert_uint_eq(count_now("task", "delay"), i + 1);
+        memory = npud_used("table_memory");
+        fds = npud_used("fds");
         npud_kill_server();
+        ck_assert_uint_eq(npud_used("table_memory"), memory);
+        ck_assert_uint_eq(npud_used("fds"), fds);
     }
     r = read_trace();
     ck_assert_uint_eq(count_rows(r, "mark", NULL), 4);
@@ -896,6 +994,9 @@ int main(void)
     tcase_add_test(tc, no_ring_without_a_trace);
     tc = suite_case(suite, "awake", 60, set_up_awake, npud_teardown);
     tcase_add_test(tc, no_task_begins_before_it_was_submitted);
+    tc = suite_case(suite, "limits", 60, set_up_limited, npud_teardown);
+    tcase_add_test(tc, a_ring_is_paid_for_until_it_goes);
+    tcase_add_test(tc, a_user_has_as_many_rings_as_it_may);
     tc = suite_case(suite, "restart", 60, set_up_restartable, npud_teardown);
     tcase_add_test(tc, a_trace_goes_on_when_npud_comes_back);
     tcase_add_test(tc, a_trace_goes_on_in_an_upgrade);

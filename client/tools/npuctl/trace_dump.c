@@ -561,7 +561,9 @@ enum status trace_print(const Npud__Report *report, const struct task *task)
     if (as_page)
         fputs(trace_page_tail, stdout);
     if (lost > 0)
-        fprintf(stderr, "npuctl: %" PRIu64 " of %" PRIu64 " events are lost: rings were full\n",
+        fprintf(stderr,
+                "npuctl: %" PRIu64 " of %" PRIu64
+                " events are lost: rings were full, or there was none for a process\n",
                 lost, events);
     free(tasks);
     free(handovers);
