@@ -2,15 +2,40 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
+
+/* Files have this group where theirs is not mapped (/proc/sys/kernel/overflowgid). */
+#define GROUP_UNMAPPED 65534
+
+/* Not the one that maps all groups to themselves, in which the host is. */
+static bool in_user_namespace(void)
+{
+    FILE *f = fopen("/proc/self/gid_map", "re");
+    unsigned count = UINT32_MAX;
+
+    if (!f)
+        return false;
+    if (fscanf(f, "%*u %*u %u", &count) != 1)
+        count = 0; /* maps none */
+    fclose(f);
+    return count != UINT32_MAX;
+}
 
 static void explain_group(gid_t gid, char *text, size_t size)
 {
     char buffer[4096]; /* a group with more members than this holds goes by its number */
     struct group group, *found = NULL;
 
-    if (getgrgid_r(gid, &group, buffer, sizeof(buffer), &found) == 0 && found)
+    /* An image may have a group of that number, whose members may not connect. */
+    if (gid == GROUP_UNMAPPED && in_user_namespace())
+        snprintf(text, size,
+                 "only root and members of its group on the host may connect, and a container "
+                 "without root keeps the groups of its user only if told to (podman run "
+                 "--group-add keep-groups)");
+    else if (getgrgid_r(gid, &group, buffer, sizeof(buffer), &found) == 0 && found)
         snprintf(text, size,
                  "only root and members of group \"%s\" may connect (usermod -aG %s USER makes "
                  "USER one, from the next login on)",
