@@ -43,7 +43,7 @@ int32_t on_destroy_stream(struct call *call)
     const Npud__DestroyStream *in = call->request->destroy_stream;
     struct stream *stream = call->of.stream;
 
-    /* An honest client has done so, or waited until all was done. */
+    /* An honest client has aborted it before, or waited until all was done. */
     if (!has_done_all(stream))
         stream_abort(stream, 0, 0);
     stream_free(stream);
