@@ -185,6 +185,7 @@ static void begin_reply(struct call *call)
 {
     call->reply = (Npud__Reply)NPUD__REPLY__INIT;
     call->reply.id = call->request->id;
+    call->body->message[0] = '\0';
     call->fd = call->more_fd[0] = call->more_fd[1] = -1;
     for (unsigned i = 0; i < 3; i++)
         call->source[i] = (struct call_source){.file = -1};
@@ -237,7 +238,7 @@ static void dispatch_request(struct call *call)
 
 static int send_reply(struct call *call)
 {
-    call->reply.message = call->message;
+    call->reply.message = call->body->message;
     if (call->reply.error != 0) {
         refuse_count(call->cause);
         refuse_log(call);
@@ -278,7 +279,7 @@ static enum dispatched take_turn(struct session *session, Npud__Request *request
     request_release(session);
     envelope_free(&request->base);
     if (call.fault)
-        log_client_fault(&session->log, "broke the protocol (%s): session ended", call.message);
+        log_client_fault(&session->log, "broke the protocol (%s): session ended", body.message);
     return r < 0 || call.fault ? DISPATCH_ENDED : DISPATCH_HANDLED;
 }
 

@@ -23,7 +23,7 @@ struct queue_attach;
 struct session;
 struct stream;
 
-/** The body of a reply, and what it points to. */
+/** The body of a reply, and what the reply points to. */
 struct reply_body {
     union {
         Npud__HelloReply hello;
@@ -57,6 +57,7 @@ struct reply_body {
         } routes;
         char export_key[EXPORT_KEY_TEXT + 1];
     } parts;
+    char message[256];
 };
 
 /** What a descriptor of an answer was made from, for an answer that is made again. */
@@ -70,8 +71,7 @@ struct call {
     struct session *session;
     const Npud__Request *request;
     Npud__Reply reply;
-    struct reply_body *body; /* room of the caller's: until the reply is sent */
-    char message[256];
+    struct reply_body *body;      /* room of the caller's: until the reply is sent */
     int fd;                       /* goes with the reply; -1: none */
     int more_fd[2];               /* after fd; -1: none, and none after it */
     bool close_fd;                /* all are npud's: closed after they were sent */
@@ -117,8 +117,8 @@ static inline char *call_key(struct call *call, const struct export_key *key)
 /*
  * Handlers, one per kind of request: rows of the table in dispatch.c. Each returns 0, with the body
  * of the reply and the descriptor that goes along set in call, or an ACL error with a sentence in
- * call->message, and the reply has no body. What a body points to is in call->body, or lives longer
- * than the call.
+ * call->body->message, and the reply has no body. What a body points to is in call->body, or lives
+ * longer than the call.
  */
 
 /** on_stream.c */

@@ -117,10 +117,10 @@ __attribute__((format(printf, 4, 0))) static int32_t refuse_in_words(struct call
                                                                      const struct user *payer,
                                                                      const char *fmt, va_list ap)
 {
-    char what[sizeof(call->message)];
+    char what[sizeof(call->body->message)];
 
     vsnprintf(what, sizeof(what), fmt, ap);
-    return refuse_text(call->message, sizeof(call->message), cause, payer, what);
+    return refuse_text(call->body->message, sizeof(call->body->message), cause, payer, what);
 }
 
 void refuse_explain(struct call *call, enum cause cause, const char *fmt, ...)
@@ -152,14 +152,14 @@ int32_t refuse_plainly(struct call *call, enum cause cause)
 {
     call->cause = cause;
     call->payer = call->session->user;
-    return refuse_text(call->message, sizeof(call->message), cause, call->payer, "");
+    return refuse_text(call->body->message, sizeof(call->body->message), cause, call->payer, "");
 }
 
 /* Limits are logged: they may be what a client is after. */
 void refuse_log(const struct call *call)
 {
     if (call->cause != CAUSE_NONE && rows[call->cause].kind != KIND_FAULT)
-        log_client_limit(&call->session->log, "at a limit: %s", call->message);
+        log_client_limit(&call->session->log, "at a limit: %s", call->body->message);
 }
 
 bool refuse_lacks_buffers(const struct call *call, const struct user **payer)
@@ -189,7 +189,7 @@ int32_t refuse_with_error(struct call *call, int32_t error, const char *fmt, ...
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(call->message, sizeof(call->message), fmt, ap);
+    vsnprintf(call->body->message, sizeof(call->body->message), fmt, ap);
     va_end(ap);
     return error;
 }

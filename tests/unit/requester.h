@@ -93,6 +93,7 @@ static inline int32_t read_answer(int fd, size_t *n_fds)
     reply = npud__reply__unpack(NULL, packet.size, packet.data);
     ck_assert_ptr_nonnull(reply);
     error = reply->error;
+    ck_assert(error != 0 || reply->message[0] == '\0');
     npud__reply__free_unpacked(reply, NULL);
     return error;
 }

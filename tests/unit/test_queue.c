@@ -840,7 +840,8 @@ START_TEST(the_request_waits_until_a_crowd_has_gone)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
     Npud__DestroyQueue in = NPUD__DESTROY_QUEUE__INIT;
-    struct call call = {.request = &request};
+    struct reply_body body;
+    struct call call = {.request = &request, .body = &body};
     struct room_wait wait = {0};
     pid_t pid = child_start_idle();
     unsigned tries = 1;
