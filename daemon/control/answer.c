@@ -272,15 +272,14 @@ static size_t write_kept_answer(const struct kept *kept, void *record)
 /* What this step has changed, and the answer that tells of it, are certain at once. */
 static void commit_with_answer(const struct call *call)
 {
-    bool room =
-        !kept_pending() || now.kept.cell ||
-        kept_make(&now.kept, KEPT_ANSWER, sizeof(struct answer_record) + PACKET_MAX, write_now);
-
+    if (!kept_pending())
+        return;
+    now.call = call;
     /*
      * Without memory for the record the request would be handled twice after a restart, and fail.
      */
-    now.call = call;
-    if (room && kept_pending())
+    if (now.kept.cell ||
+        kept_make(&now.kept, KEPT_ANSWER, sizeof(struct answer_record) + PACKET_MAX, write_now))
         kept_touch(&now.kept);
     kept_commit();
 }

@@ -63,9 +63,12 @@ bool request_keep(struct session *session, Npud__Request *request, const struct 
 Npud__Request *request_release(struct session *session)
 {
     struct kept_request *kept = session->kept;
-    Npud__Request *request = kept ? kept->request : NULL;
+    Npud__Request *request;
 
-    if (kept && kept->asleep)
+    if (!kept)
+        return NULL;
+    request = kept->request;
+    if (kept->asleep)
         DL_DELETE(session->server->asleep, kept);
     session->kept = NULL;
     free(kept);
