@@ -284,19 +284,21 @@ static void note_work(struct engine *e, struct stream *s, uint64_t now)
 bool engine_run_quick(struct engine *e, struct stream *s, uint64_t now)
 {
     const struct task *task = &s->kept->task;
+    const struct task_row *row;
     bool timed;
 
     /* Rules need the time; a task that was read has begun, or will be run by the full turn. */
-    if (e->device->inject || stream_has_read(s) || !fetch_task(s) ||
-        !task_is_quick(task_row(task->op), task))
+    if (e->device->inject || stream_has_read(s) || !fetch_task(s))
+        return false;
+    row = task_row(task->op);
+    if (!task_is_quick(row, task))
         return false;
     /*
      * The device works: for how long is counted, and the glances before do not belong to it. Of few
      * bytes the count is an estimate. To look at the clock is not needed for the step: it may have
      * as many small moves without that as it has other tasks, here as in a full turn.
      */
-    timed =
-        task_row(task->op)->writes != 0 && task_word(task, task_row(task->op)->size) > WORK_TINY;
+    timed = row->writes != 0 && task_word(task, row->size) > WORK_TINY;
     if (timed)
         time_step(e, now = clock_ns());
     if (__builtin_expect(e->device->trace != NULL, 0))
