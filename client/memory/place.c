@@ -3,6 +3,7 @@
 #include "acl/acl.h"
 #include "client/buffers/segment.h"
 #include "client/core/error.h"
+#include "client/memory/recent.h"
 #include "client/memory/registration.h"
 #include "client/memory/virtual.h"
 #include "proto/util/kill_point.h"
@@ -178,11 +179,30 @@ static void find_registered(struct session *s, const void *address, size_t count
     }
 }
 
+/* No allocation holds the address. */
+static __attribute__((noinline)) int find_other(struct session *s, const char *function,
+                                                const void *address, size_t count, const char *name,
+                                                struct place *at, uint64_t additions)
+{
+    struct segment_place buffer;
+
+    if (virtual_is_reserved(s, address))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %s: %p is in reserved addresses at which nothing is mapped: call "
+                         "aclrtMapMem first",
+                         function, name, address);
+    if (!segment_locate(s, address, &buffer)) {
+        find_registered(s, address, count, at, additions);
+        return 0;
+    }
+    at->kind = PLACE_BUFFER;
+    return check_buffer(function, address, count, name, &buffer);
+}
+
 int place_find(struct session *s, const char *function, const void *address, size_t count,
                const char *name, struct place *at)
 {
     uint64_t additions = atomic_load_explicit(&range_map_additions, memory_order_acquire);
-    struct segment_place buffer;
     size_t room;
 
     /* Not all of it: every copy comes here, and `memory` is large. */
@@ -190,20 +210,11 @@ int place_find(struct session *s, const char *function, const void *address, siz
     at->goes_on = false;
     at->address = (void *)(uintptr_t)address;
     at->offset = 0;
-    if (is_plain(address, additions))
-        return 0;
-    if (!memory_look_up(s, address, &at->memory)) {
-        if (virtual_is_reserved(s, address))
-            return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                             "%s: %s: %p is in reserved addresses at which nothing is mapped: call "
-                             "aclrtMapMem first",
-                             function, name, address);
-        if (!segment_locate(s, address, &buffer)) {
-            find_registered(s, address, count, at, additions);
+    if (!recent_find(s, address, &at->memory)) {
+        if (is_plain(address, additions))
             return 0;
-        }
-        at->kind = PLACE_BUFFER;
-        return check_buffer(function, address, count, name, &buffer);
+        if (!memory_look_up(s, address, &at->memory))
+            return find_other(s, function, address, count, name, at, additions);
     }
     at->kind = at->memory.host ? PLACE_PINNED : PLACE_DEVICE;
     if (__builtin_expect(at->memory.managed, 0))
