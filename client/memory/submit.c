@@ -45,20 +45,27 @@ int submit_copy(struct stream *s, const char *function, const struct place *to,
     return place_walk(s->session, function, to, from, count, copy_walked, &f);
 }
 
-static int set_walked(void *context, const struct place *at, const struct place *from,
-                      uint64_t count)
+static int set_piece(struct stream *s, const char *function, const struct place *at, uint8_t value,
+                     uint64_t count)
 {
-    const struct fill *f = context;
     struct task task = {
         .op = TASK_SET,
         .object = at->memory.remote,
         .generation = at->memory.remote_generation,
-        .set = {.offset = place_remote_offset(at), .size = count, .value = f->value},
+        .set = {.offset = place_remote_offset(at), .size = count, .value = value},
     };
 
+    place_populate(s->session, at, count);
+    return stream_submit(s, function, &task);
+}
+
+static int set_walked(void *context, const struct place *at, const struct place *from,
+                      uint64_t count)
+{
+    const struct fill *f = context;
+
     (void)from;
-    place_populate(f->stream->session, at, count);
-    return stream_submit(f->stream, f->function, &task);
+    return set_piece(f->stream, f->function, at, f->value, count);
 }
 
 int submit_set(struct stream *s, const char *function, const struct place *at, uint8_t value,
@@ -67,6 +74,6 @@ int submit_set(struct stream *s, const char *function, const struct place *at, u
     struct fill f = {.stream = s, .function = function, .value = value};
 
     if (__builtin_expect(!at->goes_on, 1))
-        return set_walked(&f, at, NULL, count);
+        return set_piece(s, function, at, value, count);
     return place_walk(s->session, function, at, NULL, count, set_walked, &f);
 }
