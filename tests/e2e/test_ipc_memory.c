@@ -990,6 +990,16 @@ START_TEST(a_write_wakes_the_other_process)
 }
 END_TEST
 
+/* It had used the memory before it exported it. */
+START_TEST(the_first_write_after_the_export_wakes)
+{
+    share_between(2, 0);
+    IN(0, 1, wait_for_sevens, 0);
+    IN(0, 0, wake_by_set, 0);
+    IN(0, 1, drain, 0);
+}
+END_TEST
+
 /* Both wait, and the third wakes both. */
 START_TEST(one_wakes_two)
 {
@@ -1233,6 +1243,7 @@ int main(void)
     tcase_add_test(tc, another_device_must_reach_it);
     tc = suite_case(suite, "waits", 120, set_up_test, tear_down_test);
     tcase_add_loop_test(tc, a_write_wakes_the_other_process, 0, 2);
+    tcase_add_test(tc, the_first_write_after_the_export_wakes);
     tcase_add_test(tc, one_wakes_two);
     tcase_add_loop_test(tc, the_last_other_one_ends, 0, 4);
     tcase_add_test(tc, others_are_left);
