@@ -11,6 +11,9 @@ umask 022
 build=${1:-build}
 here=$(cd "$(dirname "$0")" && pwd)
 
+# shellcheck source=tests/systemd/check-units.sh
+. "$here/check-units.sh"
+
 BOOT_MAX_S=360 # guards against hanging; a run takes a minute
 
 skip() {
@@ -95,32 +98,14 @@ make_cgroups() {
     done </proc/self/cgroup
 }
 
-# What the container is to run: systemd up to basic.target, then inside.sh, then the end.
-add_check_units() {
-    cat >"$root/etc/systemd/system/npud-check.target" <<-END
-	[Unit]
-	Requires=basic.target npud-check.service
-	After=basic.target
-	AllowIsolate=yes
-	END
-    cat >"$root/etc/systemd/system/npud-check.service" <<-END
-	[Unit]
-	After=basic.target
-	SuccessAction=exit
-	FailureAction=exit
-	[Service]
-	Type=oneshot
-	ExecStart=/bin/bash /npud-check/inside.sh
-	StandardOutput=append:/npud-check/results
-	StandardError=append:/npud-check/results
-	TimeoutStartSec=$((BOOT_MAX_S - 30))
-	END
+add_units() {
+    add_check_units "$root/etc/systemd/system" exit "$((BOOT_MAX_S - 30))" /npud-check/results
 }
 
 # For the boot with packages: npud goes, as it was installed before, and the packages come.
 exchange_for_packages() {
     make_neutral
-    add_check_units
+    add_units
     rm -f "$root/usr/sbin/policy-rc.d" # which would keep packages from starting anything
     cp -r "$build/deb" "$share/debs" && rm "$share"/debs/*-dbgsym_*.deb &&
         mkdir "$share/source" && cp -r debian examples "$share/source" || return 1
@@ -165,7 +150,7 @@ install_npud || { echo "check-systemd: make install failed"; exit 1; }
 [ -x "$root/usr/lib/systemd/systemd" ] ||
     skip "the file system of / holds no /usr/lib/systemd/systemd"
 make_neutral
-add_check_units
+add_units
 keep_unit=
 if [ ! -d /run/systemd/system ]; then
     keep_unit=--keep-unit

@@ -1,7 +1,8 @@
-# Helpers of inside.sh.
+# Helpers of what runs inside of a container or a virtual machine, under a systemd of its own: of
+# inside.sh here, and of tests/vm/inside.sh.
 # shellcheck shell=bash
 
-GUARD_S=30 # longer than anything takes
+GUARD_S=${GUARD_S:-30} # longer than anything takes
 
 verdict() { # STATUS NAME [DETAIL]
     if [ "$1" = 0 ]; then
