@@ -211,7 +211,7 @@ static void report_job_limits(struct server *server, struct rows *rows)
 {
     struct batch_job *job, *tmp;
 
-    HASH_ITER (hh, server->jobs.by_path, job, tmp) {
+    HASH_ITER (by_path, server->jobs.by_path, job, tmp) {
         ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r);
 
         r->uid = job->uid;

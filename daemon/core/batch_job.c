@@ -28,8 +28,16 @@ static size_t write_record(const struct kept *kept, void *record)
     return size;
 }
 
+static void unlist_job(struct batch_job *job)
+{
+    if (job->by_path.tbl)
+        HASH_DELETE(by_path, job->jobs->by_path, job);
+    if (job->by_number.tbl)
+        HASH_DELETE(by_number, job->jobs->by_number, job);
+}
+
 /* With one reference. NULL: no memory. */
-static struct batch_job *job_new(struct batch_jobs *jobs, const char *path)
+static struct batch_job *job_new(struct batch_jobs *jobs, const char *path, uint64_t number)
 {
     size_t length = strlen(path);
     struct batch_job *job = calloc(1, sizeof(*job) + length + 1);
@@ -37,33 +45,26 @@ static struct batch_job *job_new(struct batch_jobs *jobs, const char *path)
     if (!job)
         return NULL;
     job->jobs = jobs;
+    job->number = number;
     job->refs = 1;
     memcpy(job->path, path, length + 1);
-    HASH_ADD_KEYPTR(hh, jobs->by_path, job->path, length, job);
-    if (job->hh.tbl)
+    HASH_ADD_KEYPTR(by_path, jobs->by_path, job->path, length, job);
+    HASH_ADD(by_number, jobs->by_number, number, sizeof(job->number), job);
+    if (number > jobs->last_number)
+        jobs->last_number = number;
+    if (job->by_path.tbl && job->by_number.tbl)
         return job;
+    unlist_job(job);
     free(job);
     return NULL;
-}
-
-static uint64_t free_number(const struct batch_jobs *jobs)
-{
-    const struct batch_job *job, *tmp;
-    uint64_t last = 0;
-
-    HASH_ITER (hh, jobs->by_path, job, tmp)
-        if (job->number > last)
-            last = job->number;
-    return last + 1;
 }
 
 struct batch_job *batch_job_ref(struct batch_jobs *jobs, const char *path, uint64_t memory_max,
                                 uid_t uid)
 {
     struct batch_job *job;
-    uint64_t number;
 
-    HASH_FIND(hh, jobs->by_path, path, strlen(path), job);
+    HASH_FIND(by_path, jobs->by_path, path, strlen(path), job);
     if (job) {
         /* The scheduler may have changed it since. */
         if (job->memory_max != memory_max)
@@ -71,11 +72,9 @@ struct batch_job *batch_job_ref(struct batch_jobs *jobs, const char *path, uint6
         job->memory_max = memory_max;
         return batch_job_hold(job);
     }
-    number = free_number(jobs);
-    job = job_new(jobs, path);
+    job = job_new(jobs, path, jobs->last_number + 1);
     if (!job)
         return NULL;
-    job->number = number;
     job->memory_max = memory_max;
     job->uid = uid;
     if (kept_make(&job->kept, KEPT_BATCH_JOB, record_size(job), write_record))
@@ -97,7 +96,7 @@ void batch_job_unref(struct batch_job *job)
         return;
     assert(job->used == 0);
     kept_drop(&job->kept);
-    HASH_DEL(job->jobs->by_path, job);
+    unlist_job(job);
     free(job);
 }
 
@@ -149,14 +148,10 @@ uint64_t batch_job_number(const struct batch_job *job)
 
 bool batch_job_take(struct batch_jobs *jobs, uint64_t number, struct batch_job **job)
 {
-    struct batch_job *tmp;
-
     *job = NULL;
     if (number == 0)
         return true;
-    HASH_ITER (hh, jobs->by_path, *job, tmp)
-        if ((*job)->number == number)
-            break;
+    HASH_FIND(by_number, jobs->by_number, &number, sizeof(number), *job);
     return batch_job_hold(*job) != NULL;
 }
 
@@ -167,10 +162,9 @@ bool batch_job_restore(struct server *server, struct kept_cell *cell)
 
     kept_read(cell, &r, sizeof(r));
     r.path[sizeof(r.path) - 1] = '\0';
-    job = job_new(&server->jobs, r.path);
+    job = job_new(&server->jobs, r.path, r.number);
     if (!job)
         return false;
-    job->number = r.number;
     job->memory_max = r.memory_max;
     job->uid = r.uid;
     return kept_bind(&job->kept, cell, record_size(job), write_record);
@@ -180,6 +174,6 @@ void batch_jobs_finish_restoring(struct server *server)
 {
     struct batch_job *job, *tmp;
 
-    HASH_ITER (hh, server->jobs.by_path, job, tmp)
+    HASH_ITER (by_path, server->jobs.by_path, job, tmp)
         batch_job_unref(job);
 }

@@ -19,7 +19,8 @@
 struct server;
 
 struct batch_jobs {
-    struct batch_job *by_path;
+    struct batch_job *by_path, *by_number;
+    uint64_t last_number; /* the highest that a job has had: it never wraps */
     uint64_t memory_max; /* [jobs] memory: that each may have */
 };
 
@@ -31,7 +32,7 @@ struct batch_job {
     uid_t uid;           /* of its first session */
     uint64_t memory_max; /* of its control group, when its latest session came */
     uint64_t used;       /* bytes */
-    UT_hash_handle hh;
+    UT_hash_handle by_path, by_number;
     char path[]; /* of its control group */
 };
 
