@@ -47,6 +47,12 @@ class Screen:
         except OSError:  # nobody has it open any more
             return ""
 
+    def redraw(self, lines, columns):
+        """All that stands on a screen of another size."""
+        self.size(lines, columns)
+        os.killpg(self.process.pid, signal.SIGWINCH)
+        return self.await_text("q quit")
+
     def await_text(self, pattern):
         """What was written until the pattern comes, and not before this call was made."""
         end = time.monotonic() + LIMIT
@@ -88,24 +94,41 @@ def check_json():
     return session["program"]
 
 
+def scroll_down(screen):
+    """By far more lines than there are; what comes of a later key shows that they were obeyed."""
+    screen.press("\x1bOB" * 50 + "/")
+    screen.await_text("filter:")
+    screen.press("\n")
+    screen.await_text("q quit")
+
+
+def check_scrolling(screen):
+    """The last line is that of the queue. Where all lines have room, nothing moves."""
+    scroll_down(screen)
+    assert "DEVICE" in screen.redraw(50, 120)
+    screen.redraw(8, 120)
+    scroll_down(screen)
+    text = screen.redraw(7, 120)
+    assert "MESSAGES/S" in text and "DEVICE" not in text, text
+    screen.press("\x1bOA" * 50)
+    assert "DEVICE" in screen.redraw(40, 120)
+
+
 def check_screen(program):
     screen = Screen()
     screen.await_text("q quit")
-    screen.size(12, 60)
-    os.killpg(screen.process.pid, signal.SIGWINCH)
     # The last line is the twelfth: the cursor goes there, or the lines are written one by one.
-    text = screen.await_text("q quit")
+    text = screen.redraw(12, 60)
     assert "\x1b[12;1H" in text or "\x1b[12d" in text, repr(text)
     screen.press("/zzz")
     screen.await_text("z")
     screen.press("\n")
-    screen.size(40, 120)
-    os.killpg(screen.process.pid, signal.SIGWINCH)
-    text = screen.await_text("q quit")
+    text = screen.redraw(40, 120)
     assert program not in text and "DEVICE" in text, text
     screen.press("/" + program[:3] + "\n")
     screen.await_text(re.escape(program))
-    for key in "stbm\x1b[B\x1b[A":
+    check_scrolling(screen)
+    for key in "stbm\x1bOB\x1bOA":
         screen.press(key)
     screen.press("q")
     text = screen.end(0)

@@ -31,25 +31,42 @@ static void draw_keys(const struct view *v)
     attroff(A_REVERSE);
 }
 
+/* The last line of the text is at the bottom of the screen at most: it has become shorter, too. */
+static void bound_first(struct view *v, const char *text)
+{
+    int below = -(LINES - 1);
+
+    for (; *text; text++)
+        below += *text == '\n';
+    if (v->first > below)
+        v->first = below > 0 ? below : 0;
+}
+
 /* A line has no more columns than bytes, so none is wrapped. */
+static void draw_text(struct view *v, char *text)
+{
+    char *line;
+
+    bound_first(v, text);
+    erase();
+    for (int n = 0; (line = strsep(&text, "\n")) && n - v->first < LINES - 1; n++)
+        if (n >= v->first)
+            mvaddnstr(n - v->first, 0, line, COLS);
+    draw_keys(v);
+    refresh();
+}
+
 static void draw_view(struct view *v)
 {
-    char *text = NULL, *line, *rest;
+    char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
-    int n = 0;
 
     if (!f)
         return;
     top_print(f, v->top, v->order, v->filter);
-    if (fclose(f) == 0) {
-        erase();
-        for (rest = text; (line = strsep(&rest, "\n")) && n - v->first < LINES - 1; n++)
-            if (n >= v->first)
-                mvaddnstr(n - v->first, 0, line, COLS);
-        draw_keys(v);
-        refresh();
-    }
+    if (fclose(f) == 0)
+        draw_text(v, text);
     free(text);
 }
 
