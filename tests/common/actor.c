@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/common/child.h"
+#include "tests/common/proc.h"
 
 #define ENDS_MAX 64
 #define GUARD_S  120   /* against hanging; an actor that may take longer calls alarm(0) */
@@ -163,14 +164,5 @@ bool actor_reap_if_ended(struct actor *a, int *status)
 
 char actor_state(const struct actor *a)
 {
-    char path[64], text[256], *end = NULL;
-    FILE *f;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)a->pid);
-    f = fopen(path, "re");
-    if (f && fgets(text, sizeof(text), f))
-        end = strrchr(text, ')');
-    if (f)
-        fclose(f);
-    return end ? end[2] : 0;
+    return proc_state(a->pid);
 }

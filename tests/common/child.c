@@ -17,6 +17,7 @@
 
 #include "proto/util/clock.h"
 #include "tests/common/moment.h"
+#include "tests/common/proc.h"
 
 #define CHILDREN_MAX 64
 #define GUARD_MS     60000                /* against hanging only */
@@ -34,23 +35,16 @@ void *child_share(size_t size)
 static bool others_sleep(void)
 {
     struct dirent *entry;
-    char path[64], line[512], *state;
-    bool asleep = true;
     DIR *dir = opendir("/proc/self/task");
+    bool asleep = true;
 
     while (dir && asleep && (entry = readdir(dir))) {
-        FILE *f;
+        char state;
 
         if (entry->d_name[0] == '.' || atoi(entry->d_name) == gettid())
             continue;
-        snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", entry->d_name);
-        f = fopen(path, "re");
-        if (!f)
-            continue;
-        /* The name before it may hold anything but a ')' that comes later. */
-        state = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-        asleep = !state || state[2] == 'S';
-        fclose(f);
+        state = proc_thread_state(getpid(), (pid_t)atoi(entry->d_name));
+        asleep = state == '\0' || state == 'S';
     }
     if (dir)
         closedir(dir);

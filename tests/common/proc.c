@@ -2,9 +2,10 @@
 
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "proto/util/proc_stat.h"
 
 /*
  * Add up the numbers after `key` in a file of lines "key number ...". What is "%llu", or skips
@@ -138,18 +139,35 @@ static uint64_t sum_of_threads(pid_t pid, const char *file, const char *key, con
     return sum_over_threads(pid, &(struct thread_numbers){file, key, what}, number_of_thread);
 }
 
+static char read_state(const char *path)
+{
+    char text[512];
+    const char *fields = proc_stat_read(path, text, sizeof(text));
+
+    return fields ? fields[0] : '\0';
+}
+
+char proc_state(pid_t pid)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    return read_state(path);
+}
+
+char proc_thread_state(pid_t pid, pid_t tid)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)tid);
+    return read_state(path);
+}
+
 /* Is it running, or ready to? */
 static uint64_t thread_is_ready(const char *path, const struct thread_numbers *which)
 {
-    FILE *f = fopen(path, "re");
-    char state = 0;
-
     (void)which;
-    if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-        state = 0;
-    if (f)
-        fclose(f);
-    return state == 'R';
+    return read_state(path) == 'R';
 }
 
 bool proc_sleeps(pid_t pid)
@@ -181,45 +199,27 @@ uint64_t proc_main_cpu_ns(pid_t pid)
     return sum_of(path, "", "%llu");
 }
 
-struct stat_line {
-    char name[64], state;
-};
-
-static bool read_stat(const char *pid, struct stat_line *s)
+static bool is_over(char state)
 {
-    char path[280], line[512], *open, *close;
-    FILE *f;
-    bool found;
-
-    snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-    f = fopen(path, "re");
-    if (!f)
-        return false;
-    found = fgets(line, sizeof(line), f) != NULL;
-    fclose(f);
-    open = found ? strchr(line, '(') : NULL;
-    close = found ? strrchr(line, ')') : NULL;
-    if (!open || !close || sscanf(close + 1, " %c", &s->state) != 1)
-        return false;
-    *close = '\0';
-    snprintf(s->name, sizeof(s->name), "%s", open + 1);
-    return true;
+    return state == 'Z' || state == 'X';
 }
 
 bool proc_is_zombie(pid_t pid)
 {
-    char text[16];
-    struct stat_line s;
-
-    snprintf(text, sizeof(text), "%d", (int)pid);
-    return read_stat(text, &s) && (s.state == 'Z' || s.state == 'X');
+    return is_over(proc_state(pid));
 }
 
-static bool is_named(const char *pid, const char *name)
+static bool is_named(pid_t pid, const char *name)
 {
-    struct stat_line s;
+    char path[64], text[512], *begin;
+    const char *fields;
+    size_t length = strlen(name);
 
-    return read_stat(pid, &s) && s.state != 'Z' && s.state != 'X' && strcmp(s.name, name) == 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    fields = proc_stat_read(path, text, sizeof(text));
+    begin = fields && !is_over(fields[0]) ? strchr(text, '(') : NULL;
+    return begin && strncmp(begin + 1, name, length) == 0 &&
+           begin + 1 + length == fields - strlen(") ");
 }
 
 /*
@@ -229,17 +229,18 @@ static bool is_named(const char *pid, const char *name)
  */
 pid_t proc_child_named(pid_t parent, const char *name)
 {
-    char path[64], pid[16];
+    char path[64];
     pid_t found = 0;
     FILE *f;
+    int pid;
 
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
     f = fopen(path, "re");
     if (!f)
         return 0;
-    while (found == 0 && fscanf(f, "%15s", pid) == 1)
+    while (found == 0 && fscanf(f, "%d", &pid) == 1)
         if (is_named(pid, name))
-            found = (pid_t)atoi(pid);
+            found = pid;
     fclose(f);
     return found;
 }

@@ -44,5 +44,12 @@ uint64_t proc_cpu_wait_ns(pid_t pid);
 /** A child of that process with that name (/proc/PID/comm) that has not ended. 0: there is none. */
 pid_t proc_child_named(pid_t parent, const char *name);
 
+/**
+ * The state of a process, or of a thread by /proc/PID/task/TID: 'R', 'S' and so on, as of
+ * proc_pid_stat(5). 0: it has gone.
+ */
+char proc_state(pid_t pid);
+char proc_thread_state(pid_t pid, pid_t tid);
+
 /** Has it ended, and nobody has asked for its status? */
 bool proc_is_zombie(pid_t pid);

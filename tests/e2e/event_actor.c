@@ -1,5 +1,6 @@
 #include "event_actor.h"
 #include "tests/common/moment.h"
+#include "tests/common/proc.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -216,17 +217,7 @@ static void *side_run(void *arg)
 /* Does the kernel say that the thread sleeps? */
 static bool side_sleeps(void)
 {
-    char path[64], state = 0;
-    FILE *f;
-
-    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)side.tid);
-    f = side.tid != 0 ? fopen(path, "re") : NULL;
-    if (!f)
-        return false;
-    if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-        state = 0;
-    fclose(f);
-    return state == 'S';
+    return side.tid != 0 && proc_thread_state(getpid(), side.tid) == 'S';
 }
 
 static void act_side_begin(struct act *a)

@@ -246,15 +246,11 @@ bool player_end_session(struct player *p)
 static void print_kernel_state(pid_t pid, pid_t tid)
 {
     static const char *const files[] = {"wchan", "syscall"};
-    char path[64], text[256], *end;
+    char path[64], text[256], state = proc_thread_state(pid, tid);
     FILE *f;
 
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)tid);
-    f = fopen(path, "re");
-    if (f && fgets(text, sizeof(text), f) && (end = strrchr(text, ')')))
-        fprintf(stderr, " state %c", end[2]);
-    if (f)
-        fclose(f);
+    if (state != '\0')
+        fprintf(stderr, " state %c", state);
     for (unsigned i = 0; i < 2; i++) {
         snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)pid, (int)tid, files[i]);
         f = fopen(path, "re");
