@@ -14,6 +14,7 @@
 #include "daemon/core/trace.h"
 #include "daemon/engine/task_row.h"
 #include "proto/shm/wait_slot.h"
+#include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 
 /* Which words of an event a kind has, and who may write it. */
@@ -229,6 +230,18 @@ static bool is_right(const struct source *source, const struct trace_event *even
            kinds[event->kind].by_client == (source->client != NULL);
 }
 
+/*
+ * A client can store any times, and one far from now would stretch the picture of all processes to
+ * nothing. An event that is in the ring has ended by now.
+ */
+static void limit_times(struct trace_event *event, uint64_t now)
+{
+    if (event->end_ns > now)
+        event->end_ns = now;
+    if (event->begin_ns > event->end_ns)
+        event->begin_ns = event->end_ns;
+}
+
 static void add_event(struct rows *rows, const struct source *source, uint64_t number,
                       const struct trace_event *event)
 {
@@ -280,9 +293,11 @@ static void tell_ring(struct server *server, struct rows *rows, const struct sou
 {
     struct trace_progress *p = &rows->progress->trace;
     struct trace_event event;
+    uint64_t now;
 
     if (!p->begun)
         begin_source(server, p, source);
+    now = clock_ns(); /* after p->end was read: what is told ended before */
     for (; p->next < p->end && !report_rows_slice_over(rows); p->next++) {
         if (!trace_read(source->ring, source->entries, p->next, &event))
             continue;
@@ -290,6 +305,8 @@ static void tell_ring(struct server *server, struct rows *rows, const struct sou
             p->told++; /* with the one that it goes on with */
         } else if (is_right(source, &event)) {
             p->told++;
+            if (source->client)
+                limit_times(&event, now);
             add_event(rows, source, p->next, &event);
         }
     }

@@ -14,6 +14,7 @@
 
 #include "acl/acl_tdt_queue.h"
 #include "proto/shm/trace_ring.h"
+#include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 #include "tests/common/harness.h"
 #include "tests/common/need.h"
@@ -708,10 +709,16 @@ START_TEST(rings_full_of_garbage)
         }
         atomic_store(&ring->next, round % 3 == 0 ? UINT64_MAX : TRACE_CLIENT_ENTRIES);
         r = read_trace();
-        for (size_t i = 0; i < r->n_trace; i++)
-            if (!is_kind(r->trace[i], "ring", NULL) && r->trace[i]->session != 0 &&
-                !is_kind(r->trace[i], "connected", NULL))
-                ck_assert_uint_eq(r->trace[i]->session, 1);
+        for (size_t i = 0; i < r->n_trace; i++) {
+            const Npud__TraceRow *row = r->trace[i];
+
+            if (is_kind(row, "ring", NULL))
+                continue;
+            if (row->session != 0 && !is_kind(row, "connected", NULL))
+                ck_assert_uint_eq(row->session, 1);
+            ck_assert_uint_le(row->begin_ns, row->end_ns);
+            ck_assert_uint_le(row->end_ns, clock_ns());
+        }
         ck_assert_uint_eq(count_rows(r, "task", NULL) + count_rows(r, "release", NULL) +
                               count_rows(r, "sleep", NULL) + count_rows(r, "fault", NULL),
                           0);
