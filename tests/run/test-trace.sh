@@ -46,6 +46,8 @@ check "... and the trace is there" /usr/bin/python3 "$top/tests/run/trace.py" sc
     "$top/tests/run/trace.schema.json" 7.json
 check "without a standard input and output, too" sh -c \
     'timeout 60 npu-run --trace=closed.json -- true <&- >&-; test -s closed.json'
+check "a trace that the command itself has stopped" sh -c \
+    'timeout 60 npu-run --trace=stopped.json -- npuctl trace stop && test -s stopped.json'
 check "a file that cannot be written ends the run before it begins" status_of 125 \
     timeout 60 npu-run --trace=/nowhere/trace.json -- touch ran
 check "... and the command has not run" test ! -e ran
