@@ -56,10 +56,13 @@ check "npu-run --trace=FILE.html" timeout 60 npu-run --trace=trace.html -- ./tra
 check "the page asks for nothing" sh -c "! grep -Eo '(src|href)=\"?[a-z]+:' trace.html"
 
 # The page in a browser: what it finds, and what it draws an arrow to.
-look_up() { # WORDS
+show_page() { # WORDS
     chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
-        --user-data-dir="$work/browser" --virtual-time-budget=10000 --dump-dom \
-        "file://$work/trace.html#search=$1" 2>/dev/null | sed -n '/id="found"/,/<\/ol>/p'
+        --user-data-dir="$work/browser" --virtual-time-budget=10000 --window-size=1200,300 \
+        --dump-dom "file://$work/trace.html#search=$1" 2>/dev/null
+}
+look_up() { # WORDS
+    show_page "$1" | sed -n '/id="found"/,/<\/ol>/p'
 }
 finds_arrow() {
     local where='\(trace_program \(pid [0-9]+, session [0-9]+\), stream [0-9]+ on device 0\)'
@@ -69,9 +72,17 @@ finds_arrow() {
 finds_nothing() {
     [ "$(look_up "no%20such%20thing" | grep -c '<li>')" -eq 0 ]
 }
+# As high as the view: browsers draw nothing on a canvas that has room for thousands of tracks.
+fits_window() {
+    local height
+
+    height=$(show_page "" | sed -n 's/.*<canvas id="canvas"[^>]* height: \([0-9]*\)px.*/\1/p')
+    [ "$height" -gt 0 ] && [ "$height" -lt 200 ]
+}
 if command -v chromium >/dev/null; then
     check "the browser finds the arrow from the record to the wait" finds_arrow
     check "... and nothing that is not there" finds_nothing
+    check "the picture fits the window, however many tracks there are" fits_window
 else
     echo "SKIPPED the page in a browser: needs chromium (make deps-browser)"
 fi
