@@ -15,6 +15,7 @@
 #include "acl/acl.h"
 #include "client/buffers/segment.h"
 #include "client/core/error.h"
+#include "client/core/thread.h"
 #include "proto/wire/npud.pb-c.h"
 
 #include "unit.h"
@@ -52,6 +53,16 @@ static const struct memory table[] = {
      .host = true},
 };
 static uint32_t gone; /* npud's slot of the mapping that is not there any more */
+
+__thread struct thread *thread_current;
+
+/* A thread that remembers nothing. */
+struct thread *thread_new(void)
+{
+    static __thread struct thread self;
+
+    return thread_current = &self;
+}
 
 _Atomic uint64_t range_map_additions;
 static enum registration_kind registered; /* every address */

@@ -27,7 +27,7 @@ static void start_in_job(pid_t pid, const char *path, uint64_t most)
 
 static void expect_jobs(uint64_t most)
 {
-    ck_assert_uint_eq(HASH_COUNT(server.jobs.by_path), 2);
+    ck_assert_uint_eq(HASH_CNT(by_path, server.jobs.by_path), 2);
     ck_assert_str_eq(job_of(ONE)->path, "/jobs/1");
     ck_assert_uint_eq(job_of(ONE)->memory_max, most);
     ck_assert_uint_eq(job_of(ONE)->used, MIB);
@@ -64,7 +64,7 @@ START_TEST(a_job_of_none_goes)
     batch_job_ref(&server.jobs, "/jobs/1", 8 * MIB, 1000);
     kept_commit();
     restart_npud();
-    ck_assert_uint_eq(HASH_COUNT(server.jobs.by_path), 0);
+    ck_assert_uint_eq(HASH_CNT(by_path, server.jobs.by_path), 0);
     stop_all();
 }
 END_TEST
