@@ -17,6 +17,11 @@ DEPS_SYSTEMD += $(if $(NPUD_TEST_LONG),autopkgtest)
 DEPS_CLUSTER := podman crun munge slurmctld slurmd openmpi-bin libopenmpi-dev
 # promtool: what Prometheus says of the names of `npuctl metrics`.
 DEPS_CLUSTER += prometheus
+# `make check-vm`: Slurm and podman; a kernel, an emulator, and for the initramfs a shell without
+# libraries. dbus-user-session: a systemd for the user of podman; uidmap: more uids; slirp4netns: a
+# network. iproute2: an address, without which Slurm looks up no names.
+DEPS_VM    := podman crun munge slurmctld slurmd linux-image-amd64 qemu-system-x86 busybox-static \
+              cpio kmod e2fsprogs systemd dbus-user-session uidmap slirp4netns iproute2
 # What `make deb` needs beside DEPS_BUILD, with which debian/control is compared (check-debian).
 DEPS_DEB   := build-essential debhelper dh-python lintian blhc
 DEPS_LINT  := clang-format clang-tidy shellcheck git abigail-tools
@@ -52,7 +57,7 @@ $$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "==
 endef
 
 .PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs \
-        deps-browser deps-cluster deps-deb deps-peers
+        deps-browser deps-cluster deps-deb deps-peers deps-vm
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -69,6 +74,8 @@ deps-riscv64:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_RISCV64))
 deps-cluster:
 	$(call install_packages,$(DEPS_CLUSTER))
+deps-vm:
+	$(call install_packages,$(DEPS_VM))
 deps-fuzz:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_FUZZ))
 deps-docs:

@@ -284,6 +284,13 @@ check-systemd: deps
 	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory check-deb
 	$(Q)bash tests/systemd/check-systemd.sh $(BUILD)
 
+# Slurm with control groups, and podman without root, in a virtual machine. Not in CI.
+.PHONY: check-vm
+check-vm: deps
+	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory deps-vm || true
+	$(Q)$(MAKE) --no-print-directory -s programs
+	$(Q)bash tests/vm/check-vm.sh $(BUILD)
+
 # Objects that only pattern rules name are kept.
 .SECONDARY: $(TEST_SRC:%.c=$(BUILD)/%.o) $(TEST_LIB_SRC:%.c=$(BUILD)/%.o) $(TEST_LIB) \
     $(E2E_LIB) $(HANDOVER_LIB) $(CXX_BIN:%=%.o) $(FUZZ_BIN:%=%.o) $(FUZZ_LIB) $(FUZZ_MAIN)
