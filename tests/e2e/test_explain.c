@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "tests/common/harness.h"
+#include "tests/common/need.h"
+#include "tests/common/second_user.h"
 #include "tests/e2e/queue_kit.h"
 
 /* What the recorder does, with its stream held before the record. */
@@ -316,6 +318,70 @@ START_TEST(who_uses_a_device_and_an_event)
 }
 END_TEST
 
+/* --- for a user that is no administrator --- */
+
+static int second_waiter(void *arg)
+{
+    second_user_become();
+    return waiter(arg);
+}
+
+static int second_recorder(void *arg)
+{
+    second_user_become();
+    return recorder(arg);
+}
+
+/* Runs npuctl as the second user. The processes of a pair: who records, and who waits. */
+static int second_asks(void *arg)
+{
+    const pid_t *pid = arg;
+    int status;
+    char *text;
+
+    second_user_become();
+    SAYS("explain", "is for administrators", WORDS("process %d (", pid[3]),
+         WORDS("blocked by process %d (", pid[2]), WORDS("cause (sleeps): process %d (", pid[2]),
+         WORDS("or end its session: kill %d\n", pid[2]));
+    SAYS("explain", WORDS("process %d (", pid[1]), "for record 1 of IPC event",
+         WORDS("cause (other-user): process %d is of another user", pid[0]),
+         WORDS("ask an administrator for what npuctl explain says of the wait of process %d",
+               pid[1]));
+    SAYS("--json explain", "\"kind\":\"other-user\"", WORDS("\"pid\":%d,", pid[0]));
+    text = npuctl("explain", &status);
+    ck_assert_int_eq(status, 0);
+    ck_assert_msg(!strstr(text, WORDS("blocked by process %d", pid[0])), "%s", text);
+    ck_assert_msg(!strstr(text, "npuctl kill"), "%s", text);
+    free(text);
+    npuctl_says("who device 0", 3, "refuses this user");
+    return 0;
+}
+
+START_TEST(a_user_sees_the_chains_of_its_own_processes)
+{
+    enum then then = THEN_SLEEP;
+    pid_t pid[4];
+
+    if (!need_root(__func__))
+        return;
+    npud_start((const char *const[]){"--devices", "1", "--set=ipc.scope=any", NULL});
+    second_user_let_in();
+    for (unsigned i = 0; i < 4; i += 2) {
+        ck_assert_int_eq(pipe(handles[0]), 0);
+        pid[i] = child_start(i == 0 ? recorder : second_recorder, &then);
+        pid[i + 1] = child_start(second_waiter, NULL);
+        EVENTUALLY(npud_lists_sleeper(pid[i + 1], "aclrtSynchronizeEvent"),
+                   "the waiter does not wait");
+    }
+    child_expect_ok(child_start(second_asks, pid));
+    for (unsigned i = 0; i < 4; i += 2) {
+        child_kill(pid[i]);
+        child_reap(pid[i + 1]);
+    }
+    npud_teardown();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("explain");
@@ -328,5 +394,7 @@ int main(void)
     tcase_add_test(tc, a_full_queue_that_no_other_process_reads);
     tcase_add_test(tc, a_full_queue_whose_reader_does_not_read);
     tcase_add_test(tc, who_uses_a_device_and_an_event);
+    tc = suite_case(suite, "own", 60, NULL, NULL);
+    tcase_add_test(tc, a_user_sees_the_chains_of_its_own_processes);
     return run_suite(suite);
 }

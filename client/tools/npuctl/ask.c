@@ -186,33 +186,38 @@ static enum status ask_own_once(struct connection *c, Npud__Report **report, uin
     return status;
 }
 
-/*
- * `npuctl waits` of a user that may use npud and not administer it: the waits of its own processes,
- * from the clients' socket.
- */
-static enum status ask_own_waits(const struct task *task)
+/* Of a user that may use npud and not administer it, from the clients' socket. */
+enum status ask_own_waits(const char *path, Npud__Report **report)
 {
     static bool told;
     struct connection c = {.path = socket_find("NPUD_SOCKET", NPUD_SOCKET_DEFAULT),
                            .limit = ANSWER_LIMIT_S};
-    Npud__Report *report = NULL;
     uint32_t again_ms = 0;
     enum status status;
 
+    *report = NULL;
     if (connection_open(&c) < 0)
-        return socket_explain_unreachable(task->path, EACCES);
+        return socket_explain_unreachable(path, EACCES);
     do {
         clock_sleep_until(clock_ns() + again_ms * NSEC_PER_MSEC);
-        status = ask_own_once(&c, &report, &again_ms);
-    } while (status == STATUS_OK && !report);
+        status = ask_own_once(&c, report, &again_ms);
+    } while (status == STATUS_OK && !*report);
     connection_close(&c);
-    if (status != STATUS_OK)
-        return status;
-    if (!told)
+    if (status == STATUS_OK && !told)
         fprintf(stderr,
                 "npuctl: %s is for administrators: these are the waits of your own processes\n",
-                task->path);
+                path);
     told = true;
+    return status;
+}
+
+static enum status print_own_waits(const struct task *task)
+{
+    Npud__Report *report;
+    enum status status = ask_own_waits(task->path, &report);
+
+    if (status != STATUS_OK)
+        return status;
     status = print_report(report, task->report, task->json);
     npud__report__free_unpacked(report, NULL);
     return status;
@@ -247,7 +252,7 @@ enum status ask_npud(const struct task *task)
 
     if (r == -EACCES && !task->named && task->report &&
         task->report->topic == NPUD__ADMIN_REQUEST__TOPIC__WAITS)
-        return ask_own_waits(task);
+        return print_own_waits(task);
     if (r < 0)
         return socket_explain_unreachable(task->path, -r);
     status = ask_once(&c, task, &answer);

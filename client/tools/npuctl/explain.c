@@ -1,5 +1,6 @@
 #include "client/tools/npuctl/explain.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <stdio.h>
@@ -15,15 +16,21 @@
 
 /* What was asked, one report after the other: an object of one may have gone in the next. */
 struct findings {
-    Npud__Report *waits, *sessions, *queues;
+    Npud__Report *waits, *sessions, *queues; /* own: the first one alone */
+    bool own;                                /* the waits of this user: it is no administrator */
     struct chains chains;
 };
 
 static const char *const kinds[] = {
-    [CHAIN_DEVICE] = "device",           [CHAIN_DEADLOCK] = "deadlock",
-    [CHAIN_CIRCLE] = "circle",           [CHAIN_QUEUE_FULL] = "queue-full",
-    [CHAIN_QUEUE_EMPTY] = "queue-empty", [CHAIN_STALL] = "stall",
-    [CHAIN_NO_PROCESS] = "no-process",   [CHAIN_GONE] = "gone",
+    [CHAIN_DEVICE] = "device",
+    [CHAIN_DEADLOCK] = "deadlock",
+    [CHAIN_CIRCLE] = "circle",
+    [CHAIN_QUEUE_FULL] = "queue-full",
+    [CHAIN_QUEUE_EMPTY] = "queue-empty",
+    [CHAIN_STALL] = "stall",
+    [CHAIN_NO_PROCESS] = "no-process",
+    [CHAIN_FOREIGN] = "other-user",
+    [CHAIN_GONE] = "gone",
 };
 static const char *const process_kinds[] = {
     [PROCESS_SLEEPS] = "sleeps", [PROCESS_COMPUTES] = "computes", [PROCESS_STOPPED] = "stopped",
@@ -37,12 +44,18 @@ static const char *const process_states[] = {
     [PROCESS_HIDDEN] = "cannot be seen in /proc from here",
 };
 
-static const char *program_of(const struct findings *f, uint64_t session)
+/* The program of the process that blocks this wait: valid until the next call. */
+static const char *blocker_program(const struct findings *f, const Npud__WaitRow *row)
 {
-    for (size_t i = 0; i < f->sessions->n_sessions; i++)
-        if (f->sessions->sessions[i]->session == session)
+    static char name[32];
+
+    for (size_t i = 0; !f->own && i < f->sessions->n_sessions; i++)
+        if (f->sessions->sessions[i]->session == row->blocker_session)
             return f->sessions->sessions[i]->program;
-    return "";
+    name[0] = '\0';
+    if (f->own && row->blocker_session != 0)
+        process_name(row->blocker_pid, name, sizeof(name));
+    return name;
 }
 
 static const char *kind_of(const struct chain_end *end)
@@ -58,13 +71,12 @@ static void say_process(const struct findings *f, const struct chain_end *end, c
     const Npud__WaitRow *last = end->last;
 
     snprintf(buf, size, "process %d (%s) %s; %s waits for %s", (int)last->blocker_pid,
-             program_of(f, last->blocker_session), process_states[end->state], last->waiter,
-             last->waits_for);
+             blocker_program(f, last), process_states[end->state], last->waiter, last->waits_for);
 }
 
 static const Npud__QueueRow *find_queue(const struct findings *f, uint64_t number)
 {
-    for (size_t i = 0; i < f->queues->n_queues; i++)
+    for (size_t i = 0; !f->own && i < f->queues->n_queues; i++)
         if (f->queues->queues[i]->number == number)
             return f->queues->queues[i];
     return NULL;
@@ -85,7 +97,7 @@ static void say_queue(const struct findings *f, const struct chain_end *end, cha
         snprintf(more, sizeof(more), ", as may %u more", last->blockers - 1);
     if (wait_chain_has_peer(last))
         snprintf(buf, size, "%s, and process %d (%s), which may %s%s, does not: it %s", name,
-                 (int)last->blocker_pid, program_of(f, last->blocker_session), verb, more,
+                 (int)last->blocker_pid, blocker_program(f, last), verb, more,
                  process_states[end->state]);
     else if (queue && (full ? queue->routes_from : queue->routes_to) > 0)
         snprintf(buf, size, "%s, and only a route of npud may %s", name, verb);
@@ -123,8 +135,7 @@ static void say_cause(const struct findings *f, const struct chain_end *end, cha
         break;
     case CHAIN_DEVICE:
         snprintf(buf, size, "device %u works on stream %d of process %d (%s)", last->blocker_device,
-                 last->blocker_stream, (int)last->blocker_pid,
-                 program_of(f, last->blocker_session));
+                 last->blocker_stream, (int)last->blocker_pid, blocker_program(f, last));
         break;
     case CHAIN_DEADLOCK:
         say_deadlock(f, end, buf, size);
@@ -142,6 +153,12 @@ static void say_cause(const struct findings *f, const struct chain_end *end, cha
         snprintf(buf, size, "rule %" PRIu64 " of npuctl inject holds %s of process %d (%s)",
                  last->object, last->waiter, (int)last->pid, last->program);
         break;
+    case CHAIN_FOREIGN:
+        snprintf(buf, size,
+                 "process %d is of another user, or hidden from this one, and what it waits for is "
+                 "told to administrators alone; %s waits for %s",
+                 (int)last->blocker_pid, last->waiter, last->waits_for);
+        break;
     case CHAIN_NO_PROCESS:
         snprintf(buf, size, "no process that is here can end the wait for %s", last->waits_for);
         break;
@@ -153,11 +170,20 @@ static void say_cause(const struct findings *f, const struct chain_end *end, cha
 
 /* --- what to do --- */
 
-static void advise_process(const Npud__WaitRow *last, enum process_state state, char *buf,
+/* How this user ends a session of its own, or an administrator any. */
+static void say_how_to_end(bool own, pid_t pid, uint64_t session, char *buf, size_t size)
+{
+    if (own)
+        snprintf(buf, size, "kill %d", (int)pid);
+    else
+        snprintf(buf, size, "npuctl kill %" PRIu64, session);
+}
+
+static void advise_process(const Npud__WaitRow *last, enum process_state state, bool own, char *buf,
                            size_t size)
 {
     int pid = (int)last->blocker_pid;
-    char act[128];
+    char act[128], end[64];
 
     if (state == PROCESS_STOPPED)
         snprintf(act, sizeof(act), "let it go on: kill -CONT %d", pid);
@@ -169,40 +195,53 @@ static void advise_process(const Npud__WaitRow *last, enum process_state state, 
     else
         snprintf(act, sizeof(act), "see where it is: gdb -batch -p %d -ex 'thread apply all bt'",
                  pid);
-    snprintf(buf, size, "%s; or end its session: npuctl kill %" PRIu64, act, last->blocker_session);
+    say_how_to_end(own, pid, last->blocker_session, end, sizeof(end));
+    snprintf(buf, size, "%s; or end its session: %s", act, end);
 }
 
-static void advise_queue(const struct chain_end *end, char *buf, size_t size)
-{
-    if (wait_chain_has_peer(end->last))
-        advise_process(end->last, end->state, buf, size);
-    else
-        snprintf(buf, size,
-                 "start or attach a process that may %s, or end the session that waits: npuctl "
-                 "kill %" PRIu64,
-                 end->cause == CHAIN_QUEUE_FULL ? "dequeue" : "enqueue", end->last->session);
-}
-
-static void advise(const struct chain_end *end, char *buf, size_t size)
+static void advise_queue(const struct chain_end *end, bool own, char *buf, size_t size)
 {
     const Npud__WaitRow *last = end->last;
+    char how[64];
 
+    say_how_to_end(own, last->pid, last->session, how, sizeof(how));
+    if (wait_chain_has_peer(last))
+        advise_process(last, end->state, own, buf, size);
+    else
+        snprintf(buf, size,
+                 "start or attach a process that may %s, or end the session that waits: %s",
+                 end->cause == CHAIN_QUEUE_FULL ? "dequeue" : "enqueue", how);
+}
+
+static void advise(const struct chain_end *end, bool own, char *buf, size_t size)
+{
+    const Npud__WaitRow *last = end->last;
+    char how[64];
+
+    say_how_to_end(own, last->pid, last->session, how, sizeof(how));
     switch (end->cause) {
     case CHAIN_PROCESS:
-        advise_process(last, end->state, buf, size);
+        advise_process(last, end->state, own, buf, size);
         break;
     case CHAIN_DEVICE:
-        snprintf(buf, size, "ask npuctl streams twice: DONE grows, or one task takes long");
+        snprintf(buf, size, "ask %snpuctl streams twice: DONE grows, or one task takes long",
+                 own ? "an administrator for " : "");
         break;
     case CHAIN_DEADLOCK:
-        snprintf(buf, size, "end the session of a member: npuctl kill %" PRIu64, last->session);
+        snprintf(buf, size, "end the session of a member: %s", how);
         break;
     case CHAIN_QUEUE_FULL:
     case CHAIN_QUEUE_EMPTY:
-        advise_queue(end, buf, size);
+        advise_queue(end, own, buf, size);
         break;
     case CHAIN_STALL:
-        snprintf(buf, size, "clear the rule: npuctl inject clear %" PRIu64, last->object);
+        snprintf(buf, size, "%sclear the rule: npuctl inject clear %" PRIu64,
+                 own ? "have an administrator " : "", last->object);
+        break;
+    case CHAIN_FOREIGN:
+        snprintf(buf, size,
+                 "ask an administrator for what npuctl explain says of the wait of process %d",
+                 (int)last->pid);
         break;
     case CHAIN_NO_PROCESS:
         snprintf(buf, size, "start the process that grants it");
@@ -223,7 +262,7 @@ static void name_culprit(const struct findings *f, const struct chain_end *end, 
 
     row->session = itself ? last->session : last->blocker_session;
     row->pid = itself ? last->pid : last->blocker_pid;
-    row->program = strdup(itself ? last->program : program_of(f, last->blocker_session));
+    row->program = strdup(itself ? last->program : blocker_program(f, last));
 }
 
 static Npud__CauseRow *make_cause(const struct findings *f, size_t i)
@@ -242,7 +281,7 @@ static Npud__CauseRow *make_cause(const struct findings *f, size_t i)
     name_culprit(f, end, row);
     say_cause(f, end, text, sizeof(text));
     row->says = strdup(text);
-    advise(end, text, sizeof(text));
+    advise(end, f->own, text, sizeof(text));
     row->advice = strdup(text);
     return row;
 }
@@ -331,7 +370,7 @@ static void print_end_of(const struct findings *f, size_t i)
     say_cause(f, end, text, sizeof(text));
     printf("   cause (%s): ", kind_of(end));
     print_line("", text);
-    advise(end, text, sizeof(text));
+    advise(end, f->own, text, sizeof(text));
     print_line("   to do: ", text);
     printf("   waits for this cause: %zu, the longest %" PRIu64 ".%03" PRIu64 " s\n", end->waits,
            end->longest->for_ms / 1000, end->longest->for_ms % 1000);
@@ -341,7 +380,8 @@ static enum status print_people(const struct findings *f)
 {
     setlocale(LC_CTYPE, "");
     if (f->chains.waits == 0)
-        puts("Nothing waits in npud. What hangs does so outside of the library.");
+        printf("Nothing %swaits in npud. What hangs does so outside of the library.\n",
+               f->own ? "of yours " : "");
     for (size_t i = 0; i < f->chains.n; i++)
         print_end_of(f, i);
     if (f->chains.beyond > 0)
@@ -374,18 +414,39 @@ static void free_findings(struct findings *f)
     npud__report__free_unpacked(f->queues, NULL);
 }
 
+static enum status ask_all(struct connection *c, struct findings *f)
+{
+    const struct question questions[] = {
+        {NPUD__ADMIN_REQUEST__TOPIC__WAITS, &f->waits},
+        {NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, &f->sessions},
+        {NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &f->queues},
+    };
+
+    return ask_reports(c, questions, sizeof(questions) / sizeof(questions[0]));
+}
+
+static enum status ask_findings(const struct task *task, struct findings *f)
+{
+    struct connection c = {.path = task->path, .limit = ANSWER_LIMIT_S};
+    int r = connection_open(&c);
+    enum status status;
+
+    f->own = r == -EACCES && !task->named;
+    if (f->own)
+        return ask_own_waits(task->path, &f->waits);
+    if (r < 0)
+        return socket_explain_unreachable(task->path, -r);
+    status = ask_all(&c, f);
+    connection_close(&c);
+    return status;
+}
+
 enum status explain_run(const struct task *task)
 {
     struct findings f = {0};
-    const struct question questions[] = {
-        {NPUD__ADMIN_REQUEST__TOPIC__WAITS, &f.waits},
-        {NPUD__ADMIN_REQUEST__TOPIC__SESSIONS, &f.sessions},
-        {NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &f.queues},
-    };
-    enum status status =
-        ask_reports_at(task->path, questions, sizeof(questions) / sizeof(questions[0]));
+    enum status status = ask_findings(task, &f);
 
-    if (status == STATUS_OK && wait_chains_find(f.waits, &f.chains) < 0)
+    if (status == STATUS_OK && wait_chains_find(f.waits, f.own, &f.chains) < 0)
         status = print_end(false);
     if (status == STATUS_OK)
         status = print_findings(&f, task->json);

@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "proto/util/clock.h"
 #include "proto/util/proc_stat.h"
@@ -83,4 +85,27 @@ enum process_state process_look(pid_t pid)
             clock_sleep_until(next += APART_NS);
     }
     return busy >= LOOKS_BUSY ? PROCESS_COMPUTES : PROCESS_SLEEPS;
+}
+
+bool process_is_own(pid_t pid)
+{
+    char path[64];
+    struct stat st;
+
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    return stat(path, &st) == 0 && st.st_uid == getuid();
+}
+
+void process_name(pid_t pid, char *name, size_t size)
+{
+    char path[64];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    f = fopen(path, "re");
+    if (!f || !fgets(name, (int)size, f))
+        name[0] = '\0';
+    if (f)
+        fclose(f);
+    name[strcspn(name, "\n")] = '\0';
 }

@@ -1,6 +1,8 @@
 /* What a process does when it does not wait in the library: by the states of its threads. */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 enum process_state {
@@ -13,3 +15,8 @@ enum process_state {
 
 /** Looks at it a few times over some milliseconds, because a thread may run for a moment only. */
 enum process_state process_look(pid_t pid);
+
+/** Is it a process of the calling user, as /proc has it? False: it is not, or it is hidden. */
+bool process_is_own(pid_t pid);
+/** Its name in /proc; empty if that does not show it. */
+void process_name(pid_t pid, char *name, size_t size);

@@ -24,6 +24,7 @@ struct look {
 struct graph {
     struct node *node; /* by session, streams before threads, device, id */
     size_t n;
+    bool own;
     struct chains *chains;
     struct look look[CHAIN_CAUSES_MAX];
     size_t looks;
@@ -185,6 +186,9 @@ static struct node *follow_row(struct graph *g, const Npud__WaitRow *row, struct
     chain->cause = cause_without_process(row);
     if (row->blocker_session == 0)
         return NULL;
+    chain->cause = CHAIN_FOREIGN;
+    if (g->own && row->blocker_session != row->session && !process_is_own(row->blocker_pid))
+        return NULL;
     chain->cause = CHAIN_DEVICE;
     if (row->blocker_stream >= 0)
         return find_stream(g, row);
@@ -210,6 +214,7 @@ static bool is_same_end(const struct chain_end *end, const struct chain_end *cha
                end->last->blocker_device == last->blocker_device &&
                end->last->blocker_stream == last->blocker_stream;
     case CHAIN_PROCESS:
+    case CHAIN_FOREIGN:
         return end->last->blocker_session == last->blocker_session;
     default:
         return end->last == last;
@@ -290,9 +295,9 @@ static void tell_end(struct graph *g, const struct node *node)
     tell_links(&g->chains->end[node->end - 1], node);
 }
 
-int wait_chains_find(const Npud__Report *waits, struct chains *chains)
+int wait_chains_find(const Npud__Report *waits, bool own, struct chains *chains)
 {
-    struct graph g = {.chains = chains};
+    struct graph g = {.own = own, .chains = chains};
     struct node **order;
 
     memset(chains, 0, sizeof(*chains));

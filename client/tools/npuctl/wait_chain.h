@@ -27,6 +27,7 @@ struct chain_end {
         CHAIN_QUEUE_EMPTY, /* no process may put into it */
         CHAIN_STALL,       /* a rule of `npuctl inject` */
         CHAIN_NO_PROCESS,  /* none may grant the right */
+        CHAIN_FOREIGN,     /* a process of another user, of whose waits the report does not tell */
         CHAIN_GONE,        /* what it waits for has come, or its process has ended */
         CHAIN_BEYOND,      /* not looked for: there are too many */
     } cause;
@@ -49,5 +50,5 @@ struct chains {
 /** Has a process beside the waiting one the right to end the wait for the queue? */
 bool wait_chain_has_peer(const Npud__WaitRow *row);
 
-/** Points into the report. -1: no memory. */
-int wait_chains_find(const Npud__Report *waits, struct chains *chains);
+/** Points into the report. own: it tells of processes of this user alone. -1: no memory. */
+int wait_chains_find(const Npud__Report *waits, bool own, struct chains *chains);
