@@ -21,7 +21,7 @@ struct server;
 struct batch_jobs {
     struct batch_job *by_path, *by_number;
     uint64_t last_number; /* the highest that a job has had: it never wraps */
-    uint64_t memory_max; /* [jobs] memory: that each may have */
+    uint64_t memory_max;  /* [jobs] memory: that each may have */
 };
 
 struct batch_job {
