@@ -120,6 +120,16 @@ static struct trace_client *restore_charged(struct server *server, uid_t uid)
     return client;
 }
 
+/* Its ring is not there, or has no room here: no trace is worth the sessions. */
+static void lose_client(struct trace *trace, struct trace_client *client)
+{
+    kept_drop(&client->record);
+    kept_close(client->fd);
+    trace_client_free(client);
+    trace->refused++;
+    kept_touch(&trace->record);
+}
+
 bool trace_restore_client(struct server *server, struct kept_cell *cell)
 {
     struct trace_client *client;
@@ -141,8 +151,12 @@ bool trace_restore_client(struct server *server, struct kept_cell *cell)
     client->ended = r.ended;
     client->fd = kept_fd_take(r.key);
     client->ring = map_ring(client->fd, TRACE_CLIENT_ENTRIES);
+    if (!client->ring) {
+        lose_client(server->trace, client);
+        return true;
+    }
     session = session_by_id(r.session);
-    if (!client->ring || (!session && !client->ended)) {
+    if (!session && !client->ended) {
         trace_client_free(client);
         return false;
     }

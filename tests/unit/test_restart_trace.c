@@ -90,6 +90,28 @@ START_TEST(those_hear_that_have_not_heard)
 }
 END_TEST
 
+/* Guards against sessions that end for a ring. */
+START_TEST(a_ring_that_is_not_there_is_lost_alone)
+{
+    start();
+    change_trace(trace_start);
+    npud_turn();
+    ck_assert_int_ge(trace_ring_of(session_of(CLIENT)), 0);
+    kept_commit();
+    kept_close(session_of(CLIENT)->trace->fd);
+    kept_commit();
+    restart_npud();
+    ck_assert_uint_eq(the_trace()->n_clients, 0);
+    ck_assert_uint_eq(the_trace()->refused, 1);
+    ck_assert_ptr_null(session_of(CLIENT)->trace);
+    ck_assert_int_ge(trace_ring_of(session_of(CLIENT)), 0);
+    kept_commit();
+    restart_npud();
+    ck_assert_uint_eq(the_trace()->n_clients, 1);
+    stop_all();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("restart: trace");
@@ -97,6 +119,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(t, it_is_as_it_was);
     tcase_add_test(t, those_hear_that_have_not_heard);
+    tcase_add_test(t, a_ring_that_is_not_there_is_lost_alone);
     return s;
 }
 
