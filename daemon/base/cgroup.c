@@ -73,19 +73,23 @@ int cgroup_find_job(const char *root, const char *patterns, pid_t pid, char path
     return r;
 }
 
-uint64_t cgroup_memory_max(const char *root, const char *path)
+int cgroup_memory_max(const char *root, const char *path, uint64_t *most)
 {
-    char name[3 * CGROUP_PATH_MAX], text[32] = "", *end;
-    uint64_t most;
+    char name[3 * CGROUP_PATH_MAX], text[32], *end;
     FILE *f;
+    int r;
 
+    *most = UINT64_MAX;
     snprintf(name, sizeof(name), "%s/sys/fs/cgroup%s/memory.max", root, path);
     f = fopen(name, "re");
     if (!f)
-        return UINT64_MAX;
-    if (!fgets(text, sizeof(text), f))
-        text[0] = '\0';
+        return errno == ENOENT ? 0 : -errno; /* the controller is not enabled there */
+    r = fgets(text, sizeof(text), f) ? 0 : feof(f) ? -ENODATA : -errno;
     fclose(f);
-    most = strtoull(text, &end, 10);
-    return end == text ? UINT64_MAX : most; /* "max": none */
+    if (r < 0)
+        return r;
+    *most = strtoull(text, &end, 10);
+    if (end == text)
+        *most = UINT64_MAX; /* "max" */
+    return 0;
 }

@@ -19,5 +19,5 @@
  */
 int cgroup_find_job(const char *root, const char *patterns, pid_t pid, char path[CGROUP_PATH_MAX]);
 
-/** memory.max of a control group; UINT64_MAX: it has none, or it cannot be read. */
-uint64_t cgroup_memory_max(const char *root, const char *path);
+/** memory.max of a control group; UINT64_MAX: it has none. -errno: it cannot be read. */
+int cgroup_memory_max(const char *root, const char *path, uint64_t *most);

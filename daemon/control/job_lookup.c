@@ -22,7 +22,7 @@ struct job_lookup {
     /* from here on for the thread, until it is done */
     const struct config *config; /* of which it reads keys that never change */
     pid_t pid;
-    int error;
+    int error, limit_error;
     uint64_t memory_max;
     char path[CGROUP_PATH_MAX];
 };
@@ -44,7 +44,7 @@ static void look_up(struct job_lookup *l)
 
     l->error = cgroup_find_job(config->job_root, config->job_cgroups, l->pid, l->path);
     if (l->path[0])
-        l->memory_max = cgroup_memory_max(config->job_root, l->path);
+        l->limit_error = cgroup_memory_max(config->job_root, l->path, &l->memory_max);
 }
 
 static void *run_looker(void *arg)
@@ -94,7 +94,10 @@ static bool run_done(struct job *job)
         if (l->error < 0)
             log_line(LOG_WARNING, &session->log, "its control group cannot be read: %s",
                      strerror(-l->error));
-        l->found(session, l->path, l->memory_max);
+        if (l->limit_error < 0)
+            log_line(LOG_WARNING, &session->log, "memory.max of its job %s cannot be read: %s",
+                     l->path, strerror(-l->limit_error));
+        l->found(session, l->path, l->limit_error < 0 ? NULL : &l->memory_max);
     }
     DL_DELETE(looker.all, l);
     free(l);

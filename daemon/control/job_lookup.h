@@ -14,10 +14,10 @@ struct session;
 
 /**
  * Look, and call found() for the session, unless it ends meanwhile: a step of its own. path: of the
- * job's control group, empty if there is none, and memory_max its limit. False: no memory, or no
- * thread.
+ * job's control group, empty if there is none; memory_max: its limit, NULL if that cannot be read.
+ * False: no memory, or no thread.
  */
-typedef void job_found_fn(struct session *session, const char *path, uint64_t memory_max);
+typedef void job_found_fn(struct session *session, const char *path, const uint64_t *memory_max);
 bool job_lookup_begin(struct session *session, job_found_fn *found);
 
 /** The session ends. Safe without a look-up. */

@@ -304,7 +304,7 @@ struct session *session_new(struct server *server, int socket)
 }
 
 /* The session is heard from now on, as one of this job. */
-static void enter_job(struct session *session, const char *path, uint64_t memory_max)
+static void enter_job(struct session *session, const char *path, const uint64_t *memory_max)
 {
     struct server *server = session->server;
 

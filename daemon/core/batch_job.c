@@ -59,23 +59,24 @@ static struct batch_job *job_new(struct batch_jobs *jobs, const char *path, uint
     return NULL;
 }
 
-struct batch_job *batch_job_ref(struct batch_jobs *jobs, const char *path, uint64_t memory_max,
-                                uid_t uid)
+struct batch_job *batch_job_ref(struct batch_jobs *jobs, const char *path,
+                                const uint64_t *memory_max, uid_t uid)
 {
     struct batch_job *job;
 
     HASH_FIND(by_path, jobs->by_path, path, strlen(path), job);
     if (job) {
         /* The scheduler may have changed it since. */
-        if (job->memory_max != memory_max)
+        if (memory_max && job->memory_max != *memory_max) {
             kept_touch(&job->kept);
-        job->memory_max = memory_max;
+            job->memory_max = *memory_max;
+        }
         return batch_job_hold(job);
     }
     job = job_new(jobs, path, jobs->last_number + 1);
     if (!job)
         return NULL;
-    job->memory_max = memory_max;
+    job->memory_max = memory_max ? *memory_max : UINT64_MAX;
     job->uid = uid;
     if (kept_make(&job->kept, KEPT_BATCH_JOB, record_size(job), write_record))
         return job;

@@ -42,9 +42,12 @@ struct batch_charge {
     uint64_t amount;
 };
 
-/** A reference to the job of this control group, made if new. NULL: no memory. */
-struct batch_job *batch_job_ref(struct batch_jobs *jobs, const char *path, uint64_t memory_max,
-                                uid_t uid);
+/**
+ * A reference to the job of this control group, made if new. memory_max: what the control group may
+ * have; NULL: that is not known, and what was known before holds. NULL: no memory.
+ */
+struct batch_job *batch_job_ref(struct batch_jobs *jobs, const char *path,
+                                const uint64_t *memory_max, uid_t uid);
 /** One more reference. Safe on NULL, as the others. */
 struct batch_job *batch_job_hold(struct batch_job *job);
 void batch_job_unref(struct batch_job *job);

@@ -20,7 +20,7 @@ static struct batch_job *ref_job(unsigned i)
     char path[32];
 
     snprintf(path, sizeof(path), "/slurm/job_%u", i);
-    return batch_job_ref(&jobs, path, UINT64_MAX, 7);
+    return batch_job_ref(&jobs, path, NULL, 7);
 }
 
 static void expect_found(struct batch_job *expected, uint64_t number)

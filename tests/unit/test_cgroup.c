@@ -110,13 +110,18 @@ START_TEST(what_it_may_have)
     static const struct {
         const char *text;
         uint64_t most;
-    } rows[] = {{"max\n", UINT64_MAX}, {"0\n", 0}, {"8589934592\n", 8589934592}, {"", UINT64_MAX}};
+    } rows[] = {{"max\n", UINT64_MAX}, {"0\n", 0}, {"8589934592\n", 8589934592}};
+    uint64_t most = 1;
 
-    ck_assert_uint_eq(cgroup_memory_max(root, "/j"), UINT64_MAX);
+    ck_assert_int_eq(cgroup_memory_max(root, "/j", &most), 0);
+    ck_assert_uint_eq(most, UINT64_MAX);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         write_file("/sys/fs/cgroup/j/memory.max", rows[i].text);
-        ck_assert_uint_eq(cgroup_memory_max(root, "/j"), rows[i].most);
+        ck_assert_int_eq(cgroup_memory_max(root, "/j", &most), 0);
+        ck_assert_uint_eq(most, rows[i].most);
     }
+    write_file("/sys/fs/cgroup/j/memory.max", "");
+    ck_assert_int_eq(cgroup_memory_max(root, "/j", &most), -ENODATA);
 }
 END_TEST
 
@@ -129,12 +134,16 @@ END_TEST
 /* As a read of the kernel's file does when the process ends after it was opened. */
 START_TEST(what_cannot_be_read_is_an_error)
 {
+    uint64_t most;
     char name[128];
 
     snprintf(name, sizeof(name), "%s/proc/5/cgroup", root);
     ck_assert_int_eq(mkdir(name, 0700), 0);
     ck_assert_int_eq(cgroup_find_job(root, "/*", 5, path), -EISDIR);
     ck_assert_str_eq(path, "");
+    snprintf(name, sizeof(name), "%s/sys/fs/cgroup/j/memory.max", root);
+    ck_assert_int_eq(mkdir(name, 0700), 0);
+    ck_assert_int_eq(cgroup_memory_max(root, "/j", &most), -EISDIR);
 }
 END_TEST
 

@@ -20,7 +20,7 @@ static void start_in_job(pid_t pid, const char *path, uint64_t most)
 {
     struct session *s = connect_client_of(1000, pid, -1);
 
-    s->batch_job = batch_job_ref(&server.jobs, path, most, s->uid);
+    s->batch_job = batch_job_ref(&server.jobs, path, &most, s->uid);
     kept_touch(&s->record);
     kept_commit();
 }
@@ -38,6 +38,7 @@ static void expect_jobs(uint64_t most)
 
 START_TEST(each_session_is_of_its_job)
 {
+    uint64_t most = 4 * MIB;
     struct mem *m;
 
     restart_start(NULL);
@@ -49,9 +50,12 @@ START_TEST(each_session_is_of_its_job)
     restart_npud();
     expect_jobs(8 * MIB);
     /* A process comes after the scheduler has changed the limit, and goes. */
-    batch_job_unref(batch_job_ref(&server.jobs, "/jobs/1", 4 * MIB, 1000));
+    batch_job_unref(batch_job_ref(&server.jobs, "/jobs/1", &most, 1000));
     kept_commit();
     restart_npud();
+    expect_jobs(4 * MIB);
+    /* What cannot be read says nothing. */
+    batch_job_unref(batch_job_ref(&server.jobs, "/jobs/1", NULL, 1000));
     expect_jobs(4 * MIB);
     stop_all();
 }
@@ -61,7 +65,7 @@ END_TEST
 START_TEST(a_job_of_none_goes)
 {
     restart_start(NULL);
-    batch_job_ref(&server.jobs, "/jobs/1", 8 * MIB, 1000);
+    batch_job_ref(&server.jobs, "/jobs/1", NULL, 1000);
     kept_commit();
     restart_npud();
     ck_assert_uint_eq(HASH_CNT(by_path, server.jobs.by_path), 0);
