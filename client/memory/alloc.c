@@ -41,12 +41,10 @@ struct memory *memory_at(struct session *s, const void *address)
     return find_in(&s->memory, address);
 }
 
-bool memory_look_up(struct session *s, const void *address, struct memory *copy)
+bool memory_search(struct session *s, const void *address, struct memory *copy)
 {
     struct memory *m;
 
-    if (recent_find(s, address, copy))
-        return true;
     pthread_rwlock_rdlock(&s->memory_lock);
     m = find_in(&s->memory, address);
     if (!m)
@@ -57,6 +55,11 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
     }
     pthread_rwlock_unlock(&s->memory_lock);
     return m != NULL;
+}
+
+bool memory_look_up(struct session *s, const void *address, struct memory *copy)
+{
+    return recent_find(s, address, copy) || memory_search(s, address, copy);
 }
 
 /* --- pages --- */

@@ -213,7 +213,7 @@ int place_find(struct session *s, const char *function, const void *address, siz
     if (!recent_find(s, address, &at->memory)) {
         if (is_plain(address, additions))
             return 0;
-        if (!memory_look_up(s, address, &at->memory))
+        if (!memory_search(s, address, &at->memory))
             return find_other(s, function, address, count, name, at, additions);
     }
     at->kind = at->memory.host ? PLACE_PINNED : PLACE_DEVICE;

@@ -13,20 +13,24 @@ static struct recent *get_recent(void)
     return t->recent;
 }
 
-void recent_note(const struct session *s, const struct memory *m)
+void recent_keep(const struct session *s, const struct memory *m)
 {
-    uint64_t changes = atomic_load_explicit(&s->memory_changes, memory_order_relaxed);
     struct recent *r = get_recent();
 
     if (!r)
         return;
-    if (r->session != s->serial || r->changes != changes) {
+    if (!recent_holds(r, s)) {
         r->session = s->serial;
-        r->changes = changes;
-        r->n = r->next = 0;
+        r->changes = atomic_load_explicit(&s->memory_changes, memory_order_relaxed);
+        r->n = 0;
     }
-    memory_copy(&r->memory[r->next], m);
-    r->next = (r->next + 1) % RECENT_MAX;
-    if (r->n < RECENT_MAX)
-        r->n++;
+    if (r->n < RECENT_MAX) {
+        memory_copy(&r->memory[r->n++], m);
+        r->found_at = r->looked_up;
+    } else if (++r->looked_up - r->found_at >= RECENT_IN_VAIN) {
+        r->n = 0;
+        r->rest = RECENT_REST;
+    } else if (r->looked_up % RECENT_TURN == 0) {
+        memory_copy(&r->memory[r->looked_up / RECENT_TURN % RECENT_MAX], m);
+    }
 }

@@ -18,29 +18,43 @@
 #include "client/runtime/session.h"
 
 #define RECENT_MAX 4u
+/* If there are as many, one in so many that are looked up takes the place of another. */
+#define RECENT_TURN 8u
+/*
+ * A thread that uses many in turn finds few of them here, and should not pay for that: after so
+ * many in a row that were not found, it does not look here for so many times.
+ */
+#define RECENT_IN_VAIN 16u
+#define RECENT_REST    256u
 
 struct recent {
     uint64_t session; /* its serial */
     uint64_t changes;
-    unsigned n;    /* entries that hold */
-    unsigned next; /* which is to be overwritten */
+    unsigned n;         /* entries that hold */
+    unsigned looked_up; /* allocations that were not found here */
+    unsigned found_at;  /* what that was when one was found */
+    unsigned rest;      /* how many it leaves out; then n is 0 */
     struct memory memory[RECENT_MAX];
 };
+
+static inline bool recent_holds(const struct recent *r, const struct session *s)
+{
+    return r->session == s->serial &&
+           r->changes == atomic_load_explicit(&s->memory_changes, memory_order_relaxed);
+}
 
 /** memory_look_up() if the thread has the answer; false: it has not. */
 static inline bool recent_find(const struct session *s, const void *address, struct memory *copy)
 {
-    const struct recent *r = thread_self()->recent;
+    struct recent *r = thread_self()->recent;
 
-    if (__builtin_expect(!r || r->session != s->serial ||
-                             r->changes !=
-                                 atomic_load_explicit(&s->memory_changes, memory_order_relaxed),
-                         0))
+    if (__builtin_expect(!r || !recent_holds(r, s), 0))
         return false;
     for (unsigned i = 0; i < r->n; i++) {
         const struct memory *m = &r->memory[i];
 
         if ((uintptr_t)address - m->mapped.start < m->mapped.size) {
+            r->found_at = r->looked_up;
             memory_copy(copy, m);
             return true;
         }
@@ -48,5 +62,15 @@ static inline bool recent_find(const struct session *s, const void *address, str
     return false;
 }
 
-/** The thread has looked m up. Caller holds memory_lock. */
-void recent_note(const struct session *s, const struct memory *m);
+void recent_keep(const struct session *s, const struct memory *m);
+
+/** The thread has looked m up, which recent_find() did not find. Caller holds memory_lock. */
+static inline void recent_note(const struct session *s, const struct memory *m)
+{
+    struct recent *r = thread_self()->recent;
+
+    if (r && r->rest > 0)
+        r->rest--;
+    else
+        recent_keep(s, m);
+}

@@ -1396,19 +1396,20 @@ START_TEST(memory_that_another_thread_frees_is_not_remembered)
 }
 END_TEST
 
-/* Of more allocations than it remembers, it uses the right ones. */
+/* Of more allocations than it remembers, it uses the right ones. _i: of a few more, of many. */
 START_TEST(memory_of_many_allocations)
 {
-    enum { N = 7 };
+    enum { N = 40, CALLS = 2000 };
+    int n = _i ? N : 7;
     unsigned char *p[N];
 
-    for (int i = 0; i < N; i++)
-        p[i] = device_new(KIB);
-    for (int i = 0; i < 20 * N; i++)
-        OK(aclrtMemsetAsync(p[i * 3 % N] + i, 1, i, 1, stream));
+    for (int i = 0; i < n; i++)
+        p[i] = device_new(4 * KIB);
+    for (int i = 0; i < CALLS; i++)
+        OK(aclrtMemsetAsync(p[i * 3 % n] + i, 1, i, 1, stream));
     OK(aclrtSynchronizeStream(stream));
-    for (int i = 0; i < 20 * N; i++)
-        ck_assert_uint_eq(*(unsigned char *)device_bytes(p[i * 3 % N] + i, 1), i);
+    for (int i = 0; i < CALLS; i++)
+        ck_assert_uint_eq(*(unsigned char *)device_bytes(p[i * 3 % n] + i, 1), i & 0xff);
 }
 END_TEST
 
@@ -1599,7 +1600,7 @@ static void add_gone(Suite *s)
     tcase_add_loop_test(t, freed_memory_is_a_named_error, 0, 2);
     tcase_add_test(t, memory_that_a_reset_has_freed_is_a_named_error);
     tcase_add_loop_test(t, memory_that_another_thread_frees_is_not_remembered, 0, 2);
-    tcase_add_test(t, memory_of_many_allocations);
+    tcase_add_loop_test(t, memory_of_many_allocations, 0, 2);
     tcase_add_test(t, addresses_of_freed_memory_are_given_back);
     if (!SANITIZED)
         tcase_add_test(t, addresses_of_freed_memory_are_given_back_at_a_limit);
