@@ -18,7 +18,7 @@ static inline uint64_t clock_ns(void)
     return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/** The same, as of the last tick of the kernel: some milliseconds ago, for a quarter of the cost. */
+/** The same as of the kernel's last tick: some milliseconds ago, for a quarter of the cost. */
 static inline uint64_t clock_coarse_ns(void)
 {
     struct timespec ts;

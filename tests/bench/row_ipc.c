@@ -336,7 +336,7 @@ static void await_sleep_of(pid_t pid)
         sched_yield();
 }
 
-/* A sleeper that is on its way would be woken for less; and so would `between`, which wakes them. */
+/* What is on its way to its sleep would be woken for less. `between` wakes the sleepers. */
 static void await_sleep(const pid_t *pids, pid_t between)
 {
     for (unsigned i = 0; i < SLEEPERS; i++)
