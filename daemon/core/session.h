@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <event2/event.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -138,10 +139,9 @@ struct session {
     struct own_waits *own_waits;  /* admin/own_waits.c; NULL: it has not asked */
 
     struct trace_client *trace; /* core/trace.h; NULL: the session has no ring */
+    struct session_page *page;  /* shared, hostile */
+    int page_fd;                /* its descriptor, if there is a page */
     uint32_t trace_told;        /* the trace that it has heard of; 0: that none runs */
-
-    struct session_page *page; /* shared, hostile */
-    int page_fd;               /* its descriptor, if there is a page */
     struct segments stream_segments;
     struct segments event_segments;
 
@@ -168,6 +168,9 @@ struct session {
     struct session *prev, *next; /* server->sessions */
     struct survivor *survivor; /* while the session is being freed: of its process that lives on */
 };
+
+/* A size of which jemalloc has places: of a byte more, each session takes 256 bytes more. */
+static_assert(sizeof(struct session) <= 1792, "holes between members cost memory, too");
 
 /**
  * The client is gone, or must go: npud hears no more of it, and frees the session. At once if no
