@@ -151,13 +151,20 @@ static bool look_at_segments(struct pool *pool)
     return true;
 }
 
+void pool_pass_over(struct segment *s)
+{
+    if (s->pool->next_look == s)
+        s->pool->next_look = s->next;
+    if (s->pool->next_told == s)
+        s->pool->next_told = s->next;
+}
+
 void pool_look_at(struct segment *s)
 {
     struct pool *pool = s->pool;
 
     if (pool->next_look && pool->next_look != s) {
-        if (pool->next_told == s)
-            pool->next_told = s->next;
+        pool_pass_over(s);
         DL_DELETE(pool->segments, s);
         DL_PREPEND_ELEM(pool->segments, pool->next_look, s);
     }

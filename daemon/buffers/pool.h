@@ -125,6 +125,9 @@ void pools_look_at_orphans(struct pools *pools);
 /** The pool's job looks at this segment next, and gives it back if nothing in it is in use. */
 void pool_look_at(struct segment *segment);
 
+/** The segment leaves its place in the list: what goes along the list goes on behind it. */
+void pool_pass_over(struct segment *segment);
+
 /** The pool has one more segment. */
 void pool_grown(struct pool *pool);
 

@@ -112,6 +112,7 @@ static void note_sizes(struct segment *s)
 
 static enum cause charge_size(struct segment *s)
 {
+    note_sizes(s);
     if (user_charge(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size) < 0)
         return CAUSE_USER_BUFFERS;
     if (batch_job_charge(&s->charge_job, s->pool->batch_job, s->size))
@@ -128,21 +129,13 @@ static enum cause charge_memory(struct segment *s)
 {
     enum cause cause;
 
-    for (;;) {
-        note_sizes(s);
-        cause = charge_size(s);
-        if (cause == CAUSE_NONE || s->view.n_data == 1)
-            return cause;
+    while ((cause = charge_size(s)) != CAUSE_NONE && s->view.n_data > 1)
         segment_shape(&s->view, s->view.stride, s->view.n_data / 2);
-    }
+    return cause;
 }
 
-static enum cause charge_user(struct segment *s)
+static enum cause charge_numbers(struct segment *s)
 {
-    enum cause cause = charge_memory(s);
-
-    if (cause != CAUSE_NONE)
-        return cause;
     if (s->pool->n_segments >= POOL_SEGMENTS_MAX)
         return CAUSE_SEGMENTS_OF_POOL;
     if (!take_id(s))
@@ -257,7 +250,9 @@ enum cause segment_new(struct pool *pool, uint64_t stride, uint32_t count,
         free(s);
         return CAUSE_SEGMENT_SIZE;
     }
-    cause = charge_user(s);
+    cause = charge_memory(s);
+    if (cause == CAUSE_NONE)
+        cause = charge_numbers(s);
     if (cause == CAUSE_NONE)
         cause = map_memory(s);
     if (cause == CAUSE_NONE && !keep_segment(s))
@@ -283,10 +278,7 @@ void segment_free(struct segment *s)
     /* What waits for a slot there has nothing to wait for. */
     s->pool->server->pools->above->freed(s);
     assert(!s->slot_waiters);
-    if (s->pool->next_look == s)
-        s->pool->next_look = s->next;
-    if (s->pool->next_told == s)
-        s->pool->next_told = s->next;
+    pool_pass_over(s);
     atomic_store_explicit(&s->pool->server->pools->table->view[s->view.id], NULL,
                           memory_order_relaxed);
     atomic_store(&s->view.news->dead, 1);

@@ -5,7 +5,7 @@
  * goes up: an npud reads no record of another version, and says so before it takes over
  * (kept_can_read()).
  *
- * X(NAME, number, version, where its live part begins, or PLAIN: it has none, what). In the order in
+ * X(NAME, number, version, where its live part begins or PLAIN: it has none, what). In the order in
  * which they are restored: a record names only records of kinds above it.
  */
 #pragma once
