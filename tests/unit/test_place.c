@@ -101,6 +101,11 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
     return false;
 }
 
+bool memory_search(struct session *s, const void *address, struct memory *copy)
+{
+    return memory_look_up(s, address, copy);
+}
+
 static uint64_t populated;
 
 void memory_populate_parts(struct session *s, const struct memory *copy, uint64_t offset,
