@@ -120,6 +120,13 @@ static void begin_segment(struct segment *s)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
+/* One that became due while the pool was looked at, for a search too, waited for the end of that. */
+static void look_again(struct pool *pool)
+{
+    if (pool->look == POOL_LOOK_DUE && !event_pending(pool->on_look, EV_TIMEOUT, NULL))
+        schedule_look(pool, pool->session ? LOOK_DELAY : LOOK_PAUSE);
+}
+
 /* In slices, also of one segment. True: the round is over. */
 static bool look_at_segments(struct pool *pool)
 {
@@ -148,6 +155,7 @@ static bool look_at_segments(struct pool *pool)
     if (pool->round != 0)
         pool->round_done = pool->round;
     pool->round = 0;
+    look_again(pool);
     return true;
 }
 
@@ -254,8 +262,6 @@ static bool run_look(struct job *job)
         return true;
     if (!pool->session && !pool->segments)
         pool_free(pool);
-    else if (pool->look == POOL_LOOK_DUE && !event_pending(pool->on_look, EV_TIMEOUT, NULL))
-        schedule_look(pool, pool->session ? LOOK_DELAY : LOOK_PAUSE);
     return false;
 }
 

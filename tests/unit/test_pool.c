@@ -1175,6 +1175,30 @@ START_TEST(search_does_not_trust_a_look_that_has_begun)
 }
 END_TEST
 
+/* Guards against segments that stay: the next look became due while a search looked, and never came. */
+START_TEST(a_look_that_is_due_comes_after_a_search)
+{
+    struct session *a = npud_session(1);
+    struct pool *pool = pool_get(a);
+    struct room_search search = {0};
+    struct segment *s = add_segment(a, 128, 4);
+    struct mapped m = map_all(s);
+
+    alloc_buffer(&m, a);
+    pool->bytes += POOL_KEPT; /* large: worth a look */
+    pool->next_look = s;      /* as while the search gives another segment back */
+    pool_look_soon(pool);
+    pool->bytes -= POOL_KEPT;
+    ck_assert_int_eq(pool->look, POOL_LOOK_DUE);
+    ck_assert(!event_pending(pool->on_look, EV_TIMEOUT, NULL));
+    ck_assert_int_eq(pools_search_room(server.pools, &search, pool, NULL), ROOM_NONE);
+    ck_assert(event_pending(pool->on_look, EV_TIMEOUT, NULL));
+    unmap_all(&m);
+    session_free(a);
+    npud_stop();
+}
+END_TEST
+
 static void tell_freed(struct session *session, const struct segment *s)
 {
     Npud__TrimSegment in = NPUD__TRIM_SEGMENT__INIT;
@@ -1492,6 +1516,7 @@ int main(void)
     tcase_add_test(t, lost_rights_drain_a_segment);
     tcase_add_test(t, drained_segment_of_a_small_pool_goes);
     tcase_add_test(t, search_does_not_trust_a_look_that_has_begun);
+    tcase_add_test(t, a_look_that_is_due_comes_after_a_search);
     tcase_add_test(t, drained_segment_goes_when_it_is_told);
     tcase_add_test(t, a_reader_keeps_no_right_by_passing_on);
     tcase_add_test(t, what_a_reader_passed_on_is_spoiled_by_its_end);
