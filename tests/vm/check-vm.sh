@@ -7,6 +7,7 @@
 # Exit status: 0 all passed, or skipped because no machine can be started here; 1 something failed.
 set -u
 umask 022
+PATH=$PATH:/usr/sbin:/sbin
 build=${1:-build}
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -28,12 +29,12 @@ skip() {
 [ "$(id -u)" = 0 ] || skip "not root"
 [ "$(uname -m)" = x86_64 ] || skip "not an x86-64 machine"
 for program in $PROGRAMS; do
-    PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null ||
-        skip "no $program (make deps-vm)"
+    command -v "$program" >/dev/null || skip "no $program (make deps-vm)"
 done
 [ -x /bin/busybox ] || skip "no /bin/busybox (package busybox-static)"
-kernel=$(find /boot -name 'vmlinuz-*-amd64' | sort -V | tail -n 1)
-[ -n "$kernel" ] || skip "no /boot/vmlinuz-*-amd64 (package linux-image-amd64)"
+# Not those for clouds and for real time, which are built otherwise.
+kernel=$(find /boot -name 'vmlinuz-*[0-9]-amd64' | sort -V | tail -n 1)
+[ -n "$kernel" ] || skip "no kernel of Debian in /boot (package linux-image-amd64)"
 
 tmp=$(mktemp -d --tmpdir=/var/tmp) || exit 1
 qemu=

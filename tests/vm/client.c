@@ -7,7 +7,7 @@
  *         print how many there are, error and sentence. Then for each line of standard input:
  *         "more": try one more, "less": give one back, and print the same, where 0 and "given" are
  *         no error. At its end, or "end", end in order
- * fill:   have as much device memory filled, and print "filled"
+ * fill:   have as much device memory filled, beside some memory of its own, and print "filled"
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,8 +19,10 @@
 
 #define MIB      ((size_t)1 << 20)
 #define MIBS_MAX 4096
+#define OWN_MIBS 4
 
 static void *taken[MIBS_MAX];
+static char own[OWN_MIBS * MIB]; /* of which npud knows nothing */
 static unsigned n;
 
 static aclError take_device(void **memory)
@@ -83,8 +85,11 @@ static int grab(const struct kind *kind)
 
 static int fill(unsigned mib)
 {
+    memset(own, 7, sizeof(own));
     for (; n < mib; n++)
-        if (!is_ok(take_device(&taken[n])) || !is_ok(aclrtMemset(taken[n], MIB, 7, MIB)))
+        if (!is_ok(take_device(&taken[n])) ||
+            !is_ok(aclrtMemcpy(taken[n], MIB, own + n % OWN_MIBS * MIB, MIB,
+                               ACL_MEMCPY_HOST_TO_DEVICE)))
             return 1;
     puts("filled");
     return 0;

@@ -30,8 +30,7 @@ start_client() { # NAME COMMAND...
 # ask NAME [ORDER]: the client's next line, in $line
 ask() {
     [ -z "${2:-}" ] || echo "$2" >&"${orders[$1]}"
-    line="nothing: $(cat "$1.log")"
-    read -r -t "$GUARD_S" line <&"${lines[$1]}"
+    read -r -t "$GUARD_S" line <&"${lines[$1]}" || line="nothing: $(cat "$1.log")"
 }
 
 # end_client NAME: it ends, if it has not yet; what it still says is printed. Told by a word: the
