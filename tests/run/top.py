@@ -17,6 +17,7 @@ import termios
 import time
 
 LIMIT = 60
+UP, DOWN = "\x1bOA", "\x1bOB"
 npuctl = sys.argv[1]
 
 
@@ -51,7 +52,7 @@ class Screen:
         """All that stands on a screen of another size."""
         self.size(lines, columns)
         os.killpg(self.process.pid, signal.SIGWINCH)
-        return self.await_text("q quit")
+        return self.await_text(r"(?s)\x1b\[2J.*q quit")
 
     def await_text(self, pattern):
         """What was written until the pattern comes, and not before this call was made."""
@@ -94,24 +95,29 @@ def check_json():
     return session["program"]
 
 
-def scroll_down(screen):
-    """By far more lines than there are; what comes of a later key shows that they were obeyed."""
-    screen.press("\x1bOB" * 50 + "/")
+def obey(screen, keys, typed=""):
+    """Until these keys were obeyed: what comes of the later ones for a filter shows it."""
+    screen.press(keys + "/")
     screen.await_text("filter:")
-    screen.press("\n")
+    screen.press(typed + "\n")
     screen.await_text("q quit")
+
+
+def scroll(screen, key):
+    """By far more lines than there are."""
+    obey(screen, key * 50)
 
 
 def check_scrolling(screen):
     """The last line is that of the queue. Where all lines have room, nothing moves."""
-    scroll_down(screen)
+    scroll(screen, DOWN)
     assert "DEVICE" in screen.redraw(50, 120)
     screen.redraw(8, 120)
-    scroll_down(screen)
+    scroll(screen, DOWN)
     text = screen.redraw(7, 120)
     assert "MESSAGES/S" in text and "DEVICE" not in text, text
-    screen.press("\x1bOA" * 50)
-    assert "DEVICE" in screen.redraw(40, 120)
+    scroll(screen, UP)
+    assert "DEVICE" in screen.redraw(8, 120)
 
 
 def check_screen(program):
@@ -120,15 +126,13 @@ def check_screen(program):
     # The last line is the twelfth: the cursor goes there, or the lines are written one by one.
     text = screen.redraw(12, 60)
     assert "\x1b[12;1H" in text or "\x1b[12d" in text, repr(text)
-    screen.press("/zzz")
-    screen.await_text("z")
-    screen.press("\n")
+    obey(screen, "", "zzz")
     text = screen.redraw(40, 120)
     assert program not in text and "DEVICE" in text, text
-    screen.press("/" + program[:3] + "\n")
-    screen.await_text(re.escape(program))
+    obey(screen, "", program[:3])
+    assert program in screen.redraw(41, 120)
     check_scrolling(screen)
-    for key in "stbm\x1bOB\x1bOA":
+    for key in (*"stbm", DOWN, UP):
         screen.press(key)
     screen.press("q")
     text = screen.end(0)
