@@ -93,11 +93,12 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
  */
 #define ENTRIES_AHEAD 16
 
-/* What may not be submitted now, and why. Locked. */
-static int refuse_task(struct stream *s, const char *function)
+/*
+ * Nothing may be submitted now, and why: for `code`, which the caller has read of `aborting`, or if
+ * that is 0 because the stream has stopped. It is read once: an abort ends at any time. Locked.
+ */
+static int refuse_task(struct stream *s, const char *function, int code)
 {
-    int code = atomic_load(&s->aborting);
-
     if (!slot_live(s))
         return stream_error_unknown(function); /* aclrtDestroyStreamForce waits for this thread */
     if (code != 0)
@@ -107,14 +108,14 @@ static int refuse_task(struct stream *s, const char *function)
 
 int stream_waited(struct stream *s, const char *function, int r)
 {
+    int code = atomic_load(&s->aborting);
+
+    /* The abort of the device is over, as a callback refused it: what was waited for is not. */
+    if (r == -ECANCELED && code == 0 && !stream_stopped(s))
+        code = ACL_ERROR_RT_DEVICE_TASK_ABORT;
     /* An abort asks to leave first, and may then have made what was waited for. */
-    if (r == 0 && atomic_load(&s->aborting) != 0)
-        return refuse_task(s, function);
-    if (r == -ECANCELED) {
-        RETURN_IF_ERROR(refuse_task(s, function));
-        /* The abort of the device is over, as a callback refused it: what was waited for is not. */
-        return stream_error_aborted(function, ACL_ERROR_RT_DEVICE_TASK_ABORT);
-    }
+    if (r == -ECANCELED || (r == 0 && code != 0))
+        return refuse_task(s, function, code);
     if (r == -EINTR)
         return ACLNPUD_ERROR_INTERRUPTED;
     return r == 0 ? 0 : session_error_lost(function);
@@ -130,12 +131,15 @@ static int wait_for_room(struct stream *s, const char *function)
 static inline __attribute__((always_inline)) int check_stream(struct stream *s,
                                                               const char *function)
 {
+    int code;
+
     if (__builtin_expect(session_lost(s->session), 0))
         return session_error_lost(function);
     if (__builtin_expect(stream_mode(s) > DOORBELL_STRICT, 0))
         return device_check_lost(s->session, function, s->device);
-    if (stream_stopped(s) || __builtin_expect(atomic_load(&s->aborting) != 0, 0))
-        return refuse_task(s, function);
+    code = atomic_load(&s->aborting);
+    if (stream_stopped(s) || __builtin_expect(code != 0, 0))
+        return refuse_task(s, function, code);
     return 0;
 }
 
