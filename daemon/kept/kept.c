@@ -12,19 +12,10 @@
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
-#include "daemon/kept/arena_record.h"
-#include "daemon/kept/buffers_record.h"
 #include "daemon/kept/cells.h"
-#include "daemon/kept/context_record.h"
-#include "daemon/kept/device_record.h"
 #include "daemon/kept/fds.h"
-#include "daemon/kept/ipc_event_record.h"
 #include "daemon/kept/kept_room.h"
 #include "daemon/kept/log.h"
-#include "daemon/kept/notify_record.h"
-#include "daemon/kept/rule_record.h"
-#include "daemon/kept/server_record.h"
-#include "daemon/kept/session_record.h"
 
 static unsigned char *base; /* NULL: nothing outlives npud */
 static int file = -1;
@@ -89,12 +80,14 @@ void kept_each_in_hand(bool fault, void (*fn)(void *arg, uint64_t session, uint6
 
 /* --- records --- */
 
+enum part { PLAIN, LIVE };
+
 static const struct {
     const char *what;
     uint16_t version;
-    size_t live; /* where it begins */
+    enum part part;
 } kinds[KEPT_KIND_MAX] = {
-#define KIND_ROW(name, number, version, live, what) [number] = {what, version, live},
+#define KIND_ROW(name, number, version, part, what) [number] = {what, version, part},
     KEPT_KINDS(KIND_ROW)
 #undef KIND_ROW
 };
@@ -105,17 +98,22 @@ static uint64_t is_of_new(enum kept_kind kind, size_t bytes)
     return cell_is((uint16_t)kind, kinds[kind].version, (uint32_t)bytes);
 }
 
+static struct kept_cell *take_cell(enum kept_kind kind, size_t bytes)
+{
+    return base ? cells_take(bytes) : private_take(kinds[kind].part == PLAIN, bytes);
+}
+
 bool kept_make(struct kept *kept, enum kept_kind kind, size_t bytes, kept_write_fn *write)
 {
     struct log_entry *entry;
     uint64_t is;
 
     bytes = (bytes + 7) & ~(size_t)7;
-    if (!base)
-        return private_make(kept, kinds[kind].live, bytes);
-    *kept = (struct kept){.cell = cells_take(bytes), .write = write};
+    *kept = (struct kept){.cell = take_cell(kind, bytes), .write = write};
     if (!kept->cell)
         return false;
+    if (!base)
+        return true;
     is = is_of_new(kind, bytes);
     kept->cell->order = ++head->last_order;
     entry = log_add(&control_log, LOG_WRITE, offset_of(kept->cell), sizeof(is));
@@ -145,6 +143,10 @@ void kept_set(_Atomic uint64_t *word, uint64_t value)
 /* Not in use as a record any more, for any npud. */
 static void retire_cell(struct kept_cell *cell)
 {
+    if (!base) {
+        private_free(cell);
+        return;
+    }
     atomic_store_explicit(&cell->is, 0, memory_order_relaxed);
     kept_order();
     cells_put(cell);
@@ -157,7 +159,8 @@ static void switch_cells(struct kept *kept, struct kept_cell *cell, uint64_t is)
 
     KILL_HERE(KEPT_FILLED);
     kept_order();
-    atomic_store_explicit(&cell->is, is, memory_order_relaxed);
+    if (base)
+        atomic_store_explicit(&cell->is, is, memory_order_relaxed);
     kept_order();
     KILL_HERE(KEPT_GROWN);
     kept->cell = cell;
@@ -169,18 +172,9 @@ bool kept_grow(struct kept *kept, enum kept_kind kind, size_t bytes,
                void (*fill)(void *arg, void *record), void *arg)
 {
     struct kept_cell *cell;
-    struct kept grown;
 
     bytes = (bytes + 7) & ~(size_t)7;
-    if (!base) {
-        if (!private_make(&grown, kinds[kind].live, bytes))
-            return false;
-        fill(arg, kept_record(&grown));
-        private_free(kept);
-        *kept = grown;
-        return true;
-    }
-    cell = cells_take(bytes);
+    cell = take_cell(kind, bytes);
     if (!cell)
         return false;
     cell->order = 0; /* only the control thread gives numbers */
@@ -211,17 +205,17 @@ bool kept_enlarge(struct kept *kept, enum kept_kind kind, size_t was, size_t byt
     uint64_t is = is_of_new(kind, bytes);
 
     assert(bytes % 8 == 0);
-    if (!base)
-        return private_enlarge(kept, kinds[kind].live, was, bytes);
-    cell = cells_take(bytes);
+    cell = take_cell(kind, bytes);
     if (!cell)
         return false;
     cell->order = old->order;
     memcpy(cell->record, old->record, was);
-    move_changes(old, was, cell, is);
-    /* A record that was made in this step is one from the commit on. */
-    if (atomic_load_explicit(&old->is, memory_order_relaxed) == 0)
-        is = 0;
+    if (base) {
+        move_changes(old, was, cell, is);
+        /* A record that was made in this step is one from the commit on. */
+        if (atomic_load_explicit(&old->is, memory_order_relaxed) == 0)
+            is = 0;
+    }
     switch_cells(kept, cell, is);
     return true;
 }
@@ -245,9 +239,12 @@ void kept_move(struct kept *to, struct kept *from)
         kept_touch(to);
 }
 
-void kept_discard(struct kept_cell *cell)
+static void free_cell(struct kept_cell *cell)
 {
-    log_add(&control_log, LOG_FREE, offset_of(cell), 0);
+    if (base)
+        log_add(&control_log, LOG_FREE, offset_of(cell), 0);
+    else
+        private_free(cell);
 }
 
 void kept_drop(struct kept *kept)
@@ -255,11 +252,13 @@ void kept_drop(struct kept *kept)
     if (!kept->cell)
         return;
     untouch(kept);
-    if (base)
-        kept_discard(kept->cell);
-    else
-        private_free(kept);
+    free_cell(kept->cell);
     *kept = (struct kept){0};
+}
+
+void kept_discard(struct kept_cell *cell)
+{
+    free_cell(cell);
 }
 
 void kept_replace(struct kept *kept, struct kept *other)

@@ -19,8 +19,8 @@
  *
  * Descriptors are with the keeper, by key (kept_fds.h).
  *
- * Without a keeper (npud by hand, unit tests) nothing outlives npud: a record is its live part, in
- * memory of the heap, which works as it does, and the rest does nothing and takes no memory.
+ * Without a keeper (npud by hand, unit tests) nothing outlives npud: records are plain memory, live
+ * parts work as they do, and the rest does nothing.
  *
  * Control thread, unless said otherwise. There is one kept memory in a process.
  */
@@ -46,10 +46,7 @@ typedef size_t kept_write_fn(const struct kept *kept, void *record);
 /** All zero: there is no record. */
 struct kept {
     struct kept_cell *cell;
-    union {
-        kept_write_fn *write;
-        void *memory; /* nothing outlives npud: the live part. The cell begins before it */
-    };
+    kept_write_fn *write;
     struct kept *prev, *next; /* those that were touched in this step; prev NULL: it was not */
 };
 
@@ -76,10 +73,7 @@ void kept_drop(struct kept *kept);
  */
 void kept_set(_Atomic uint64_t *word, uint64_t value);
 
-/**
- * The record, for its live part and nothing else. Constant but for kept_grow() and kept_enlarge().
- * Any thread.
- */
+/** The record, for its live part. Constant but for kept_grow() and kept_enlarge(). Any thread. */
 static inline void *kept_record(const struct kept *kept)
 {
     return kept->cell->record;

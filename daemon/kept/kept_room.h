@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct kept;
+struct kept_cell;
 struct kept_head;
 
 /** NULL: nothing outlives npud. */
@@ -17,15 +18,9 @@ void kept_log_key(uint64_t key);
 /** kept has the record of `other`, which was made in this step. */
 void kept_replace(struct kept *kept, struct kept *other);
 
-/* For a record without a live part, in place of where that begins. */
-#define PLAIN SIZE_MAX
-
 /**
- * When nothing outlives npud: a record of `bytes` whose live part, which begins at `live`, is
- * zeroed; the rest is not there, and must not be touched. False: no memory.
+ * A zeroed cell, when nothing outlives npud. plain: its record has no live part, and takes no
+ * memory. NULL: no memory.
  */
-bool private_make(struct kept *kept, size_t live, size_t bytes);
-/** kept_enlarge(). */
-bool private_enlarge(struct kept *kept, size_t live, size_t was, size_t bytes);
-/** Safe without a record. */
-void private_free(struct kept *kept);
+struct kept_cell *private_take(bool plain, size_t bytes);
+void private_free(struct kept_cell *cell);

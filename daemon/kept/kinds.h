@@ -5,54 +5,52 @@
  * goes up: an npud reads no record of another version, and says so before it takes over
  * (kept_can_read()).
  *
- * X(NAME, number, version, where its live part begins or PLAIN: it has none, what). In the order in
- * which they are restored: a record names only records of kinds above it.
+ * X(NAME, number, version, LIVE or PLAIN: has it a live part or not?, what). In the order in which
+ * they are restored: a record names only records of kinds above it.
  */
 #pragma once
 
-#define LIVE_FROM(type, member) offsetof(struct type##_record, member)
-
 #define KEPT_KINDS(X)                                                                              \
-    X(SERVER, 1, 1, LIVE_FROM(server, last), "npud itself")                                        \
-    X(RULE, 2, 1, LIVE_FROM(rule, live), "rule of fault injection")                                \
-    X(DEVICE, 3, 1, sizeof(struct device_record), "device")                                        \
+    X(SERVER, 1, 1, LIVE, "npud itself")                                                           \
+    X(RULE, 2, 1, LIVE, "rule of fault injection")                                                 \
+    X(DEVICE, 3, 1, LIVE, "device")                                                                \
     X(COMMANDS, 4, 1, PLAIN, "commands of administrators")                                         \
     X(TRACE, 5, 1, PLAIN, "trace")                                                                 \
     X(BATCH_JOB, 6, 1, PLAIN, "job of a scheduler")                                                \
-    X(SESSION, 8, 1, LIVE_FROM(session, requests), "session")                                      \
+    X(SESSION, 8, 1, LIVE, "session")                                                              \
     X(TRACE_CLIENT, 18, 1, PLAIN, "ring of a trace")                                               \
-    X(ATTACH, 9, 1, LIVE_FROM(attach, live), "use of a device")                                    \
-    X(CONTEXT, 10, 1, LIVE_FROM(context, end), "context")                                          \
-    X(STREAMS, 11, 1, ARENA_RECORD_HEAD, "streams of an arena segment")                            \
-    X(EVENTS, 12, 1, ARENA_RECORD_HEAD, "events of an arena segment")                              \
-    X(DISCARDS, 13, 1, LIVE_FROM(discards, live), "discarded tasks")                               \
+    X(ATTACH, 9, 1, LIVE, "use of a device")                                                       \
+    X(CONTEXT, 10, 1, LIVE, "context")                                                             \
+    X(STREAMS, 11, 1, LIVE, "streams of an arena segment")                                         \
+    X(EVENTS, 12, 1, LIVE, "events of an arena segment")                                           \
+    X(DISCARDS, 13, 1, LIVE, "discarded tasks")                                                    \
     X(MEMORY, 14, 1, PLAIN, "allocation")                                                          \
     X(MEMORY_SHARE, 16, 1, PLAIN, "exported memory")                                               \
     X(MEMORY_PIDS, 17, 1, PLAIN, "importers of memory")                                            \
     X(SURVIVOR, 15, 1, PLAIN, "process that outlives its session")                                 \
-    X(IPC_EVENT, 24, 1, LIVE_FROM(ipc_event, live), "IPC event")                                   \
+    X(IPC_EVENT, 24, 1, LIVE, "IPC event")                                                         \
     X(IPC_OPENER, 29, 1, PLAIN, "opener of an IPC event")                                          \
-    X(IPC_FAILURES, 25, 1, 0, "failed records of an IPC event")                                    \
+    X(IPC_FAILURES, 25, 1, LIVE, "failed records of an IPC event")                                 \
     X(IPC_OPEN, 26, 1, PLAIN, "open IPC event")                                                    \
     X(IPC_EXPORT, 27, 1, PLAIN, "exported IPC event")                                              \
     X(IPC_LEFT, 28, 1, PLAIN, "opener that has left")                                              \
-    X(NOTIFY, 32, 1, LIVE_FROM(notify, live), "notify")                                            \
+    X(NOTIFY, 32, 1, LIVE, "notify")                                                               \
     X(NOTIFY_PIDS, 33, 1, PLAIN, "importers of a notify")                                          \
     X(NOTIFY_OPEN, 34, 1, PLAIN, "open notify")                                                    \
     X(RELEASE, 40, 1, PLAIN, "destroyed object")                                                   \
     X(EVENT_FD, 41, 1, PLAIN, "event descriptor")                                                  \
     X(PEER, 48, 1, PLAIN, "peer")                                                                  \
     X(POOL, 49, 1, PLAIN, "pool")                                                                  \
-    X(SEGMENT, 50, 1, LIVE_FROM(segment, wanted), "segment")                                       \
+    X(SEGMENT, 50, 1, LIVE, "segment")                                                             \
     X(SEGMENT_MAP, 51, 1, PLAIN, "mapped segment")                                                 \
     X(QUEUE, 56, 1, PLAIN, "queue")                                                                \
     X(QUEUE_ATTACH, 57, 1, PLAIN, "attached queue")                                                \
     X(GRANT, 58, 1, PLAIN, "grant")                                                                \
-    X(QUEUE_MAP, 59, 1, LIVE_FROM(queue_map, word), "segment that a queue's readers map")          \
-    X(QUEUE_REST, 60, 1, LIVE_FROM(queue_rest, position), "ring that ended")                       \
+    X(QUEUE_MAP, 59, 1, LIVE, "segment that a queue's readers map")                                \
+    X(QUEUE_REST, 60, 1, LIVE, "ring that ended")                                                  \
     X(QUEUE_SLEEPERS, 61, 1, PLAIN, "sleepers of a ring that ended")                               \
-    X(RELAY, 64, 1, LIVE_FROM(relay, live), "routed queue")                                        \
-    X(ROUTE, 65, 1, LIVE_FROM(route, live), "route")                                               \
+    X(RELAY, 64, 1, LIVE, "routed queue")                                                          \
+    X(ROUTE, 65, 1, LIVE, "route")                                                                 \
     X(MESSAGE, 66, 1, PLAIN, "message that npud carries")                                          \
     X(ROUTE_GAP, 67, 1, PLAIN, "messages that are not for a route")                                \
     X(ANSWER, 120, 1, PLAIN, "answer on its way")

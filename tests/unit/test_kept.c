@@ -5,8 +5,6 @@
  */
 #include "tests/unit/restart.h"
 
-#include "daemon/kept/stream_record.h"
-
 static struct object {
     struct kept kept;
     uint64_t value[4];
@@ -106,36 +104,6 @@ START_TEST(words_change_at_once)
 }
 END_TEST
 
-static unsigned char *live_of(const struct kept *kept)
-{
-    return (unsigned char *)kept_record(kept) + ARENA_RECORD_HEAD;
-}
-
-/* What lies before the live part is not there: a sanitizer sees it if npud goes there. */
-START_TEST(without_a_keeper_records_are_their_live_parts)
-{
-    const size_t one = sizeof(struct stream_kept), many = 10 * one;
-    unsigned char *live;
-    struct kept kept;
-
-    kept_begin_private();
-    ck_assert(kept_make(&kept, KEPT_STREAMS, ARENA_RECORD_HEAD + one, write_object));
-    live = live_of(&kept);
-    ck_assert_uint_eq((uintptr_t)live % alignof(struct stream_kept), 0);
-    for (size_t i = 0; i < one; i++)
-        ck_assert_uint_eq(live[i], 0);
-    memset(live, 7, one);
-    ck_assert(kept_enlarge(&kept, KEPT_STREAMS, ARENA_RECORD_HEAD + one, ARENA_RECORD_HEAD + many));
-    live = live_of(&kept);
-    ck_assert_uint_eq((uintptr_t)live % alignof(struct stream_kept), 0);
-    for (size_t i = 0; i < many; i++)
-        ck_assert_uint_eq(live[i], i < one ? 7 : 0);
-    kept_drop(&kept);
-    ck_assert_ptr_null(kept.cell);
-    kept_drop(&kept);
-}
-END_TEST
-
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("kept");
@@ -144,7 +112,6 @@ static Suite *make_suite(void)
     tcase_add_test(t, committed_records_are_there);
     tcase_add_test(t, large_records);
     tcase_add_test(t, words_change_at_once);
-    tcase_add_test(t, without_a_keeper_records_are_their_live_parts);
     return s;
 }
 
