@@ -11,7 +11,6 @@
 #include "client/core/error.h"
 #include "client/memory/physical.h"
 #include "client/memory/pool_upcall.h"
-#include "client/memory/recent.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
 
@@ -41,7 +40,7 @@ struct memory *memory_at(struct session *s, const void *address)
     return find_in(&s->memory, address);
 }
 
-bool memory_search(struct session *s, const void *address, struct memory *copy)
+bool memory_search(struct session *s, const void *address, struct memory *copy, uint64_t *changes)
 {
     struct memory *m;
 
@@ -49,17 +48,18 @@ bool memory_search(struct session *s, const void *address, struct memory *copy)
     m = find_in(&s->memory, address);
     if (!m)
         m = find_freed(s, address);
-    if (m) {
-        recent_note(s, m);
+    if (m)
         memory_copy(copy, m);
-    }
+    *changes = atomic_load_explicit(&s->memory_changes, memory_order_relaxed);
     pthread_rwlock_unlock(&s->memory_lock);
     return m != NULL;
 }
 
 bool memory_look_up(struct session *s, const void *address, struct memory *copy)
 {
-    return recent_find(s, address, copy) || memory_search(s, address, copy);
+    uint64_t changes;
+
+    return memory_search(s, address, copy, &changes);
 }
 
 /* --- pages --- */

@@ -85,8 +85,8 @@ static inline void memory_copy(struct memory *copy, const struct memory *m)
 
 /** A copy of the allocation that holds address, also if it was freed; false: pageable memory. */
 bool memory_look_up(struct session *s, const void *address, struct memory *copy);
-/** The same for a caller that has not found it by recent_find(). */
-bool memory_search(struct session *s, const void *address, struct memory *copy);
+/** The same. *changes: session->memory_changes, of which the copy is. */
+bool memory_search(struct session *s, const void *address, struct memory *copy, uint64_t *changes);
 
 #define MEMORY_PARTS     64u
 #define MEMORY_PART_BITS 12u /* at least: a page */

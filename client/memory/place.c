@@ -202,7 +202,7 @@ static __attribute__((noinline)) int find_other(struct session *s, const char *f
 int place_find(struct session *s, const char *function, const void *address, size_t count,
                const char *name, struct place *at)
 {
-    uint64_t additions = atomic_load_explicit(&range_map_additions, memory_order_acquire);
+    uint64_t additions = atomic_load_explicit(&range_map_additions, memory_order_acquire), changes;
     size_t room;
 
     /* Not all of it: every copy comes here, and `memory` is large. */
@@ -213,8 +213,9 @@ int place_find(struct session *s, const char *function, const void *address, siz
     if (!recent_find(s, address, &at->memory)) {
         if (is_plain(address, additions))
             return 0;
-        if (!memory_search(s, address, &at->memory))
+        if (!memory_search(s, address, &at->memory, &changes))
             return find_other(s, function, address, count, name, at, additions);
+        recent_note(s, &at->memory, changes);
     }
     at->kind = at->memory.host ? PLACE_PINNED : PLACE_DEVICE;
     if (__builtin_expect(at->memory.managed, 0))

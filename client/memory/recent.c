@@ -13,15 +13,15 @@ static struct recent *get_recent(void)
     return t->recent;
 }
 
-void recent_keep(const struct session *s, const struct memory *m)
+void recent_keep(const struct session *s, const struct memory *m, uint64_t changes)
 {
     struct recent *r = get_recent();
 
     if (!r)
         return;
-    if (!recent_holds(r, s)) {
+    if (r->session != s->serial || r->changes != changes) {
         r->session = s->serial;
-        r->changes = atomic_load_explicit(&s->memory_changes, memory_order_relaxed);
+        r->changes = changes;
         r->n = 0;
     }
     if (r->n < RECENT_MAX) {

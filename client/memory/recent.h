@@ -43,7 +43,7 @@ static inline bool recent_holds(const struct recent *r, const struct session *s)
            r->changes == atomic_load_explicit(&s->memory_changes, memory_order_relaxed);
 }
 
-/** memory_look_up() if the thread has the answer; false: it has not. */
+/** memory_search() if the thread has the answer; false: it has not. */
 static inline bool recent_find(const struct session *s, const void *address, struct memory *copy)
 {
     struct recent *r = thread_self()->recent;
@@ -62,15 +62,15 @@ static inline bool recent_find(const struct session *s, const void *address, str
     return false;
 }
 
-void recent_keep(const struct session *s, const struct memory *m);
+void recent_keep(const struct session *s, const struct memory *m, uint64_t changes);
 
-/** The thread has looked m up, which recent_find() did not find. Caller holds memory_lock. */
-static inline void recent_note(const struct session *s, const struct memory *m)
+/** The thread has searched for m, which recent_find() did not find: memory_search(). */
+static inline void recent_note(const struct session *s, const struct memory *m, uint64_t changes)
 {
     struct recent *r = thread_self()->recent;
 
     if (r && r->rest > 0)
         r->rest--;
     else
-        recent_keep(s, m);
+        recent_keep(s, m, changes);
 }

@@ -120,7 +120,7 @@ static void begin_segment(struct segment *s)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* One that became due while the pool was looked at, for a search too, waited for the end of that. */
+/* One that became due while the pool was looked at, for a search too, waited for that to end. */
 static void look_again(struct pool *pool)
 {
     if (pool->look == POOL_LOOK_DUE && !event_pending(pool->on_look, EV_TIMEOUT, NULL))

@@ -3,6 +3,7 @@
  * may hold, and the tasks that they become (client/memory/submit.h).
  */
 #include "client/memory/place.h"
+#include "client/memory/recent.h"
 #include "client/memory/registration.h"
 #include "client/memory/submit.h"
 #include "client/memory/virtual.h"
@@ -101,9 +102,17 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
     return false;
 }
 
-bool memory_search(struct session *s, const void *address, struct memory *copy)
+bool memory_search(struct session *s, const void *address, struct memory *copy, uint64_t *changes)
 {
+    *changes = 0;
     return memory_look_up(s, address, copy);
+}
+
+void recent_keep(const struct session *s, const struct memory *m, uint64_t changes)
+{
+    (void)s;
+    (void)m;
+    (void)changes;
 }
 
 static uint64_t populated;

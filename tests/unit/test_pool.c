@@ -1175,7 +1175,7 @@ START_TEST(search_does_not_trust_a_look_that_has_begun)
 }
 END_TEST
 
-/* Guards against segments that stay: the next look became due while a search looked, and never came. */
+/* Guards against segments that stay: a look became due while a search looked, and never came. */
 START_TEST(a_look_that_is_due_comes_after_a_search)
 {
     struct session *a = npud_session(1);
