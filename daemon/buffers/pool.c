@@ -11,7 +11,7 @@
 #include "daemon/core/session.h"
 #include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/peer.h"
-#include "daemon/buffers/restored.h"
+#include "daemon/kept/restored.h"
 #include "daemon/kept/buffers_record.h"
 #include "proto/util/clock.h"
 

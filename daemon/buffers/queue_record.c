@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 #include "daemon/buffers/peer.h"
-#include "daemon/buffers/restored.h"
+#include "daemon/kept/restored.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 

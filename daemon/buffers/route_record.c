@@ -22,7 +22,7 @@
 #include "daemon/buffers/queue_rest.h"
 #include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/relay.h"
-#include "daemon/buffers/restored.h"
+#include "daemon/kept/restored.h"
 #include "daemon/buffers/route_index.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"

@@ -1,4 +1,4 @@
-#include "daemon/buffers/restored.h"
+#include "daemon/kept/restored.h"
 
 #include <stdlib.h>
 
