@@ -5,15 +5,14 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "daemon/base/array.h"
 #include "daemon/core/device.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/restored.h"
 
 /* While npud restores: its notifies, by number. */
-static struct notify **restored;
-static size_t n_restored, size_restored;
+static struct restored restored;
 
 /* --- records --- */
 
@@ -70,34 +69,6 @@ bool notify_open_keep(struct notify_open *open)
 
 /* --- restoring --- */
 
-static bool note_restored(struct notify *n)
-{
-    struct notify **grown =
-        array_grow(restored, &size_restored, n_restored + 1, sizeof(struct notify *));
-
-    if (!grown)
-        return false;
-    restored = grown;
-    restored[n_restored++] = n;
-    return true;
-}
-
-static int compare_number(const void *item, const void *key)
-{
-    uint64_t number = (*(struct notify *const *)item)->number, wanted = *(const uint64_t *)key;
-
-    return number < wanted ? -1 : number > wanted;
-}
-
-/* They were made in the order of their numbers. */
-static struct notify *find_restored(uint64_t number)
-{
-    size_t i =
-        array_lower_bound(restored, n_restored, sizeof(struct notify *), &number, compare_number);
-
-    return i < n_restored && restored[i]->number == number ? restored[i] : NULL;
-}
-
 static bool restore_key(struct notify *n, const struct notify_record *r)
 {
     if (!r->exported)
@@ -123,7 +94,8 @@ bool notify_restore(struct server *server, struct kept_cell *cell)
     n->importers.uid = r.uid;
     n->importers.object = r.number;
     n->id = slots_restore(&n->device->notify_ids, r.id, 1);
-    if (!n->id || !note_restored(n) || !kept_bind(&n->record, cell, sizeof(r), write_notify))
+    if (!n->id || !restored_add(&restored, n->number, n) ||
+        !kept_bind(&n->record, cell, sizeof(r), write_notify))
         return false;
     use_record(n);
     return restore_key(n, &r);
@@ -132,7 +104,7 @@ bool notify_restore(struct server *server, struct kept_cell *cell)
 bool notify_pids_restore(struct server *server, struct kept_cell *cell)
 {
     const struct importers_record *r = (const struct importers_record *)cell->record;
-    struct notify *n = find_restored(r->object);
+    struct notify *n = restored_find(&restored, r->object);
 
     (void)server;
     return n && importers_restore(&n->importers, cell);
@@ -148,7 +120,7 @@ bool notify_open_restore(struct server *server, struct kept_cell *cell)
     (void)server;
     kept_read(cell, &r, sizeof(r));
     session = session_by_id(r.session);
-    n = find_restored(r.notify);
+    n = restored_find(&restored, r.notify);
     open = session && n ? slots_restore(&session->notifies, r.slot, r.generation) : NULL;
     if (!open || !kept_bind(&open->record, cell, sizeof(r), write_open))
         return false;
@@ -163,9 +135,7 @@ void notifies_finish_restoring(struct server *server)
 {
     for (uint32_t i = 0; i < server->devices->n; i++)
         slots_restored(&server->devices->device[i].notify_ids);
-    for (size_t i = 0; i < n_restored; i++)
-        notify_go_on(restored[i]);
-    free(restored);
-    restored = NULL;
-    n_restored = size_restored = 0;
+    for (size_t i = 0; i < restored.n; i++)
+        notify_go_on(restored.row[i].object);
+    restored_forget(&restored);
 }

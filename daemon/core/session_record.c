@@ -1,19 +1,17 @@
 /* What is kept of a session, and how it comes back. */
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "daemon/base/array.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/trace.h"
 #include "daemon/kept/fds.h"
+#include "daemon/kept/restored.h"
 
 /* While npud restores: its sessions, by id. */
-static struct session **restored;
-static size_t n_restored, size_restored;
+static struct restored restored;
 
 /* In the order of session_record.latest. */
 static struct slots *table_of(struct session *session, unsigned i)
@@ -88,18 +86,6 @@ static bool bind_page(struct session *session, uint64_t key)
     return true;
 }
 
-static bool note_restored(struct session *session)
-{
-    struct session **grown =
-        array_grow(restored, &size_restored, n_restored + 1, sizeof(struct session *));
-
-    if (!grown)
-        return false;
-    restored = grown;
-    restored[n_restored++] = session;
-    return true;
-}
-
 bool session_bind(struct session *session, struct kept_cell *cell, const struct session_record *r)
 {
     session->ring_depth = r->ring_depth;
@@ -113,24 +99,16 @@ bool session_bind(struct session *session, struct kept_cell *cell, const struct 
 
         slots_init(t, t->object_size, t->max, r->latest[i] + 1);
     }
-    if (!note_restored(session) || !kept_bind(&session->record, cell, sizeof(*r), write_session))
+    if (!restored_add(&restored, session->id, session) ||
+        !kept_bind(&session->record, cell, sizeof(*r), write_session))
         return false;
     use_record(session);
     return bind_page(session, r->page_key);
 }
 
-static int compare_id(const void *item, const void *key)
-{
-    uint64_t id = (*(struct session *const *)item)->id, wanted = *(const uint64_t *)key;
-
-    return id < wanted ? -1 : id > wanted;
-}
-
 struct session *session_by_id(uint64_t id)
 {
-    size_t i = array_lower_bound(restored, n_restored, sizeof(struct session *), &id, compare_id);
-
-    return i < n_restored && restored[i]->id == id ? restored[i] : NULL;
+    return restored_find(&restored, id);
 }
 
 static void finish_table(struct session *session, struct slots *table)
@@ -148,10 +126,8 @@ static void finish_table(struct session *session, struct slots *table)
 
 void sessions_restored(void)
 {
-    for (size_t i = 0; i < n_restored; i++)
+    for (size_t i = 0; i < restored.n; i++)
         for (unsigned t = 0; t < SESSION_TABLES; t++)
-            finish_table(restored[i], table_of(restored[i], t));
-    free(restored);
-    restored = NULL;
-    n_restored = size_restored = 0;
+            finish_table(restored.row[i].object, table_of(restored.row[i].object, t));
+    restored_forget(&restored);
 }
