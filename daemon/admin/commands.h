@@ -24,8 +24,6 @@ struct commands {
 int commands_keep(struct server *server);
 /** npud has ended in order. */
 void commands_forget(struct server *server);
-/** A row of recovery. */
-bool commands_restore(struct server *server, struct kept_cell *cell);
 
 /** The command of that user with this token, or NULL. token 0: it has none. */
 struct command *commands_find(struct server *server, uid_t uid, uint64_t token);

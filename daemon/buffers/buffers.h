@@ -16,9 +16,6 @@ struct session;
 int buffers_init(struct server *server);
 /** All sessions have ended. */
 void buffers_deinit(struct server *server);
-
-/** A peer that a survivor has is there again. A row of recovery. */
-bool buffers_restore_peer(struct server *server, struct kept_cell *cell);
 /** All objects are there: before sessions go on. False: no memory. */
 bool buffers_finish_restoring(struct server *server);
 

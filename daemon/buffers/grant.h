@@ -43,9 +43,6 @@ struct grant *grant_find(struct session *session, struct queue *queue);
 
 /** The grant is used up, or taken back. The caller tells the queue (queue_party_left()). */
 void grant_free(struct grant *grant);
-
-/** A grant is there again. A row of recovery. */
-bool grant_restore(struct server *server, struct kept_cell *cell);
 /** All is there: threads that may wait for a grant look again. */
 void grants_finish_restoring(struct server *server);
 

@@ -107,8 +107,8 @@ struct peer *peer_get(struct session *session);
 bool peer_keep(struct peer *peer);
 
 /**
- * A peer that a survivor has is there again; exited: as for survivor_add(). A row of recovery, by
- * way of buffers.h.
+ * A peer that a survivor has is there again; exited: as for survivor_add(). The restorer of
+ * buffers.c calls it.
  */
 bool peer_restore(struct server *server, struct kept_cell *cell,
                   bool (*exited)(struct survivor_part *part));

@@ -99,9 +99,6 @@ void pools_deinit(struct pools *pools);
 
 /** The session's pool, made if need be. NULL: no memory. */
 struct pool *pool_get(struct session *session);
-
-/** A pool, or an orphan, is there again. A row of recovery. */
-bool pool_restore(struct server *server, struct kept_cell *cell);
 /** While npud restores: the pool with this number, or NULL. */
 struct pool *pool_restored(uint64_t number);
 /** All is there: each segment is looked at, because the npud before may have been told of it. */

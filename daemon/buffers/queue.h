@@ -263,9 +263,6 @@ void queue_segment_mapped(struct segment_map *map);
 /** npud has put messages there: what queue_sweep.c remembers of the ring does not say which. */
 void queue_carried(struct queue *queue);
 
-/** queue_allow_map() as the npud before has done it. A row of recovery. */
-bool queue_map_restore(struct server *server, struct kept_cell *cell);
-
 /** Counting its rights goes on. */
 void queue_count_again(struct queue_attach *attach);
 
@@ -280,10 +277,6 @@ void queues_finish(struct queues *queues);
 /** Make the record of a new queue, or attachment. False: no memory. */
 bool queue_keep(struct queue *queue);
 bool queue_attach_keep(struct queue_attach *attach);
-
-/** A queue, and an attachment, are there again. Rows of recovery. */
-bool queue_restore(struct server *server, struct kept_cell *cell);
-bool queue_attach_restore(struct server *server, struct kept_cell *cell);
 /** While npud restores: the queue with this serial, or NULL. */
 struct queue *queue_restored(uint64_t serial);
 /**

@@ -46,9 +46,6 @@ int queue_move_or_destroy(struct queue *queue);
 
 /** Are there messages that are still to be moved from the ring that had this number? */
 bool queue_moves_from(const struct queues *queues, uint32_t number);
-
-/** A ring that has ended is there again, with what is left of its messages. A row of recovery. */
-bool queue_rest_restore(struct server *server, struct kept_cell *cell);
 /** All is there: the npud before may have been about to end a ring, or to move a message. */
 void queue_rests_finish_restoring(struct queues *queues);
 

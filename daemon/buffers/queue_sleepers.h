@@ -20,8 +20,5 @@ struct server;
 void queue_sleepers_keep(struct server *server, struct queue_sleepers **all,
                          const struct queue_ring *ring);
 
-/** Those that an npud before has not woken are. A row of recovery. */
-bool queue_sleepers_restore(struct server *server, struct kept_cell *cell);
-
 /** npud ends: the thread wakes all before it ends. */
 void queue_sleepers_deinit(struct queue_sleepers **all);

@@ -64,9 +64,6 @@ struct relay {
 
 /** The relay of the queue, made if need be. NULL: no memory. */
 struct relay *relay_get(struct queue *queue);
-
-/** A relay is there again. A row of recovery. */
-bool relay_restore(struct server *server, struct kept_cell *cell);
 /** Its routes are there, with what they have to deliver. */
 void relay_begin_again(struct relay *relay);
 

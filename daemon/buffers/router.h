@@ -49,11 +49,6 @@ void router_deinit(struct server *server);
 bool router_holds(struct server *server, uint32_t segment);
 
 /* --- over the end of npud: route_record.c --- */
-
-/** Routes, what they do not get, and messages are there again. Rows of recovery. */
-bool route_restore(struct server *server, struct kept_cell *cell);
-bool route_gap_restore(struct server *server, struct kept_cell *cell);
-bool message_restore(struct server *server, struct kept_cell *cell);
 /**
  * All is there: what npud was at is found in the rings and buffers, backlogs are filled, and
  * buffers that npud has and no message is made of are freed. False: no memory.

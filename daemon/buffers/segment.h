@@ -172,10 +172,6 @@ void segment_freed(struct segment *segment);
 
 /** A hostile peer has changed its counts: nothing is freed there any more. */
 void segment_damage(struct segment *segment);
-
-/** A segment, and a peer's mapping of one, are there again. Rows of recovery. */
-bool segment_restore(struct server *server, struct kept_cell *cell);
-bool segment_map_restore(struct server *server, struct kept_cell *cell);
 /**
  * All is there: rights are counted, clients are told what npud says of the segments, and those that
  * the npud before has begun to give back are.

@@ -42,12 +42,6 @@ enum cause answer_prepare(struct session *session);
 int answer_send(struct call *call);
 
 /**
- * The npud before has made an answer certain: if its request is still there, it is sent, maybe once
- * more, before the session is heard. The client takes one of them. A row of recovery.
- */
-bool answer_restore(struct server *server, struct kept_cell *cell);
-
-/**
  * The session is being freed, and its events are: drop what is kept for it. True: its socket is
  * kept here, because the client has not read all descriptors.
  */

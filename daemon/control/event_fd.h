@@ -38,8 +38,5 @@ enum cause event_fd_watch(struct session *session, uint32_t number,
  * The session ends, and its streams are gone: forget one that is left. True: there was none.
  */
 bool event_fd_drop(struct session *session);
-
-/** An event descriptor that is to be written is there again. A row of recovery. */
-bool event_fd_restore(struct server *server, struct kept_cell *cell);
 /** Streams and IPC events are there: each waits again, or its client is told at once. */
 void event_fds_finish_restoring(struct server *server);

@@ -26,9 +26,6 @@ struct session *session_new(struct server *server, int socket);
 /** The same for the socket of this process, whose pidfd is taken over as well. */
 struct session *session_new_for(struct server *server, int socket,
                                 const struct client_process *process);
-
-/** A session is there again, as it was, but for its objects. A row of recovery. */
-bool session_restore(struct server *server, struct kept_cell *cell);
 /** All is restored: sessions that were ending end, and the others are heard. */
 void sessions_finish_restoring(struct server *server);
 

@@ -68,7 +68,5 @@ uint64_t batch_job_number(const struct batch_job *job);
  * no such job.
  */
 bool batch_job_take(struct batch_jobs *jobs, uint64_t number, struct batch_job **job);
-/** A job is there again. A row of recovery. */
-bool batch_job_restore(struct server *server, struct kept_cell *cell);
 /** All that jobs pay for is there: those that have nothing go. */
 void batch_jobs_finish_restoring(struct server *server);

@@ -59,8 +59,6 @@ struct devices {
 
 /** Open the backend and make an engine per device. 0 or a negative errno after logging. */
 int devices_init(struct devices *devices, const struct config *config);
-/** A row of recovery. */
-bool device_restore(struct server *server, struct kept_cell *cell);
 /** Start the engines: what has been restored goes on. 0 or a negative errno after logging. */
 int devices_start(struct devices *devices);
 /** Stop the engines and close the backend. No session may be left. */

@@ -49,9 +49,6 @@ void event_obj_free(struct session *session, struct event_obj *event);
 /** Streams of the client are to pass it, then it goes: its creator has destroyed it. Or not. */
 void event_obj_set_closing(struct event_obj *event, bool closing);
 
-/** The events of an arena segment are there again. A row of recovery. */
-bool events_restore(struct server *server, struct kept_cell *cell);
-
 /**
  * Engine: a record was executed, by the current task of stream. number: which one; flags:
  * TASK_RECORD_*, what it is to do. Without TASK_RECORD_LEVEL stream may be NULL.

@@ -178,13 +178,8 @@ bool ipc_open_keep(struct ipc_open *open);
 bool ipc_export_keep(struct ipc_export *export);
 bool ipc_left_keep(struct ipc_left *left);
 
-/* --- restoring: rows of recovery --- */
+/* --- restoring --- */
 
-bool ipc_event_restore(struct server *server, struct kept_cell *cell);
-bool ipc_opener_restore(struct server *server, struct kept_cell *cell);
-bool ipc_open_restore(struct server *server, struct kept_cell *cell);
-bool ipc_export_restore(struct server *server, struct kept_cell *cell);
-bool ipc_left_restore(struct server *server, struct kept_cell *cell);
 /**
  * All are there: openers have their numbers, and the pages say what they must, whatever a process
  * has written there meanwhile. Threads that sleep on records look again.

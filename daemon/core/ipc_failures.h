@@ -27,9 +27,6 @@ void ipc_failure_unremember(struct ipc_event *event, uint64_t number);
  */
 bool ipc_failure_find(struct ipc_event *event, uint64_t number, bool only_unsubmitted,
                       int32_t *pid);
-
-/** The failures of an event are there again. A row of recovery. */
-bool ipc_failures_restore(struct server *server, struct kept_cell *cell);
 /**
  * npud was ended between remembering a failure and its change in the page, or the other way round.
  */

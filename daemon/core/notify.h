@@ -175,9 +175,5 @@ void notify_go_on(struct notify *notify);
 bool notify_keep(struct notify *notify);
 bool notify_open_keep(struct notify_open *open);
 
-/* --- restoring: rows of recovery --- */
-
-bool notify_restore(struct server *server, struct kept_cell *cell);
-bool notify_pids_restore(struct server *server, struct kept_cell *cell);
-bool notify_open_restore(struct server *server, struct kept_cell *cell);
+/** All notifies are there: what was under way is asked for again. */
 void notifies_finish_restoring(struct server *server);

@@ -40,8 +40,5 @@ enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, 
 
 /** The session ends and its streams are gone: free what still waits. True: nothing does. */
 bool release_flush(struct session *session);
-
-/** A release is there again. A row of recovery. */
-bool release_restore(struct server *server, struct kept_cell *cell);
 /** Streams are there: each release waits for its next fence, or frees its object. */
 void releases_finish_restoring(struct server *server);

@@ -96,8 +96,6 @@ void server_count_resources(struct server *server);
 int server_keep(struct server *server);
 /** npud has ended in order: there is nothing for a later one. */
 void server_forget(struct server *server);
-/** The record is that of the npud before. A row of recovery. */
-bool server_restore(struct server *server, struct kept_cell *cell);
 
 /** Put the live keys of server->config into force. Control thread. */
 void server_configure(struct server *server);

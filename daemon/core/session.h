@@ -218,8 +218,6 @@ bool session_keep(struct session *session);
  * how far its end was. False: something is missing.
  */
 bool session_bind(struct session *session, struct kept_cell *cell, const struct session_record *r);
-/** A session's use of a device is restored. A row of recovery. */
-bool attach_restore(struct server *server, struct kept_cell *cell);
 
 /** The session with this id that was restored, or NULL. While npud restores. */
 struct session *session_by_id(uint64_t id);

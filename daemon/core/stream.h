@@ -236,10 +236,6 @@ static inline uint32_t stream_task_id(const struct stream *stream)
 enum cause stream_new(struct session *session, struct attach *attach, uint32_t context,
                       uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);
 
-/* Rows of recovery. */
-bool context_restore(struct server *server, struct kept_cell *cell);
-bool streams_restore(struct server *server, struct kept_cell *cell);
-
 /** From now on the context of stream stops at a failure. Control thread. */
 void stream_stop_at_failure(struct stream *stream);
 

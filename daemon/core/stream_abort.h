@@ -36,8 +36,6 @@ void stream_drop_notifies(struct stream *stream);
  * discarded it; else 0. Engine thread.
  */
 int32_t stream_discarded(const struct session *session, uint32_t slot, uint64_t position);
-/** What was discarded in a slot is known again. A row of recovery. */
-bool discards_restore(struct server *server, struct kept_cell *cell);
 /**
  * The session ends: forget what was discarded in its streams, at most `max` of them from *slot on,
  * where the next call goes on. True: that was all of them.

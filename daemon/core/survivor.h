@@ -85,9 +85,6 @@ void survivor_free_parts(struct survivor *survivor);
  * is watched from here on.
  */
 void survivor_watch(struct session *session);
-
-/** A survivor is there again. A row of recovery. */
-bool survivor_restore(struct server *server, struct kept_cell *cell);
 /** The restored one of the session with this id, or NULL. */
 struct survivor *survivor_by_session(struct server *server, uint64_t session_id);
 /** All parts are there: processes are watched again. */

@@ -121,10 +121,6 @@ uint64_t trace_carry(const struct trace *trace);
 void trace_carried(struct trace *trace, enum trace_kind kind, uint64_t begin_ns, uint64_t queue,
                    uint32_t buffer, uint32_t taken);
 
-/** Rows of recovery. */
-bool trace_restore(struct server *server, struct kept_cell *cell);
-bool trace_restore_client(struct server *server, struct kept_cell *cell);
-
 /* --- between trace.c and trace_record.c --- */
 
 /** Make their records. False: no memory. */

@@ -98,9 +98,6 @@ void inject_append_kinds(char *text, size_t size);
 
 /** Engine, in place of execute_task() while device->inject is set. */
 enum run_result inject_execute(struct stream *stream, uint64_t now);
-
-/** A rule is there again, and the device that it has lost is lost. A row of recovery. */
-bool inject_restore_rule(struct server *server, struct kept_cell *cell);
 /** Recovery: if a rule holds the current task of stream, it does so again. Rules are there. */
 bool inject_restore(struct inject *inject, struct stream *stream);
 

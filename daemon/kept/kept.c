@@ -87,7 +87,7 @@ static const struct {
     uint16_t version;
     enum part part;
 } kinds[KEPT_KIND_MAX] = {
-#define KIND_ROW(name, number, version, part, what) [number] = {what, version, part},
+#define KIND_ROW(name, number, version, part, restore, what) [number] = {what, version, part},
     KEPT_KINDS(KIND_ROW)
 #undef KIND_ROW
 };

@@ -56,9 +56,6 @@ enum cause allocation_import(struct session *session, struct pages *pages, uint6
  * its session that wait for a word of it. Control thread; takes the locks of the session's engines.
  */
 void allocation_free(struct mem *mem);
-
-/** An allocation is there again. A row of recovery. */
-bool allocation_restore(struct server *server, struct kept_cell *cell);
 /** Streams are there: what was freed, and no work uses any more, goes. */
 void allocations_finish_restoring(struct server *server);
 

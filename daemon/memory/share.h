@@ -64,7 +64,3 @@ enum cause share_allow(struct share *share, const int32_t *pids, size_t n);
 
 /** The session gets an allocation that has the same pages, of share->size bytes. */
 enum cause share_import(struct session *session, struct share_name name, struct mem **mem);
-
-/** Rows of recovery. */
-bool share_restore(struct server *server, struct kept_cell *cell);
-bool share_restore_pids(struct server *server, struct kept_cell *cell);

@@ -42,81 +42,13 @@
 
 #define FAULTS_MAX 2
 
-/*
- * Each kind is restored by the module that has written the record. In the order of kinds.h, because
- * a record names only records of kinds above it: another order does not compile.
- */
-#define RESTORERS(X)                                                                               \
-    X(SERVER, server_restore)                                                                      \
-    X(RULE, inject_restore_rule)                                                                   \
-    X(DEVICE, device_restore)                                                                      \
-    X(COMMANDS, commands_restore)                                                                  \
-    X(TRACE, trace_restore)                                                                        \
-    X(BATCH_JOB, batch_job_restore)                                                                \
-    X(SESSION, session_restore)                                                                    \
-    X(TRACE_CLIENT, trace_restore_client)                                                          \
-    X(ATTACH, attach_restore)                                                                      \
-    X(CONTEXT, context_restore)                                                                    \
-    X(STREAMS, streams_restore)                                                                    \
-    X(EVENTS, events_restore)                                                                      \
-    X(DISCARDS, discards_restore)                                                                  \
-    X(MEMORY, allocation_restore)                                                                  \
-    X(MEMORY_SHARE, share_restore)                                                                 \
-    X(MEMORY_PIDS, share_restore_pids)                                                             \
-    X(SURVIVOR, survivor_restore)                                                                  \
-    X(IPC_EVENT, ipc_event_restore)                                                                \
-    X(IPC_OPENER, ipc_opener_restore)                                                              \
-    X(IPC_FAILURES, ipc_failures_restore)                                                          \
-    X(IPC_OPEN, ipc_open_restore)                                                                  \
-    X(IPC_EXPORT, ipc_export_restore)                                                              \
-    X(IPC_LEFT, ipc_left_restore)                                                                  \
-    X(NOTIFY, notify_restore)                                                                      \
-    X(NOTIFY_PIDS, notify_pids_restore)                                                            \
-    X(NOTIFY_OPEN, notify_open_restore)                                                            \
-    X(RELEASE, release_restore)                                                                    \
-    X(EVENT_FD, event_fd_restore)                                                                  \
-    X(PEER, buffers_restore_peer)                                                                  \
-    X(POOL, pool_restore)                                                                          \
-    X(SEGMENT, segment_restore)                                                                    \
-    X(SEGMENT_MAP, segment_map_restore)                                                            \
-    X(QUEUE, queue_restore)                                                                        \
-    X(QUEUE_ATTACH, queue_attach_restore)                                                          \
-    X(GRANT, grant_restore)                                                                        \
-    X(QUEUE_MAP, queue_map_restore)                                                                \
-    X(QUEUE_REST, queue_rest_restore)                                                              \
-    X(QUEUE_SLEEPERS, queue_sleepers_restore)                                                      \
-    X(RELAY, relay_restore)                                                                        \
-    X(ROUTE, route_restore)                                                                        \
-    X(MESSAGE, message_restore)                                                                    \
-    X(ROUTE_GAP, route_gap_restore)                                                                \
-    X(ANSWER, answer_restore)
-
-enum restorer_place {
-#define RESTORER_PLACE(name, restore) RESTORER_##name,
-    RESTORERS(RESTORER_PLACE)
-#undef RESTORER_PLACE
-        RESTORER_COUNT
-};
-
-enum kind_place {
-#define KIND_PLACE(name, number, version, part, what) KIND_##name,
-    KEPT_KINDS(KIND_PLACE)
-#undef KIND_PLACE
-        KIND_COUNT
-};
-
-#define IN_ORDER(name, restore)                                                                    \
-    static_assert((int)RESTORER_##name == (int)KIND_##name, "the order of kinds.h");
-RESTORERS(IN_ORDER)
-#undef IN_ORDER
-static_assert((int)RESTORER_COUNT == (int)KIND_COUNT, "each kind is restored");
-
+/* Each kind is restored by the module that has written the record, in the order of kinds.h. */
 static const struct row {
     enum kept_kind kind;
     bool (*restore)(struct server *server, struct kept_cell *cell);
 } rows[] = {
-#define ROW(name, restore) {KEPT_##name, restore},
-    RESTORERS(ROW)
+#define ROW(name, number, version, live, restore, what) {KEPT_##name, restore},
+    KEPT_KINDS(ROW)
 #undef ROW
 };
 
