@@ -1,7 +1,5 @@
 /* What is kept of IPC events, and how they come back. */
-#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <utlist.h>
 
@@ -12,112 +10,9 @@
 #include "daemon/core/ipc_record.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
-#include "daemon/kept/fds.h"
+#include "daemon/kept/record.h"
 
 /* --- records --- */
-
-static size_t write_event(const struct kept *kept, void *record)
-{
-    const struct ipc_event *ev =
-        (const struct ipc_event *)((const char *)kept - offsetof(struct ipc_event, record));
-    struct ipc_event_record *r = record;
-
-    *r = (struct ipc_event_record){.id = ev->id,
-                                   .page_key = kept_key(ev->fd),
-                                   .linger_order = ev->lingers ? ev->linger_order : 0,
-                                   .uid = ev->user->uid,
-                                   .device = ev->device,
-                                   .last_exporter = ev->last_exporter};
-    static_assert(sizeof(r->handle) == sizeof(ev->handle), "as it was given out");
-    memcpy(r->handle, &ev->handle, sizeof(r->handle));
-    return offsetof(struct ipc_event_record, live);
-}
-
-static size_t write_opener(const struct kept *kept, void *record)
-{
-    const struct ipc_opener *opener =
-        (const struct ipc_opener *)((const char *)kept - offsetof(struct ipc_opener, record));
-
-    *(struct ipc_opener_record *)record =
-        (struct ipc_opener_record){.event = opener->event->id,
-                                   .number = opener->slot.number,
-                                   .pid = atomic_load_explicit(&opener->pid, memory_order_relaxed)};
-    return sizeof(struct ipc_opener_record);
-}
-
-static size_t write_open(const struct kept *kept, void *record)
-{
-    const struct ipc_open *open =
-        (const struct ipc_open *)((const char *)kept - offsetof(struct ipc_open, record));
-
-    *(struct ipc_open_record *)record =
-        (struct ipc_open_record){.session = open->session->id,
-                                 .event = open->event->id,
-                                 .slot = open->slot.number,
-                                 .generation = slot_generation(open),
-                                 .opener = open->opener->slot.number,
-                                 .state = open->state};
-    return sizeof(struct ipc_open_record);
-}
-
-static size_t write_export(const struct kept *kept, void *record)
-{
-    const struct ipc_export *export =
-        (const struct ipc_export *)((const char *)kept - offsetof(struct ipc_export, record));
-
-    *(struct ipc_export_record *)record =
-        (struct ipc_export_record){.session = export->session->id, .event = export->id};
-    return sizeof(struct ipc_export_record);
-}
-
-static size_t write_left(const struct kept *kept, void *record)
-{
-    const struct ipc_left *left =
-        (const struct ipc_left *)((const char *)kept - offsetof(struct ipc_left, record));
-
-    *(struct ipc_left_record *)record =
-        (struct ipc_left_record){.event = left->event->id,
-                                 .survivor = left->part.survivor->session_id,
-                                 .opener = left->opener->slot.number};
-    return sizeof(struct ipc_left_record);
-}
-
-static void use_record(struct ipc_event *ev)
-{
-    ev->live = &((struct ipc_event_record *)kept_record(&ev->record))->live;
-}
-
-bool ipc_event_keep(struct ipc_event *ev)
-{
-    if (!kept_make(&ev->record, KEPT_IPC_EVENT, sizeof(struct ipc_event_record), write_event))
-        return false;
-    use_record(ev);
-    return true;
-}
-
-bool ipc_opener_keep(struct ipc_opener *opener)
-{
-    return kept_make(&opener->record, KEPT_IPC_OPENER, sizeof(struct ipc_opener_record),
-                     write_opener);
-}
-
-bool ipc_open_keep(struct ipc_open *open)
-{
-    return kept_make(&open->record, KEPT_IPC_OPEN, sizeof(struct ipc_open_record), write_open);
-}
-
-bool ipc_export_keep(struct ipc_export *export)
-{
-    return kept_make(&export->record, KEPT_IPC_EXPORT, sizeof(struct ipc_export_record),
-                     write_export);
-}
-
-bool ipc_left_keep(struct ipc_left *left)
-{
-    return kept_make(&left->record, KEPT_IPC_LEFT, sizeof(struct ipc_left_record), write_left);
-}
-
-/* --- restoring --- */
 
 static struct ipc_event *find_event(struct server *server, uint64_t id)
 {
@@ -127,13 +22,57 @@ static struct ipc_event *find_event(struct server *server, uint64_t id)
     return ev;
 }
 
-static bool map_page(struct ipc_event *ev, uint64_t key)
-{
-    void *map = MAP_FAILED;
+#define EVENT_MEMBERS(DO)                                                                          \
+    DO##DERIVED(id, o->id);                                                                        \
+    DO##FD(page_key, fd);                                                                          \
+    DO##DERIVED(linger_order, o->lingers ? o->linger_order : 0);                                   \
+    DO##FIND(uid, user, uid, user_ref(&server->users, r->uid));                                    \
+    DO##SAME(device, device);                                                                      \
+    DO##SAME(last_exporter, last_exporter);                                                        \
+    DO##BYTES(handle, handle);
 
-    ev->fd = kept_fd_take(key);
-    if (ev->fd >= 0)
-        map = mmap(NULL, sizeof(*ev->page), PROT_READ | PROT_WRITE, MAP_SHARED, ev->fd, 0);
+RECORD_LIVE(, ipc_event, IPC_EVENT, struct ipc_event, record, struct ipc_event_record,
+            EVENT_MEMBERS)
+
+/* The pid is read by other threads. */
+#define OPENER_MEMBERS(DO)                                                                         \
+    DO##FIND(event, event, id, find_event(server, r->event));                                      \
+    DO##DERIVED(number, o->slot.number);                                                           \
+    DO##DERIVED(pid, atomic_load_explicit(&o->pid, memory_order_relaxed));
+
+RECORD(, ipc_opener, IPC_OPENER, struct ipc_opener, record, struct ipc_opener_record,
+       OPENER_MEMBERS)
+
+#define OPEN_MEMBERS(DO)                                                                           \
+    DO##FIND(session, session, id, session_by_id(r->session));                                     \
+    DO##FIND(event, event, id, find_event(server, r->event));                                      \
+    DO##DERIVED(slot, o->slot.number);                                                             \
+    DO##DERIVED(generation, slot_generation(o));                                                   \
+    DO##FIND(opener, opener, slot.number, slots_get(&o->event->openers, r->opener));               \
+    DO##SAME(state, state);
+
+RECORD(, ipc_open, IPC_OPEN, struct ipc_open, record, struct ipc_open_record, OPEN_MEMBERS)
+
+#define EXPORT_MEMBERS(DO)                                                                         \
+    DO##FIND(session, session, id, session_by_id(r->session));                                     \
+    DO##SAME(event, id);
+
+RECORD(, ipc_export, IPC_EXPORT, struct ipc_export, record, struct ipc_export_record,
+       EXPORT_MEMBERS)
+
+#define LEFT_MEMBERS(DO)                                                                           \
+    DO##FIND(event, event, id, find_event(server, r->event));                                      \
+    DO##DERIVED(survivor, o->part.survivor->session_id);                                           \
+    DO##FIND(opener, opener, slot.number, slots_get(&o->event->openers, (uint32_t)r->opener));
+
+RECORD(, ipc_left, IPC_LEFT, struct ipc_left, record, struct ipc_left_record, LEFT_MEMBERS)
+
+/* --- restoring --- */
+
+static bool map_page(struct ipc_event *ev)
+{
+    void *map = mmap(NULL, sizeof(*ev->page), PROT_READ | PROT_WRITE, MAP_SHARED, ev->fd, 0);
+
     if (map == MAP_FAILED)
         return false;
     ev->page = map;
@@ -160,18 +99,10 @@ bool ipc_event_restore(struct server *server, struct kept_cell *cell)
     struct ipc_event_record r;
 
     kept_read(cell, &r, sizeof(r));
-    if (!ev)
-        return false;
-    ev->user = user_ref(&server->users, r.uid);
-    if (!ev->user || !map_page(ev, r.page_key) ||
-        !kept_bind(&ev->record, cell, sizeof(r), write_event))
+    if (!ev || !ipc_event_back(server, ev, cell, &r) || !map_page(ev))
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
-    use_record(ev);
     ipc_event_begin(ev, server->ipc, r.id);
-    ev->device = r.device;
-    ev->last_exporter = r.last_exporter;
-    memcpy(&ev->handle, r.handle, sizeof(ev->handle));
     HASH_ADD(hh, ev->all->by_id, id, sizeof(ev->id), ev);
     if (r.linger_order != 0)
         linger_again(ev, r.linger_order);
@@ -190,9 +121,8 @@ bool ipc_opener_restore(struct server *server, struct kept_cell *cell)
     opener = ev ? slots_restore(&ev->openers, r.number, 1) : NULL;
     if (!opener)
         return false;
-    opener->event = ev;
     atomic_store_explicit(&opener->pid, r.pid, memory_order_relaxed);
-    return kept_bind(&opener->record, cell, sizeof(r), write_opener);
+    return ipc_opener_back(server, opener, cell, &r);
 }
 
 bool ipc_open_restore(struct server *server, struct kept_cell *cell)
@@ -200,23 +130,14 @@ bool ipc_open_restore(struct server *server, struct kept_cell *cell)
     struct session *session;
     struct ipc_open_record r;
     struct ipc_open *open;
-    struct ipc_event *ev;
 
     kept_read(cell, &r, sizeof(r));
     session = session_by_id(r.session);
-    ev = find_event(server, r.event);
-    open = session && ev ? slots_restore(&session->ipc, r.slot, r.generation) : NULL;
-    if (!open)
-        return false;
-    open->session = session;
-    open->event = ev;
-    open->state = (enum ipc_open_state)r.state;
-    open->opener = slots_get(&ev->openers, r.opener);
-    if (!open->opener || open->opener->open ||
-        !kept_bind(&open->record, cell, sizeof(r), write_open))
+    open = session ? slots_restore(&session->ipc, r.slot, r.generation) : NULL;
+    if (!open || !ipc_open_back(server, open, cell, &r) || open->opener->open)
         return false;
     open->opener->open = open;
-    DL_APPEND(ev->opens, open);
+    DL_APPEND(open->event->opens, open);
     user_charge_again(&open->charge, session->user, RESOURCE_IPC_EVENTS, 1, false);
     user_charge_again(&open->charge_fd, session->user, RESOURCE_FDS, 1, true);
     return true;
@@ -228,12 +149,11 @@ bool ipc_export_restore(struct server *server, struct kept_cell *cell)
     struct ipc_export_record r;
 
     kept_read(cell, &r, sizeof(r));
-    if (!export || !kept_bind(&export->record, cell, sizeof(r), write_export))
+    if (!export || !ipc_export_back(server, export, cell, &r))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
-    export->session = session_by_id(r.session);
     export->event = find_event(server, r.event);
-    export->id = r.event;
-    if (!export->session || !export->event)
+    if (!export->event)
         return false;
     HASH_ADD(hh, export->session->exports, id, sizeof(export->id), export);
     if (!export->hh.tbl)
@@ -250,12 +170,8 @@ bool ipc_left_restore(struct server *server, struct kept_cell *cell)
 
     kept_read(cell, &r, sizeof(r));
     survivor = survivor_by_session(server, r.survivor);
-    if (!left || !survivor || !kept_bind(&left->record, cell, sizeof(r), write_left))
+    if (!left || !survivor || !ipc_left_back(server, left, cell, &r) || left->opener->open)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
-        return false;
-    left->event = find_event(server, r.event);
-    left->opener = left->event ? slots_get(&left->event->openers, (uint32_t)r.opener) : NULL;
-    if (!left->opener || left->opener->open)
         return false;
     survivor_add(survivor, &left->part, ipc_left_exited);
     DL_APPEND(left->event->left, left);

@@ -1,14 +1,12 @@
 /* What is kept of notifies, and how they come back. */
-#include <assert.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <utlist.h>
 
 #include "daemon/core/device.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/record.h"
 #include "daemon/kept/restored.h"
 
 /* While npud restores: its notifies, by number. */
@@ -16,66 +14,35 @@ static struct restored restored;
 
 /* --- records --- */
 
-static size_t write_notify(const struct kept *kept, void *record)
-{
-    const struct notify *n =
-        (const struct notify *)((const char *)kept - offsetof(struct notify, record));
-    struct notify_record *r = record;
+#define NOTIFY_MEMBERS(DO)                                                                         \
+    DO##SAME(number, number);                                                                      \
+    DO##SAME(uid, importers.uid);                                                                  \
+    DO##DERIVED(device, o->device->index);                                                         \
+    DO##DERIVED(id, o->id->slot.number);                                                           \
+    DO##SAME(counts, counts);                                                                      \
+    DO##SAME(exported, exported);                                                                  \
+    DO##SAME(any_pid, importers.any_pid);                                                          \
+    DO##BYTES(key, key);
 
-    static_assert(sizeof(r->key) == sizeof(n->key), "as it was given out");
-    *r = (struct notify_record){.number = n->number,
-                                .uid = n->importers.uid,
-                                .device = n->device->index,
-                                .id = n->id->slot.number,
-                                .counts = n->counts,
-                                .exported = n->exported,
-                                .any_pid = n->importers.any_pid};
-    memcpy(r->key, &n->key, sizeof(r->key));
-    return offsetof(struct notify_record, live);
-}
+RECORD_LIVE(, notify, NOTIFY, struct notify, record, struct notify_record, NOTIFY_MEMBERS)
 
-static size_t write_open(const struct kept *kept, void *record)
-{
-    const struct notify_open *open =
-        (const struct notify_open *)((const char *)kept - offsetof(struct notify_open, record));
+#define OPEN_MEMBERS(DO)                                                                           \
+    DO##DERIVED(session, o->session->id);                                                          \
+    DO##DERIVED(notify, o->notify->number);                                                        \
+    DO##DERIVED(slot, o->slot.number);                                                             \
+    DO##DERIVED(generation, slot_generation(o));                                                   \
+    DO##DERIVED(creator, o->notify->creator == o);
 
-    *(struct notify_open_record *)record =
-        (struct notify_open_record){.session = open->session->id,
-                                    .notify = open->notify->number,
-                                    .slot = open->slot.number,
-                                    .generation = slot_generation(open),
-                                    .creator = open->notify->creator == open};
-    return sizeof(struct notify_open_record);
-}
-
-static void use_record(struct notify *n)
-{
-    n->live = &((struct notify_record *)kept_record(&n->record))->live;
-}
-
-bool notify_keep(struct notify *n)
-{
-    if (!kept_make(&n->record, KEPT_NOTIFY, sizeof(struct notify_record), write_notify))
-        return false;
-    use_record(n);
-    return true;
-}
-
-bool notify_open_keep(struct notify_open *open)
-{
-    return kept_make(&open->record, KEPT_NOTIFY_OPEN, sizeof(struct notify_open_record),
-                     write_open);
-}
+RECORD(, notify_open, NOTIFY_OPEN, struct notify_open, record, struct notify_open_record,
+       OPEN_MEMBERS)
 
 /* --- restoring --- */
 
-static bool restore_key(struct notify *n, const struct notify_record *r)
+/* False: no memory. */
+static bool list_exported(struct notify *n)
 {
-    if (!r->exported)
+    if (!n->exported)
         return true;
-    memcpy(&n->key, r->key, sizeof(n->key));
-    n->exported = true;
-    n->importers.any_pid = r->any_pid;
     HASH_ADD(hh, n->all->by_number, number, sizeof(n->number), n);
     return n->hh.tbl != NULL;
 }
@@ -90,15 +57,10 @@ bool notify_restore(struct server *server, struct kept_cell *cell)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
     notify_begin(n, server->notifies, devices_get(server->devices, r.device), r.counts);
-    n->number = r.number;
-    n->importers.uid = r.uid;
     n->importers.object = r.number;
     n->id = slots_restore(&n->device->notify_ids, r.id, 1);
-    if (!n->id || !restored_add(&restored, n->number, n) ||
-        !kept_bind(&n->record, cell, sizeof(r), write_notify))
-        return false;
-    use_record(n);
-    return restore_key(n, &r);
+    return n->id && notify_back(server, n, cell, &r) && restored_add(&restored, n->number, n) &&
+           list_exported(n);
 }
 
 bool notify_pids_restore(struct server *server, struct kept_cell *cell)
@@ -117,12 +79,11 @@ bool notify_open_restore(struct server *server, struct kept_cell *cell)
     struct session *session;
     struct notify *n;
 
-    (void)server;
     kept_read(cell, &r, sizeof(r));
     session = session_by_id(r.session);
     n = restored_find(&restored, r.notify);
     open = session && n ? slots_restore(&session->notifies, r.slot, r.generation) : NULL;
-    if (!open || !kept_bind(&open->record, cell, sizeof(r), write_open))
+    if (!open || !notify_open_back(server, open, cell, &r))
         return false;
     notify_join(n, open, session);
     if (r.creator)
