@@ -6,8 +6,35 @@
  */
 #include "restart.h"
 
+#include <assert.h>
+#include <stddef.h>
+
+#include "daemon/kept/arena_record.h"
+#include "daemon/kept/buffers_record.h"
+#include "daemon/kept/command_record.h"
+#include "daemon/kept/context_record.h"
+#include "daemon/kept/device_record.h"
+#include "daemon/kept/event_record.h"
+#include "daemon/kept/importers_record.h"
+#include "daemon/kept/ipc_event_record.h"
+#include "daemon/kept/layout.h"
+#include "daemon/kept/notify_record.h"
+#include "daemon/kept/release_record.h"
+#include "daemon/kept/rule_record.h"
+#include "daemon/kept/server_record.h"
+#include "daemon/kept/session_record.h"
+#include "daemon/kept/stream_record.h"
+#include "daemon/kept/survivor_record.h"
 #include "proto/wire/packet.h"
 #include "requester.h"
+
+/* Records are where release 0.9.0 has them: an upgrade from it, and back to it, finds them. */
+#define MEMBER(structure, member, offset, size)                                                    \
+    LIST(structure, member, offset);                                                               \
+    static_assert(sizeof(((struct structure *)0)->member) == (size), #structure "." #member);
+#define LIST(structure, member, offset)                                                            \
+    static_assert(offsetof(struct structure, member) == (offset), #structure "." #member);
+#include "layout_0_9_0.inc"
 
 static void begin(void)
 {
