@@ -13,6 +13,7 @@
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/segment_use.h"
+#include "daemon/kept/record.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/kept/buffers_record.h"
@@ -193,37 +194,26 @@ static void discard_segment(struct segment *s)
     free(s);
 }
 
-static size_t write_segment(const struct kept *kept, void *record)
-{
-    const struct segment *s =
-        (const struct segment *)((const char *)kept - offsetof(struct segment, kept));
+#define SEGMENT_MEMBERS(DO)                                                                        \
+    DO##FIND(pool, pool, number, pool_restored(r->pool));                                          \
+    DO##SAME(number, view.number);                                                                 \
+    DO##SAME(stride, view.stride);                                                                 \
+    DO##FD(key, fd);                                                                               \
+    DO##FD(news_key, news_fd);                                                                     \
+    DO##SAME(id, view.id);                                                                         \
+    DO##SAME(n_data, view.n_data);                                                                 \
+    DO##SAME(n_refs, view.n_refs);                                                                 \
+    DO##SAME(damaged, damaged);                                                                    \
+    DO##SAME(spoiled, spoiled);
 
-    *(struct segment_record *)record = (struct segment_record){.pool = s->pool->number,
-                                                               .number = s->view.number,
-                                                               .stride = s->view.stride,
-                                                               .key = kept_key(s->fd),
-                                                               .news_key = kept_key(s->news_fd),
-                                                               .id = s->view.id,
-                                                               .n_data = s->view.n_data,
-                                                               .n_refs = s->view.n_refs,
-                                                               .damaged = s->damaged,
-                                                               .spoiled = s->spoiled};
-    return offsetof(struct segment_record, wanted);
-}
-
-static void use_record(struct segment *s)
-{
-    s->wanted = &((struct segment_record *)kept_record(&s->kept))->wanted;
-}
+RECORD_LIVE(static, segment, SEGMENT, struct segment, kept, struct segment_record, SEGMENT_MEMBERS,
+            wanted)
 
 static bool keep_segment(struct segment *s)
 {
     kept_fd(s->fd);
     kept_fd(s->news_fd);
-    if (!kept_make(&s->kept, KEPT_SEGMENT, sizeof(struct segment_record), write_segment))
-        return false;
-    use_record(s);
-    return true;
+    return segment_keep(s);
 }
 
 /* Processes find it from here on. */
@@ -317,20 +307,16 @@ bool segment_touched(const struct segment *segment, uint32_t *from, uint32_t *to
 
 /* --- mappings --- */
 
-static size_t write_map(const struct kept *kept, void *record)
-{
-    const struct segment_map *map =
-        (const struct segment_map *)((const char *)kept - offsetof(struct segment_map, kept));
+#define MAP_MEMBERS(DO)                                                                            \
+    DO##DERIVED(segment, o->segment->view.number);                                                 \
+    DO##DERIVED(id, o->id);                                                                        \
+    DO##DERIVED(peer, o->peer->number);                                                            \
+    DO##SAME(passed_on, passed_on);                                                                \
+    DO##DERIVED(left, o->left);                                                                    \
+    DO##SAME(lost, lost);
 
-    *(struct segment_map_record *)record =
-        (struct segment_map_record){.segment = map->segment->view.number,
-                                    .id = map->id,
-                                    .peer = map->peer->number,
-                                    .passed_on = map->passed_on,
-                                    .left = map->left,
-                                    .lost = map->lost};
-    return sizeof(struct segment_map_record);
-}
+RECORD(static, segment_map, SEGMENT_MAP, struct segment_map, kept, struct segment_map_record,
+       MAP_MEMBERS)
 
 /* Listed at both ends. NULL: no memory. */
 static struct segment_map *make_map(struct peer *peer, struct segment *s)
@@ -372,7 +358,7 @@ bool segment_map(struct peer *peer, struct segment *s)
     if (!map)
         return false;
     if (user_charge(&map->charge, peer->session->user, RESOURCE_TABLE_MEMORY, sizeof(*map)) < 0 ||
-        !kept_make(&map->kept, KEPT_SEGMENT_MAP, sizeof(struct segment_map_record), write_map)) {
+        !segment_map_keep(map)) {
         unlist_map(map);
         return false;
     }
@@ -497,13 +483,11 @@ void segment_freed(struct segment *s)
 
 /* --- over the end of npud --- */
 
-static bool bind_files(struct segment *s, const struct segment_record *r)
+static bool map_files(struct segment *s)
 {
     void *news;
 
-    s->fd = kept_fd_take(r->key);
-    s->news_fd = kept_fd_take(r->news_key);
-    if (s->fd < 0 || s->news_fd < 0 || !map_slots(s))
+    if (!map_slots(s))
         return false;
     news = mmap(NULL, SEGMENT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, s->news_fd, 0);
     if (news == MAP_FAILED)
@@ -519,22 +503,12 @@ bool segment_restore(struct server *server, struct kept_cell *cell)
 
     kept_read(cell, &r, sizeof(r));
     s = r.id < SEGMENT_IDS && !segment_find(server, r.id) ? calloc(1, sizeof(*s)) : NULL;
-    if (!s)
+    if (!s || !segment_back(server, s, cell, &r))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
-    s->pool = pool_restored(r.pool);
-    s->view.stride = r.stride;
-    s->view.number = r.number;
-    s->view.n_data = r.n_data;
-    s->view.n_refs = r.n_refs;
-    s->view.id = r.id;
-    s->damaged = r.damaged;
-    s->spoiled = r.spoiled;
     note_sizes(s);
-    if (!s->pool || !bind_files(s, &r) || !kept_bind(&s->kept, cell, sizeof(r), write_segment)) {
-        free(s);
+    if (!map_files(s))
         return false;
-    }
-    use_record(s);
     user_charge_again(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size, false);
     user_charge_again(&s->charge_fd, s->pool->user, RESOURCE_FDS, 2, true);
     batch_job_charge_again(&s->charge_job, s->pool->batch_job, s->size);
@@ -553,7 +527,7 @@ bool segment_map_restore(struct server *server, struct kept_cell *cell)
     s = segment_find(server, r.id);
     peer = peer_restored(server, r.peer);
     map = s && s->view.number == r.segment && peer ? make_map(peer, s) : NULL;
-    if (!map || !kept_bind(&map->kept, cell, sizeof(r), write_map))
+    if (!map || !segment_map_back(server, map, cell, &r))
         return false;
     if (peer->session)
         user_charge_again(&map->charge, peer->session->user, RESOURCE_TABLE_MEMORY, sizeof(*map),
@@ -561,8 +535,6 @@ bool segment_map_restore(struct server *server, struct kept_cell *cell)
     else
         user_charge_again(&map->charge, peer->left.survivor->user, RESOURCE_TABLE_MEMORY,
                           sizeof(*map), false);
-    map->passed_on = r.passed_on;
-    map->lost = r.lost;
     s->n_lost += map->lost;
     /* Of a session whose end is done again from the beginning, this is done again. */
     map->left = r.left && !peer->session;

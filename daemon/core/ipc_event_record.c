@@ -32,7 +32,7 @@ static struct ipc_event *find_event(struct server *server, uint64_t id)
     DO##BYTES(handle, handle);
 
 RECORD_LIVE(, ipc_event, IPC_EVENT, struct ipc_event, record, struct ipc_event_record,
-            EVENT_MEMBERS)
+            EVENT_MEMBERS, live)
 
 /* The pid is read by other threads. */
 #define OPENER_MEMBERS(DO)                                                                         \

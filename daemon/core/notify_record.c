@@ -24,7 +24,7 @@ static struct restored restored;
     DO##SAME(any_pid, importers.any_pid);                                                          \
     DO##BYTES(key, key);
 
-RECORD_LIVE(, notify, NOTIFY, struct notify, record, struct notify_record, NOTIFY_MEMBERS)
+RECORD_LIVE(, notify, NOTIFY, struct notify, record, struct notify_record, NOTIFY_MEMBERS, live)
 
 #define OPEN_MEMBERS(DO)                                                                           \
     DO##DERIVED(session, o->session->id);                                                          \

@@ -17,6 +17,7 @@
 #include "daemon/base/pidfd.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
+#include "daemon/kept/record.h"
 #include "daemon/core/server.h"
 #include "daemon/core/trace.h"
 #include "daemon/kept/event_record.h"
@@ -325,15 +326,13 @@ struct attach *session_attach(struct session *session, uint32_t device)
     return device < DEVICES_MAX ? session->attach[device] : NULL;
 }
 
-static size_t write_attach(const struct kept *kept, void *record)
-{
-    const struct attach *a =
-        (const struct attach *)((const char *)kept - offsetof(struct attach, record));
+#define ATTACH_MEMBERS(DO)                                                                         \
+    DO##DERIVED(session, o->session->id);                                                          \
+    DO##DERIVED(bell_key, kept_key(o->fd));                                                        \
+    DO##DERIVED(device, o->device->index);
 
-    *(struct attach_record *)record = (struct attach_record){
-        .session = a->session->id, .bell_key = kept_key(a->fd), .device = a->device->index};
-    return offsetof(struct attach_record, live);
-}
+RECORD_LIVE(static, attach, ATTACH, struct attach, record, struct attach_record, ATTACH_MEMBERS,
+            live)
 
 static struct attach *attach_new(struct session *session, struct device *device)
 {
@@ -348,11 +347,6 @@ static struct attach *attach_new(struct session *session, struct device *device)
     /* Also of the npud before: its engine looks no more. */
     atomic_store(&a->bell->watched, 0);
     return a;
-}
-
-static void attach_use_record(struct attach *a)
-{
-    a->live = &((struct attach_record *)kept_record(&a->record))->live;
 }
 
 static void attach_free(struct attach *a)
@@ -375,9 +369,8 @@ static enum cause attach_open(struct attach *a)
     if (user_charge(&a->charge_fd, session->user, RESOURCE_FDS, 1) < 0)
         return CAUSE_USER_DESCRIPTORS;
     kept_fd(a->fd);
-    if (!kept_make(&a->record, KEPT_ATTACH, sizeof(struct attach_record), write_attach))
+    if (!attach_keep(a))
         return CAUSE_MEMORY;
-    attach_use_record(a);
     a->live->loss = atomic_load(&a->device->loss); /* of one before nothing is told */
     r = engine_attach(a->device->engine, a);
     return r < 0 ? cause_of_errno(r) : CAUSE_NONE;
@@ -429,10 +422,7 @@ bool attach_restore(struct server *server, struct kept_cell *cell)
     device->sessions++;
     a->fd = session_own_fd(server, kept_fd_take(r.bell_key));
     user_charge_again(&a->charge_fd, session->user, RESOURCE_FDS, 1, false);
-    if (a->fd < 0 || !kept_bind(&a->record, cell, sizeof(r), write_attach))
-        return false;
-    attach_use_record(a);
-    return engine_attach(device->engine, a) == 0;
+    return a->fd >= 0 && attach_back(server, a, cell, &r) && engine_attach(device->engine, a) == 0;
 }
 
 void session_close_devices(struct session *session)

@@ -12,6 +12,7 @@
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
+#include "daemon/kept/record.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/shm/arena.h"
@@ -106,23 +107,14 @@ uint64_t stream_end(const struct stream *s)
 
 /* --- contexts --- */
 
-static size_t write_context(const struct kept *kept, void *record)
-{
-    const struct context *c = (const struct context *)kept;
+#define CONTEXT_MEMBERS(DO)                                                                        \
+    DO##DERIVED(session, o->attach->session->id);                                                  \
+    DO##FIND(device, attach, device->index, session_attach(session_by_id(r->session), r->device)); \
+    DO##SAME(number, number);                                                                      \
+    DO##SAME(stop, stop);
 
-    static_assert(offsetof(struct context, kept) == 0, "a context begins with what is kept");
-    *(struct context_record *)record = (struct context_record){.session = c->attach->session->id,
-                                                               .device = c->attach->device->index,
-                                                               .number = c->number,
-                                                               .stop = c->stop};
-    return offsetof(struct context_record, end);
-}
-
-static void use_context(struct attach *a, struct context *c)
-{
-    c->end = &((struct context_record *)kept_record(&c->kept))->end;
-    LL_PREPEND(a->contexts, c);
-}
+RECORD_LIVE(static, context, CONTEXT, struct context, kept, struct context_record, CONTEXT_MEMBERS,
+            end)
 
 /* Found, or made. NULL: no memory. */
 static struct context *get_context(struct attach *a, uint32_t number)
@@ -137,34 +129,25 @@ static struct context *get_context(struct attach *a, uint32_t number)
         return NULL;
     c->attach = a;
     c->number = number;
-    if (!kept_make(&c->kept, KEPT_CONTEXT, sizeof(struct context_record), write_context)) {
+    if (!context_keep(c)) {
         free(c);
         return NULL;
     }
-    use_context(a, c);
+    LL_PREPEND(a->contexts, c);
     return c;
 }
 
 bool context_restore(struct server *server, struct kept_cell *cell)
 {
     struct context_record r;
-    struct session *session;
     struct context *c;
 
-    (void)server;
     kept_read(cell, &r, sizeof(r));
-    session = session_by_id(r.session);
-    c = session && session_attach(session, r.device) ? calloc(1, sizeof(*c)) : NULL;
-    if (!c)
+    c = session_by_id(r.session) ? calloc(1, sizeof(*c)) : NULL;
+    if (!c || !context_back(server, c, cell, &r))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
-    if (!kept_bind(&c->kept, cell, sizeof(r), write_context)) {
-        free(c);
-        return false;
-    }
-    c->attach = session_attach(session, r.device);
-    c->number = r.number;
-    c->stop = r.stop;
-    use_context(c->attach, c);
+    LL_PREPEND(c->attach->contexts, c);
     return true;
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/engine/trace_note.h"
 #include "daemon/base/log.h"
 #include "daemon/base/message_id.h"
+#include "daemon/kept/record.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -237,39 +238,22 @@ static void tell_engines(struct server *server)
 
 /* --- what is kept --- */
 
-static size_t write_rule(const struct kept *kept, void *record)
-{
-    const struct inject_rule *r =
-        (const struct inject_rule *)((const char *)kept - offsetof(struct inject_rule, kept));
+#define RULE_MEMBERS(DO)                                                                           \
+    DO##SAME(id, id);                                                                              \
+    DO##SAME(ops, spec.ops);                                                                       \
+    DO##SAME(session, spec.session);                                                               \
+    DO##SAME(nth, spec.nth);                                                                       \
+    DO##SAME(count, spec.count);                                                                   \
+    DO##SAME(seed, spec.seed);                                                                     \
+    DO##SAME(probability, spec.probability);                                                       \
+    DO##SAME(device, spec.device);                                                                 \
+    DO##SAME(stream, spec.stream);                                                                 \
+    DO##SAME(code, spec.code);                                                                     \
+    DO##SAME(action, spec.action);                                                                 \
+    DO##DERIVED(has_kind, o->spec.kind != NULL);                                                   \
+    DO##SAME(at_once, spec.at_once);
 
-    *(struct rule_record *)record = (struct rule_record){.id = r->id,
-                                                         .ops = r->spec.ops,
-                                                         .session = r->spec.session,
-                                                         .nth = r->spec.nth,
-                                                         .count = r->spec.count,
-                                                         .seed = r->spec.seed,
-                                                         .probability = r->spec.probability,
-                                                         .device = r->spec.device,
-                                                         .stream = r->spec.stream,
-                                                         .code = r->spec.code,
-                                                         .action = (uint8_t)r->spec.action,
-                                                         .has_kind = r->spec.kind != NULL,
-                                                         .at_once = r->spec.at_once};
-    return offsetof(struct rule_record, live);
-}
-
-static void use_record(struct inject_rule *r)
-{
-    r->live = &((struct rule_record *)kept_record(&r->kept))->live;
-}
-
-static enum cause keep_rule(struct inject_rule *r)
-{
-    if (!kept_make(&r->kept, KEPT_RULE, sizeof(struct rule_record), write_rule))
-        return CAUSE_MEMORY;
-    use_record(r);
-    return CAUSE_NONE;
-}
+RECORD_LIVE(static, rule, RULE, struct inject_rule, kept, struct rule_record, RULE_MEMBERS, live)
 
 static void forget_rule(struct inject_rule *r)
 {
@@ -286,21 +270,8 @@ bool inject_restore_rule(struct server *server, struct kept_cell *cell)
 
     kept_read(cell, &record, sizeof(record));
     if (in->n == INJECT_RULES_MAX || record.live.lost > server->devices->n ||
-        !kept_bind(&r->kept, cell, sizeof(record), write_rule))
+        !rule_back(server, r, cell, &record))
         return false;
-    use_record(r);
-    r->id = record.id;
-    r->spec = (struct inject_spec){.action = (enum inject_action)record.action,
-                                   .ops = record.ops,
-                                   .session = record.session,
-                                   .device = record.device,
-                                   .stream = record.stream,
-                                   .nth = record.nth,
-                                   .count = record.count,
-                                   .code = record.code,
-                                   .probability = record.probability,
-                                   .seed = record.seed,
-                                   .at_once = record.at_once};
     if (record.has_kind && record.ops != 0)
         r->spec.kind = task_row((unsigned)__builtin_ctzll(record.ops))->name;
     in->order[in->n++] = r;
@@ -492,7 +463,7 @@ enum cause inject_set(struct server *server, const struct Npud__Inject *request,
         return cause;
     engines_lock(server);
     r = make_room(server);
-    cause = r ? keep_rule(r) : CAUSE_RULES;
+    cause = !r ? CAUSE_RULES : rule_keep(r) ? CAUSE_NONE : CAUSE_MEMORY;
     if (cause == CAUSE_NONE) {
         r->id = *id = ++server->last->rule;
         r->spec = spec;

@@ -27,7 +27,8 @@
  * DERIVED or not in the list, and the restorer has them in lines of its own.
  *
  * Members are read in the order of the list: the expression of a FIND may use members above it.
- * Records may end in a live part: RECORD_LIVE() writes up to it, and points `live` at it.
+ * For a record that ends in a live part, RECORD_LIVE() writes up to that part, and points the
+ * object's member of the same name at it.
  */
 #pragma once
 
@@ -65,9 +66,10 @@
 /* linkage: of name_keep() and name_back(), `static` or empty. */
 #define RECORD(linkage, name, KIND, Object, kept_member, Record, MEMBERS)                          \
     RECORD_OF(linkage, name, KIND, Object, kept_member, Record, MEMBERS, sizeof(Record), (void)o)
-#define RECORD_LIVE(linkage, name, KIND, Object, kept_member, Record, MEMBERS)                     \
-    RECORD_OF(linkage, name, KIND, Object, kept_member, Record, MEMBERS, offsetof(Record, live),   \
-              o->live = &((Record *)kept_record(&o->kept_member))->live)
+#define RECORD_LIVE(linkage, name, KIND, Object, kept_member, Record, MEMBERS, live_part)          \
+    RECORD_OF(linkage, name, KIND, Object, kept_member, Record, MEMBERS,                           \
+              offsetof(Record, live_part),                                                         \
+              o->live_part = &((Record *)kept_record(&o->kept_member))->live_part)
 
 #define RECORD_OF(linkage, name, KIND, Object, kept_member, Record, MEMBERS, bytes, use_live)      \
     static size_t write_##name(const struct kept *kept, void *record)                              \

@@ -7,6 +7,7 @@
 #include "daemon/base/kill_here.h"
 #include "daemon/core/capability.h"
 #include "daemon/core/device.h"
+#include "daemon/kept/record.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/kept/session_record.h"
@@ -15,29 +16,30 @@
 #include "proto/shm/arena.h"
 #include "proto/util/random.h"
 
-static size_t write_record(const struct kept *kept, void *record)
+static struct mem *find_memory(uint64_t session_id, uint32_t slot)
 {
-    const struct share *share =
-        (const struct share *)((const char *)kept - offsetof(struct share, record));
-    struct memory_share_record *r = record;
+    struct session *session = session_by_id(session_id);
 
-    static_assert(sizeof(r->key) == sizeof(share->key), "as it was given out");
-    *r = (struct memory_share_record){.session = share->mem->session->id,
-                                      .number = share->number,
-                                      .size = share->size,
-                                      .slot = share->mem->slot.number,
-                                      .any_pid = share->importers.any_pid,
-                                      .by_number = share->by_number};
-    memcpy(r->key, &share->key, sizeof(r->key));
-    return sizeof(*r);
+    return session ? slots_get(&session->mems, slot) : NULL;
 }
 
+#define SHARE_MEMBERS(DO)                                                                          \
+    DO##DERIVED(session, o->mem->session->id);                                                     \
+    DO##FIND(slot, mem, slot.number, find_memory(r->session, r->slot));                            \
+    DO##SAME(number, number);                                                                      \
+    DO##SAME(size, size);                                                                          \
+    DO##SAME(any_pid, importers.any_pid);                                                          \
+    DO##SAME(by_number, by_number);                                                                \
+    DO##BYTES(key, key);
+
+RECORD(static, share, MEMORY_SHARE, struct share, record, struct memory_share_record, SHARE_MEMBERS)
+
 /* Into the tables. False: no memory. */
-static bool add_share(struct share *share, struct mem *m)
+static bool add_share(struct share *share)
 {
+    struct mem *m = share->mem;
     struct shares *all = m->session->server->shares;
 
-    share->mem = m;
     share->importers.uid = m->session->uid;
     share->importers.object = share->number;
     HASH_ADD(hh, all->by_number, number, sizeof(share->number), share);
@@ -90,8 +92,9 @@ static enum cause name_share(struct share *share, struct session *session, uint3
 }
 
 /* Charged, named, in the tables and kept. */
-static enum cause begin_share(struct share *share, struct mem *m)
+static enum cause begin_share(struct share *share)
 {
+    struct mem *m = share->mem;
     struct session *session = m->session;
     enum cause cause;
 
@@ -100,11 +103,9 @@ static enum cause begin_share(struct share *share, struct mem *m)
     cause = name_share(share, session, m->pages->device->index);
     if (cause != CAUSE_NONE)
         return cause;
-    if (!pages_enlist(m->pages, session->server->shares) ||
-        !kept_make(&share->record, KEPT_MEMORY_SHARE, sizeof(struct memory_share_record),
-                   write_record))
+    if (!pages_enlist(m->pages, session->server->shares) || !share_keep(share))
         return CAUSE_MEMORY;
-    if (add_share(share, m))
+    if (add_share(share))
         return CAUSE_NONE;
     kept_drop(&share->record);
     return CAUSE_MEMORY;
@@ -127,10 +128,11 @@ enum cause share_new(struct mem *m, uint64_t size, bool any_pid, bool by_number,
     share = calloc(1, sizeof(*share));
     if (!share)
         return CAUSE_MEMORY;
+    share->mem = m;
     share->size = size;
     share->by_number = by_number;
     share->importers.any_pid = any_pid;
-    cause = begin_share(share, m);
+    cause = begin_share(share);
     if (cause != CAUSE_NONE) {
         user_uncharge(&share->charge);
         free(share);
@@ -218,23 +220,13 @@ bool share_restore(struct server *server, struct kept_cell *cell)
 {
     struct share *share = calloc(1, sizeof(*share));
     struct memory_share_record r;
-    struct session *session;
-    struct mem *m;
 
-    (void)server;
     kept_read(cell, &r, sizeof(r));
-    session = session_by_id(r.session);
-    m = session ? slots_get(&session->mems, r.slot) : NULL;
-    if (!share || !m || !kept_bind(&share->record, cell, sizeof(r), write_record))
+    if (!share || !share_back(server, share, cell, &r))
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
-    share->number = r.number;
-    share->size = r.size;
-    share->by_number = r.by_number;
-    share->importers.any_pid = r.any_pid;
-    memcpy(&share->key, r.key, sizeof(share->key));
-    user_charge_again(&share->charge, session->user, RESOURCE_MEMORY_EXPORTS, 1, false);
-    return add_share(share, m);
+    user_charge_again(&share->charge, share->mem->session->user, RESOURCE_MEMORY_EXPORTS, 1, false);
+    return add_share(share);
 }
 
 bool share_restore_pids(struct server *server, struct kept_cell *cell)
