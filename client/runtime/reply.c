@@ -376,69 +376,27 @@ static const char *check_query_routes(const struct answer *a)
 
 /* --- the table --- */
 
-/* How the answer to a kind of request looks. Without a row, a request fails at its first use. */
+static const char *check_any(const struct answer *a)
+{
+    (void)a;
+    return NULL;
+}
+
+/* How the answer to a kind of request looks: the end of its row in proto/wire/requests.inc. */
 struct rule {
-    const char *(*check)(const struct answer *a); /* NULL: any body is right */
+    const char *(*check)(const struct answer *a); /* NULL: there is no such request */
     Npud__Reply__BodyCase body;
-    bool exists;
     uint8_t fds_min, fds_max;
 };
 
-#define ROW(NAME, BODY, MIN, MAX, check)                                                           \
-    [NPUD__REQUEST__BODY_##NAME] = {check, NPUD__REPLY__BODY_##BODY, true, MIN, MAX}
-#define COMMAND(NAME) ROW(NAME, _NOT_SET, 0, 0, NULL)
-
 static const struct rule table[] = {
-    ROW(HELLO, HELLO, 1, 1, check_hello),
-    ROW(OPEN_DEVICE, _NOT_SET, 1, 1, check_bell),
-    ROW(CREATE_STREAM, CREATE_STREAM, 0, 1, check_create_stream),
-    COMMAND(DESTROY_STREAM),
-    ROW(CREATE_EVENT, CREATE_EVENT, 0, 1, check_create_event),
-    COMMAND(DESTROY_EVENT),
-    ROW(CREATE_IPC_EVENT, IPC_EVENT, 1, 1, check_ipc_event),
-    ROW(EXPORT_IPC_EVENT, EXPORT_IPC_EVENT, 0, 0, check_export_ipc_event),
-    ROW(OPEN_IPC_EVENT, IPC_EVENT, 1, 1, check_ipc_event),
-    COMMAND(CLOSE_IPC_EVENT),
-    ROW(EXPLAIN_RECORD, EXPLAIN_RECORD, 0, 0, NULL),
-    ROW(MALLOC, MALLOC, 0, 1, check_malloc),
-    COMMAND(FREE),
-    ROW(MEM_INFO, MEM_INFO, 0, 0, check_mem_info),
-    ROW(ABORT_STREAM, ABORT_STREAM, 0, 0, check_abort_stream),
-    COMMAND(NOTIFY_FD),
-    ROW(IPC_EVENT_INFO, IPC_EVENT_INFO, 0, 0, check_ipc_event_info),
-    ROW(CREATE_NOTIFY, NOTIFY, 0, 0, check_notify),
-    COMMAND(DESTROY_NOTIFY),
-    COMMAND(RESET_NOTIFY),
-    ROW(EXPORT_NOTIFY, EXPORT_NOTIFY, 0, 0, check_export_notify),
-    COMMAND(ALLOW_NOTIFY),
-    ROW(IMPORT_NOTIFY, NOTIFY, 0, 0, check_notify),
-    COMMAND(SET_STREAM_PRIORITY),
-    ROW(STREAMS_LEFT, STREAMS_LEFT, 0, 0, check_streams_left),
-    COMMAND(MEMORY_WRITTEN),
-    ROW(EXPORT_MEMORY, EXPORT_MEMORY, 0, 0, check_export_memory),
-    COMMAND(ALLOW_MEMORY),
-    COMMAND(UNEXPORT_MEMORY),
-    ROW(IMPORT_MEMORY, IMPORT_MEMORY, 0, 1, check_import_memory),
-    ROW(FETCH_MEMORY, _NOT_SET, 1, 1, check_fetch_memory),
-    COMMAND(SET_FAILURE_MODE),
-    COMMAND(STOP_TASK),
-    ROW(CREATE_SEGMENT, SEGMENT, 2, 2, check_create_segment),
-    ROW(MAP_SEGMENT, SEGMENT, 2, 2, check_map_segment),
-    COMMAND(TRIM_SEGMENT),
-    ROW(CREATE_QUEUE, QUEUE, QUEUE_FILES, QUEUE_FILES, check_create_queue),
-    COMMAND(DESTROY_QUEUE),
-    COMMAND(GRANT_QUEUE),
-    ROW(ATTACH_QUEUE, QUEUE, QUEUE_FILES, QUEUE_FILES, check_attach_queue),
-    COMMAND(ALLOW_MAP),
-    ROW(QUEUE_BELL, _NOT_SET, 1, 1, check_bell),
-    ROW(BIND_ROUTES, ROUTES, 0, 0, check_bind_routes),
-    ROW(UNBIND_ROUTES, ROUTES, 0, 0, check_unbind_routes),
-    ROW(QUERY_ROUTES, ROUTES, 0, 0, check_query_routes),
-    COMMAND(LEAVE_SESSION),
-    ROW(GET_TRACE_RING, _NOT_SET, 1, 1, check_trace_ring),
+#define ROW(NAME, handler, about, when, reply, fds_min, fds_max, check)                            \
+    [NPUD__REQUEST__BODY_##NAME] = {check_##check, NPUD__REPLY__BODY_##reply, fds_min, fds_max},
+#include "proto/wire/requests.inc"
+#undef ROW
 };
 
-static const struct rule abort_without_hold = {.exists = true};
+static const struct rule abort_without_hold = {.check = check_any};
 
 static const struct rule *find_rule(const Npud__Request *request)
 {
@@ -446,7 +404,7 @@ static const struct rule *find_rule(const Npud__Request *request)
 
     if (request->body_case == NPUD__REQUEST__BODY_ABORT_STREAM && !request->abort_stream->hold)
         return &abort_without_hold;
-    return kind < sizeof(table) / sizeof(table[0]) && table[kind].exists ? &table[kind] : NULL;
+    return kind < sizeof(table) / sizeof(table[0]) && table[kind].check ? &table[kind] : NULL;
 }
 
 const char *reply_request_name(const Npud__Request *request)
@@ -477,5 +435,5 @@ const char *reply_fault(const struct session *s, const Npud__Request *request,
         return "it has another body";
     if (fds && (n < rule->fds_min || n > rule->fds_max))
         return "it has another number of descriptors";
-    return rule->check ? rule->check(&a) : NULL;
+    return rule->check(&a);
 }

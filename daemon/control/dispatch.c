@@ -17,84 +17,10 @@
 #include "daemon/kept/kept.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "proto/shm/queue_shm.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/envelope.h"
 #include "proto/wire/packet.h"
-
-/* --- session and devices --- */
-
-static int32_t on_hello(struct call *call)
-{
-    const Npud__Hello *hello = call->request->hello;
-    struct devices *devices = call->session->server->devices;
-    Npud__HelloReply *out;
-    enum cause cause;
-
-    if (call->session->state != SESSION_CONNECTED) {
-        call->fault = true;
-        return refuse_with_error(call, ACL_ERROR_REPEAT_INITIALIZE, "Hello a second time");
-    }
-    if (!protocol_is_served(hello->protocol))
-        return refuse_with_error(
-            call, ACL_ERROR_API_NOT_SUPPORT,
-            PROTOCOL < hello->protocol
-                ? "this npud speaks protocols %u to %u, the client library speaks %u: npud is the "
-                  "older one; replace it by the version that is installed (npuctl upgrade, or "
-                  "systemctl restart npud)"
-                : "this npud speaks protocols %u to %u, the client library speaks %u: the program "
-                  "runs with the older one; restart the program, so that it loads the library that "
-                  "is installed",
-            PROTOCOL_OLDEST, PROTOCOL, hello->protocol);
-    call->session->protocol = hello->protocol;
-    cause = session_hello(call->session, hello->program);
-    if (cause != CAUSE_NONE)
-        return refuse(call, cause, "no session");
-    call->fd = call->session->page_fd;
-    out = CALL_REPLY(call, hello, HELLO);
-    out->session = call->session->id;
-    out->ring_depth = call->session->ring_depth;
-    out->epoch_ns = devices->epoch_ns;
-    out->pid = call->session->pid;
-    out->uid = call->session->uid;
-    out->page_bytes = sizeof(struct session_page);
-    out->peer = call->session->peer_id;
-    out->backend = (char *)devices->backend->name;
-    out->n_devices = devices->n;
-    out->devices = call->body->parts.devices.list;
-    for (uint32_t i = 0; i < devices->n; i++) {
-        Npud__Device *device = out->devices[i] = &call->body->parts.devices.row[i];
-
-        *device = (Npud__Device)NPUD__DEVICE__INIT;
-        device->soc_name = (char *)devices->device[i].info.soc_name;
-        device->memory = devices->device[i].info.memory;
-        device->strict = devices->device[i].info.strict;
-        device->uuid.data = devices->device[i].uuid;
-        device->uuid.len = sizeof(devices->device[i].uuid);
-    }
-    return 0;
-}
-
-static int32_t on_open_device(struct call *call)
-{
-    uint32_t device = call->request->open_device->device;
-
-    return refuse(call, session_open_device(call->session, device, &call->fd), "device %u", device);
-}
-
-static int32_t on_leave_session(struct call *call)
-{
-    call->session->left = true;
-    kept_touch(&call->session->record);
-    return 0;
-}
-
-int32_t (*dispatch_own_waits)(struct call *call);
-void (*dispatch_drop_own_waits)(struct session *session);
-
-static int32_t on_own_waits(struct call *call)
-{
-    return dispatch_own_waits(call);
-}
 
 /* --- dispatch --- */
 
@@ -107,67 +33,17 @@ struct row {
     bool answers_fds; /* its answer may carry descriptors */
 };
 
-#define ABOUT(handler, NEED, Type, field)                                                          \
-    .handle = handler, .need = NEED_##NEED, .at = offsetof(Npud__##Type, field)
+#define ABOUT(NEED, Type, field) .need = NEED_##NEED, .at = offsetof(Npud__##Type, field)
+#define NOTHING                  .need = NEED_NOTHING
+#define ANY_TIME                 true
+#define IN_SESSION               false
 
 static const struct row table[] = {
-    [NPUD__REQUEST__BODY_HELLO] = {.handle = on_hello, .before_hello = true, .answers_fds = true},
-    [NPUD__REQUEST__BODY_OPEN_DEVICE] = {.handle = on_open_device, .answers_fds = true},
-    [NPUD__REQUEST__BODY_CREATE_STREAM] = {ABOUT(on_create_stream, DEVICE, CreateStream, device),
-                                           .answers_fds = true},
-    [NPUD__REQUEST__BODY_DESTROY_STREAM] = {ABOUT(on_destroy_stream, STREAM, DestroyStream, slot)},
-    [NPUD__REQUEST__BODY_ABORT_STREAM] = {ABOUT(on_abort_stream, STREAM, AbortStream, slot)},
-    [NPUD__REQUEST__BODY_CREATE_EVENT] = {.handle = on_create_event, .answers_fds = true},
-    [NPUD__REQUEST__BODY_DESTROY_EVENT] = {ABOUT(on_destroy_event, EVENT, DestroyEvent, slot)},
-    [NPUD__REQUEST__BODY_CREATE_IPC_EVENT] = {.handle = on_create_ipc_event, .answers_fds = true},
-    [NPUD__REQUEST__BODY_EXPORT_IPC_EVENT] = {ABOUT(on_export_ipc_event, IPC_EVENT, ExportIpcEvent,
-                                                    slot)},
-    [NPUD__REQUEST__BODY_OPEN_IPC_EVENT] = {.handle = on_open_ipc_event, .answers_fds = true},
-    [NPUD__REQUEST__BODY_CLOSE_IPC_EVENT] = {ABOUT(on_close_ipc_event, IPC_EVENT, CloseIpcEvent,
-                                                   slot)},
-    [NPUD__REQUEST__BODY_EXPLAIN_RECORD] = {ABOUT(on_explain_record, IPC_EVENT, ExplainRecord,
-                                                  slot)},
-    [NPUD__REQUEST__BODY_MALLOC] = {ABOUT(on_malloc, DEVICE, Malloc, device), .answers_fds = true},
-    [NPUD__REQUEST__BODY_FREE] = {ABOUT(on_free, MEMORY, Free, slot)},
-    [NPUD__REQUEST__BODY_MEM_INFO] = {.handle = on_mem_info},
-    [NPUD__REQUEST__BODY_EXPORT_MEMORY] = {ABOUT(on_export_memory, MEMORY, ExportMemory, slot)},
-    [NPUD__REQUEST__BODY_ALLOW_MEMORY] = {.handle = on_allow_memory},
-    [NPUD__REQUEST__BODY_UNEXPORT_MEMORY] = {.handle = on_unexport_memory},
-    [NPUD__REQUEST__BODY_IMPORT_MEMORY] = {.handle = on_import_memory, .answers_fds = true},
-    [NPUD__REQUEST__BODY_FETCH_MEMORY] = {ABOUT(on_fetch_memory, MEMORY, FetchMemory, slot),
-                                          .answers_fds = true},
-    [NPUD__REQUEST__BODY_NOTIFY_FD] = {.handle = on_notify_fd},
-    [NPUD__REQUEST__BODY_IPC_EVENT_INFO] = {.handle = on_ipc_event_info},
-    [NPUD__REQUEST__BODY_CREATE_NOTIFY] = {.handle = on_create_notify},
-    [NPUD__REQUEST__BODY_DESTROY_NOTIFY] = {ABOUT(on_destroy_notify, NOTIFY, DestroyNotify, slot)},
-    [NPUD__REQUEST__BODY_RESET_NOTIFY] = {ABOUT(on_reset_notify, NOTIFY, ResetNotify, slot)},
-    [NPUD__REQUEST__BODY_EXPORT_NOTIFY] = {ABOUT(on_export_notify, NOTIFY, ExportNotify, slot)},
-    [NPUD__REQUEST__BODY_ALLOW_NOTIFY] = {ABOUT(on_allow_notify, NOTIFY, AllowNotify, slot)},
-    [NPUD__REQUEST__BODY_IMPORT_NOTIFY] = {.handle = on_import_notify},
-    [NPUD__REQUEST__BODY_SET_STREAM_PRIORITY] = {ABOUT(on_set_stream_priority, STREAM,
-                                                       SetStreamPriority, slot)},
-    [NPUD__REQUEST__BODY_STREAMS_LEFT] = {ABOUT(on_streams_left, DEVICE, StreamsLeft, device)},
-    [NPUD__REQUEST__BODY_MEMORY_WRITTEN] = {.handle = on_memory_written},
-    [NPUD__REQUEST__BODY_SET_FAILURE_MODE] = {ABOUT(on_set_failure_mode, STREAM, SetFailureMode,
-                                                    slot)},
-    [NPUD__REQUEST__BODY_STOP_TASK] = {ABOUT(on_stop_task, STREAM, StopTask, slot)},
-    [NPUD__REQUEST__BODY_CREATE_SEGMENT] = {.handle = on_create_segment, .answers_fds = true},
-    [NPUD__REQUEST__BODY_MAP_SEGMENT] = {.handle = on_map_segment, .answers_fds = true},
-    [NPUD__REQUEST__BODY_TRIM_SEGMENT] = {.handle = on_trim_segment},
-    [NPUD__REQUEST__BODY_CREATE_QUEUE] = {.handle = on_create_queue, .answers_fds = true},
-    [NPUD__REQUEST__BODY_DESTROY_QUEUE] = {ABOUT(on_destroy_queue, QUEUE, DestroyQueue, queue)},
-    [NPUD__REQUEST__BODY_GRANT_QUEUE] = {ABOUT(on_grant_queue, QUEUE, GrantQueue, queue)},
-    [NPUD__REQUEST__BODY_ATTACH_QUEUE] = {.handle = on_attach_queue, .answers_fds = true},
-    [NPUD__REQUEST__BODY_ALLOW_MAP] = {.handle = on_allow_map},
-    [NPUD__REQUEST__BODY_QUEUE_BELL] = {.handle = on_queue_bell, .answers_fds = true},
-    [NPUD__REQUEST__BODY_BIND_ROUTES] = {.handle = on_bind_routes},
-    [NPUD__REQUEST__BODY_UNBIND_ROUTES] = {.handle = on_unbind_routes},
-    [NPUD__REQUEST__BODY_QUERY_ROUTES] = {.handle = on_query_routes},
-    [NPUD__REQUEST__BODY_LEAVE_SESSION] = {.handle = on_leave_session},
-    [NPUD__REQUEST__BODY_GET_TRACE_RING] = {.handle = on_get_trace_ring, .answers_fds = true},
-    [NPUD__REQUEST__BODY_OWN_WAITS] = {.handle = on_own_waits,
-                                       .before_hello = true,
-                                       .answers_fds = true},
+#define ROW(NAME, handler, about, when, reply, fds_min, fds_max, check)                            \
+    [NPUD__REQUEST__BODY_##NAME] = {                                                               \
+        .handle = on_##handler, about, .before_hello = (when), .answers_fds = (fds_max) > 0},
+#include "proto/wire/requests.inc"
+#undef ROW
 };
 
 /* The number of what the request is about, at that offset of its body. */

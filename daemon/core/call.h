@@ -86,7 +86,7 @@ struct call {
     enum cause cause;
     const struct user *payer; /* of what there is no more, if it is a user's */
 
-    /* The object that the request is about, as its row in dispatch.c says; control/fetch.h. */
+    /* The object that the request is about, as its row in proto/wire/requests.inc says; control/fetch.h. */
     union {
         struct attach *attach;
         struct stream *stream;
@@ -115,67 +115,12 @@ static inline char *call_key(struct call *call, const struct export_key *key)
 }
 
 /*
- * Handlers, one per kind of request: rows of the table in dispatch.c. Each returns 0, with the body
+ * Handlers, one per kind of request, in the files on_*.c by subject. Each returns 0, with the body
  * of the reply and the descriptor that goes along set in call, or an ACL error with a sentence in
  * call->body->message, and the reply has no body. What a body points to is in call->body, or lives
  * longer than the call.
  */
-
-/** on_stream.c */
-int32_t on_create_stream(struct call *call);
-int32_t on_destroy_stream(struct call *call);
-int32_t on_abort_stream(struct call *call);
-int32_t on_set_failure_mode(struct call *call);
-int32_t on_stop_task(struct call *call);
-int32_t on_set_stream_priority(struct call *call);
-int32_t on_streams_left(struct call *call);
-
-/** on_event.c */
-int32_t on_create_event(struct call *call);
-int32_t on_destroy_event(struct call *call);
-int32_t on_create_ipc_event(struct call *call);
-int32_t on_export_ipc_event(struct call *call);
-int32_t on_open_ipc_event(struct call *call);
-int32_t on_close_ipc_event(struct call *call);
-int32_t on_explain_record(struct call *call);
-int32_t on_ipc_event_info(struct call *call);
-int32_t on_notify_fd(struct call *call);
-
-/** on_trace.c */
-int32_t on_get_trace_ring(struct call *call);
-
-/** on_notify.c */
-int32_t on_create_notify(struct call *call);
-int32_t on_destroy_notify(struct call *call);
-int32_t on_reset_notify(struct call *call);
-int32_t on_export_notify(struct call *call);
-int32_t on_allow_notify(struct call *call);
-int32_t on_import_notify(struct call *call);
-
-/** on_pool.c */
-int32_t on_create_segment(struct call *call);
-int32_t on_map_segment(struct call *call);
-int32_t on_trim_segment(struct call *call);
-/** on_queue.c */
-int32_t on_create_queue(struct call *call);
-int32_t on_destroy_queue(struct call *call);
-int32_t on_grant_queue(struct call *call);
-int32_t on_attach_queue(struct call *call);
-int32_t on_allow_map(struct call *call);
-
-/** on_route.c */
-int32_t on_queue_bell(struct call *call);
-int32_t on_bind_routes(struct call *call);
-int32_t on_unbind_routes(struct call *call);
-int32_t on_query_routes(struct call *call);
-
-/** on_memory.c */
-int32_t on_malloc(struct call *call);
-int32_t on_free(struct call *call);
-int32_t on_memory_written(struct call *call);
-int32_t on_mem_info(struct call *call);
-int32_t on_export_memory(struct call *call);
-int32_t on_allow_memory(struct call *call);
-int32_t on_unexport_memory(struct call *call);
-int32_t on_import_memory(struct call *call);
-int32_t on_fetch_memory(struct call *call);
+#define ROW(NAME, handler, about, when, reply, fds_min, fds_max, check)                            \
+    int32_t on_##handler(struct call *call);
+#include "proto/wire/requests.inc"
+#undef ROW
