@@ -9,8 +9,6 @@
 #include <emmintrin.h>
 
 #define LINE ((size_t)64)
-#define PAGE ((size_t)4096)
-#define WAYS 4 /* pages in turn */
 
 /* dst: of a whole line; a part of it would be merged by reading the rest. */
 static inline void copy_line(char *dst, const char *src)
@@ -24,13 +22,6 @@ static inline void copy_line(char *dst, const char *src)
     _mm_stream_si128(to + 1, b);
     _mm_stream_si128(to + 2, c);
     _mm_stream_si128(to + 3, d);
-}
-
-static void copy_pages(char *dst, const char *src)
-{
-    for (size_t at = 0; at < PAGE; at += LINE)
-        for (size_t way = 0; way < WAYS * PAGE; way += PAGE)
-            copy_line(dst + way + at, src + way + at);
 }
 
 static bool is_overlap(const char *a, const char *b, size_t n)
@@ -49,9 +40,7 @@ void copy_large(void *dst, const void *src, size_t n)
         return;
     }
     memcpy(to, from, head);
-    for (done = head; n - done >= WAYS * PAGE; done += WAYS * PAGE)
-        copy_pages(to + done, from + done);
-    for (; n - done >= LINE; done += LINE)
+    for (done = head; n - done >= LINE; done += LINE)
         copy_line(to + done, from + done);
     memcpy(to + done, from + done, n - done);
     /* Such stores are not ordered: neither a release nor a locked operation waits for them. */

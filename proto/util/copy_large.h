@@ -1,8 +1,9 @@
 /*
  * Copies that are larger than what caches keep. Stores that go past the caches do not read first
- * what they overwrite, and leave the caches to others; four pages in turn keep the prefetchers of
- * more than one page busy. Where the processor has no such stores, or it is not known whether they
- * help (arm64), these are copies like others.
+ * what they overwrite, and leave the caches to others. From the first byte to the last: four pages
+ * in turn were a fifth faster on some Xeons, and on AMD EPYC a third as fast as memcpy() (7.3 GB/s
+ * beside 20.9, and 26.1 in order; 64 MiB). Where the processor has no such stores, or it is not
+ * known whether they help (arm64), these are copies like others.
  */
 #pragma once
 
