@@ -1,7 +1,7 @@
 # The binary interface of the library, compared with the dump of it that is in the tree. Types come
 # from debug information, so the library is built as usual (-g). The dump is of an amd64 library.
 
-ABI_DUMP  := client/abi/libaclclient.abi
+ABI_DUMP  := tests/abi/libaclclient.abi
 ABI_ABIDW := abidw --exported-interfaces-only --drop-private-types --no-elf-needed \
              --no-parameter-names --no-comp-dir-path --no-show-locs --no-corpus-path \
              --type-id-style hash
