@@ -35,11 +35,17 @@ struct api_call_mark {
     _Atomic bool no_events; /* it sleeps, and uses no event that it has found before */
 };
 
-/** The calling thread's. Before its first call, one that always reads as inside a call. */
+/**
+ * The mark of the calling thread. Before the first call of the thread, a common mark that always
+ * says "inside a call".
+ */
 extern __thread struct api_call_mark *api_call_mine;
 extern _Atomic uint64_t api_call_epoch;
 
-/** The thread has no mark yet, or is inside a call already. The value as of api_call_enter(). */
+/**
+ * The rest of api_call_enter(): for a thread that has no mark yet, or that is inside a call already.
+ * Returns what api_call_enter() returns.
+ */
 struct api_call_mark *api_call_enter_slow(void) __attribute__((cold));
 
 /** Enter with the own mark. False: the thread has none yet, or is inside a call already. */

@@ -21,8 +21,8 @@
 /* If there are as many, one in so many that are looked up takes the place of another. */
 #define RECENT_TURN 8u
 /*
- * A thread that uses many in turn finds few of them here, and should not pay for that: after so
- * many in a row that were not found, it does not look here for so many times.
+ * A thread that uses many allocations in turn finds few of them here, and must not pay for looking.
+ * After RECENT_IN_VAIN misses in a row it does not look here for as many look-ups.
  */
 #define RECENT_IN_VAIN 16u
 #define RECENT_REST    256u

@@ -15,8 +15,9 @@
 /* Words with sleepers left. Each has had more than WAKER_AT_ONCE of them. */
 #define WORDS_MAX 4096
 /*
- * The kernel wakes those first that have slept longest. Those that go to sleep again meanwhile come
- * behind them, as many times as they like: behind so many, all are woken that this is about.
+ * The kernel wakes the threads first that have slept longest. A thread that goes to sleep again
+ * meanwhile stands behind them, and would be woken once more. After so many wake-ups, all threads
+ * that slept when waker_wake() was called have been woken.
  */
 #define SLEEPERS_MAX (1u << 20)
 

@@ -247,10 +247,10 @@ void queue_take_came(struct queue_attach *attach);
 bool queue_take_gone(struct queue_attach *attach, bool spoils);
 
 /**
- * The session of the peer ends. What it has passed on is spoiled, as when it loses a right: from
- * here on no owner can take its right away, and with it that of the sessions that have the segments
- * from it.
- * One segment of it, by the position of its sweep, which has not begun. True: there was none left.
+ * The session of the peer ends. A segment that it has passed on is spoiled, as when it loses a
+ * right: once it has ended, no owner can take the right away from it, nor from the sessions that
+ * have the segment from it. Does one segment, that at the position of the peer's sweep, which has
+ * not begun. True: no segment was left.
  */
 bool queue_reader_ended(struct peer *peer);
 

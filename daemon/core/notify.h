@@ -162,18 +162,18 @@ void notify_note_given_back(struct kept_words *words, struct stream *stream);
 void notify_note_effect(struct kept_words *words, struct stream *stream, uint64_t effect);
 bool notify_has_effect(const struct stream *stream);
 
-/* --- for notify_record.c, which has the records, and makes objects from them --- */
+/* --- for notify_record.c, which keeps notifies, and restores them --- */
 
-/** It is as nothing has come of it. */
+/** Set up an empty notify, which no session has yet. */
 void notify_begin(struct notify *notify, struct notifies *all, struct device *device, bool counts);
-/** The session has it open. */
+/** `open` is a handle of the session to the notify from now on. */
 void notify_join(struct notify *notify, struct notify_open *open, struct session *session);
-/** What was under way is asked for again. */
+/** After a restore: jobs of the notify that npud had not finished are listed again. */
 void notify_go_on(struct notify *notify);
 
 /* Make the record. False: no memory. */
 bool notify_keep(struct notify *notify);
 bool notify_open_keep(struct notify_open *open);
 
-/** All notifies are there: what was under way is asked for again. */
+/** All notifies are restored: their unfinished jobs are listed again. */
 void notifies_finish_restoring(struct server *server);

@@ -44,12 +44,12 @@ struct task_row {
     /* The same for one that has not begun, and whose stream was stopped before. */
     void (*pass_over)(struct stream *s);
 
-    /* Words of an entry: TASK_WORD(), or 0. They are only what a client says. */
-    uint8_t timeout; /* of a wait, in nanoseconds; the word 0: no limit */
-    uint8_t target;  /* what it waits for, in its kind's numbers */
-    uint8_t number;  /* of the record that it makes; no word: any will do for those that wait */
-    uint8_t writes;  /* the first byte of its destination that it changes; no word: no memory ... */
-    uint8_t size;    /* ... and how many; no word: a word of memory */
+    /* Words of an entry: TASK_WORD(), or 0 for none. A client wrote them: they may be anything. */
+    uint8_t timeout; /* time limit of a wait, in nanoseconds; its value 0: no limit */
+    uint8_t target;  /* what the wait is for: a position, or a number of a record */
+    uint8_t number;  /* number of the record that the task makes; none: records have no numbers */
+    uint8_t writes;  /* offset of the first byte that it writes; none: it writes no memory */
+    uint8_t size;    /* how many bytes it writes; none, but `writes` is there: 8 at most */
 
     enum task_waits_for waits_for;
     bool completes;    /* it is a record that others may wait for ... */

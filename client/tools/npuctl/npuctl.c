@@ -52,7 +52,7 @@ static void print_usage(FILE *f)
           "  -w, --watch[=SECONDS]\n"
           "                     print again every SECONDS (default 1) until interrupted\n"
           "  -i, --interval=SECONDS\n"
-          "                     rates are over so many seconds (default 0.2)\n"
+          "                     measure rates for SECONDS (default 0.2)\n"
           "      --listen[=ADDRESS]\n"
           "                     of metrics: serve them as http://ADDRESS/metrics until SIGTERM;\n"
           "                     IP:PORT, [IPV6]:PORT or a socket's path, default\n"
