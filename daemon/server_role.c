@@ -156,7 +156,7 @@ static void take_lease(const struct supervisor_message *m, const int *fds, size_
 /*
  * A keeper that was killed a moment ago, or that hangs, still has its end of the lease: only an
  * answer shows that it lives. The supervisor is to know before it hears PREPARED, because then it
- * may kill the server that serves, whose descriptors nobody else would have.
+ * may kill the server that serves, whose descriptors no other process would have.
  */
 static void check_keeper(void)
 {
@@ -326,7 +326,7 @@ static void handle(const struct supervisor_message *m, const int *fds, size_t n)
         close(fds[--n]);
 }
 
-/* Is there, or may there be, somebody at the other end? */
+/* Is there, or may there be, a process at the other end? */
 static bool hear(int socket)
 {
     struct supervisor_message m;

@@ -43,8 +43,8 @@ extern __thread struct api_call_mark *api_call_mine;
 extern _Atomic uint64_t api_call_epoch;
 
 /**
- * The rest of api_call_enter(): for a thread that has no mark yet, or that is inside a call already.
- * Returns what api_call_enter() returns.
+ * The rest of api_call_enter(): for a thread that has no mark yet, or that is inside a call
+ * already. Returns what api_call_enter() returns.
  */
 struct api_call_mark *api_call_enter_slow(void) __attribute__((cold));
 

@@ -51,7 +51,8 @@
  * itself. Then a revoker waits REVOKE_BLIND_NS instead, far longer than a processor keeps a store
  * to itself, and no lock becomes biased any more.
  *
- * The memory stays until biased_lock_give() has returned. All zero is a lock that nobody has taken.
+ * The memory stays until biased_lock_give() has returned. All zero is a lock that no thread has
+ * taken.
  */
 #pragma once
 

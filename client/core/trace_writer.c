@@ -26,7 +26,7 @@ static struct trace_map *fetch_ring(struct trace_writer *w, struct trace_map *be
     if (!map)
         return NULL;
     *map = (struct trace_map){.trace = trace, .ring = w->fetch(w), .before = before};
-    /* Release: who finds it finds it filled, and mapped. */
+    /* Release: a thread that finds it finds it filled, and mapped. */
     if (atomic_compare_exchange_strong_explicit(&w->last, &before, map, memory_order_acq_rel,
                                                 memory_order_acquire))
         return map;

@@ -66,7 +66,7 @@ struct event {
 
     /*
      * Writers. Never initialised anew: another thread may be late with a destroyed handle, and
-     * zeroed memory is a lock that nobody has taken. Taken after a stream's lock, and never held
+     * zeroed memory is a lock that no thread has taken. Taken after a stream's lock, and never held
      * while waiting for room.
      */
     struct biased_lock lock;

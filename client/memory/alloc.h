@@ -46,7 +46,7 @@ struct memory {
     char *key;                  /* by which it was imported; else NULL */
     struct physical *physical;  /* that is mapped there, by aclrtMapMem(); else NULL */
     bool opaque;                /* of a strict device: nothing is mapped there */
-    bool no_access;             /* such a mapping that nobody may use yet */
+    bool no_access;             /* such a mapping that may not be used yet */
     bool host_access;           /* the program may, by aclrtMemSetAccess() */
     struct pool_block *block;   /* of client/memory/pool_blocks.h; NULL: none */
     uint64_t populated;         /* a bit for each part of it: memory_populate() */

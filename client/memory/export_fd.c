@@ -33,7 +33,7 @@ static int make_key_file(const char *key)
     return -1;
 }
 
-/* Sealed, so that the key is what the exporter wrote, and reading it waits for nobody. */
+/* Sealed, so that the key is what the exporter wrote, and reading it never waits. */
 static int read_key_file(const char *function, int fd, char *key)
 {
     int seals = fcntl(fd, F_GET_SEALS);

@@ -144,7 +144,7 @@ aclError aclrtMemInvalidate(void *devPtr, size_t size)
     return check_cached(__func__, devPtr, size);
 }
 
-/* --- who uses how much of a device --- */
+/* --- which process uses how much of a device --- */
 
 enum { USERS = 2 };
 

@@ -163,7 +163,7 @@ struct stream *context_lock_copier(struct session *s, const char *function, uint
         atomic_store_explicit(&d->copier_id, copier->id + 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&s->lock);
-    /* Whoever ends the device meanwhile also frees the memory of the call that came here. */
+    /* A thread that ends the device meanwhile also frees the memory of the call that came here. */
     if (copier)
         biased_lock_take(&copier->lock);
     return copier;

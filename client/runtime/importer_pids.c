@@ -26,7 +26,7 @@ int importer_pids_send(const char *function, const int32_t *pids, size_t n,
     for (size_t i = 0; i < n; i += NOTIFY_PIDS_REQUEST) {
         size_t most = n - i < NOTIFY_PIDS_REQUEST ? n - i : NOTIFY_PIDS_REQUEST;
 
-        /* Messages have pointers to what may be changed; nobody does. */
+        /* Messages have pointers to what may be changed; nothing changes it. */
         RETURN_IF_ERROR(send(context, (int32_t *)pids + i, most));
     }
     return 0;

@@ -14,7 +14,9 @@ void admin_accept(struct server *server, int socket);
  * is none. NULL is the same.
  */
 extern bool (*admin_request_upgrade)(void);
-/** All have heard that a trace has begun or ended: who has asked for that is told. */
+/**
+ * All engines have heard that a trace has begun or ended: npuctl, which asked for that, is told.
+ */
 void admin_trace_told(struct server *server);
 /** The supervisor does not do it: the administrators that have asked are told. */
 void admin_refuse_upgrade(struct server *server, const char *why);

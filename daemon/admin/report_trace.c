@@ -17,7 +17,7 @@
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 
-/* Which words of an event a kind has, and who may write it. */
+/* Which words of an event a kind has, and which side may write it. */
 enum words { WORDS_NONE, WORDS_TASK, WORDS_RELEASE, WORDS_PROCESS, WORDS_HANDOVER, WORDS_TEXT };
 
 static const struct kind_row {

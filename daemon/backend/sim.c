@@ -184,7 +184,7 @@ static unsigned char *map_once(struct backend_memory *m)
         return NULL;
     if (m->counted)
         filled_watch(map, m->size);
-    /* Release: who reads the address finds the mapping registered. */
+    /* Release: a reader of the address finds the mapping registered. */
     if (atomic_compare_exchange_strong_explicit(&m->map, &other, map, memory_order_acq_rel,
                                                 memory_order_acquire))
         return map;

@@ -26,7 +26,7 @@ void window_init(struct window *window, uint64_t from, uint64_t to);
 /** Zeroed ones, too. */
 void window_deinit(struct window *window);
 
-/** An address for so many bytes, with at least a page behind them that is nobody's. 0: none. */
+/** An address for so many bytes, with at least an unused page behind them. 0: none. */
 uint64_t window_take(struct window *window, uint64_t size);
 /** It is given back. Of a size that was taken. */
 void window_put(struct window *window, uint64_t address, uint64_t size);

@@ -187,7 +187,7 @@ void deferred_close_free_memory(const struct user *user, int fd, void *map, size
         close_later(user, fd, map, map_bytes);
 }
 
-/* --- who waits for that --- */
+/* --- waiting for that --- */
 
 /* Acquire: what was closed before it was counted is there for the attempt that begins. */
 uint64_t deferred_close_count(void)

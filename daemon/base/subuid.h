@@ -28,5 +28,5 @@ struct subuids {
 void subuids_read(struct subuids *s, const char *path);
 void subuids_deinit(struct subuids *s);
 
-/** The user who owns this uid; the uid itself if it is no subordinate one. */
+/** The user that owns this uid; the uid itself if it is no subordinate one. */
 uid_t subuids_owner(const struct subuids *s, uid_t uid);

@@ -3,10 +3,11 @@
  * when the object is made, given back by its destructor. user_unref() asserts that a user that is
  * gone holds nothing.
  *
- * Each user has the limits of the configuration. Some resources are limited for npud as
- * a whole (descriptors, mappings, ids of sessions). users_share() keeps room in them for others: a
- * user gets more only while more is left than that user has. So one user has at most a half, and n
- * users that take all they can get have one part in n + 1 each. A user that comes later finds room. Uids that are subordinate to a user (subuid.h) count for that user.
+ * Each user has the limits of the configuration. Some resources are limited for npud as a whole
+ * (descriptors, mappings, ids of sessions). users_share() keeps room in them for others: a user
+ * gets more only while more is left than that user has. So one user has at most a half, and n users
+ * that take all they can get have one part in n + 1 each. A user that comes later finds room. Uids
+ * that are subordinate to a user (subuid.h) count for that user.
  *
  * Control thread only, but for user_fill().
  */

@@ -336,7 +336,7 @@ bool grant_restore(struct server *server, struct kept_cell *cell)
     return true;
 }
 
-/* Who has asked is not kept: a thread that looks without need asks again. */
+/* Which sessions asked is not kept: a thread that looks without need asks again. */
 void grants_finish_restoring(struct server *server)
 {
     struct session *session;

@@ -75,7 +75,7 @@ struct queue {
     struct server *server;
     uint64_t serial; /* in all of npud */
     uint32_t id;
-    struct user *user;       /* its id is one of this user's, who pays for it */
+    struct user *user;       /* its id is one of this user's, which pays for it */
     struct session *creator; /* NULL: is not attached any more */
     char name[QUEUE_NAME];
     struct queue_ring ring;
@@ -85,7 +85,7 @@ struct queue {
     struct queue_attach *attached;
     struct grant *grants; /* not attached yet */
     uint32_t n_grants;
-    bool ends;                /* queue_finish_some() has begun: nobody gets it any more */
+    bool ends;                /* queue_finish_some() has begun: no session gets it any more */
     struct session *ended_by; /* its attachment goes last; NULL: none, or it has gone */
     struct job end;           /* of one without attachments */
     struct queue_party puts, takes;

@@ -6,8 +6,8 @@
  *
  * If the queue has ended, the messages are freed. If it has moved to a new ring, because a session
  * has lost a right to it and still maps the old one, they are moved. Until all of them are there,
- * no session has the new ring: who asks for it waits (CAUSE_QUEUE_MOVING), and the router puts
- * nothing there.
+ * no session has the new ring: a session that asks for it waits (CAUSE_QUEUE_MOVING), and the
+ * router puts nothing there.
  *
  * Until the last message is done, the number of the ring that has ended, which stands in the words
  * of its buffers, is no other ring's. Control thread.
@@ -23,8 +23,8 @@ struct kept_cell;
 struct server;
 
 /**
- * The queue's ring ends, and nobody is woken yet: the queue itself ends later, in steps. Safe to
- * repeat, also by the next npud.
+ * The queue's ring ends, and no sleeper is woken yet: the queue itself ends later, in steps. Safe
+ * to repeat, also by the next npud.
  */
 void queue_rest_end_ring(struct queue *queue);
 
@@ -33,7 +33,7 @@ void queue_rest_begin(struct queue *queue);
 
 /**
  * The queue gets a new ring, with the messages of the old one. 0, or -errno with nothing changed. A
- * queue that is moving already gets no other ring: nobody has the new one.
+ * queue that is moving already gets no other ring: no session has the new one.
  */
 int queue_move(struct queue *queue);
 

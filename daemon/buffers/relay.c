@@ -363,7 +363,7 @@ void relay_begin_again(struct relay *relay)
     relay->copies_end = head + relay->n_copies;
     relay->at = relay->out;
     relay_tell_queue(relay);
-    /* The npud before may have put the last message, and told nobody. */
+    /* The npud before may have put the last message, and woken no consumer. */
     if (relay->gone != 0 && relay->queue->routes_to == 0)
         relay->queue->routes_to = 1;
     relay_check_puts(relay);

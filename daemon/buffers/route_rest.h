@@ -1,6 +1,6 @@
 /*
  * What a route still had to deliver when its destination went: thousands of messages, each of many
- * buffers. They are dropped in steps of the route's user, who is charged for the backlog until
+ * buffers. They are dropped in steps of the route's user, which is charged for the backlog until
  * then. Control thread.
  *
  * queue_rest.h does that for a ring. Besides the steps, which are the scheduler's, the two have

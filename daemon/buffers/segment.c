@@ -362,7 +362,7 @@ bool segment_map(struct peer *peer, struct segment *s)
         unlist_map(map);
         return false;
     }
-    /* What was seen unused because nobody could have it may be in use from here on. */
+    /* A slot that was seen unused, because no session could have it, may be in use from here on. */
     segment_look_ends(s);
     s->pool->server->pools->above->mapped(map);
     return true;

@@ -10,7 +10,7 @@
  *     no owner that could pass it on;
  *   - a slot without data has a reference: then the slot that has the data was seen in use before,
  *     because slots with data come first.
- * Without a session that maps it, the data of an orphan's messages seems to be in use by nobody: so
+ * Without a session that maps it, the data of an orphan's messages seems to be unused: so
  * the look begins again when a session begins to map the segment, or npud claims a slot there for a
  * route (segment_look_ends()). New sessions that come for ever keep the segment for ever, as one of
  * them that holds a buffer does.

@@ -515,8 +515,8 @@ static bool drop_answer(struct answer *answer, struct kept_cell *cell)
 }
 
 /*
- * The npud before has made this answer certain. If its request is still in the socket, the answer is
- * sent before the session is heard, maybe for the second time: the client takes one of them.
+ * The npud before has made this answer certain. If its request is still in the socket, the answer
+ * is sent before the session is heard, maybe for the second time: the client takes one of them.
  */
 bool answer_restore(struct server *server, struct kept_cell *cell)
 {

@@ -252,8 +252,8 @@ static void refuse_client(struct session *session, int socket, enum cause cause)
 
 /*
  * The user of a new session has no descriptors left for it: the session waits, and is heard when
- * some were found that are free. Until then its two are charged to nobody, for as long as that
- * takes. Without memory to wait it is refused.
+ * some were found that are free. Until then its two descriptors are not charged, for as long as
+ * that takes. Without memory to wait it is refused.
  */
 static bool wait_for_descriptors(struct session *session)
 {

@@ -3,8 +3,8 @@
  * how bytes move and how long work takes. One table of functions, so that a vendor library can
  * stand beside `sim`.
  *
- * Memory is the backend's: nobody else knows where it is, or whether npud can read it at all. Work
- * names it by handle and offset.
+ * Memory is the backend's: no other module knows where it is, or whether npud can read it at all.
+ * Work names it by handle and offset.
  *
  * Threads: open(), close() and the making and freeing of memory in the control thread; step() only
  * in the engine thread of its device; the rest anywhere.
@@ -108,8 +108,8 @@ struct backend {
                             uint64_t *deadline, int32_t *result);
 
     /*
-     * Words, which are aligned, in usable memory. Whoever sees what word_write() has written sees
-     * what came before it; word_holds() is the other side of that.
+     * Words, which are aligned, in usable memory. A thread that sees what word_write() has written
+     * sees what came before it; word_holds() is the other side of that.
      */
     uint64_t (*word_read)(struct work_place at);
     void (*word_write)(struct work_place at, uint64_t value);

@@ -1,6 +1,6 @@
 /*
  * Jobs of a scheduler, Slurm for one: the sessions whose processes were in one control group of
- * [jobs] cgroups when they connected. Besides the user, who pays for everything as ever, the job
+ * [jobs] cgroups when they connected. Besides the user, which pays for everything as ever, the job
  * pays for memory: of devices, of the host, and of shared buffers together. So nothing is gained by
  * being in a job, and a process gets out of its job only where the kernel lets it leave the control
  * group.

@@ -86,7 +86,10 @@ struct call {
     enum cause cause;
     const struct user *payer; /* of what there is no more, if it is a user's */
 
-    /* The object that the request is about, as its row in proto/wire/requests.inc says; control/fetch.h. */
+    /*
+     * The object that the request is about, as its row in proto/wire/requests.inc says;
+     * control/fetch.h.
+     */
     union {
         struct attach *attach;
         struct stream *stream;

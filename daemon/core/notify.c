@@ -437,7 +437,7 @@ static void fail_next_wait(struct notify *n, int32_t pid, struct kept_words *wor
     waitlist_unlock(&n->waiting);
 }
 
-void notify_drop_task(struct stream *s, uint64_t position, const struct task *t, unsigned who)
+void notify_drop_task(struct stream *s, uint64_t position, const struct task *t, unsigned writer)
 {
     struct kept_words words;
     struct notify *n;
@@ -447,7 +447,7 @@ void notify_drop_task(struct stream *s, uint64_t position, const struct task *t,
     n = notify_of_task(s->session, t, t->op == TASK_COUNT_RECORD);
     if (!n)
         return;
-    kept_words_begin(&words, who);
+    kept_words_begin(&words, writer);
     set_stream_word(&words, &s->kept->notify[WORD_DROPPED], position + 1);
     if (n->counts)
         fail_waits(n, &words);

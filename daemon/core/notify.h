@@ -117,11 +117,11 @@ enum cause notify_reset(struct notify_open *open, uint64_t request);
 
 /**
  * The stream drops this task, the entry of its ring at position, without executing it. Nothing to
- * do but for records of notifies, or if it was dropped before. who: as in kept.h; the engine of the
- * stream may be locked out, and its number taken.
+ * do but for records of notifies, or if it was dropped before. writer: as in kept.h; the engine of
+ * the stream may be locked out, and its number taken.
  */
 void notify_drop_task(struct stream *stream, uint64_t position, const struct task *task,
-                      unsigned who);
+                      unsigned writer);
 
 /** The bit or the counter, at this moment. */
 uint32_t notify_value(struct notify *notify);

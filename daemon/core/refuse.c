@@ -43,7 +43,7 @@ static const struct {
 #include "daemon/core/causes.inc"
 };
 
-/* Not kept: those who read counters know that they begin anew with the process. */
+/* Not kept: readers of counters know that they begin anew with the process. */
 static uint64_t counts[CAUSE_COUNT];
 
 void refuse_count(enum cause cause)

@@ -3,7 +3,7 @@
  * kept until the next one begins. The npud that comes after this one goes on with it: rings are
  * files that the keeper has, and records name them (trace_record.c).
  *
- * Who writes what: each engine a ring of its own, under its lock; the control thread another; each
+ * Writers: each engine writes a ring of its own, under its lock; the control thread another; each
  * traced process one of its own (proto/shm/trace_ring.h), which it asks for when it sees that a
  * trace runs. A ring lives as long as its session, and its events until the next trace: so rings of
  * sessions that have ended are kept, up to TRACE_CLIENTS_MAX in all. The user of the process is

@@ -142,7 +142,7 @@ static void post_exception(struct attach *a, const struct exception *e, struct k
 {
     struct exception_ring *r = ring_of(a);
 
-    /* A client that wants it only since this moment has told nobody what it missed. */
+    /* A client that wants it only since this moment has not told npud what it missed. */
     if (!atomic_load_explicit(&r->wanted, memory_order_relaxed) ||
         exception_room(r, head_of(a)) == 0) {
         kept_words_commit(words);

@@ -71,7 +71,7 @@ static int answer_add_named(struct answer *a, const struct keeper_message *m)
     return r;
 }
 
-/* If the asker dies, nobody is left to be told. ECONNRESET: it has died before it read all. */
+/* If the asker dies, no process is left to be told. ECONNRESET: it has died before it read all. */
 static void on_fetch(struct received *in)
 {
     static struct answer a; /* 3 KiB */
@@ -197,9 +197,9 @@ static ssize_t receive(int lease, struct received *in, int flags)
 
 /*
  * To be woken costs npud more than the rest of a put, and moves it and its clients apart on the
- * processors. So the keeper rests when it has taken all, and what comes meanwhile wakes nobody: a
- * descriptor in the socket is kept as well as one that was taken out. The socket has room for what
- * npud puts meanwhile, twice.
+ * processors. So the keeper rests when it has taken all, and what comes meanwhile wakes no thread:
+ * a descriptor in the socket is kept as well as one that was taken out. The socket has room for
+ * what npud puts meanwhile, twice.
  */
 static ssize_t receive_after_rest(int lease, struct received *in)
 {
@@ -211,7 +211,7 @@ static ssize_t receive_after_rest(int lease, struct received *in)
     return receive(lease, in, 0);
 }
 
-/* Whoever asks has more questions, and clients wait. */
+/* A server that asks has more questions, and clients wait. */
 static bool may_rest(const struct received *in)
 {
     return in->message.operation == KEEPER_PUT || in->message.operation == KEEPER_DROP;

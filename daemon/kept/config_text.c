@@ -21,7 +21,7 @@ static void enumerate(void *arg, keeper_take *take, void *to)
         take(to, KEEPER_KEY_CONFIG, kept);
 }
 
-/* Sealed: who fetches it reads what was written here, whole. fd or -errno. */
+/* Sealed: a server that fetches it reads what was written here, whole. fd or -errno. */
 static int text_file(const char *text, size_t size)
 {
     int fd = memfd_new_empty("npud-config"), r = 0;

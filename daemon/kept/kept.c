@@ -44,16 +44,16 @@ struct kept_head *kept_head(void)
     return head;
 }
 
-struct kept_in_hand *kept_in_hand_of(unsigned who)
+struct kept_in_hand *kept_in_hand_of(unsigned writer)
 {
-    return head ? &head->in_hand[who] : &private_in_hand[who];
+    return head ? &head->in_hand[writer] : &private_in_hand[writer];
 }
 
 static _Thread_local unsigned this_thread = KEPT_WORD_LOGS; /* unknown */
 
-void kept_thread_is(unsigned who)
+void kept_thread_is(unsigned writer)
 {
-    this_thread = who;
+    this_thread = writer;
 }
 
 void kept_note_fault(void)
@@ -335,13 +335,13 @@ static struct log words_log(const struct kept_words *words)
                         .room = words->log ? KEPT_WORD_BYTES : 0};
 }
 
-void kept_words_begin(struct kept_words *words, unsigned who)
+void kept_words_begin(struct kept_words *words, unsigned writer)
 {
     *words = (struct kept_words){0};
     if (!base)
         return;
-    words->log = &head->word_log[who];
-    words->at = base + KEPT_WORDS_AT + who * KEPT_WORD_BYTES;
+    words->log = &head->word_log[writer];
+    words->at = base + KEPT_WORDS_AT + writer * KEPT_WORD_BYTES;
 }
 
 void kept_words_set(struct kept_words *words, _Atomic uint64_t *word, uint64_t value)

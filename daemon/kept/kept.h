@@ -114,8 +114,8 @@ void kept_commit(void);
 bool kept_pending(void);
 
 /**
- * A few words of live parts that change at once, for one thread. who: the number of its engine, or
- * KEPT_CONTROL. Between begin and commit the words have their old values.
+ * A few words of live parts that change at once, for one thread. writer: the number of its engine,
+ * or KEPT_CONTROL. Between begin and commit the words have their old values.
  */
 #define KEPT_CONTROL (KEPT_WORD_LOGS - 1)
 struct kept_words {
@@ -123,7 +123,7 @@ struct kept_words {
     unsigned char *at;
     size_t used;
 };
-void kept_words_begin(struct kept_words *words, unsigned who);
+void kept_words_begin(struct kept_words *words, unsigned writer);
 /** At most 64 of them. */
 void kept_words_set(struct kept_words *words, _Atomic uint64_t *word, uint64_t value);
 void kept_words_commit(struct kept_words *words);
@@ -164,10 +164,10 @@ static inline void kept_in_hand(struct kept_in_hand *in_hand, uint64_t session, 
     atomic_store_explicit(&in_hand->what, what, memory_order_relaxed);
     atomic_store_explicit(&in_hand->session, session, memory_order_relaxed);
 }
-/** The place for that. who: as above. Constant; also without kept memory. */
-struct kept_in_hand *kept_in_hand_of(unsigned who);
+/** The place for that. writer: as above. Constant; also without kept memory. */
+struct kept_in_hand *kept_in_hand_of(unsigned writer);
 /** This thread is the one with that number. At its start. */
-void kept_thread_is(unsigned who);
+void kept_thread_is(unsigned writer);
 /** This thread ends npud by a fault of its own. Safe in a handler of signals. */
 void kept_note_fault(void);
 /**

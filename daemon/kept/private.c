@@ -6,7 +6,7 @@
 #include "daemon/kept/kept_room.h"
 #include "daemon/kept/layout.h"
 
-static struct kept_cell nothing; /* for all records of which nobody would read anything */
+static struct kept_cell nothing; /* for all records that no npud would read */
 
 #define SMALL 8192u
 

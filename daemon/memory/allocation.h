@@ -90,7 +90,7 @@ static inline struct work_place allocation_place(const struct mem *m, uint64_t o
     return (struct work_place){m->pages->memory, offset};
 }
 
-/** allocation_filled() of a user who has such pages. */
+/** allocation_filled() of a user that has such pages. */
 bool allocation_charge_filled(struct mem *m);
 
 /**

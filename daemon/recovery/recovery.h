@@ -6,7 +6,7 @@
  * constructor has made it, with the same numbers, and charges its user, also beyond a limit that
  * was lowered. Nothing is told to clients meanwhile. When all objects are there, the modules finish
  * what the npud before had begun: sessions that were ending end, and those whose process has died;
- * streams come back to the task at their head; words in shared memory that wake somebody are stored
+ * streams come back to the task at their head; words in shared memory that wake sleepers are stored
  * again.
  */
 #pragma once

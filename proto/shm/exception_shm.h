@@ -56,7 +56,7 @@ static inline uint64_t exception_room(const struct exception_ring *r, uint64_t h
     return used > EXCEPTIONS ? 0 : EXCEPTIONS - used;
 }
 
-/** npud: write the entry at `head`, which is free. Nobody sees it until exception_publish(). */
+/** npud: write the entry at `head`, which is free. No client sees it until exception_publish(). */
 static inline void exception_put(struct exception_ring *r, uint64_t head, const struct exception *e)
 {
     _Atomic uint64_t *entry = r->entry[head % EXCEPTIONS];

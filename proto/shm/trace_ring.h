@@ -9,9 +9,9 @@
  * numbers and places, and kinds are appended.
  *
  * An event is whole when its sequence is its number and 1 more. Threads that write at the same time
- * claim an entry first: who finds it claimed by a writer that is a lap behind drops its own event.
- * A process that is killed while it writes leaves a claimed entry, which is lost for the ring and
- * counts as lost in each lap. One that an npud leaves is written again in the next lap.
+ * claim an entry first: a writer that finds it claimed by a writer that is a lap behind drops its
+ * own event. A process that is killed while it writes leaves a claimed entry, which is lost for the
+ * ring and counts as lost in each lap. One that an npud leaves is written again in the next lap.
  */
 #pragma once
 
@@ -97,7 +97,7 @@ struct trace_event {
                 } release;
                 struct {
                     uint64_t queue;  /* number of the ring */
-                    uint64_t buffer; /* its name, the same for who puts and who takes */
+                    uint64_t buffer; /* its name, the same for producer and consumer */
                     uint64_t taken;  /* CARRY_PUT: the buffer of the CARRY_TAKE that it is of */
                 } handover;
                 struct {
