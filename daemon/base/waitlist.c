@@ -122,6 +122,18 @@ static struct waiter *find_first_from(const struct waitlist *list, uint64_t from
     return found;
 }
 
+static void count_in_group(struct waiter_group *group)
+{
+    if (group && group->n++ == 0)
+        atomic_fetch_add(group->groups, 1);
+}
+
+static void uncount_in_group(struct waiter_group *group)
+{
+    if (group && --group->n == 0)
+        atomic_fetch_sub(group->groups, 1);
+}
+
 void waitlist_add_locked(struct waitlist *list, struct waiter *waiter, uint64_t target)
 {
     assert(!waiter->list);
@@ -130,6 +142,7 @@ void waitlist_add_locked(struct waitlist *list, struct waiter *waiter, uint64_t 
     waiter->pid = 0;
     waiter->list = list;
     insert_waiter(list, waiter);
+    count_in_group(waiter->group);
     atomic_fetch_add(&list->n, 1);
 }
 
@@ -144,6 +157,7 @@ void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
 static void unlink_locked(struct waitlist *list, struct waiter *waiter)
 {
     delete_waiter(list, waiter);
+    uncount_in_group(waiter->group);
     waiter->list = NULL;
     atomic_fetch_sub_explicit(&list->n, 1, memory_order_relaxed);
 }

@@ -20,6 +20,15 @@
 
 struct waitlist;
 
+/*
+ * Waiters of one list that belong together: the list counts, under its lock, how many of a group
+ * are on it, and how many groups have one there. A group outlives its waiters.
+ */
+struct waiter_group {
+    uint32_t n;
+    _Atomic uint32_t *groups; /* of the list that have a waiter. Changed under the list's lock */
+};
+
 struct waiter {
     struct waiter *up, *left, *right; /* waitlist.root */
     struct waitlist *list;            /* NULL: on none; changes only under that list's lock */
@@ -27,7 +36,8 @@ struct waiter {
     int32_t result; /* set by the side that fires: 0 or an ACL error */
     int32_t pid;    /* of the process that caused result; 0: none */
     void (*fire)(struct waiter *waiter);
-    uint32_t rank; /* random; none is below a smaller one */
+    uint32_t rank;              /* random; none is below a smaller one */
+    struct waiter_group *group; /* NULL: of none */
 };
 
 /*

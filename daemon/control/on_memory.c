@@ -113,8 +113,10 @@ int32_t on_unexport_memory(struct call *call)
     struct share *share;
     enum cause cause = share_find_own(call->session, name_of(in->key, in->number), &share);
 
-    if (cause == CAUSE_NONE)
+    if (cause == CAUSE_NONE) {
+        pages_expect(share->mem->pages);
         share_free(share);
+    }
     return refuse(call, cause, "the memory cannot be closed");
 }
 

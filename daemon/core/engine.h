@@ -68,8 +68,8 @@ void engine_drop_task(struct stream *stream);
  * pays, and let those go on whose word has come. Control thread, like the next one.
  */
 void engine_look_again(struct pages *pages);
-/** The same at once; and the others fail, because the process pid has died. */
-void engine_fail_deserted(struct pages *pages, int32_t pid);
+/** A holder of the pages has left: if nobody is left to write there, streams that wait fail. */
+void engine_ask_deserted(struct pages *pages);
 
 /** What stream was parked on has happened (stream->waiter says how). Any thread, under the lock of
  * the list it waited on. */

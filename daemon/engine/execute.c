@@ -434,6 +434,6 @@ enum run_result execute_hold(struct stream *s, struct waitlist *list)
 {
     s->kept->outcome_at = 0;
     kept_order();
-    run_join(s, list, 0);
+    run_join(s, list, 0, NULL);
     return RUN_WAITS;
 }

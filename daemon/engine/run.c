@@ -38,10 +38,10 @@ void run_fire_stream(struct waiter *w)
     engine_unpark(s);
 }
 
-void run_join(struct stream *s, struct waitlist *list, uint64_t target)
+void run_join(struct stream *s, struct waitlist *list, uint64_t target, struct waiter_group *group)
 {
     assert(!s->waiting_on);
-    s->waiter = (struct waiter){.fire = run_fire_stream};
+    s->waiter = (struct waiter){.fire = run_fire_stream, .group = group};
     s->waiting_on = list;
     waitlist_add(list, &s->waiter, target);
     KILL_HERE(WAIT_PARKED);
@@ -72,7 +72,7 @@ int run_park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t 
 
     if (deadline != 0 && engine_set_timer(s, deadline) < 0)
         return -1;
-    run_join(s, list, target);
+    run_join(s, list, target, NULL);
     return 0;
 }
 

@@ -31,8 +31,11 @@ enum run_result run_fail(struct stream *s, int32_t code, int32_t pid);
  */
 uint64_t run_note_wait(struct stream *s, uint64_t target, uint64_t timeout_ns, uint64_t now);
 
-/** Join list, for whatever there is to wait for besides: a wait without a limit. */
-void run_join(struct stream *s, struct waitlist *list, uint64_t target);
+/**
+ * Join list, for whatever there is to wait for besides: a wait without a limit. group: of its
+ * waiters, or NULL.
+ */
+void run_join(struct stream *s, struct waitlist *list, uint64_t target, struct waiter_group *group);
 
 /**
  * Join list. The caller tests the condition after this and calls run_unpark() if it holds already;

@@ -159,6 +159,26 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     return value_changed(s, m, t->value.offset, WORD) ? RUN_RETIRED : RUN_AGAIN;
 }
 
+/* --- waits that nobody is left to end: pages.h --- */
+
+/* Streams whose word has come are let go as ever. */
+static void fail_all(struct mem *m, int32_t pid)
+{
+    struct value_range all = {0, UINT64_MAX};
+
+    while (!check_some(m, &all))
+        ;
+    waitlist_fire(&m->pages->values, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+}
+
+void engine_ask_deserted(struct pages *p)
+{
+    int32_t pid;
+
+    if (pages_deserted(p, &pid))
+        fail_all(p->holders, pid);
+}
+
 /* --- waits --- */
 
 static _Atomic uint32_t *waiting_count(struct stream *s)
@@ -180,10 +200,27 @@ static void uncount_waiter(struct stream *s)
     s->counted = false;
 }
 
+static uint64_t wait_target(const struct stream *s)
+{
+    return target_of(s->kept->task.value.offset, s->session->peer_id, s->slot.number);
+}
+
+/* False: the word has come, and the stream is off the list again. */
+static bool join_waiters(struct stream *s, struct mem *m)
+{
+    count_waiter(s);
+    run_join(s, &m->pages->values, wait_target(s), &m->waiting);
+    if (!has_come(s) || !run_unpark(s))
+        return true;
+    uncount_waiter(s);
+    return false;
+}
+
 enum run_result value_run_wait(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->kept->task;
     struct mem *m;
+    int32_t pid;
 
     if (stream_has_begun(s)) {
         uncount_waiter(s);
@@ -202,33 +239,29 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
         return RUN_RETIRED;
     }
     allocation_filled(m);
-    count_waiter(s);
-    if (run_park(s, &m->pages->values,
-                 target_of(t->value.offset, s->session->peer_id, s->slot.number), 0, now) < 0) {
-        uncount_waiter(s);
-        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
-    }
-    if (has_come(s) && run_unpark(s)) {
-        uncount_waiter(s);
+    run_note_wait(s, wait_target(s), 0, now);
+    if (!join_waiters(s, m))
         return RUN_RETIRED;
-    }
-    return RUN_WAITS;
+    if (!pages_deserted(m->pages, &pid) || !run_unpark(s))
+        return RUN_WAITS;
+    uncount_waiter(s);
+    fail_all(m, pid); /* this one is off the list: its engine cannot wake it before it sleeps */
+    return run_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
 }
 
 /* False: the engine is to look at the task. */
 static bool wait_again(struct stream *s, struct mem *m)
 {
+    int32_t pid;
+
     if (!allocation_filled(m) || has_come(s))
         return false;
-    count_waiter(s);
-    run_join(s, &m->pages->values,
-             target_of(s->kept->task.value.offset, s->session->peer_id, s->slot.number));
-    if (has_come(s) && run_unpark(s)) {
-        uncount_waiter(s);
+    if (!join_waiters(s, m))
         return false;
-    }
     s->run = RUN_PARKED;
     stream_begin_task(s);
+    if (pages_deserted(m->pages, &pid))
+        fail_all(m, pid);
     return true;
 }
 
@@ -353,13 +386,4 @@ void engine_look_again(struct pages *p)
     p->look = (struct job){run_look, "memory given up", &p->holders->session->owner};
     p->look_next = 0;
     job_list(&p->look);
-}
-
-void engine_fail_deserted(struct pages *p, int32_t pid)
-{
-    struct value_range all = {0, UINT64_MAX};
-
-    while (!check_some(p->holders, &all))
-        ;
-    waitlist_fire(&p->values, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
 }

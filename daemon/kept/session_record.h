@@ -61,6 +61,7 @@ struct memory_record {
     uint64_t imported; /* bytes that were exported; 0: it is the maker's */
     uint64_t address;  /* that the backend has given the session; 0: none */
     uint64_t freed;    /* 1: while work that has begun uses it */
+    uint64_t left;     /* of the first of those that hold the pages: struct pages */
 };
 
 /*

@@ -35,7 +35,8 @@ static size_t write_record(const struct kept *kept, void *record)
                                .maker_uid = p->number ? p->maker_uid : 0,
                                .imported = m->imported,
                                .address = m->address,
-                               .freed = m->freed};
+                               .freed = m->freed,
+                               .left = p->holders == m ? atomic_load(&p->left) : 0};
     return sizeof(struct memory_record);
 }
 
@@ -112,6 +113,7 @@ static void give_address_back(struct mem *m)
 static bool begin_use(struct mem *m, struct pages *pages)
 {
     pages_join(pages, m);
+    pages_expect(pages);
     if (!take_address(m) || !keep_record(m))
         return false;
     slots_publish(m);

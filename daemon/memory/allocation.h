@@ -32,6 +32,7 @@ struct mem {
     uint64_t imported; /* bytes that were exported; 0: it was allocated here */
     struct share *shares;
     uint32_t n_shares;
+    struct waiter_group waiting; /* streams of the session on pages->values, by this name */
     uint64_t address; /* the device's, for this session; 0: it maps the memory where it likes */
     struct kept kept;
     struct charge charge_fd;

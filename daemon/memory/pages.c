@@ -183,8 +183,9 @@ static bool is_border(const struct pages *p, const struct mem *m)
 void pages_join(struct pages *p, struct mem *m)
 {
     m->pages = p;
+    m->waiting = (struct waiter_group){.groups = &p->waiting};
     DL_APPEND(p->holders, m);
-    p->n_holders++;
+    atomic_fetch_add(&p->n_holders, 1);
     p->borders += is_border(p, m);
     if (p->holders == m)
         m->session->memory += p->size;
@@ -196,6 +197,7 @@ static void pass_on(struct pages *p)
     give_charges_back(p);
     charge_again(p, p->holders->session);
     p->holders->session->memory += p->size;
+    kept_touch(&p->holders->kept); /* it has `left` now */
     KILL_HERE(PAGES_PASSED_ON);
 }
 
@@ -206,19 +208,61 @@ static void remove_holder(struct pages *p, struct mem *m)
     assert(p->n_holders > 0);
     p->borders -= is_border(p, m) + is_border(p, next);
     DL_DELETE(p->holders, m);
-    p->n_holders--;
+    atomic_fetch_sub(&p->n_holders, 1);
     p->borders += is_border(p, next);
+}
+
+/* --- who is left --- */
+
+#define LEFT       UINT64_C(1)
+#define LEFT_ALONE UINT64_C(2) /* one session is left */
+#define LEFT_PID   32
+
+static void set_left(struct pages *p, uint64_t left)
+{
+    if (atomic_load_explicit(&p->left, memory_order_relaxed) == left)
+        return;
+    atomic_store(&p->left, left);
+    kept_touch(&p->holders->kept);
+}
+
+void pages_expect(struct pages *p)
+{
+    set_left(p, 0);
+}
+
+/*
+ * A stream that begins to wait is counted before it asks, and a holder leaves before npud asks for
+ * it: one of the two sees the other.
+ */
+bool pages_deserted(const struct pages *p, int32_t *pid)
+{
+    uint64_t left = atomic_load(&p->left);
+
+    if (left == 0 ||
+        (!(left & LEFT_ALONE) && atomic_load(&p->waiting) < atomic_load(&p->n_holders)))
+        return false;
+    *pid = (int32_t)(left >> LEFT_PID);
+    return true;
+}
+
+static void note_left(struct pages *p, const struct session *session)
+{
+    bool alone = p->borders == 0 && p->holders->session != session;
+
+    if (!alone && !session->halted)
+        return;
+    set_left(p, (uint64_t)(uint32_t)session->pid << LEFT_PID | (alone ? LEFT_ALONE : 0) | LEFT);
 }
 
 /*
  * What the session has changed, its streams may not have told all that wait: they do not find the
- * pages any more. If its process has died, and only one session is left, then the process that was
- * to write the words for which this one still waits may be the one that is gone.
+ * pages any more.
  */
 static void tell_others(struct pages *p, const struct session *session)
 {
-    if (session->halted && p->borders == 0)
-        engine_fail_deserted(p, session->pid);
+    note_left(p, session);
+    engine_ask_deserted(p);
     /* Also if no stream waits: it may be listed for a session that is gone then. */
     engine_look_again(p);
 }
@@ -301,7 +345,11 @@ struct pages *pages_restore(struct session *session, struct device *device,
 
     if (r->pages)
         HASH_FIND(hh, session->server->shares->pages, &r->pages, sizeof(r->pages), p);
-    return p ? p : restore_pages(session, device, r);
+    if (!p)
+        p = restore_pages(session, device, r);
+    if (p && r->left)
+        atomic_store(&p->left, r->left);
+    return p;
 }
 
 /* --- for engines --- */

@@ -9,6 +9,10 @@
  * charged: else two users that hand each other pages and free them could have more descriptors than
  * npud has.
  *
+ * Streams wait for words of the pages (engine/value.h), and another holder is to write them. When
+ * one leaves, and when a wait begins, npud asks whether anybody is left who could: pages_deserted().
+ * A session that waits is not taken for one who could, even if its own streams or threads might.
+ *
  * Control thread, unless said otherwise.
  */
 #pragma once
@@ -48,7 +52,13 @@ struct pages {
     int fd;                 /* the memory's own */
     struct waitlist values; /* streams of all holders that wait for words of it: value.h */
     struct mem *holders;    /* the oldest first */
-    uint32_t n_holders;
+    _Atomic uint32_t n_holders;
+    _Atomic uint32_t waiting; /* of the holders: those with streams on `values`, under its lock */
+    /*
+     * Who has left the others alone: a holder whose session ended, or the last but one. 0: none, or
+     * somebody is expected since (pages_expect()). In the record of the first holder.
+     */
+    _Atomic uint64_t left;
     uint32_t borders;   /* neighbours among the holders that are of different sessions */
     struct job look;    /* engine_look_again(), ... */
     uint64_t look_next; /* ... and how far it is */
@@ -78,6 +88,20 @@ void pages_join(struct pages *pages, struct mem *mem);
  * go.
  */
 void pages_leave(struct pages *pages, struct mem *mem);
+
+/**
+ * Has every holder left that could write a word for which a stream waits now? So it is if only one
+ * session is left of several, however the others left; and if a session has ended that was a
+ * holder, and streams of all others wait. pid: of the one that left. Memory that one session has
+ * had alone, and memory for which others are expected, is not deserted. Any thread.
+ */
+bool pages_deserted(const struct pages *pages, int32_t *pid);
+
+/**
+ * The pages have one more holder, or their maker expects some or means to go on alone: it has
+ * exported them, changed an export, or closed it.
+ */
+void pages_expect(struct pages *pages);
 
 /** They get their number, if they have none. False: no memory. */
 bool pages_enlist(struct pages *pages, struct shares *all);

@@ -138,6 +138,7 @@ enum cause share_new(struct mem *m, uint64_t size, bool any_pid, bool by_number,
         free(share);
         return cause;
     }
+    pages_expect(m->pages);
     KILL_HERE(MEMORY_SHARED);
     *sharep = share;
     return CAUSE_NONE;
@@ -182,6 +183,7 @@ enum cause share_allow(struct share *share, const int32_t *pids, size_t n)
 {
     if (share->importers.any_pid)
         return CAUSE_MEMORY_ANY_PID;
+    pages_expect(share->mem->pages);
     return importers_allow(&share->importers, KEPT_MEMORY_PIDS, pids, n);
 }
 

@@ -989,6 +989,13 @@ ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void *devAddr, uint64_t value, uint
  * copy or set function of any thread of the process has written it; a store through a pointer wakes
  * no stream. A condition that held in between only may have been missed. When the memory is freed,
  * the task fails with 507013. Needs a context.
+ * In memory that other processes have or had, too (exported or imported, by key, descriptor or
+ * handle), the word is for one of them to write, and a wait fails with 507057 when none is left:
+ * when the last other process has given the memory up, or has ended; and, once a process has ended
+ * that had it, when streams of all that are left wait for words of it. That is asked whenever a
+ * process leaves the memory, and when the stream gets to the wait. A process that is to wait alone
+ * there, for its own writes or for a process that has yet to come, first exports the memory again,
+ * adds an importer, or closes the key. Memory that one process has had alone waits for ever.
  * Errors: as aclrtValueWrite, and flag above 3 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
@@ -2307,9 +2314,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchBatchAsync(
  * bytes; their order in time is the program's task. Unless the flags say DISABLE_PID_VALIDATION,
  * importers must be on the list of aclrtIpcMemSetImportPid. Needs a context.
  * The same memory may be exported several times, and by its own process imported. Who has imported
- * it keeps it, whatever the exporter does then: closes, frees, or dies. When a process ends that
- * still has the memory, and only one other has it, streams there that wait for a word of it
- * (aclrtValueWait) fail with 507057.
+ * it keeps it, whatever the exporter does then: closes, frees, or dies. Waits for words of it
+ * (aclrtValueWait) fail with 507057 as soon as no process is left that could write them.
  * Errors: NULL 100000; size 0, len below 65, flags above 1, or other memory (of the host, imported,
  * mapped, not the start, fewer bytes) 107000; no context 107002.
  */

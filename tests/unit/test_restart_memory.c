@@ -57,10 +57,12 @@ static void tell_pages(struct pages *p)
     const _Atomic uint64_t *word = memory_at(p->holders, WORD);
     const struct mem *m;
 
-    tell("    %s of device %u, %llu bytes, word %llu, made by %d of %u%s, %u wait, %u borders:",
+    tell("    %s of device %u, %llu bytes, word %llu, made by %d of %u%s, %u wait, "
+         "of %u holders, %u borders, left by %llx:",
          p->kind == MEM_HOST ? "host memory" : "memory", p->device->index,
          (unsigned long long)p->size, (unsigned long long)atomic_load(word), (int)p->maker_pid,
-         (unsigned)p->maker_uid, p->number ? ", numbered" : "", p->values.n, p->borders);
+         (unsigned)p->maker_uid, p->number ? ", numbered" : "", p->values.n,
+         atomic_load(&p->waiting), p->borders, (unsigned long long)atomic_load(&p->left));
     DL_FOREACH (p->holders, m)
         tell(" %d/%u", (int)m->session->pid, m->slot.number);
     tell(", maker %d\n", pages_maker(p) ? (int)pages_maker(p)->pid : 0);

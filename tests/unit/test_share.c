@@ -730,17 +730,16 @@ START_TEST(a_waiting_session_ends)
 }
 END_TEST
 
-/* The maker lets go of it in order: another may come that writes the word. */
-START_TEST(a_freed_share_leaves_waits)
+/* The maker lets go of it in order: nobody is left, and nobody can come, that writes the word. */
+START_TEST(a_freed_share_fails_waits)
 {
     struct stream *waiter = wait_on(theirs, 0, 64), *own = wait_on(ours, 0, 64);
 
     allocation_free(ours);
     npud_turn();
     expect_over(own, ACL_ERROR_RT_SYS_DMA, 0);
-    expect_parked(waiter);
+    expect_over(waiter, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, PID_A);
     allocation_free(theirs);
-    expect_over(waiter, ACL_ERROR_RT_SYS_DMA, 0);
     ck_assert_uint_eq(count_waiters(a) + count_waiters(b), 0);
 }
 END_TEST
@@ -843,6 +842,7 @@ START_TEST(a_look_goes_on_for_the_next_holder)
 
     ck_assert_int_eq(share_allow(share, &(int32_t){PID_C}, 1), 0);
     last = import_in(c, share);
+    import_in(a, share); /* so that b and c are not alone */
     waiter = wait_on(last, 0, 64);
     atomic_store(word_at(64), 7);
     allocation_free(ours);
@@ -941,7 +941,7 @@ static void add_tests_of_waits(TCase *t)
     tcase_add_loop_test(t, a_store_wakes_many_in_steps, 0, 2);
     tcase_add_test(t, waiters_of_two_sessions_differ);
     tcase_add_test(t, a_waiting_session_ends);
-    tcase_add_test(t, a_freed_share_leaves_waits);
+    tcase_add_test(t, a_freed_share_fails_waits);
     tcase_add_test(t, one_of_two_imports_is_freed);
     tcase_add_loop_test(t, the_last_other_process_dies, 0, 2);
     tcase_add_test(t, not_the_last_other_process_dies);
