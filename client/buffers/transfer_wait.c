@@ -118,7 +118,7 @@ static int error_deserted(const struct transfer *t)
 {
     return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                      "%s: queue %u is %s, and no process is left that could %s: process %d, the "
-                     "last one, has died or lost the right",
+                     "last one, has died, finalized or lost the right",
                      t->function, t->queue->id, wants[t->putting].state, wants[t->putting].needs,
                      (int)atomic_load(&other_side(t)->news->pid));
 }
@@ -129,6 +129,7 @@ int transfer_wait_sleep(struct transfer *t)
     struct nap nap = {.t = t};
     int r;
 
+    queue_use_again(t->session, t->queue);
     if (is_deserted(t) && !can_go_on(t) && !transfer_ended(t))
         return error_deserted(t);
     t->slept = true;

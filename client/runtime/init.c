@@ -98,6 +98,8 @@ aclError aclInit(const char *configPath)
     free(text);
     if (error != 0)
         take_init_back();
+    else
+        session_tell_use(false);
     return error;
 }
 
@@ -111,7 +113,7 @@ static bool is_last_undo(bool all)
 static int undo_init(const char *function, bool nested, bool all, uint64_t *refs)
 {
     int error = 0;
-    bool closed = false;
+    bool closed = false, over;
 
     pthread_mutex_lock(&process->lock);
     if (process->init_count == 0 && !is_last_undo(all)) {
@@ -129,9 +131,12 @@ static int undo_init(const char *function, bool nested, bool all, uint64_t *refs
     }
     if (refs)
         *refs = process->init_count;
+    over = error == 0 && process->init_count == 0;
     pthread_mutex_unlock(&process->lock);
     if (closed)
         session_free_closed();
+    else if (over)
+        session_tell_use(true);
     return error;
 }
 

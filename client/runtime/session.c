@@ -342,6 +342,14 @@ bool session_close_if_unused(void)
     return true;
 }
 
+void session_tell_use(bool over)
+{
+    struct session *s = session_peek();
+
+    if (s && !session_lost(s) && !(over && wait_any_without_device(&s->waits)))
+        LIFECYCLE_WALK(session_use, s, over);
+}
+
 void session_free_closed(void)
 {
     const struct timespec pause = {.tv_nsec = 50 * NSEC_PER_USEC};

@@ -227,6 +227,12 @@ int session_open_device(struct session *s, const char *function, uint32_t device
  */
 bool session_close_if_unused(void);
 
+/**
+ * The session stays after aclFinalize (over), or goes on after a later aclInit: what the process
+ * does by itself ends or begins again, and others that wait for that are told. Without locks.
+ */
+void session_tell_use(bool over);
+
 /** Free the closed sessions once all other threads have left the calls that may use them. */
 void session_free_closed(void);
 

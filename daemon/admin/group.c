@@ -276,7 +276,7 @@ static int add_peers(struct wait_graph *g, struct wait_group *group, struct queu
     int r = 0;
 
     DL_FOREACH2 (queue->attached, attach, qnext)
-        if (r == 0 && attach->rights & right && !attach->leaving)
+        if (r == 0 && attach->rights & right && queue_attach_counts(attach))
             r = add_peer(g, group, attach->peer->session);
     return r;
 }

@@ -106,8 +106,10 @@ static void count_parties(struct queue *queue)
     queue->puts.n = queue->routes_to > 0;
     queue->takes.n = queue->routes_from > 0;
     DL_FOREACH2 (queue->attached, attach, qnext) {
-        queue->puts.n += !attach->leaving && attach->rights & QUEUE_PUT;
-        queue->takes.n += !attach->leaving && attach->rights & QUEUE_TAKE;
+        bool counts = queue_attach_counts(attach);
+
+        queue->puts.n += counts && attach->rights & QUEUE_PUT;
+        queue->takes.n += counts && attach->rights & QUEUE_TAKE;
     }
     DL_FOREACH (queue->grants, grant) {
         queue->puts.n += (grant->rights & QUEUE_PUT) != 0;
@@ -544,6 +546,18 @@ enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
         queue_party_left(queue, lost, session->pid);
     queue_check_used(queue);
     return CAUSE_NONE;
+}
+
+void queue_attach_set_idle(struct queue_attach *attach, bool idle)
+{
+    if (attach->idle == idle)
+        return;
+    attach->idle = idle;
+    kept_touch(&attach->kept);
+    if (idle)
+        queue_party_left(attach->queue, attach->rights, attach->peer->session->pid);
+    else
+        queue_party_came(attach->queue, attach->rights);
 }
 
 /* --- finding --- */

@@ -53,6 +53,7 @@ struct queue_attach {
     struct kept kept;
     bool told;    /* leaving, and the others know */
     bool leaving; /* its session ends: it counts no more */
+    bool idle;    /* its process has finalized, and may come back */
     /*
      * queue_maps.c: its right to take is counted for the segments that map_allowed has before this
      * word; from there on that is still to be done. And what is done when it is lost.
@@ -196,6 +197,15 @@ void queue_finish(struct queue *queue);
 
 /** The queue ends if it has neither an attachment nor a grant. */
 void queue_check_used(struct queue *queue);
+
+/** Can its process still end waits of others? */
+static inline bool queue_attach_counts(const struct queue_attach *attach)
+{
+    return !attach->leaving && !attach->idle;
+}
+
+/** Its process has finalized, and stays attached; or uses the queue again. */
+void queue_attach_set_idle(struct queue_attach *attach, bool idle);
 
 /**
  * A session or grant got, or lost, these rights: recount, tell both sides. After a loss, threads

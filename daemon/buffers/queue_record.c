@@ -117,7 +117,8 @@ static size_t write_attach(const struct kept *kept, void *record)
                                      .rights = attach->rights,
                                      .counted = attach->counted,
                                      .spoils = attach->spoils,
-                                     .leaving = attach->told};
+                                     .leaving = attach->told,
+                                     .idle = attach->idle};
     return sizeof(struct queue_attach_record);
 }
 
@@ -143,6 +144,7 @@ bool queue_attach_restore(struct server *server, struct kept_cell *cell)
     user_charge_again(&attach->charge, peer->session->user, RESOURCE_TABLE_MEMORY, sizeof(*attach),
                       false);
     attach->leaving = attach->told = r.leaving;
+    attach->idle = r.idle;
     attach->counted = r.counted;
     attach->spoils = r.spoils;
     /* Those that are leaving stand behind the others: queue_sweep_attachment(). */

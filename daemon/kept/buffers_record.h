@@ -80,7 +80,8 @@ struct queue_attach_record {
     uint32_t counted; /* words of the map below, of segments to which its rights are counted */
     uint8_t spoils;
     uint8_t leaving;
-    uint8_t unused[6];
+    uint8_t idle;
+    uint8_t unused[5];
 };
 
 struct grant_record {

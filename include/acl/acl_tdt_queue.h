@@ -183,7 +183,9 @@ ACL_FUNC_VISIBILITY aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr,
  * The queue goes when it is destroyed, or when the last process that is attached has ended and no
  * grant is left. When a process ends, what it had completely enqueued stays, and others go on. One
  * that waits for a message, or for room, is woken with 507899 and a sentence that names the process
- * when the last one that could have served it has died.
+ * when the last one that could have served it has died. One that has called aclFinalize while a
+ * device was set, so that its session is still there, counts as one that has died, until it calls
+ * aclInit again or waits at the queue.
  *
  * Errors common to all: id of 4096 and above, unless
  * aclnpudAttachQueueOfUser() gave it, 107000; a queue that does not exist or was destroyed,

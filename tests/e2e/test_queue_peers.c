@@ -706,6 +706,88 @@ START_TEST(nobody_left_who_could_dequeue)
 }
 END_TEST
 
+/* --- the last one leaves in order --- */
+
+enum leave_how {
+    FINALIZES_WITH_DEVICE, /* its session stays */
+    FINALIZES,
+    EXITS,
+    COMES_BACK, /* and finalizes with a device before */
+    LEAVE_HOWS
+};
+
+struct leaver {
+    enum leave_how how;
+    uint32_t rights;
+};
+
+static int leaves(void *arg)
+{
+    const struct leaver *l = arg;
+
+    child_open();
+    OK(aclrtSetDevice(0));
+    attach_queue(shared->q[0], l->rights);
+    turn_tell(&to_parent);
+    turn_await(&go);
+    if (l->how == EXITS)
+        return 0;
+    if (l->how == FINALIZES)
+        OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+    turn_await(&go);
+    if (l->how == COMES_BACK) {
+        OK(aclInit(NULL));
+        turn_tell(&to_parent);
+        turn_await(&go);
+        if (l->rights & PUT)
+            OK(acltdtEnqueue(shared->q[0], buffer_of(11), 0));
+        else
+            ck_assert_uint_eq(take_value(shared->q[0], 0), 1);
+        turn_await(&go);
+    }
+    return 0;
+}
+
+static void await_service(bool put)
+{
+    struct sleeper z;
+
+    turn_tell(&go);
+    turn_await(&to_parent);
+    sleeper_begin(&z, put);
+    turn_tell(&go);
+    ck_assert_int_eq(sleeper_end(&z), 0);
+    if (!put)
+        OK(acltdtFreeBuf(z.buf));
+}
+
+START_TEST(the_last_one_leaves_in_order)
+{
+    struct leaver l = {(enum leave_how)(_i / 2), _i % 2 ? PUT : TAKE};
+    bool put = l.rights == TAKE;
+    pid_t pid = child_start(leaves, &l);
+    struct sleeper z;
+
+    open_queues(2);
+    for (int i = 1; i <= 2 && put; i++)
+        OK(acltdtEnqueue(shared->q[0], buffer_of(i), 0));
+    grant_rights(shared->q[0], pid, l.rights);
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    sleeper_begin(&z, put);
+    turn_tell(&go);
+    expect_deserted(&z, put ? "could dequeue" : "could enqueue", pid);
+    if (put)
+        OK(acltdtFreeBuf(z.buf));
+    if (l.how == COMES_BACK)
+        await_service(put);
+    turn_tell(&go);
+    child_expect_ok(pid);
+    close_queues();
+}
+END_TEST
+
 static int puts_and_dies(void *arg)
 {
     (void)arg;
@@ -872,6 +954,7 @@ int main(void)
     tcase_add_test(t, destroy_with_sleepers);
     tcase_add_test(t, nobody_left_who_could_enqueue);
     tcase_add_test(t, nobody_left_who_could_dequeue);
+    tcase_add_loop_test(t, the_last_one_leaves_in_order, 0, 2 * LEAVE_HOWS);
     tcase_add_test(t, messages_outlive_their_sender);
     tcase_add_loop_test(t, npud_ends_while_they_sleep, 0, 4);
     tcase_add_loop_test(t, npud_ends_in_traffic, 0, 10);

@@ -401,7 +401,8 @@ static const char *request_name(uint32_t kind)
 static bool is_unheard(uint32_t kind)
 {
     return kind == NPUD__REQUEST__BODY_TRIM_SEGMENT || kind == NPUD__REQUEST__BODY_QUEUE_BELL ||
-           kind == NPUD__REQUEST__BODY_LEAVE_SESSION || kind == NPUD__REQUEST__BODY_GET_TRACE_RING;
+           kind == NPUD__REQUEST__BODY_LEAVE_SESSION || kind == NPUD__REQUEST__BODY_IDLE_QUEUE ||
+           kind == NPUD__REQUEST__BODY_GET_TRACE_RING;
 }
 
 /* False: that answer cannot be damaged in this way. */
