@@ -196,19 +196,20 @@ enum cause notify_new(struct session *session, struct device *device, bool count
 }
 
 /*
- * A process has died that had it open. If only one session is left that has it, and its streams
- * wait, no process is going to record it.
+ * The session has let go of it, in order or not. If only one other is left that has it, and its
+ * streams wait, no other process is going to record it. A wait that begins later waits: it is for a
+ * record of its own process, or of one that has yet to import it.
  */
-static void fail_deserted(struct notify *n, int32_t pid)
+static void fail_deserted(struct notify *n, const struct session *session)
 {
     const struct notify_open *open;
 
-    if (!n->exported || !n->opens)
+    if (!n->exported || n->opens->session == session)
         return;
     DL_FOREACH (n->opens, open)
         if (open->session != n->opens->session)
             return;
-    waitlist_fire(&n->waiting, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    waitlist_fire(&n->waiting, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, session->pid);
 }
 
 void notify_open_free(struct notify_open *open)
@@ -235,8 +236,8 @@ void notify_open_free(struct notify_open *open)
     open_give_back(open, session);
     if (!n->opens)
         notify_free(n);
-    else if (session->halted)
-        fail_deserted(n, session->pid);
+    else
+        fail_deserted(n, session);
 }
 
 /* --- sharing --- */

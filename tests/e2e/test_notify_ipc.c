@@ -408,6 +408,38 @@ START_TEST(recorder_dies_before_it_records)
 }
 END_TEST
 
+static int import_and_destroy(void *arg)
+{
+    (void)arg;
+    open_device();
+    turn_await(&to_child);
+    OK(aclrtNotifyImportByKey(&notify, shared->key, 0));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(aclrtDestroyNotify(notify));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    return 0;
+}
+
+/* In order: no other process is left, either. A later wait is for one of its own, or to come. */
+START_TEST(recorder_destroys_it)
+{
+    pid_t pid = start_child(import_and_destroy, NULL);
+
+    make_notify(ANY);
+    wait_parked();
+    meet_child();
+    meet_child();
+    expect_blame(pid);
+    wait_parked();
+    OK(aclrtRecordNotify(notify, other));
+    OK(aclrtSynchronizeStream(stream));
+    turn_tell(&to_child);
+    child_expect_ok(pid);
+}
+END_TEST
+
 START_TEST(recorder_dies_with_a_record_queued)
 {
     pid_t pid = start_child(import_and_idle, shared);
@@ -666,6 +698,7 @@ int main(void)
     tcase_add_test(tc, across_devices);
     tcase_add_test(tc, outlives_its_creator);
     tcase_add_test(tc, recorder_dies_before_it_records);
+    tcase_add_test(tc, recorder_destroys_it);
     tcase_add_test(tc, recorder_dies_with_a_record_queued);
     tcase_add_test(tc, waiter_dies);
     tcase_add_test(tc, ping_pong);
