@@ -74,6 +74,7 @@ $(BUILD)/tests/unit/test_callback_table: $(BUILD)/client/callback/callback_table
 $(BUILD)/tests/unit/test_wait: \
     $(addprefix $(BUILD)/client/core/,wait.o api_call.o biased_lock.o thread_mark.o trace_writer.o)
 $(BUILD)/tests/unit/test_access: $(BUILD)/client/core/access.o
+$(BUILD)/tests/unit/test_text: $(BUILD)/client/tools/npuctl/text.o
 $(BUILD)/tests/unit/test_biased_lock: $(BUILD)/client/core/biased_lock.o
 $(BUILD)/tests/unit/test_place: $(addprefix $(BUILD)/client/memory/,place.o submit.o)
 # In place of npud's own.

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -17,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "acl/acl_tdt_queue.h"
 #include "tests/common/harness.h"
 #include "tests/common/need.h"
 #include "proto/wire/npud.pb-c.h"
@@ -212,6 +214,73 @@ START_TEST(a_name_stays_one_column)
     turn_await(&up);
     npuctl_says("sessions", 0, " idle\\x207\\x20\\x207\\x090B ");
     npuctl_says("--json sessions", 0, "\"idle 7  7\\t0B\"");
+    child_kill(pid);
+    npud_await_sessions(0);
+}
+END_TEST
+
+/* --- names that are no text --- */
+
+static const char *const no_text[] = {"\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xed\xa0\x80",
+                                      "\xc0\xaf\xe0\x80\xaf", "\xfd\xbf\xbf\xbf\xbf\xbf"};
+
+/* Wherever a program gives a name: itself, a thread, a queue, a mark, a range. */
+static int client_with_no_text(void *arg)
+{
+    acltdtQueueAttr *attr;
+    aclrtStream one, two;
+    uint32_t queue;
+    aclrtEvent gate;
+
+    program_invocation_short_name = (char *)no_text[*(int *)arg];
+    prctl(PR_SET_NAME, no_text[*(int *)arg]);
+    streams_open(&one, &two);
+    attr = acltdtCreateQueueAttr();
+    OK(acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_NAME_PTR, sizeof(char *), &no_text[*(int *)arg]));
+    OK(acltdtCreateQueue(attr, &queue));
+    OK(aclnpudTraceMark(no_text[*(int *)arg]));
+    OK(aclnpudTraceRangeBegin(no_text[*(int *)arg]));
+    OK(aclnpudTraceRangeEnd());
+    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
+    OK(aclrtStreamWaitEvent(one, gate));
+    turn_tell(&to_parent);
+    OK(aclrtSynchronizeStream(one));
+    return 0;
+}
+
+/* The sequences above, and nothing else that a test of this suite prints, begin with such bytes. */
+static void expect_text(const char *arguments)
+{
+    int status;
+    char *text = npuctl(arguments, &status);
+
+    ck_assert_int_eq(status, 0);
+    ck_assert(!strstr(arguments, "streams") == !!strstr(text, "\xef\xbf\xbd"));
+    for (const char *c = text; *c; c++) {
+        unsigned char u = (unsigned char)*c;
+
+        ck_assert_msg(u < 0xf4 && u != 0xc0 && !(u == 0xed && (unsigned char)c[1] >= 0xa0) &&
+                          !(u == 0xe0 && (unsigned char)c[1] < 0xa0),
+                      "%s prints the byte %02x: %s", arguments, u, text);
+    }
+    free(text);
+}
+
+START_TEST(names_that_are_no_text_are_replaced)
+{
+    static const char *const outputs[] = {
+        "--json sessions",    "--json streams",    "--json waits",
+        "--json queues",      "--json top --once", "--json explain",
+        "--json who queue 0", "trace dump",        "trace dump --html"};
+    pid_t pid;
+
+    turns_init();
+    npuctl_says("trace start", 0, "");
+    pid = child_start(client_with_no_text, &_i);
+    turn_await(&to_parent);
+    EVENTUALLY(npud_lists_sleeper(pid, "aclrtSynchronizeStream"), "the client does not wait");
+    for (unsigned i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++)
+        expect_text(outputs[i]);
     child_kill(pid);
     npud_await_sessions(0);
 }
@@ -500,6 +569,8 @@ int main(void)
     tcase_add_test(tc, status_tells_the_longest_steps);
     tcase_add_test(tc, rows_are_sorted);
     tcase_add_test(tc, a_name_stays_one_column);
+    tcase_add_loop_test(tc, names_that_are_no_text_are_replaced, 0,
+                        (int)(sizeof(no_text) / sizeof(no_text[0])));
     tcase_add_test(tc, records_of_every_event_are_counted);
     tcase_add_test(tc, what_could_not_be_printed_is_a_failure);
     tcase_add_test(tc, a_watch_does_not_make_up_for_a_pause);

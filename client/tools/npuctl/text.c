@@ -1,5 +1,6 @@
 #include "client/tools/npuctl/text.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +10,39 @@
 /* wchar_t is unsigned on arm64: compare as what it is there and here. */
 #define NO_CHARACTER ((wchar_t)-1)
 
+#define LAST_CHARACTER 0x10ffff
+
 /*
- * The character at s in the current locale, or NO_CHARACTER for a byte that begins none. Returns
- * its length.
+ * The character at s in UTF-8, or NO_CHARACTER for a byte that begins none; mbrtowc() also takes
+ * what is beyond the last character, and it depends on the locale. Returns its length.
  */
 static size_t read_char(const char *s, wchar_t *wc)
 {
-    mbstate_t state = {0};
-    size_t n = mbrtowc(wc, s, strlen(s), &state);
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* of so many bytes */
+    const unsigned char *u = (const unsigned char *)s;
+    size_t n = *u < 0x80 ? 1 : *u < 0xc0 ? 0 : *u < 0xe0 ? 2 : *u < 0xf0 ? 3 : *u < 0xf8 ? 4 : 0;
+    uint32_t c = n <= 1 ? *u : *u & (0x7fu >> n);
 
-    if (n != (size_t)-1 && n != (size_t)-2)
+    for (size_t i = 1; i < n; i++) {
+        if ((u[i] & 0xc0) != 0x80) /* also at the end of s */
+            n = 0;
+        c = c << 6 | (u[i] & 0x3f);
+    }
+    if (n == 0 || c < least[n] || c > LAST_CHARACTER || (c >= 0xd800 && c < 0xe000)) {
+        *wc = NO_CHARACTER;
+        return 1;
+    }
+    *wc = (wchar_t)c;
+    return n;
+}
+
+/* The same, if the current locale can show it. */
+static size_t read_shown_char(const char *s, wchar_t *wc)
+{
+    size_t n = read_char(s, wc);
+    mbstate_t state = {0};
+
+    if (mbrtowc(wc, s, n, &state) == n)
         return n;
     *wc = NO_CHARACTER;
     return 1;
@@ -44,7 +68,7 @@ char *text_escape(const char *s, bool one_word, int *width)
     if (!*s)
         s = "-"; /* a column must not vanish for awk */
     while (*s) {
-        size_t n = read_char(s, &wc);
+        size_t n = read_shown_char(s, &wc);
         int w = measure_char(wc);
 
         if (w > 0 && !(one_word && iswspace((wint_t)wc))) {
