@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/backend/reduce.h"
 #include "daemon/backend/window.h"
 #include "daemon/base/config.h"
 #include "daemon/base/deferred_close.h"
@@ -18,6 +17,7 @@
 #include "proto/shm/doorbell.h"
 #include "proto/util/clock.h"
 #include "proto/util/copy_large.h"
+#include "proto/util/reduce_apply.h"
 
 /* About 3 us of memcpy: long enough to stream, short enough that no other session on the device
  * notices. */

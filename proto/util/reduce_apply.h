@@ -1,4 +1,7 @@
-/* Reductions in host memory: what the simulated DMA engine does with TASK_REDUCE. */
+/*
+ * Reductions in host memory: what the simulated DMA engine does with TASK_REDUCE, and the library
+ * with memory of the program's that is registered.
+ */
 #pragma once
 
 #include <stddef.h>

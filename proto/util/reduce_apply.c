@@ -1,4 +1,4 @@
-#include "daemon/backend/reduce.h"
+#include "proto/util/reduce_apply.h"
 
 #include "proto/util/float16.h"
 #include "proto/util/reduce.h"
