@@ -22,6 +22,7 @@ const struct part *const lifecycle_parts[] = {
     &registration_part,
     /* Free: mappings, then what they map, and where. */
     &memory_part,
+    &hold_part,
     &physical_part,
     &virtual_part,
     &memory_pool_part,

@@ -1,13 +1,15 @@
 /*
- * Work of the library in the order of a stream: copies that npud's engine cannot make, because the
- * memory is the program's own (client/memory/registration.h).
+ * Work of the library in the order of a stream: tasks that npud's engine cannot execute, because
+ * the memory is the program's own (client/memory/host_task.h).
  *
  * To npud it is a callback that blocks its stream, and its ordinals are those of callbacks. Here it
  * has a thread and a list of its own: threads of the program that are to run callbacks may come
- * late or never, and the copy behind a callback that does not block must not wait for them.
+ * late or never, and the work behind a callback that does not block must not wait for them.
  *
  * One thread for a session is enough. Work is finite and waits for no stream, so that what comes
- * behind it, of whatever stream, gets its turn.
+ * behind it, of whatever stream, gets its turn. Work that waits for a word of memory looks at it
+ * and returns; it looks again after a while, which doubles each time, and meanwhile the thread runs
+ * what other streams have, or sleeps.
  */
 #include <stdlib.h>
 #include <utlist.h>
@@ -20,6 +22,7 @@
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
 #include "client/runtime/upcall.h"
+#include "proto/util/clock.h"
 #include "proto/util/futex.h"
 
 static struct report *work_report(struct session *session)
@@ -40,28 +43,51 @@ static void wake_thread(struct session *session)
 
 /* --- the list of a stream; under process->callback_lock --- */
 
+/* To the end of this list of session->works; NULL: to none. */
+static void list_stream(struct stream *s, struct stream **list)
+{
+    struct callbacks *cb = &s->callbacks;
+
+    if (cb->work_list)
+        DL_DELETE2(*cb->work_list, s, callbacks.work_prev, callbacks.work_next);
+    cb->work_list = list;
+    if (list)
+        DL_APPEND2(*list, s, callbacks.work_prev, callbacks.work_next);
+}
+
 static void append_work(struct stream *s, struct stream_work *w)
 {
+    struct stream_works *works = &s->session->works;
     struct callbacks *cb = &s->callbacks;
 
     w->next = NULL;
     w->ordinal = ++cb->launched;
     if (!cb->work)
-        DL_APPEND2(s->session->works.streams, s, callbacks.work_prev, callbacks.work_next);
+        list_stream(s, &works->streams);
+    if (w->awaits)
+        atomic_fetch_add_explicit(&works->waits, 1, memory_order_relaxed);
     *cb->work_last = w;
     cb->work_last = &w->next;
+}
+
+static void uncount_wait(struct stream *s, const struct stream_work *w)
+{
+    if (w->awaits)
+        atomic_fetch_sub_explicit(&s->session->works.waits, 1, memory_order_relaxed);
 }
 
 /* Take out what the pointer `after`, in the list, points to, and all that follows. */
 static struct stream_work *cut_work(struct stream *s, struct stream_work **after)
 {
     struct callbacks *cb = &s->callbacks;
-    struct stream_work *rest = *after;
+    struct stream_work *rest = *after, *w;
 
     *after = NULL;
     cb->work_last = after;
     if (!cb->work)
-        DL_DELETE2(s->session->works.streams, s, callbacks.work_prev, callbacks.work_next);
+        list_stream(s, NULL);
+    LL_FOREACH (rest, w)
+        uncount_wait(s, w);
     return rest;
 }
 
@@ -69,12 +95,11 @@ static void remove_first(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
 
+    uncount_wait(s, cb->work);
     cb->work = cb->work->next;
-    DL_DELETE2(s->session->works.streams, s, callbacks.work_prev, callbacks.work_next);
-    if (cb->work) /* behind the other streams */
-        DL_APPEND2(s->session->works.streams, s, callbacks.work_prev, callbacks.work_next);
-    else
+    if (!cb->work)
         cb->work_last = &cb->work;
+    list_stream(s, cb->work ? &s->session->works.streams : NULL); /* behind the other streams */
 }
 
 static void free_work(struct stream_work *list)
@@ -111,6 +136,71 @@ void stream_work_await(struct session *s)
     while (s->works.runs && s->works.done == done)
         pthread_cond_wait(&process->callback_idle, &process->callback_lock);
     callback_unlock();
+}
+
+/* --- work that waits for a word --- */
+
+#define PAUSE_FIRST_NS UINT64_C(20000)
+#define PAUSE_MOST_NS  UINT64_C(10000000)
+#define PAUSE_EACH_NS  UINT64_C(20000) /* the longest one is longer where many wait */
+
+/* Not before this, the stream is looked at again. */
+static void pause_first(struct stream *s)
+{
+    struct stream_works *works = &s->session->works;
+    struct stream_work *w = s->callbacks.work;
+    uint64_t most = works->waits * PAUSE_EACH_NS;
+
+    w->pause_ns = w->pause_ns == 0 ? PAUSE_FIRST_NS : 2 * w->pause_ns;
+    if (most < PAUSE_MOST_NS)
+        most = PAUSE_MOST_NS;
+    if (w->pause_ns > most)
+        w->pause_ns = most;
+    w->again_ns = clock_ns() + w->pause_ns;
+    list_stream(s, &works->waiting);
+}
+
+/* What is due goes to the others; so does what is due soon, so that it costs no wake-up. */
+static void end_pauses(struct session *session)
+{
+    uint64_t now = clock_ns();
+    struct stream *s, *next;
+
+    DL_FOREACH_SAFE2 (session->works.waiting, s, next, callbacks.work_next)
+        if (s->callbacks.work->again_ns <= now + s->callbacks.work->pause_ns / 4)
+            list_stream(s, &session->works.streams);
+}
+
+/* When the next one is due. */
+static uint64_t pauses_end(const struct session *session)
+{
+    uint64_t at = WAIT_FOREVER;
+    struct stream *s;
+
+    DL_FOREACH2 (session->works.waiting, s, callbacks.work_next)
+        if (s->callbacks.work->again_ns < at)
+            at = s->callbacks.work->again_ns;
+    return at;
+}
+
+void stream_work_written(struct session *session, const void *address, uint64_t size)
+{
+    struct stream *s, *next;
+    bool any = false;
+
+    callback_lock();
+    DL_FOREACH_SAFE2 (session->works.waiting, s, next, callbacks.work_next) {
+        uintptr_t word = (uintptr_t)s->callbacks.work->awaits;
+
+        if (word + sizeof(uint64_t) <= (uintptr_t)address || word >= (uintptr_t)address + size)
+            continue;
+        s->callbacks.work->pause_ns = 0;
+        list_stream(s, &session->works.streams);
+        any = true;
+    }
+    callback_unlock();
+    if (any)
+        wake_thread(session);
 }
 
 /* --- the thread --- */
@@ -152,6 +242,10 @@ static void run_first(struct stream *s)
         error == ACL_ERROR_RT_DEVICE_TASK_ABORT && session->works.aborts_begun != aborts_over;
     if (w->let_go)
         return;
+    if (error == STREAM_WORK_AGAIN) {
+        pause_first(s);
+        return;
+    }
     remove_first(s);
     if (!session_lost(session)) {
         atomic_store_explicit(&s->ctrl->work_result, stream_work_result(w->ordinal, error),
@@ -179,9 +273,22 @@ static void run_all(struct session *session)
     struct stream *s;
 
     callback_lock();
-    while (!session_lost(session) && (s = find_ready(session)))
-        run_first(s);
+    do {
+        while (!session_lost(session) && (s = find_ready(session)))
+            run_first(s);
+        end_pauses(session);
+    } while (!session_lost(session) && find_ready(session));
     callback_unlock();
+}
+
+static uint64_t sleep_deadline(const struct session *session)
+{
+    uint64_t at;
+
+    callback_lock();
+    at = pauses_end(session);
+    callback_unlock();
+    return at;
 }
 
 static void *work_main(void *arg)
@@ -195,7 +302,7 @@ static void *work_main(void *arg)
         if (side_thread_asked(&session->works.thread))
             return NULL;
         wait_report(&session->waits, "aclrtMemcpyAsync", REPORT_WORK, &r->seq, sleep_is_over,
-                    session, WAIT_FOREVER);
+                    session, sleep_deadline(session));
         atomic_store(&r->sleeping, 0);
     }
     side_thread_leave(&session->works.thread);
@@ -256,7 +363,7 @@ int stream_work_launch(struct stream *s, const char *function, struct stream_wor
     RETURN_IF_ERROR(stream_reserve(s, function));
     if (side_thread_start(&session->works.thread, work_main, session, "npud-copy", 0) != 0)
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                         "%s: the thread for copies of registered memory cannot be started",
+                         "%s: the thread for tasks of registered memory cannot be started",
                          function);
     callback_lock();
     append_work(s, w);

@@ -9,6 +9,7 @@
 struct api_call_mark;
 struct context;
 struct error_kept;
+struct hold;
 struct mbuf_cache;
 struct recent;
 struct ring_guard;
@@ -39,6 +40,7 @@ struct thread {
     struct trace_ranges *ranges; /* client/runtime/trace_range.c; NULL: it has begun none */
     struct mbuf_cache *buffers;  /* slots that it keeps; NULL: none */
     struct recent *recent;       /* client/memory/recent.h; NULL: nothing */
+    struct hold *hold;           /* client/memory/hold.h; NULL: it has copied nothing */
     struct {
         /* an error_render_fn; NULL: none */
         void (*render)(char *text, size_t size, const char *function, uint32_t a, uint32_t b);

@@ -9,6 +9,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/hold.h"
 #include "client/memory/physical.h"
 #include "client/memory/pool_upcall.h"
 #include "client/memory/staging.h"
@@ -60,6 +61,21 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
     uint64_t changes;
 
     return memory_search(s, address, copy, &changes);
+}
+
+bool memory_is_there(struct session *s, const struct memory *copy)
+{
+    struct memory *m;
+    bool there;
+
+    pthread_rwlock_rdlock(&s->memory_lock);
+    m = find_in(&s->memory, (const void *)copy->mapped.start);
+    there = m && !m->freed && !m->no_access && m->mapped.start == copy->mapped.start &&
+            m->mapped.size == copy->mapped.size && m->remote == copy->remote &&
+            m->remote_generation == copy->remote_generation &&
+            m->remote_offset == copy->remote_offset;
+    pthread_rwlock_unlock(&s->memory_lock);
+    return there;
 }
 
 /* --- pages --- */
@@ -204,10 +220,12 @@ static void move_to_freed(struct session *s, struct memory *m)
 static void keep_freed(struct session *s, struct memory *m)
 {
     if (!m->freed) { /* without memory for that */
+        hold_await(m->mapped.start, m->mapped.size);
         memory_unmap(m);
         delete_memory(m);
         return;
     }
+    hold_await(m->mapped.start, m->mapped.size);
     /* At the limit of mappings: then the memory goes with its addresses. */
     if (mmap((void *)m->mapped.start, m->mapped.size, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)

@@ -88,6 +88,12 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
 /** The same. *changes: session->memory_changes, of which the copy is. */
 bool memory_search(struct session *s, const void *address, struct memory *copy, uint64_t *changes);
 
+/**
+ * Is what was found there still mapped, and at the same addresses: neither freed nor unmapped, nor
+ * something else in its place? copy: a copy of it.
+ */
+bool memory_is_there(struct session *s, const struct memory *copy);
+
 #define MEMORY_PARTS     64u
 #define MEMORY_PART_BITS 12u /* at least: a page */
 

@@ -5,7 +5,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/direct.h"
-#include "client/memory/registered_copy.h"
+#include "client/memory/host_task.h"
 #include "client/memory/staging.h"
 #include "client/memory/submit.h"
 #include "client/runtime/context.h"
@@ -69,6 +69,7 @@ static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind 
          1u << ACL_MEMCPY_HOST_TO_HOST | 1u << ACL_MEMCPY_HOST_TO_DEVICE},
         {PLACE_PAGEABLE, PLACE_PAGEABLE, 0xf},
     };
+    bool registered = to == PLACE_REGISTERED;
 
     if (from == PLACE_REGISTERED)
         from = PLACE_PINNED;
@@ -77,7 +78,7 @@ static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind 
     if (kind == ACL_MEMCPY_DEFAULT || from == PLACE_BUFFER || to == PLACE_BUFFER)
         return true;
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
-        return place_rows[from].host && place_rows[to].device;
+        return place_rows[from].host && (place_rows[to].device || registered);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].from == from && rows[i].to == to)
             return rows[i].kinds >> kind & 1;
@@ -111,7 +112,7 @@ int copy_in_order(struct stream *s, const char *function, const struct place *to
     if (copy_is_task(to, from))
         return submit_copy(s, function, to, from, count);
     if (is_copied_by_thread(to, from))
-        return registered_copy_launch(s, function, to, from, count);
+        return host_task_copy(s, function, to, from, count);
     return copy_by_hand(s, function, to, from, count);
 }
 
@@ -119,9 +120,12 @@ int copy_buffered(struct stream *s, const char *function, const struct place *to
                   size_t count)
 {
     struct place from = {.kind = PLACE_PINNED};
-    struct staging *b = FIND_OR_RETURN(staging_take, s, function, count);
+    struct staging *b;
     int error;
 
+    if (to->kind == PLACE_REGISTERED)
+        return host_task_copy_bytes(s, function, to, src, count);
+    b = FIND_OR_RETURN(staging_take, s, function, count);
     from.memory = b->memory;
     from.address = (void *)b->memory.mapped.start;
     memcpy((void *)b->memory.mapped.start, src, count);
@@ -140,7 +144,7 @@ static int check_pair(const char *function, const struct place *to, const struct
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: kind %d does not fit the two addresses: dst is %s, src is %s",
                          function, kind, place_row(to)->name, place_row(from)->name);
-    if (!place_row(to)->device && !place_row(from)->device)
+    if (!copy_to_device(to, kind) && !copy_from_device(from, kind))
         return error_set(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "%s: there is no asynchronous copy from host to host memory: use aclrtMemcpy",
@@ -167,8 +171,8 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
     if (pinned)
         RETURN_IF_ERROR(check_pinned(function, &to, &from));
     RETURN_IF_ERROR(check_pair(function, &to, &from, kind));
-    if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && place_row(&to)->device &&
-        place_row(&to)->engine)
+    if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && to.kind != PLACE_BUFFER &&
+        copy_to_device(&to, kind))
         return copy_buffered(s, function, &to, src, count);
     return copy_in_order(s, function, &to, &from, count);
 }

@@ -21,8 +21,28 @@ static inline bool copy_is_task(const struct place *to, const struct place *from
     return place_row(to)->engine & place_row(from)->engine;
 }
 
+/*
+ * Is it, to a copy of this kind, memory of a device? What is registered has a device's address, too,
+ * which is the same: the kind tells which of the two is meant.
+ */
+static inline bool copy_to_device(const struct place *to, aclrtMemcpyKind kind)
+{
+    return place_row(to)->device ||
+           (to->kind == PLACE_REGISTERED &&
+            (kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE ||
+             kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE));
+}
+
+static inline bool copy_from_device(const struct place *from, aclrtMemcpyKind kind)
+{
+    return place_row(from)->device ||
+           (from->kind == PLACE_REGISTERED &&
+            (kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE));
+}
+
 /**
- * Copy in the order of the stream: by a task, or after a wait for the stream by hand. Locked. 0, or
+ * Copy in the order of the stream: by a task, of an engine or of the library's thread, or after a
+ * wait for the stream by hand. Locked. 0, or
  * an ACL error.
  */
 int copy_in_order(struct stream *s, const char *function, const struct place *to,

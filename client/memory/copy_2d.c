@@ -16,11 +16,14 @@ struct rows {
     unsigned char *dst;
     const unsigned char *src;
     size_t dpitch, spitch, width, height;
+    aclrtMemcpyKind kind;
     bool device_to_device; /* is possible */
 };
 
-static int check_kind(const struct rows *r, aclrtMemcpyKind kind)
+static int check_kind(const struct rows *r)
 {
+    aclrtMemcpyKind kind = r->kind;
+
     if (kind != ACL_MEMCPY_HOST_TO_DEVICE && kind != ACL_MEMCPY_DEVICE_TO_HOST &&
         kind != ACL_MEMCPY_DEVICE_TO_DEVICE && kind != ACL_MEMCPY_DEFAULT)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: kind is %d, must be 1 to 4 here",
@@ -33,7 +36,7 @@ static int check_kind(const struct rows *r, aclrtMemcpyKind kind)
 }
 
 /* 0: there is nothing to copy; -1: there is; else an ACL error. */
-static int check_rows(const struct rows *r, aclrtMemcpyKind kind)
+static int check_rows(const struct rows *r)
 {
     if (r->width == 0 || r->height == 0)
         return 0;
@@ -43,7 +46,7 @@ static int check_rows(const struct rows *r, aclrtMemcpyKind kind)
         return error_set(ACL_ERROR_INVALID_PARAM,
                          "%s: width %zu is more than dpitch %zu or spitch %zu", r->function,
                          r->width, r->dpitch, r->spitch);
-    RETURN_IF_ERROR(check_kind(r, kind));
+    RETURN_IF_ERROR(check_kind(r));
     if (r->width > WIDTH_MAX || r->height > HEIGHT_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %zu rows of %zu bytes, must be at most %u of %u", r->function,
@@ -101,13 +104,16 @@ static int find_rows(struct session *s, const struct rows *r, struct place *to, 
 {
     struct call call = {.session = s, .function = r->function};
     const struct place_row *dst, *src;
+    bool to_device, from_device;
 
     RETURN_IF_ERROR(place_find(s, r->function, r->dst, rows_extent(r, r->dpitch), "dst", to));
     RETURN_IF_ERROR(place_find(s, r->function, r->src, rows_extent(r, r->spitch), "src", from));
     dst = place_row(to);
     src = place_row(from);
-    if (!(src->host && dst->device) && !(src->device && dst->host) &&
-        !(r->device_to_device && src->device && dst->device))
+    to_device = copy_to_device(to, r->kind);
+    from_device = copy_from_device(from, r->kind);
+    if (!(src->host && to_device) && !(from_device && dst->host) &&
+        !(r->device_to_device && from_device && to_device))
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: dst is %s, src is %s: must be %s",
                          r->function, dst->name, src->name,
                          r->device_to_device ? "device memory on one side at least"
@@ -144,8 +150,9 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
                      .dpitch = dpitch,
                      .spitch = spitch,
                      .width = width,
-                     .height = height};
-    int error = check_rows(&r, kind);
+                     .height = height,
+                     .kind = kind};
+    int error = check_rows(&r);
     struct context *c;
 
     if (error >= 0)
@@ -182,8 +189,9 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
                      .spitch = spitch,
                      .width = width,
                      .height = height,
+                     .kind = kind,
                      .device_to_device = true};
-    int error = check_rows(&r, kind);
+    int error = check_rows(&r);
     struct stream *s;
 
     if (error >= 0)

@@ -89,7 +89,10 @@ static int check_batch(const struct batch *b)
 
 /* --- entries --- */
 
-/* Is the place what the attribute says? Memory that the library does not know is the host's. */
+/*
+ * Is the place what the attribute says? Memory that the library does not know is the host's;
+ * registered memory is every device's as well.
+ */
 static bool is_at(struct session *s, const struct place *at, const aclrtMemLocation *declared)
 {
     switch (declared->type) {
@@ -97,8 +100,9 @@ static bool is_at(struct session *s, const struct place *at, const aclrtMemLocat
     case ACL_MEM_LOCATION_TYPE_HOST_NUMA:
         return place_row(at)->host && at->kind != PLACE_MANAGED;
     case ACL_MEM_LOCATION_TYPE_DEVICE:
-        return at->kind == PLACE_DEVICE &&
-               (int64_t)declared->id == device_user_id(s, at->memory.device);
+        return at->kind == PLACE_REGISTERED ||
+               (at->kind == PLACE_DEVICE &&
+                (int64_t)declared->id == device_user_id(s, at->memory.device));
     case ACL_MEM_LOCATION_TYPE_MANAGED:
         return at->kind == PLACE_MANAGED;
     case ACL_MEM_LOCATION_TYPE_UNREGISTERED:
@@ -118,14 +122,20 @@ static int check_location(struct session *s, const struct batch *b, size_t i, co
                      declared->id);
 }
 
+/* After is_at(). */
+static bool is_device(const struct place *at, const aclrtMemLocation *declared)
+{
+    return place_row(at)->device || declared->type == ACL_MEM_LOCATION_TYPE_DEVICE;
+}
+
 static int find_entry(struct session *s, const struct batch *b, size_t i,
                       const aclrtMemcpyBatchAttr *attr, struct place *to, struct place *from)
 {
     RETURN_IF_ERROR(copy_find(s, b->function, b->dsts[i], b->srcs[i], b->sizes[i], to, from));
     RETURN_IF_ERROR(check_location(s, b, i, "dsts", to, &attr->dstLoc));
     RETURN_IF_ERROR(check_location(s, b, i, "srcs", from, &attr->srcLoc));
-    if ((place_row(from)->host && place_row(to)->device) ||
-        (place_row(from)->device && place_row(to)->host))
+    if ((place_row(from)->host && is_device(to, &attr->dstLoc)) ||
+        (is_device(from, &attr->srcLoc) && place_row(to)->host))
         return 0;
     return error_set(ACL_ERROR_RT_PARAM_INVALID,
                      "%s: entry %zu: dst is %s, src is %s: a batch copies between host and device",

@@ -28,17 +28,25 @@ static int check_kind(const char *function, aclrtMemcpyKind kind, int code)
                            function, (int)kind);
 }
 
+/* Registered memory is every device's. */
+static bool is_inner(const struct place *at)
+{
+    return at->kind == PLACE_DEVICE || at->kind == PLACE_REGISTERED;
+}
+
 /* The two places of such a copy. */
 static int find_inner(struct session *s, const char *function, void *dst, const void *src,
                       size_t count, struct place *to, struct place *from)
 {
     RETURN_IF_ERROR(copy_find(s, function, dst, src, count, to, from));
-    if (to->kind == PLACE_DEVICE && from->kind == PLACE_DEVICE &&
-        to->memory.device == from->memory.device)
+    if (is_inner(to) && is_inner(from) &&
+        (to->kind != from->kind || to->kind == PLACE_REGISTERED ||
+         to->memory.device == from->memory.device))
         return 0;
     return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                     "%s: dst (%p) is %s, src (%p) is %s: must be memory of one device", function,
-                     dst, place_row(to)->name, src, place_row(from)->name);
+                     "%s: dst (%p) is %s, src (%p) is %s: must be memory of one device, or "
+                     "registered",
+                     function, dst, place_row(to)->name, src, place_row(from)->name);
 }
 
 /* --- by descriptor --- */
@@ -118,8 +126,8 @@ aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream 
 /* --- by pointers and offsets --- */
 
 /*
- * The address that stands at `slot`, plus offset. In device memory a task before may write it: then
- * the call waits for the stream.
+ * The address that stands at `slot`, plus offset. In memory that tasks reach, one before may write
+ * it: then the call waits for the stream.
  */
 static int read_slot(struct stream *s, const char *function, const char *name, void *const *slot,
                      size_t offset, void **address)
@@ -127,7 +135,7 @@ static int read_slot(struct stream *s, const char *function, const char *name, v
     struct place at;
 
     RETURN_IF_ERROR(place_find(s->session, function, slot, sizeof(*slot), name, &at));
-    if (place_row(&at)->engine)
+    if (place_row(&at)->engine || at.kind == PLACE_REGISTERED)
         RETURN_IF_ERROR(stream_drain(s, function));
     RETURN_IF_ERROR(direct_read(s->session, function, &at, address, sizeof(*address)));
     if (!*address)

@@ -2,30 +2,144 @@
 
 #include <string.h>
 
+#include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/copy.h"
+#include "client/memory/hold.h"
 #include "client/memory/staging.h"
 #include "client/memory/submit.h"
 #include "client/runtime/context.h"
 #include "proto/util/copy_large.h"
+#include "proto/util/reduce_apply.h"
 
 /* --- what the thread reaches --- */
 
-static void move_here(const struct place *to, const struct place *from, uint64_t count)
+static int keep_walking(void *context, const struct place *to, const struct place *from,
+                        uint64_t count)
 {
+    (void)context;
+    (void)to;
+    (void)from;
+    (void)count;
+    return 0;
+}
+
+/* Something has changed since it was found. */
+static bool __attribute__((noinline, cold))
+is_still_there(struct session *s, const char *function, const struct place *at, uint64_t count)
+{
+    return memory_is_there(s, &at->memory) &&
+           (!at->goes_on || place_walk(s, function, at, NULL, count, keep_walking, NULL) == 0);
+}
+
+static inline bool is_there(struct session *s, const char *function, const struct place *at,
+                            uint64_t count)
+{
+    return !at || !place_row(at)->engine ||
+           at->changes == atomic_load_explicit(&s->memory_changes, memory_order_relaxed) ||
+           is_still_there(s, function, at, count);
+}
+
+static int error_gone(const char *function)
+{
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: the memory was freed or unmapped during the call: do that afterwards",
+                     function);
+}
+
+/*
+ * Nothing that the places are in is unmapped until hold_clear(). NULL with *error set: something is
+ * not there any more. Either place may be NULL.
+ */
+static inline struct hold *hold_places(struct session *s, const char *function,
+                                       const struct place *to, const struct place *from,
+                                       uint64_t count, int *error)
+{
+    struct hold *h = hold_mine();
+
+    if (__builtin_expect(!h, 0)) {
+        *error = error_no_memory(function);
+        return NULL;
+    }
+    hold_set(h, to ? to->address : NULL, from ? from->address : NULL, count);
+    if (__builtin_expect(is_there(s, function, to, count) && is_there(s, function, from, count), 1))
+        return h;
+    hold_clear(h);
+    *error = error_gone(function);
+    return NULL;
+}
+
+static int move_here(struct session *s, const char *function, const struct place *to,
+                     const struct place *from, uint64_t count)
+{
+    int error;
+    struct hold *h = hold_places(s, function, to, from, count, &error);
+
+    if (__builtin_expect(!h, 0))
+        return error;
     /* overlapping ranges are the program's mistake, but must not be undefined */
     if (count >= COPY_LARGE)
         copy_large(to->address, from->address, count);
     else
         memmove(to->address, from->address, count);
+    hold_clear(h);
+    return 0;
 }
 
-void direct_set_words(const struct place *at, uint32_t word, uint64_t count)
+int direct_set_words(struct session *s, const char *function, const struct place *at, uint32_t word,
+                     uint64_t count)
 {
+    int error;
+    struct hold *h = hold_places(s, function, at, NULL, count * sizeof(word), &error);
     uint32_t *words = at->address;
 
+    if (!h)
+        return error;
     for (uint64_t i = 0; i < count; i++)
         words[i] = word;
+    hold_clear(h);
+    return 0;
+}
+
+int direct_reduce(struct session *s, const char *function, const struct place *to,
+                  const struct place *from, uint64_t count, uint32_t kind, uint32_t type)
+{
+    int error;
+    struct hold *h = hold_places(s, function, to, from, count, &error);
+
+    if (!h)
+        return error;
+    reduce_apply(to->address, from->address, count, kind, type);
+    hold_clear(h);
+    return 0;
+}
+
+int direct_word_read(struct session *s, const char *function, const struct place *at,
+                     uint64_t *value)
+{
+    int error;
+    struct hold *h = hold_places(s, function, NULL, at, sizeof(*value), &error);
+    const _Atomic uint64_t *word = at->address;
+
+    if (!h)
+        return error;
+    *value = atomic_load_explicit(word, memory_order_acquire);
+    hold_clear(h);
+    return 0;
+}
+
+int direct_word_write(struct session *s, const char *function, const struct place *at,
+                      uint64_t value)
+{
+    int error;
+    struct hold *h = hold_places(s, function, at, NULL, sizeof(value), &error);
+    _Atomic uint64_t *word = at->address;
+
+    if (!h)
+        return error;
+    atomic_store_explicit(word, value, memory_order_release);
+    hold_clear(h);
+    return 0;
 }
 
 /* --- what engines reach --- */
@@ -173,43 +287,36 @@ int direct_copy(struct session *s, const char *function, const struct place *to,
 {
     struct copying c = {.function = function, .to = to, .from = from, .count = count};
 
-    if (__builtin_expect(direct_reaches(to) && direct_reaches(from), 1)) {
-        move_here(to, from, count);
-        return 0;
-    }
+    if (__builtin_expect(direct_reaches(to) && direct_reaches(from), 1))
+        return move_here(s, function, to, from, count);
     return direct_run(s, function, direct_reaches(to) ? from->memory.device : to->memory.device,
                       run_copy, &c);
 }
 
-/* No place_find(): what it finds may be anything that the library has. */
-static struct place own_place(const void *address)
+int direct_copy_in_turn(struct session *s, const char *function, const struct place *to,
+                        const struct place *from, uint64_t count)
 {
-    return (struct place){.kind = PLACE_PAGEABLE, .address = (void *)(uintptr_t)address};
+    int error;
+
+    if (!is_there(s, function, to, count) || !is_there(s, function, from, count))
+        return ACL_ERROR_RT_SYS_DMA;
+    error = direct_copy(s, function, to, from, count);
+    return error == ACL_ERROR_RT_PARAM_INVALID ? ACL_ERROR_RT_SYS_DMA : error;
 }
 
 int direct_read(struct session *s, const char *function, const struct place *from, void *to,
                 uint64_t count)
 {
-    struct place at;
+    struct place at = direct_own(to);
 
-    if (direct_reaches(from)) {
-        memcpy(to, from->address, count);
-        return 0;
-    }
-    at = own_place(to);
     return direct_copy(s, function, &at, from, count);
 }
 
 int direct_write(struct session *s, const char *function, const struct place *to, const void *from,
                  uint64_t count)
 {
-    struct place at;
+    struct place at = direct_own(from);
 
-    if (direct_reaches(to)) {
-        memcpy(to->address, from, count);
-        return 0;
-    }
-    at = own_place(from);
     return direct_copy(s, function, to, &at, count);
 }
 
@@ -218,8 +325,7 @@ int direct_copy_on(struct stream *s, const char *function, const struct place *t
 {
     if (!direct_reaches(to) || !direct_reaches(from))
         return copy_through(s, function, to, from, count);
-    move_here(to, from, count);
-    return 0;
+    return move_here(s->session, function, to, from, count);
 }
 
 struct setting {
@@ -240,9 +346,15 @@ int direct_set(struct session *s, const char *function, const struct place *at, 
                uint64_t count)
 {
     struct setting set = {.function = function, .at = at, .value = value, .count = count};
+    struct hold *h;
+    int error;
 
     if (!direct_reaches(at))
         return direct_run(s, function, at->memory.device, run_set, &set);
+    h = hold_places(s, function, at, NULL, count, &error);
+    if (!h)
+        return error;
     memset(at->address, value, count);
+    hold_clear(h);
     return 0;
 }

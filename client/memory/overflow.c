@@ -5,6 +5,7 @@
  */
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/host_task.h"
 #include "client/memory/place.h"
 #include "client/memory/submit.h"
 #include "client/runtime/context.h"
@@ -26,7 +27,8 @@ static int write_status(const char *function, void *output, uint64_t size, aclrt
     s = FIND_OR_RETURN(stream_lock, function, stream);
     error = place_find_device(s->session, function, s->device, "outputAddr", output, size, &at);
     if (error == 0)
-        error = submit_set(s, function, &at, 0, size);
+        error = at.kind == PLACE_REGISTERED ? host_task_set(s, function, &at, 0, size)
+                                            : submit_set(s, function, &at, 0, size);
     stream_unlock(s);
     return error;
 }

@@ -6,11 +6,12 @@
 #include "client/memory/recent.h"
 #include "client/memory/registration.h"
 #include "client/memory/virtual.h"
+#include "client/runtime/upcall.h"
 #include "proto/util/kill_point.h"
 
 const struct place_row place_rows[PLACE_KINDS] = {
     [PLACE_PAGEABLE] = {"neither device memory nor of aclrtMallocHost, or freed", .host = true},
-    [PLACE_PINNED] = {"memory of aclrtMallocHost, or registered", .host = true, .engine = true},
+    [PLACE_PINNED] = {"memory of aclrtMallocHost", .host = true, .engine = true},
     [PLACE_REGISTERED] = {"registered memory", .host = true},
     [PLACE_DEVICE] = {"device memory", .device = true, .engine = true},
     /*
@@ -55,7 +56,7 @@ static bool find_next(struct session *s, struct memory *m)
     struct memory next;
 
     if (m->reservation == 0 || !memory_look_up(s, (const void *)range_end(m), &next) ||
-        next.freed || next.reservation != m->reservation || next.host != m->host)
+        next.freed || next.no_access || next.reservation != m->reservation || next.host != m->host)
         return false;
     *m = next;
     return true;
@@ -163,18 +164,14 @@ static void remember_plain(const void *address, uint64_t additions)
 static void find_registered(struct session *s, const void *address, size_t count, struct place *at,
                             uint64_t additions)
 {
-    switch (registration_look_up(s, address, count, &at->memory)) {
+    switch (registration_look_up(s, address, count)) {
     case REGISTRATION_NONE:
         remember_plain(address, additions);
         break;
     case REGISTRATION_PART:
         break;
-    case REGISTRATION_PINNED:
+    case REGISTRATION_WHOLE:
         at->kind = PLACE_REGISTERED;
-        break;
-    case REGISTRATION_MAPPED:
-        at->kind = PLACE_PINNED;
-        at->offset = (uintptr_t)address - at->memory.mapped.start;
         break;
     }
 }
@@ -202,7 +199,7 @@ static __attribute__((noinline)) int find_other(struct session *s, const char *f
 int place_find(struct session *s, const char *function, const void *address, size_t count,
                const char *name, struct place *at)
 {
-    uint64_t additions = atomic_load_explicit(&range_map_additions, memory_order_acquire), changes;
+    uint64_t additions = atomic_load_explicit(&range_map_additions, memory_order_acquire);
     size_t room;
 
     /* Not all of it: every copy comes here, and `memory` is large. */
@@ -210,12 +207,12 @@ int place_find(struct session *s, const char *function, const void *address, siz
     at->goes_on = false;
     at->address = (void *)(uintptr_t)address;
     at->offset = 0;
-    if (!recent_find(s, address, &at->memory)) {
+    if (!recent_find(s, address, &at->memory, &at->changes)) {
         if (is_plain(address, additions))
             return 0;
-        if (!memory_search(s, address, &at->memory, &changes))
+        if (!memory_search(s, address, &at->memory, &at->changes))
             return find_other(s, function, address, count, name, at, additions);
-        recent_note(s, &at->memory, changes);
+        recent_note(s, &at->memory, at->changes);
     }
     at->kind = at->memory.host ? PLACE_PINNED : PLACE_DEVICE;
     if (__builtin_expect(at->memory.managed, 0))
@@ -296,18 +293,26 @@ int place_check_peers(struct session *s, const char *function, const struct plac
 int place_find_device(struct session *s, const char *function, uint32_t device, const char *name,
                       const void *address, uint64_t size, struct place *at)
 {
+    bool registered;
+
     RETURN_IF_ERROR(place_find(s, function, address, size, name, at));
-    if (at->kind != PLACE_DEVICE)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s (%p) is not device memory", function,
-                         name, address);
+    if (at->kind == PLACE_REGISTERED)
+        return 0;
+    registered = at->kind != PLACE_DEVICE && place_row(at)->engine &&
+                 registration_look_up(s, address, size) == REGISTRATION_WHOLE;
+    if (at->kind != PLACE_DEVICE && !registered)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %s (%p) is not device memory, nor registered", function, name,
+                         address);
     if (at->goes_on)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %llu bytes at %p cross from one mapping into the next, at %p: "
                          "make a call for each",
                          function, name, (unsigned long long)size, address,
                          (void *)range_end(&at->memory));
-    return check_reach(s, function, device, at->memory.device,
-                       at->memory.access | 1u << at->memory.device);
+    return registered ? 0
+                      : check_reach(s, function, device, at->memory.device,
+                                    at->memory.access | 1u << at->memory.device);
 }
 
 static int send_written(void *context, const struct place *to, const struct place *from,
@@ -348,7 +353,12 @@ int place_tell_written(struct session *s, const char *function, const struct pla
                        size_t count)
 {
     KILL_POINT(MEMORY_WRITTEN);
-    if (to->kind != PLACE_DEVICE || to->memory.opaque) /* then npud has written */
+    if (to->kind != PLACE_DEVICE) {
+        if (__builtin_expect(atomic_load_explicit(&s->works.waits, memory_order_relaxed) != 0, 0))
+            stream_work_written(s, to->address, count);
+        return 0;
+    }
+    if (to->memory.opaque) /* then npud has written */
         return 0;
     /* Either npud sees what we wrote, or we see that a stream waits (proto/shm/doorbell.h). */
     atomic_thread_fence(memory_order_seq_cst);

@@ -8,8 +8,8 @@
 
 enum place_kind {
     PLACE_PAGEABLE,
-    PLACE_PINNED,     /* also registered with MAPPED */
-    PLACE_REGISTERED, /* with PINNED: host memory that an engine does not reach */
+    PLACE_PINNED,
+    PLACE_REGISTERED, /* of the program's own: no engine reaches it, registration.h */
     PLACE_DEVICE,
     PLACE_BUFFER,  /* a shared one */
     PLACE_MANAGED, /* client/memory/managed.c */
@@ -31,6 +31,7 @@ struct place {
     bool goes_on; /* the range ends in another mapping: place_walk() */
     void *address;
     struct memory memory; /* of kinds that engines reach */
+    uint64_t changes;     /* session->memory_changes, of which that is */
     uint64_t offset;
 };
 
@@ -85,8 +86,8 @@ int place_check_peers(struct session *s, const char *function, const struct plac
                       const struct place *src, uint64_t count);
 
 /**
- * Where `size` bytes at address are, which must be device memory that the device reaches, within
- * one mapping. 0, ACL_ERROR_RT_PARAM_INVALID, or ACL_ERROR_RT_DRV_INTERNAL_ERROR without
+ * Where `size` bytes at address are, which must be memory that the device reaches at its address:
+ * device memory within one mapping, or host memory that is registered, of whatever kind. 0, ACL_ERROR_RT_PARAM_INVALID, or ACL_ERROR_RT_DRV_INTERNAL_ERROR without
  * aclrtDeviceEnablePeerAccess. name: of the argument, for the sentence.
  */
 int place_find_device(struct session *s, const char *function, uint32_t device, const char *name,
@@ -102,7 +103,7 @@ int place_check(struct session *s, const char *function, const char *name, const
 
 /**
  * This thread has written `count` bytes at `to` by itself: npud is told if streams wait for a word
- * there. 0, or an ACL error of the request.
+ * there, or the thread of this process that looks for them. 0, or an ACL error of the request.
  */
 int place_tell_written(struct session *s, const char *function, const struct place *to,
                        size_t count);

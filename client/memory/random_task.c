@@ -11,6 +11,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/direct.h"
+#include "client/memory/host_task.h"
 #include "client/memory/place.h"
 #include "client/memory/random_number.h"
 #include "client/memory/staging.h"
@@ -195,6 +196,9 @@ static int submit_part(const struct random_call *call, const struct staging *b, 
 {
     struct place from = {.kind = PLACE_PINNED, .memory = b->memory, .offset = offset};
 
+    if (to->kind == PLACE_REGISTERED)
+        return host_task_copy_bytes(call->stream, call->function, to,
+                                    (const char *)b->memory.mapped.start + offset, size);
     return submit_copy(call->stream, call->function, to, &from, size);
 }
 

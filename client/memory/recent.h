@@ -44,7 +44,8 @@ static inline bool recent_holds(const struct recent *r, const struct session *s)
 }
 
 /** memory_search() if the thread has the answer; false: it has not. */
-static inline bool recent_find(const struct session *s, const void *address, struct memory *copy)
+static inline bool recent_find(const struct session *s, const void *address, struct memory *copy,
+                               uint64_t *changes)
 {
     struct recent *r = thread_self()->recent;
 
@@ -56,6 +57,7 @@ static inline bool recent_find(const struct session *s, const void *address, str
         if ((uintptr_t)address - m->mapped.start < m->mapped.size) {
             r->found_at = r->looked_up;
             memory_copy(copy, m);
+            *changes = r->changes;
             return true;
         }
     }

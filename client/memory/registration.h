@@ -1,15 +1,14 @@
 /*
- * Host memory of the program that it has registered.
+ * Host memory of the program that it has registered: a table of ranges, and no more. Nothing about
+ * the memory changes. MAPPED and PINNED mean the same: the address at which devices reach it is its
+ * own, and tasks that name it are executed by a thread of the library, in the order of their stream
+ * (client/memory/host_task.h), because npud's engine does not reach it.
  *
- * PINNED: the range is remembered, no more. npud's engine cannot reach it, so a thread of the
- * library makes the asynchronous copies (client/memory/registered_copy.h).
- *
- * MAPPED: the pages of the range are exchanged for those of pinned memory of npud
- * (client/memory/shared_range.h), which stands at the addresses of the program's own. Copies are
- * tasks of the engine.
+ * Memory of aclrtMallocHost and managed memory may be registered, too. An engine reaches it as it
+ * did before.
  *
  * A registration ends with aclrtHostUnregister, or with its session: at aclFinalize, or when
- * aclInit finds that npud was lost. Then the range has private pages again, with its contents.
+ * aclInit finds that npud was lost.
  */
 #pragma once
 
@@ -17,21 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/memory/alloc.h"
-
 struct session;
 
-/** What copies do with an address. */
 enum registration_kind {
-    REGISTRATION_NONE, /* the address is in no registered range */
-    REGISTRATION_PART, /* it is, but not all of the bytes; or the range comes or goes */
-    REGISTRATION_PINNED,
-    REGISTRATION_MAPPED, /* pinned memory of npud's, at these addresses */
+    REGISTRATION_NONE,  /* the address is in no registered range */
+    REGISTRATION_PART,  /* it is, but not all of the bytes are */
+    REGISTRATION_WHOLE, /* all of them are in the same one */
 };
 
-/**
- * Are `count` bytes at address in one registered range? memory: a copy of the pinned memory, for
- * REGISTRATION_MAPPED.
- */
-enum registration_kind registration_look_up(struct session *s, const void *address, size_t count,
-                                            struct memory *memory);
+/** Are `count` bytes at address in one registered range? */
+enum registration_kind registration_look_up(struct session *s, const void *address, size_t count);

@@ -3,6 +3,7 @@
 #include "client/core/error.h"
 #include "client/memory/copy.h"
 #include "client/memory/direct.h"
+#include "client/memory/host_task.h"
 #include "client/memory/place.h"
 #include "client/memory/submit.h"
 #include "client/runtime/context.h"
@@ -13,7 +14,7 @@ struct fill {
     const char *name; /* of the argument `p` */
     void *p;
     size_t count;  /* bytes */
-    uint32_t word; /* its low byte, four times, if it is a fill with bytes */
+    uint32_t word; /* of a fill with bytes, its low byte */
     bool words;
 };
 
@@ -71,8 +72,12 @@ static int fill_now(struct session *s, const struct fill *f, const struct place 
         return direct_set(s, f->function, at, (uint8_t)f->word, f->count);
     if (!direct_reaches(at))
         return direct_run(s, f->function, at->memory.device, run_words, &call);
-    direct_set_words(at, f->word, f->count / sizeof(f->word));
-    return 0;
+    return direct_set_words(s, f->function, at, f->word, f->count / sizeof(f->word));
+}
+
+static uint32_t word_of(const struct fill *f)
+{
+    return f->words ? f->word : (uint8_t)f->word * UINT32_C(0x01010101);
 }
 
 static int fill_in_order(struct stream *s, const struct fill *f)
@@ -80,12 +85,14 @@ static int fill_in_order(struct stream *s, const struct fill *f)
     struct place at;
 
     RETURN_IF_ERROR(find_place(s->session, f, &at));
+    if (at.kind == PLACE_REGISTERED)
+        return host_task_set(s, f->function, &at, word_of(f), f->count);
     if (place_row(&at)->device && place_row(&at)->engine) {
         if (f->words && f->word != (uint8_t)f->word * UINT32_C(0x01010101))
             return submit_words(s, f, &at);
         return submit_set(s, f->function, &at, (uint8_t)f->word, f->count);
     }
-    /* A buffer in its turn, as on a device. Host memory at once, as the reference has it. */
+    /* A buffer in its turn, as on a device. Other host memory at once, as the reference has it. */
     RETURN_IF_ERROR(place_row(&at)->device ? stream_drain(s, f->function)
                                            : stream_check(s, f->function));
     return fill_now(s->session, f, &at);

@@ -1,16 +1,34 @@
-/* Tasks on words of device memory: aclrtValueWrite, aclrtValueWait, aclrtReduceAsync. */
+/*
+ * Tasks on words of memory that devices reach: aclrtValueWrite, aclrtValueWait, aclrtReduceAsync.
+ */
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/host_task.h"
 #include "client/memory/place.h"
 #include "client/runtime/stream.h"
 #include "proto/util/reduce.h"
 
 #define WORD 8u
 
+static int submit_word(struct stream *s, const char *function, const struct place *at,
+                       struct task *task)
+{
+    /* Host memory, which the program may write by itself: a thread of the library looks at it. */
+    if (at->kind != PLACE_DEVICE)
+        return task->op == TASK_VALUE_WRITE
+                   ? host_task_value_write(s, function, at, task->value.value)
+                   : host_task_value_wait(s, function, at, task->value.value, task->flags);
+    task->object = at->memory.remote;
+    task->generation = at->memory.remote_generation;
+    task->value.offset = place_remote_offset(at);
+    place_populate(s->session, at, WORD);
+    return stream_submit(s, function, task);
+}
+
 static int submit_value(const char *function, enum task_op op, void *address, uint64_t value,
                         uint32_t flag, aclrtStream stream)
 {
-    struct task task = {.op = (uint8_t)op, .flags = (uint8_t)flag};
+    struct task task = {.op = (uint8_t)op, .flags = (uint8_t)flag, .value.value = value};
     struct place at;
     int error;
     struct stream *s;
@@ -20,14 +38,8 @@ static int submit_value(const char *function, enum task_op op, void *address, ui
                          function, address, WORD);
     s = FIND_OR_RETURN(stream_lock, function, stream);
     error = place_find_device(s->session, function, s->device, "devAddr", address, WORD, &at);
-    if (error == 0) {
-        task.object = at.memory.remote;
-        task.generation = at.memory.remote_generation;
-        task.value.offset = place_remote_offset(&at);
-        task.value.value = value;
-        place_populate(s->session, &at, WORD);
-        error = stream_submit(s, function, &task);
-    }
+    if (error == 0)
+        error = submit_word(s, function, &at, &task);
     stream_unlock(s);
     return error;
 }
@@ -94,6 +106,9 @@ static int submit_reduce(struct stream *s, const char *function, void *dst, cons
         place_find_device(s->session, function, s->device, "dst", dst, task->reduce.size, &to));
     RETURN_IF_ERROR(
         place_find_device(s->session, function, s->device, "src", src, task->reduce.size, &from));
+    if (to.kind == PLACE_REGISTERED || from.kind == PLACE_REGISTERED)
+        return host_task_reduce(s, function, &to, &from, task->reduce.size, task->reduce.kind,
+                                task->reduce.type);
     task->object = to.memory.remote;
     task->generation = to.memory.remote_generation;
     task->reduce.dst_offset = place_remote_offset(&to);

@@ -9,6 +9,7 @@
 
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
+#include "client/memory/hold.h"
 #include "client/memory/physical.h"
 #include "client/runtime/device.h"
 
@@ -384,6 +385,7 @@ static struct memory *take_mapping(struct session *s, const void *address)
     pthread_rwlock_unlock(&s->memory_lock);
     if (!m)
         return NULL;
+    hold_await(m->mapped.start, m->mapped.size);
     map_nothing(m->mapped.start, m->mapped.size, MAP_FIXED);
     find_reservation(s, address)->mapped--;
     return m;

@@ -30,7 +30,6 @@
 struct allocator_entry;
 struct context;
 struct queues;
-struct registration;
 struct reports;
 struct staging;
 
@@ -112,9 +111,8 @@ struct session {
     struct slots physicals;     /* client/memory/physical.c: handles, under lock */
 
     /* Host memory that the program has registered; under memory_lock. */
-    void *registered_map;            /* range_map of struct registration */
-    struct registration *registered; /* the same, as a list */
-    _Atomic bool registers;          /* there were some: what pageable memory is looked up for */
+    void *registered_map;   /* range_map: ranges on the heap */
+    _Atomic bool registers; /* there were some: what pageable memory is looked up for */
 
     pthread_mutex_t staging_lock;
     struct staging *staging; /* buffers of copies that take their source at the call */

@@ -18,10 +18,12 @@ struct stream;
 struct stream_works {
     struct side_thread thread; /* runs it; started by the first one */
     /* Under process->callback_lock. */
-    struct stream *streams; /* that have some */
+    struct stream *streams; /* that have some, but for those that are in `waiting` */
+    struct stream *waiting; /* the first of which runs again after a while */
     bool runs;
     uint64_t done;                      /* counts what has returned */
     uint64_t aborts_begun, aborts_over; /* of devices */
+    _Atomic uint32_t waits;             /* works with a word to wait for; read without the lock */
 };
 
 /* --- client/event/event_fd.c --- */

@@ -44,9 +44,17 @@ void exception_drain(struct session *s);
 struct stream_work {
     struct stream_work *next;
     int (*run)(struct stream_work *w); /* without locks; it waits for nothing that streams do */
+    /* The word of 8 bytes that run() looks at, and may return STREAM_WORK_AGAIN; else NULL */
+    const void *awaits;
     uint64_t ordinal;
     bool let_go; /* by the abort of a device: begins anew when no abort is on its way */
+    /* After STREAM_WORK_AGAIN: */
+    uint64_t again_ns; /* when it runs again */
+    uint64_t pause_ns; /* the last one */
 };
+
+/** What run() returns if the word is not as it shall be: it is called again after a while. */
+#define STREAM_WORK_AGAIN (-1)
 
 /**
  * When the stream gets here, w->run(w) is called by a thread of the library, and the stream goes on
@@ -55,6 +63,9 @@ struct stream_work {
  * the caller's.
  */
 int stream_work_launch(struct stream *s, const char *function, struct stream_work *w);
+
+/** These bytes were written: work that waits for one of their words runs at once. Any locks. */
+void stream_work_written(struct session *s, const void *address, uint64_t size);
 
 /** If any work of the session runs at this moment, wait until it has returned. */
 void stream_work_await(struct session *s);
