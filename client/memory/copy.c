@@ -53,7 +53,8 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
  * The kinds that a pair with a pageable place accepts. The addresses tell what others are, whatever
  * kind says.
  */
-static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind kind)
+static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind kind,
+                      bool to_device)
 {
     static const struct {
         enum place_kind from, to;
@@ -69,7 +70,6 @@ static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind 
          1u << ACL_MEMCPY_HOST_TO_HOST | 1u << ACL_MEMCPY_HOST_TO_DEVICE},
         {PLACE_PAGEABLE, PLACE_PAGEABLE, 0xf},
     };
-    bool registered = to == PLACE_REGISTERED;
 
     if (from == PLACE_REGISTERED)
         from = PLACE_PINNED;
@@ -78,7 +78,7 @@ static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind 
     if (kind == ACL_MEMCPY_DEFAULT || from == PLACE_BUFFER || to == PLACE_BUFFER)
         return true;
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
-        return place_rows[from].host && (place_rows[to].device || registered);
+        return place_rows[from].host && to_device;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].from == from && rows[i].to == to)
             return rows[i].kinds >> kind & 1;
@@ -137,14 +137,16 @@ int copy_buffered(struct stream *s, const char *function, const struct place *to
 }
 
 /* Is there such an asynchronous copy? 0, or why not. */
-static int check_pair(const char *function, const struct place *to, const struct place *from,
-                      aclrtMemcpyKind kind)
+static int check_pair(struct session *s, const char *function, const struct place *to,
+                      const struct place *from, aclrtMemcpyKind kind)
 {
-    if (!kind_fits(from->kind, to->kind, kind))
+    bool to_device = copy_to_device(s, to, kind);
+
+    if (!kind_fits(from->kind, to->kind, kind, to_device))
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: kind %d does not fit the two addresses: dst is %s, src is %s",
                          function, kind, place_row(to)->name, place_row(from)->name);
-    if (!copy_to_device(to, kind) && !copy_from_device(from, kind))
+    if (!to_device && !copy_from_device(s, from, kind))
         return error_set(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "%s: there is no asynchronous copy from host to host memory: use aclrtMemcpy",
@@ -170,9 +172,9 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
     RETURN_IF_ERROR(copy_find(s->session, function, dst, src, count, &to, &from));
     if (pinned)
         RETURN_IF_ERROR(check_pinned(function, &to, &from));
-    RETURN_IF_ERROR(check_pair(function, &to, &from, kind));
+    RETURN_IF_ERROR(check_pair(s->session, function, &to, &from, kind));
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && to.kind != PLACE_BUFFER &&
-        copy_to_device(&to, kind))
+        copy_to_device(s->session, &to, kind))
         return copy_buffered(s, function, &to, src, count);
     return copy_in_order(s, function, &to, &from, count);
 }

@@ -25,19 +25,20 @@ static inline bool copy_is_task(const struct place *to, const struct place *from
  * Is it, to a copy of this kind, memory of a device? What is registered has a device's address, too,
  * which is the same: the kind tells which of the two is meant.
  */
-static inline bool copy_to_device(const struct place *to, aclrtMemcpyKind kind)
+static inline bool copy_to_device(struct session *s, const struct place *to, aclrtMemcpyKind kind)
 {
     return place_row(to)->device ||
-           (to->kind == PLACE_REGISTERED &&
-            (kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE ||
-             kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE));
+           ((kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE ||
+             kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) &&
+            place_is_registered(s, to, 1));
 }
 
-static inline bool copy_from_device(const struct place *from, aclrtMemcpyKind kind)
+static inline bool copy_from_device(struct session *s, const struct place *from,
+                                    aclrtMemcpyKind kind)
 {
     return place_row(from)->device ||
-           (from->kind == PLACE_REGISTERED &&
-            (kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE));
+           ((kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE) &&
+            place_is_registered(s, from, 1));
 }
 
 /**

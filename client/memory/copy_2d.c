@@ -110,8 +110,8 @@ static int find_rows(struct session *s, const struct rows *r, struct place *to, 
     RETURN_IF_ERROR(place_find(s, r->function, r->src, rows_extent(r, r->spitch), "src", from));
     dst = place_row(to);
     src = place_row(from);
-    to_device = copy_to_device(to, r->kind);
-    from_device = copy_from_device(from, r->kind);
+    to_device = copy_to_device(s, to, r->kind);
+    from_device = copy_from_device(s, from, r->kind);
     if (!(src->host && to_device) && !(from_device && dst->host) &&
         !(r->device_to_device && from_device && to_device))
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: dst is %s, src is %s: must be %s",

@@ -100,7 +100,7 @@ static bool is_at(struct session *s, const struct place *at, const aclrtMemLocat
     case ACL_MEM_LOCATION_TYPE_HOST_NUMA:
         return place_row(at)->host && at->kind != PLACE_MANAGED;
     case ACL_MEM_LOCATION_TYPE_DEVICE:
-        return at->kind == PLACE_REGISTERED ||
+        return place_is_registered(s, at, 1) ||
                (at->kind == PLACE_DEVICE &&
                 (int64_t)declared->id == device_user_id(s, at->memory.device));
     case ACL_MEM_LOCATION_TYPE_MANAGED:

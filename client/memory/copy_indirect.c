@@ -29,9 +29,9 @@ static int check_kind(const char *function, aclrtMemcpyKind kind, int code)
 }
 
 /* Registered memory is every device's. */
-static bool is_inner(const struct place *at)
+static bool is_inner(struct session *s, const struct place *at, size_t count)
 {
-    return at->kind == PLACE_DEVICE || at->kind == PLACE_REGISTERED;
+    return at->kind == PLACE_DEVICE || place_is_registered(s, at, count);
 }
 
 /* The two places of such a copy. */
@@ -39,8 +39,8 @@ static int find_inner(struct session *s, const char *function, void *dst, const 
                       size_t count, struct place *to, struct place *from)
 {
     RETURN_IF_ERROR(copy_find(s, function, dst, src, count, to, from));
-    if (is_inner(to) && is_inner(from) &&
-        (to->kind != from->kind || to->kind == PLACE_REGISTERED ||
+    if (is_inner(s, to, count) && is_inner(s, from, count) &&
+        (to->kind != PLACE_DEVICE || from->kind != PLACE_DEVICE ||
          to->memory.device == from->memory.device))
         return 0;
     return error_set(ACL_ERROR_RT_PARAM_INVALID,

@@ -40,43 +40,43 @@ static inline bool is_there(struct session *s, const char *function, const struc
            is_still_there(s, function, at, count);
 }
 
-static int error_gone(const char *function)
+/* hold_places() has said no. */
+static int __attribute__((noinline, cold)) error_not_held(const char *function)
 {
+    if (!hold_mine())
+        return error_no_memory(function);
     return error_set(ACL_ERROR_RT_PARAM_INVALID,
                      "%s: the memory was freed or unmapped during the call: do that afterwards",
                      function);
 }
 
 /*
- * Nothing that the places are in is unmapped until hold_clear(). NULL with *error set: something is
- * not there any more. Either place may be NULL.
+ * Nothing that the places are in is unmapped until hold_clear(). Either may be NULL. NULL: one is
+ * not there any more, or no memory. No variable has its address taken here, nor where a copy comes
+ * by: the compiler would guard the frame, which takes as long as the hold.
  */
 static inline struct hold *hold_places(struct session *s, const char *function,
                                        const struct place *to, const struct place *from,
-                                       uint64_t count, int *error)
+                                       uint64_t count)
 {
     struct hold *h = hold_mine();
 
-    if (__builtin_expect(!h, 0)) {
-        *error = error_no_memory(function);
+    if (__builtin_expect(!h, 0))
         return NULL;
-    }
     hold_set(h, to ? to->address : NULL, from ? from->address : NULL, count);
     if (__builtin_expect(is_there(s, function, to, count) && is_there(s, function, from, count), 1))
         return h;
     hold_clear(h);
-    *error = error_gone(function);
     return NULL;
 }
 
 static int move_here(struct session *s, const char *function, const struct place *to,
                      const struct place *from, uint64_t count)
 {
-    int error;
-    struct hold *h = hold_places(s, function, to, from, count, &error);
+    struct hold *h = hold_places(s, function, to, from, count);
 
     if (__builtin_expect(!h, 0))
-        return error;
+        return error_not_held(function);
     /* overlapping ranges are the program's mistake, but must not be undefined */
     if (count >= COPY_LARGE)
         copy_large(to->address, from->address, count);
@@ -89,12 +89,11 @@ static int move_here(struct session *s, const char *function, const struct place
 int direct_set_words(struct session *s, const char *function, const struct place *at, uint32_t word,
                      uint64_t count)
 {
-    int error;
-    struct hold *h = hold_places(s, function, at, NULL, count * sizeof(word), &error);
+    struct hold *h = hold_places(s, function, at, NULL, count * sizeof(word));
     uint32_t *words = at->address;
 
     if (!h)
-        return error;
+        return error_not_held(function);
     for (uint64_t i = 0; i < count; i++)
         words[i] = word;
     hold_clear(h);
@@ -104,11 +103,10 @@ int direct_set_words(struct session *s, const char *function, const struct place
 int direct_reduce(struct session *s, const char *function, const struct place *to,
                   const struct place *from, uint64_t count, uint32_t kind, uint32_t type)
 {
-    int error;
-    struct hold *h = hold_places(s, function, to, from, count, &error);
+    struct hold *h = hold_places(s, function, to, from, count);
 
     if (!h)
-        return error;
+        return error_not_held(function);
     reduce_apply(to->address, from->address, count, kind, type);
     hold_clear(h);
     return 0;
@@ -117,12 +115,11 @@ int direct_reduce(struct session *s, const char *function, const struct place *t
 int direct_word_read(struct session *s, const char *function, const struct place *at,
                      uint64_t *value)
 {
-    int error;
-    struct hold *h = hold_places(s, function, NULL, at, sizeof(*value), &error);
+    struct hold *h = hold_places(s, function, NULL, at, sizeof(*value));
     const _Atomic uint64_t *word = at->address;
 
     if (!h)
-        return error;
+        return error_not_held(function);
     *value = atomic_load_explicit(word, memory_order_acquire);
     hold_clear(h);
     return 0;
@@ -131,12 +128,11 @@ int direct_word_read(struct session *s, const char *function, const struct place
 int direct_word_write(struct session *s, const char *function, const struct place *at,
                       uint64_t value)
 {
-    int error;
-    struct hold *h = hold_places(s, function, at, NULL, sizeof(value), &error);
+    struct hold *h = hold_places(s, function, at, NULL, sizeof(value));
     _Atomic uint64_t *word = at->address;
 
     if (!h)
-        return error;
+        return error_not_held(function);
     atomic_store_explicit(word, value, memory_order_release);
     hold_clear(h);
     return 0;
@@ -282,15 +278,22 @@ static int run_copy(struct stream *s, void *context)
     return copy_through(s, c->function, c->to, c->from, c->count);
 }
 
-int direct_copy(struct session *s, const char *function, const struct place *to,
-                const struct place *from, uint64_t count)
+static int __attribute__((noinline))
+copy_by_engine(struct session *s, const char *function, const struct place *to,
+               const struct place *from, uint64_t count)
 {
     struct copying c = {.function = function, .to = to, .from = from, .count = count};
 
-    if (__builtin_expect(direct_reaches(to) && direct_reaches(from), 1))
-        return move_here(s, function, to, from, count);
     return direct_run(s, function, direct_reaches(to) ? from->memory.device : to->memory.device,
                       run_copy, &c);
+}
+
+int direct_copy(struct session *s, const char *function, const struct place *to,
+                const struct place *from, uint64_t count)
+{
+    if (__builtin_expect(direct_reaches(to) && direct_reaches(from), 1))
+        return move_here(s, function, to, from, count);
+    return copy_by_engine(s, function, to, from, count);
 }
 
 int direct_copy_in_turn(struct session *s, const char *function, const struct place *to,
@@ -342,18 +345,25 @@ static int run_set(struct stream *s, void *context)
     return submit_set(s, set->function, set->at, set->value, set->count);
 }
 
+static int __attribute__((noinline))
+set_by_engine(struct session *s, const char *function, const struct place *at, uint8_t value,
+              uint64_t count)
+{
+    struct setting set = {.function = function, .at = at, .value = value, .count = count};
+
+    return direct_run(s, function, at->memory.device, run_set, &set);
+}
+
 int direct_set(struct session *s, const char *function, const struct place *at, uint8_t value,
                uint64_t count)
 {
-    struct setting set = {.function = function, .at = at, .value = value, .count = count};
     struct hold *h;
-    int error;
 
     if (!direct_reaches(at))
-        return direct_run(s, function, at->memory.device, run_set, &set);
-    h = hold_places(s, function, at, NULL, count, &error);
+        return set_by_engine(s, function, at, value, count);
+    h = hold_places(s, function, at, NULL, count);
     if (!h)
-        return error;
+        return error_not_held(function);
     memset(at->address, value, count);
     hold_clear(h);
     return 0;

@@ -41,16 +41,17 @@ static void forget_inherited(void)
 const struct part hold_part = {.fork_child = forget_inherited, .thread_exit = give_hold_back};
 
 /*
- * The start is read first. If the thread has the bytes all the time, both are of that; if it lets
- * go or takes others meanwhile, it has let go, and any answer is right.
+ * If the thread has the bytes all the time, all that is read is of that; if it lets go or takes
+ * others meanwhile, it has let go, and any answer is right.
  */
 static bool holds_any(const struct hold *h, uintptr_t start, size_t size)
 {
-    for (unsigned i = 0; i < HOLD_RANGES; i++) {
-        uintptr_t from = atomic_load_explicit(&h->ranges[i].start, memory_order_acquire);
-        uintptr_t to = atomic_load_explicit(&h->ranges[i].end, memory_order_acquire);
+    uint64_t held = atomic_load_explicit(&h->size, memory_order_acquire);
 
-        if (from < start + size && to > start)
+    for (unsigned i = 0; held != 0 && i < HOLD_RANGES; i++) {
+        uintptr_t from = atomic_load_explicit(&h->start[i], memory_order_relaxed);
+
+        if (from < start + size && from + held > start)
             return true;
     }
     return false;

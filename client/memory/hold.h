@@ -22,10 +22,8 @@
 
 struct hold {
     struct thread_mark mark;
-    struct {
-        _Atomic uintptr_t start;
-        _Atomic uintptr_t end; /* 0: none */
-    } ranges[HOLD_RANGES];
+    _Atomic uintptr_t start[HOLD_RANGES];
+    _Atomic uint64_t size; /* of both; 0: none is held */
 };
 
 struct hold *hold_new(void) __attribute__((cold));
@@ -41,10 +39,9 @@ static inline struct hold *hold_mine(void)
 /** Before the look whether the memory is there. Holds are not nested. */
 static inline void hold_set(struct hold *h, const void *to, const void *from, uint64_t size)
 {
-    atomic_store_explicit(&h->ranges[0].start, (uintptr_t)to, memory_order_relaxed);
-    atomic_store_explicit(&h->ranges[1].start, (uintptr_t)from, memory_order_relaxed);
-    atomic_store_explicit(&h->ranges[0].end, (uintptr_t)to + size, memory_order_relaxed);
-    atomic_store_explicit(&h->ranges[1].end, (uintptr_t)from + size, memory_order_relaxed);
+    atomic_store_explicit(&h->start[0], (uintptr_t)to, memory_order_relaxed);
+    atomic_store_explicit(&h->start[1], (uintptr_t)from, memory_order_relaxed);
+    atomic_store_explicit(&h->size, size, memory_order_relaxed);
     /*
      * The processor may load what follows before, but not the compiler: hold_await() takes care of
      * the former.
@@ -55,8 +52,7 @@ static inline void hold_set(struct hold *h, const void *to, const void *from, ui
 /** release: what the thread did there is over. */
 static inline void hold_clear(struct hold *h)
 {
-    atomic_store_explicit(&h->ranges[0].end, 0, memory_order_release);
-    atomic_store_explicit(&h->ranges[1].end, 0, memory_order_release);
+    atomic_store_explicit(&h->size, 0, memory_order_release);
 }
 
 /**

@@ -233,6 +233,13 @@ int place_find(struct session *s, const char *function, const void *address, siz
     return 0;
 }
 
+bool place_is_registered(struct session *s, const struct place *at, uint64_t size)
+{
+    return at->kind == PLACE_REGISTERED ||
+           (at->kind != PLACE_DEVICE && place_row(at)->engine &&
+            registration_look_up(s, at->address, size) == REGISTRATION_WHOLE);
+}
+
 /* Reaching another device's memory must have been allowed, as on hardware. */
 static int check_reach(struct session *s, const char *function, uint32_t a, uint32_t b,
                        uint32_t access)
@@ -296,10 +303,7 @@ int place_find_device(struct session *s, const char *function, uint32_t device, 
     bool registered;
 
     RETURN_IF_ERROR(place_find(s, function, address, size, name, at));
-    if (at->kind == PLACE_REGISTERED)
-        return 0;
-    registered = at->kind != PLACE_DEVICE && place_row(at)->engine &&
-                 registration_look_up(s, address, size) == REGISTRATION_WHOLE;
+    registered = place_is_registered(s, at, size);
     if (at->kind != PLACE_DEVICE && !registered)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s (%p) is not device memory, nor registered", function, name,

@@ -54,6 +54,12 @@ static inline uint64_t place_remote_offset(const struct place *at)
 int place_find(struct session *s, const char *function, const void *address, size_t count,
                const char *name, struct place *at);
 
+/**
+ * Are `size` bytes there registered, so that devices reach them at their address? Host memory of the
+ * program, or of aclrtMallocHost, or managed.
+ */
+bool place_is_registered(struct session *s, const struct place *at, uint64_t size);
+
 /** One piece of a range, or of two of the same size. 0, or an ACL error, which ends the walk. */
 typedef int place_piece_fn(void *context, const struct place *to, const struct place *from,
                            uint64_t count);
