@@ -9,12 +9,19 @@ ABI_IS_OF_DUMP := $(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null))
 
 ABI_DIFF := abidiff --headers-dir1 include/acl --headers-dir2 include/acl
 
-.PHONY: check-abi abi-dump coverage
+.PHONY: check-abi check-calls abi-dump coverage
 check-abi: $(LIB)
 	$(Q)[ -n '$(ABI_IS_OF_DUMP)' ] || { echo 'not compared: the dump is of amd64'; exit 0; }; \
 	$(ABI_DIFF) $(ABI_DUMP) $(LIB) || { \
 	echo 'The interface is not that of $(ABI_DUMP). What a release has stays as it is; what is'; \
 	echo 'new is noted by: make abi-dump'; exit 1; } >&2
+
+# No function of the library calls an exported one by its name: a program that puts one of its own in
+# front (LD_PRELOAD) would see calls that it never made, and sentences would name them.
+check-calls: $(LIB)
+	$(Q)! readelf -rW $(LIB) | grep -E '\<acl[a-zA-Z0-9]*(@|$$| )' || \
+	{ echo 'The library calls these by the names that programs call: give what they share a name' \
+	  'of its own, which takes the name of the calling function.' >&2; exit 1; }
 
 # Only what is added.
 abi-dump: $(LIB)

@@ -24,7 +24,7 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	@echo '== clang-tidy'
 	$(Q)$(MAKE) --no-print-directory -k $(TIDY)
 	@echo '== interface of the library'
-	$(Q)$(MAKE) --no-print-directory check-abi
+	$(Q)$(MAKE) --no-print-directory check-abi check-calls
 	@echo '== shellcheck'
 	$(Q)shellcheck $(SH_FILES)
 	@echo '== mandoc'

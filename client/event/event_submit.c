@@ -278,13 +278,19 @@ static int stream_wait(const char *function, aclrtStream stream, aclrtEvent even
     return error;
 }
 
+/* With the time limit of aclrtSetOpWaitTimeout. */
+static int stream_wait_by_default(const char *function, aclrtStream stream, aclrtEvent event)
+{
+    return stream_wait(function, stream, event,
+                       atomic_load_explicit(&op_wait_timeout_ns, memory_order_relaxed));
+}
+
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 {
     CALL_SCOPE;
 
     REQUIRE(event);
-    return stream_wait(__func__, stream, event,
-                       atomic_load_explicit(&op_wait_timeout_ns, memory_order_relaxed));
+    return stream_wait_by_default(__func__, stream, event);
 }
 
 aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
@@ -311,7 +317,7 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint
                          flag);
     RETURN_IF_ERROR(use_flag(__func__, event, flag, false));
     if (timeout == UINT32_MAX)
-        return aclrtStreamWaitEvent(stream, event);
+        return stream_wait_by_default(__func__, stream, event);
     return stream_wait(__func__, stream, event, (uint64_t)timeout * NSEC_PER_SEC);
 }
 

@@ -14,6 +14,7 @@
 #include "client/memory/pool_upcall.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
+#include "client/runtime/stream.h"
 
 #define GUARD 32 /* what the vendor appends, and capacity planning counts */
 
@@ -540,7 +541,7 @@ aclError aclrtFreeWithDevSync(void *devPtr)
     CALL_SCOPE;
 
     REQUIRE(devPtr);
-    RETURN_IF_ERROR(aclrtSynchronizeDevice());
+    RETURN_IF_ERROR(stream_synchronize_device(__func__, -1));
     return free_memory(__func__, devPtr, false);
 }
 
@@ -566,7 +567,7 @@ aclError aclrtFreeHostWithDevSync(void *hostPtr)
     CALL_SCOPE;
 
     REQUIRE(hostPtr);
-    RETURN_IF_ERROR(aclrtSynchronizeDevice());
+    RETURN_IF_ERROR(stream_synchronize_device(__func__, -1));
     return free_memory(__func__, hostPtr, true);
 }
 

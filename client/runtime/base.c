@@ -100,14 +100,19 @@ void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer)
     return dataBuffer == NULL ? NULL : dataBuffer->data;
 }
 
-size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
+static size_t data_buffer_size(const aclDataBuffer *dataBuffer)
 {
     return dataBuffer == NULL ? 0 : dataBuffer->size;
 }
 
+size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
+{
+    return data_buffer_size(dataBuffer);
+}
+
 uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
 {
-    return (uint32_t)aclGetDataBufferSizeV2(dataBuffer);
+    return (uint32_t)data_buffer_size(dataBuffer);
 }
 
 /*

@@ -19,31 +19,6 @@ static void bind_thread(struct context *c)
     t->context_tag = atomic_load_explicit(&c->slot.tag, memory_order_relaxed);
 }
 
-struct context *context_get_slow(const char *function, int *error)
-{
-    struct session *s;
-    int32_t device = acl_config_default_device();
-
-    *error = process_enter();
-    if (*error != 0)
-        return NULL;
-    s = session_peek();
-    /* Why there is no context any more matters more than that there is none. */
-    if (s && session_lost(s)) {
-        *error = session_error_lost(function);
-        return NULL;
-    }
-    if (device >= 0) {
-        *error = aclrtSetDevice(device);
-        return *error == 0 ? context_peek(thread_self()) : NULL;
-    }
-    *error = error_set(ACL_ERROR_RT_CONTEXT_NULL,
-                       "%s: this thread has no current context: call aclrtSetDevice or "
-                       "aclrtSetCurrentContext in it first",
-                       function);
-    return NULL;
-}
-
 int context_error_gone(const char *function)
 {
     return error_set(ACL_ERROR_RT_CONTEXT_NULL,
@@ -117,22 +92,21 @@ static bool device_is_set(struct session *s, const struct device_state *d, uint3
     return set;
 }
 
-aclError aclrtSetDevice(int32_t deviceId)
+static int set_device(const char *function, int32_t user_id)
 {
-    CALL_SCOPE;
     int error = 0;
     struct session *s;
     struct device_state *d;
     struct stream *made = NULL;
     uint32_t device;
 
-    RETURN_IF_ERROR(device_get(__func__, deviceId, &s, &device));
+    RETURN_IF_ERROR(device_get(function, user_id, &s, &device));
     d = &s->devices[device];
     if (!device_is_set(s, d, 0))
-        state_callback_device(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
+        state_callback_device(user_id, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&s->lock);
     if (d->set_count == 0) {
-        error = context_new(s, __func__, device, true, &d->primary);
+        error = context_new(s, function, device, true, &d->primary);
         made = error == 0 ? d->primary->default_stream : NULL;
     }
     if (error == 0) {
@@ -143,8 +117,40 @@ aclError aclrtSetDevice(int32_t deviceId)
     if (made)
         state_callback_stream(made, ACL_RT_STREAM_STATE_CREATE_POST);
     if (error == 0)
-        state_callback_device(deviceId, ACL_RT_DEVICE_STATE_SET_POST);
+        state_callback_device(user_id, ACL_RT_DEVICE_STATE_SET_POST);
     return error;
+}
+
+aclError aclrtSetDevice(int32_t deviceId)
+{
+    CALL_SCOPE;
+
+    return set_device(__func__, deviceId);
+}
+
+struct context *context_get_slow(const char *function, int *error)
+{
+    struct session *s;
+    int32_t device = acl_config_default_device();
+
+    *error = process_enter();
+    if (*error != 0)
+        return NULL;
+    s = session_peek();
+    /* Why there is no context any more matters more than that there is none. */
+    if (s && session_lost(s)) {
+        *error = session_error_lost(function);
+        return NULL;
+    }
+    if (device >= 0) {
+        *error = set_device(function, device);
+        return *error == 0 ? context_peek(thread_self()) : NULL;
+    }
+    *error = error_set(ACL_ERROR_RT_CONTEXT_NULL,
+                       "%s: this thread has no current context: call aclrtSetDevice or "
+                       "aclrtSetCurrentContext in it first",
+                       function);
+    return NULL;
 }
 
 struct stream *context_lock_copier(struct session *s, const char *function, uint32_t device,

@@ -154,7 +154,7 @@ static int finalize(const char *function, bool nested, bool all, uint64_t *refs)
     last = is_last_undo(all);
     pthread_mutex_unlock(&process->lock);
     if (last)
-        RETURN_IF_ERROR(init_callback_finalize());
+        RETURN_IF_ERROR(init_callback_finalize(function));
     return undo_init(function, nested, all, refs);
 }
 

@@ -190,7 +190,7 @@ void init_callback_end(void)
     set_config(NULL);
 }
 
-CALLS_PROGRAM int init_callback_finalize(void)
+CALLS_PROGRAM int init_callback_finalize(const char *function)
 {
     struct init_callback c;
     aclError error = 0;
@@ -202,9 +202,9 @@ CALLS_PROGRAM int init_callback_finalize(void)
     init_callback_finalizing = false;
     return error == 0 ? 0
                       : error_set(error,
-                                  "aclFinalize: a callback for type %d has failed: call it "
-                                  "again when that can be done",
-                                  (int)c.type);
+                                  "%s: a callback for type %d has failed: call it again when that "
+                                  "can be done",
+                                  function, (int)c.type);
 }
 
 /* The lists are not freed: another thread of the parent may have been changing them. */

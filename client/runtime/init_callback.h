@@ -13,7 +13,7 @@ int init_callback_begin(const char *text);
 void init_callback_end(void);
 
 /** aclFinalize is about to end the use. 0, or what the first one that failed has returned. */
-int init_callback_finalize(void);
+int init_callback_finalize(const char *function);
 
 /** The calling thread is in a callback of init_callback_finalize(). */
 extern __thread bool init_callback_finalizing;

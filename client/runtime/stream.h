@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "acl/acl.h"
 #include "client/core/biased_lock.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream_callbacks.h"
@@ -73,6 +74,18 @@ struct stream {
 /** Make a stream in a context. Caller holds session->lock. */
 int stream_new(struct context *c, const char *function, uint32_t priority, uint32_t flags,
                bool is_default, struct stream **sp);
+
+/** What a call without flags gets. */
+#define STREAM_FLAGS_DEFAULT (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC)
+
+/** A stream for the program, in the current context. 0 with *handle, or an ACL error. */
+int stream_create(const char *function, uint32_t priority, uint32_t flags, aclrtStream *handle);
+
+/**
+ * Wait for all streams of this process on the current device: `timeout` ms, -1: no limit. 0, or the
+ * first error.
+ */
+int stream_synchronize_device(const char *function, int32_t timeout);
 
 /**
  * Next stream after *cursor (start with 0) whose tasks are not over, or NULL: also one whose handle

@@ -68,10 +68,11 @@ aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle 
 {
     CALL_SCOPE;
 
+    REQUIRE(stream);
     if (!handle)
-        return aclrtCreateStream(stream);
+        return stream_create(__func__, 0, STREAM_FLAGS_DEFAULT, stream);
     /* The workspace is for devices that have no memory of their own for a stream. */
-    return aclrtCreateStreamWithConfig(stream, handle->priority, (uint32_t)handle->flag);
+    return stream_create(__func__, handle->priority, (uint32_t)handle->flag, stream);
 }
 
 aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)

@@ -277,39 +277,46 @@ int stream_destroy_all_of(struct context *c, const char *function)
     return first;
 }
 
-aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
+int stream_create(const char *function, uint32_t priority, uint32_t flags, aclrtStream *handle)
 {
-    CALL_SCOPE;
-    REQUIRE(stream);
     int error;
     struct session *session;
     struct stream *s = NULL;
-    struct context *c = FIND_OR_RETURN(context_get, __func__);
+    struct context *c = FIND_OR_RETURN(context_get, function);
 
-    if ((flag & ACL_STREAM_DEVICE_USE_ONLY) && flag != ACL_STREAM_DEVICE_USE_ONLY)
+    if ((flags & ACL_STREAM_DEVICE_USE_ONLY) && flags != ACL_STREAM_DEVICE_USE_ONLY)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtCreateStreamWithConfig: ACL_STREAM_DEVICE_USE_ONLY cannot be "
-                         "combined with another flag");
+                         "%s: ACL_STREAM_DEVICE_USE_ONLY cannot be combined with another flag",
+                         function);
     session = c->session;
     pthread_mutex_lock(&session->lock);
     /* A context dies under this lock, and its end destroys the streams that it has then. */
     if (context_peek(thread_self()) != c)
-        error = context_error_gone(__func__);
+        error = context_error_gone(function);
     else
-        error = stream_new(c, __func__, priority, flag, false, &s);
+        error = stream_new(c, function, priority, flags, false, &s);
     if (s)
-        *stream = handle_of(HANDLE_STREAM, s);
+        *handle = handle_of(HANDLE_STREAM, s);
     pthread_mutex_unlock(&session->lock);
     if (s)
         state_callback_stream(s, ACL_RT_STREAM_STATE_CREATE_POST);
     return error;
 }
 
+aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
+{
+    CALL_SCOPE;
+
+    REQUIRE(stream);
+    return stream_create(__func__, priority, flag, stream);
+}
+
 aclError aclrtCreateStream(aclrtStream *stream)
 {
     CALL_SCOPE;
 
-    return aclrtCreateStreamWithConfig(stream, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC);
+    REQUIRE(stream);
+    return stream_create(__func__, 0, STREAM_FLAGS_DEFAULT, stream);
 }
 
 static int destroy_by_handle(const char *function, aclrtStream handle, bool force)

@@ -169,7 +169,7 @@ static size_t list_targets(struct context *c, struct target **targets)
     return n;
 }
 
-static int synchronize_device(const char *function, int32_t timeout)
+int stream_synchronize_device(const char *function, int32_t timeout)
 {
     uint64_t deadline = wait_deadline(timeout);
     struct target *targets;
@@ -200,7 +200,7 @@ aclError aclrtSynchronizeDevice(void)
 {
     CALL_SCOPE;
 
-    return synchronize_device(__func__, -1);
+    return stream_synchronize_device(__func__, -1);
 }
 
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
@@ -208,7 +208,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
     CALL_SCOPE;
     int error = check_timeout(__func__, timeout);
 
-    return error != 0 ? error : synchronize_device(__func__, timeout);
+    return error != 0 ? error : stream_synchronize_device(__func__, timeout);
 }
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
