@@ -131,12 +131,13 @@ static void count_use(struct session *s, const struct memory *m)
         s->memory_peak[m->device] = s->memory_used[m->device];
 }
 
-bool memory_add(struct session *s, struct memory *m)
+int memory_add(struct session *s, const char *function, struct memory *m, const struct context *c)
 {
-    bool ok;
+    bool lives, ok;
 
     memory_lock_to_change(s);
-    ok = range_map_add(&s->memory, &m->mapped);
+    lives = !c || context_is_current(c);
+    ok = lives && range_map_add(&s->memory, &m->mapped);
     if (ok) {
         if (m->key)
             DL_PREPEND(s->allocations, m); /* memory_take_import() finds those first */
@@ -145,7 +146,15 @@ bool memory_add(struct session *s, struct memory *m)
         count_use(s, m);
     }
     pthread_rwlock_unlock(&s->memory_lock);
-    return ok;
+    if (ok)
+        return 0;
+    return lives ? error_no_memory(function) : context_error_gone(function);
+}
+
+/* Does the reset of its device free it? */
+static bool goes_with_device(const struct memory *m)
+{
+    return !m->host && !m->physical;
 }
 
 /* --- what was freed --- */
@@ -361,32 +370,38 @@ int memory_allocate(struct context *c, const char *function, struct memory *m, s
 {
     REQUEST(malloc, MALLOC, .device = c->device, .size = bytes,
             .kind = m->host ? NPUD__MALLOC__KIND__HOST : NPUD__MALLOC__KIND__DEVICE);
+    struct session *session = c->session; /* c may end meanwhile */
     Npud__Reply *reply = NULL;
     int error, fd = -1;
 
-    RETURN_IF_ERROR(session_request(c->session, function, &request, &reply, &fd));
-    m->device = m->home = c->device;
-    m->opaque = memory_is_opaque(c->session, m->host, c->device);
+    RETURN_IF_ERROR(session_request(session, function, &request, &reply, &fd));
+    m->device = m->home = in.device;
+    m->opaque = memory_is_opaque(session, m->host, in.device);
     if (m->opaque)
         m->populated = UINT64_MAX; /* npud does that */
     m->remote = reply->malloc->slot;
     m->remote_generation = reply->malloc->generation;
     m->mapped = (struct address_range){reply->malloc->address, reply->malloc->size};
     session_reply_free(reply);
-    error = memory_map(c->session, function, m, fd);
+    error = memory_map(session, function, m, fd);
     if (error != 0)
-        memory_free_remote(c->session, function, m->remote);
+        memory_free_remote(session, function, m->remote);
     return error;
 }
 
 int memory_obtain(struct context *c, const char *function, struct memory *m, size_t guard)
 {
+    struct session *session = c->session;
+    int error;
+
     RETURN_IF_ERROR(memory_allocate(c, function, m, memory_size_allocated(m->size) + guard));
-    if (memory_add(c->session, m))
+    /* The program's thread works in c, or c is that of a stream which it has locked there. */
+    error = memory_add(session, function, m, goes_with_device(m) ? c : NULL);
+    if (error == 0)
         return 0;
     memory_unmap(m);
-    memory_free_remote(c->session, function, m->remote);
-    return error_no_memory(function);
+    memory_free_remote(session, function, m->remote);
+    return error;
 }
 
 struct memory *memory_make(struct context *c, const char *function, size_t size, size_t guard,
@@ -582,7 +597,7 @@ struct memory_list memory_take_device(struct session *s, uint32_t device)
     s->devices[device].overflow_flags = NULL; /* one of them */
     memory_lock_to_change(s);
     DL_FOREACH_SAFE (s->allocations, m, next)
-        if (!m->host && m->home == device && !m->physical) {
+        if (goes_with_device(m) && m->home == device) {
             move_to_freed(s, m);
             DL_APPEND(list.first, m);
         }

@@ -146,8 +146,11 @@ static inline bool memory_is_opaque(const struct session *s, bool host, uint32_t
  * (m->mapped.start; 0: none), unless the program has something there. 0, or an ACL error.
  */
 int memory_map(struct session *s, const char *function, struct memory *m, int fd);
-/** Into the table: m is the session's. False: no memory. */
-bool memory_add(struct session *s, struct memory *m);
+/**
+ * Into the table: m is the session's. c: the current context, with whose device it goes; NULL: it
+ * stays when devices are reset. 0, or an ACL error: no memory, or the context ended meanwhile.
+ */
+int memory_add(struct session *s, const char *function, struct memory *m, const struct context *c);
 /** Out of the table: the oldest that was imported by this key. NULL: there is none. */
 struct memory *memory_take_import(struct session *s, const char *key);
 /** Free what was taken out of the table. 0, or an ACL error; it is gone in any case. */

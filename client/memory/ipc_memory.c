@@ -94,9 +94,10 @@ static int begin_use(struct context *c, const char *function, const char *key,
     if (m->opaque)
         m->populated = UINT64_MAX;
     error = memory_map(c->session, function, m, in->fd);
-    if (error == 0 && !memory_add(c->session, m)) {
-        memory_unmap(m);
-        error = error_no_memory(function);
+    if (error == 0) {
+        error = memory_add(c->session, function, m, m->host ? NULL : c);
+        if (error != 0)
+            memory_unmap(m);
     }
     if (error == 0) {
         *pointer = (void *)m->mapped.start;

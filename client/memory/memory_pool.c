@@ -36,11 +36,15 @@ static int check_props(const char *function, const aclrtMemPoolProps *props)
 }
 
 /* The lock is held. */
-static int make_pool(struct session *s, const char *function, const aclrtMemPoolProps *props,
+static int make_pool(struct context *c, const char *function, const aclrtMemPoolProps *props,
                      uint32_t device, aclrtMemPool *handle)
 {
-    struct memory_pool *pool = slots_take(&s->memory_pools);
+    struct session *s = c->session;
+    struct memory_pool *pool;
 
+    if (!context_is_current(c))
+        return context_error_gone(function);
+    pool = slots_take(&s->memory_pools);
     if (!pool && !slots_full(&s->memory_pools))
         return error_no_memory(function);
     if (!pool)
@@ -70,7 +74,7 @@ aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *pool
     c = FIND_OR_RETURN(context_get, __func__);
     RETURN_IF_ERROR(device_of_user_id(c->session, __func__, poolProps->location.id, &device));
     pthread_mutex_lock(&c->session->memory_pool_lock);
-    error = make_pool(c->session, __func__, poolProps, device, memPool);
+    error = make_pool(c, __func__, poolProps, device, memPool);
     pthread_mutex_unlock(&c->session->memory_pool_lock);
     return error;
 }

@@ -104,7 +104,7 @@ static int obtain_flags(struct context *c, const char *function, void **address)
     void **flags = &c->session->devices[c->device].overflow_flags;
     struct memory *m;
 
-    if (context_peek(thread_self()) != c)
+    if (!context_is_current(c))
         return context_error_gone(function);
     if (!is_allocated(c->session, *flags)) {
         m = FIND_OR_RETURN(memory_make, c, function, STATUS_SIZE, 0, false);

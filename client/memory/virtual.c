@@ -273,6 +273,7 @@ static void begin_mapping(struct reservation *r, struct physical *p)
 static int map_at(struct session *s, const char *function, struct memory *m, int fd, int prot)
 {
     struct reservation *r;
+    int error;
 
     RETURN_IF_ERROR(
         find_room(s, function, (const void *)m->mapped.start, m->mapped.size, m->physical, &r));
@@ -282,12 +283,12 @@ static int map_at(struct session *s, const char *function, struct memory *m, int
                          m->mapped.size);
     m->reservation = r->number;
     m->shared = m->physical->shared;
-    if (memory_add(s, m)) {
+    error = memory_add(s, function, m, NULL);
+    if (error == 0)
         begin_mapping(r, m->physical);
-        return 0;
-    }
-    map_nothing(m->mapped.start, m->mapped.size, MAP_FIXED);
-    return error_no_memory(function);
+    else
+        map_nothing(m->mapped.start, m->mapped.size, MAP_FIXED);
+    return error;
 }
 
 static int fetch_file(const struct physical *p, const char *function, int *fd)

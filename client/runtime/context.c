@@ -34,6 +34,8 @@ static int context_new(struct session *s, const char *function, uint32_t device,
     struct context *c;
     int error;
 
+    if (s->closing)
+        return session_error_lost(function);
     RETURN_IF_ERROR(session_open_device(s, function, device));
     c = slots_take(&s->contexts);
     if (!c)
@@ -153,26 +155,62 @@ struct context *context_get_slow(const char *function, int *error)
     return NULL;
 }
 
+static bool any_is_open(const struct session *s)
+{
+    for (uint32_t i = 0; i < s->n_devices; i++)
+        if (device_is_open(s, i))
+            return true;
+    return false;
+}
+
+/* Does a context end that end_copiers() is going to follow? Its tasks may need a copier. */
+static bool any_stream_ends(struct session *s)
+{
+    struct stream *stream;
+
+    for (uint32_t cursor = 0; (stream = stream_next(s, &cursor));)
+        if (!stream->context->hidden)
+            return true;
+    return false;
+}
+
+/* Under session->lock. When all contexts have ended, no copier is made: it would stay. */
+static int make_copier(struct session *s, const char *function, uint32_t device)
+{
+    struct device_state *d = &s->devices[device];
+
+    if (d->copier)
+        return 0;
+    if (!any_is_open(s) && !any_stream_ends(s))
+        return context_error_gone(function);
+    RETURN_IF_ERROR(context_new(s, function, device, true, &d->copier));
+    /* Relaxed: a failure of the stream comes by npud, after this. */
+    atomic_store_explicit(&d->copier_id, d->copier->default_stream->id + 1, memory_order_relaxed);
+    return 0;
+}
+
 struct stream *context_lock_copier(struct session *s, const char *function, uint32_t device,
                                    int *error)
 {
-    struct device_state *d = &s->devices[device];
     struct stream *copier = NULL;
+    uint32_t tag = 0;
 
-    *error = 0;
     pthread_mutex_lock(&s->lock);
-    if (!d->copier)
-        *error = context_new(s, function, device, true, &d->copier);
+    *error = make_copier(s, function, device);
     if (*error == 0) {
-        copier = d->copier->default_stream;
-        /* Relaxed: a failure of the stream comes by npud, after this. */
-        atomic_store_explicit(&d->copier_id, copier->id + 1, memory_order_relaxed);
+        copier = s->devices[device].copier->default_stream;
+        tag = atomic_load_explicit(&copier->slot.tag, memory_order_relaxed);
     }
     pthread_mutex_unlock(&s->lock);
-    /* A thread that ends the device meanwhile also frees the memory of the call that came here. */
-    if (copier)
-        biased_lock_take(&copier->lock);
-    return copier;
+    if (!copier)
+        return NULL;
+    biased_lock_take(&copier->lock);
+    if (atomic_load_explicit(&copier->slot.tag, memory_order_acquire) == tag)
+        return copier;
+    /* The device was reset meanwhile: the slot may have a stream of the program. */
+    biased_lock_give(&copier->lock);
+    *error = context_error_gone(function);
+    return NULL;
 }
 
 bool context_will_copy(struct context *c)
@@ -186,38 +224,48 @@ bool context_will_copy(struct context *c)
     return will;
 }
 
-/* What is to be ended and freed when nothing of the process is left on a device. */
-struct leftover {
-    uint32_t device;
-    struct context *copier;
-    struct memory_list memory;
-};
-
-/* Nothing of the process is left on the device. Under session->lock. */
-static struct leftover close_device(struct session *s, uint32_t device)
+/* Nothing of the process is left on the device. Under session->lock. What is to be freed then. */
+static struct memory_list close_device(struct session *s, uint32_t device)
 {
-    struct device_state *d = &s->devices[device];
-    struct leftover left = {.device = device, .copier = d->copier};
-
     for (unsigned i = 0; i < RES_LIMITS; i++)
-        d->res_limit[i] = 0;
-    d->copier = NULL;
-    if (left.copier)
-        slots_unpublish(left.copier);
-    left.memory = memory_take_device(s, device);
-    return left;
+        s->devices[device].res_limit[i] = 0;
+    return memory_take_device(s, device);
 }
 
-static void release_leftover(struct session *s, const char *function, struct leftover left)
+/*
+ * Take the copier of the device, if that is not open; of any device if none is open, for a copier
+ * may be of a device whose memory was imported. NULL: there is none.
+ */
+static struct context *take_copier(struct session *s, uint32_t device)
 {
-    if (left.copier) {
-        uint32_t id = left.copier->default_stream->id + 1;
+    struct context *copier = NULL;
+    bool none;
 
+    pthread_mutex_lock(&s->lock);
+    none = !any_is_open(s);
+    for (uint32_t i = 0; i < s->n_devices && !copier; i++)
+        if (none || (i == device && !device_is_open(s, i))) {
+            copier = s->devices[i].copier;
+            s->devices[i].copier = NULL;
+        }
+    if (copier)
+        slots_unpublish(copier);
+    pthread_mutex_unlock(&s->lock);
+    return copier;
+}
+
+/* After each context: what its streams have still done may have needed a copier. */
+static void end_copiers(struct session *s, const char *function, uint32_t device)
+{
+    struct context *copier;
+
+    while ((copier = take_copier(s, device))) {
+        uint32_t of = copier->device, id = copier->default_stream->id + 1;
+
+        context_end(copier, function);
         /* Another thread may have made another one. */
-        context_end(left.copier, function);
-        atomic_compare_exchange_strong(&s->devices[left.device].copier_id, &id, 0);
+        atomic_compare_exchange_strong(&s->devices[of].copier_id, &id, 0);
     }
-    memory_release(s, function, left.memory);
 }
 
 static int device_not_set(const char *function, int32_t user_id, bool force)
@@ -234,7 +282,7 @@ static int reset_device(const char *function, int32_t user_id, bool force)
     int error = 0;
     struct session *s;
     struct context *ended = NULL;
-    struct leftover left = {0};
+    struct memory_list left = {0};
     struct device_state *d;
     uint32_t device;
 
@@ -258,7 +306,8 @@ static int reset_device(const char *function, int32_t user_id, bool force)
     pthread_mutex_unlock(&s->lock);
     if (ended)
         error = context_end(ended, function);
-    release_leftover(s, function, left);
+    end_copiers(s, function, device);
+    memory_release(s, function, left);
     if (ended)
         state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_POST);
     return error;
@@ -351,9 +400,10 @@ aclError aclrtDestroyContext(aclrtContext context)
 {
     CALL_SCOPE;
     int error;
-    struct leftover left = {0};
+    struct memory_list left = {0};
     struct session *s;
     struct context *c;
+    uint32_t device;
 
     REQUIRE(context);
     RETURN_IF_ERROR(process_enter());
@@ -374,8 +424,10 @@ aclError aclrtDestroyContext(aclrtContext context)
     pthread_mutex_unlock(&s->lock);
     if (thread_self()->context == c)
         thread_self()->context = NULL;
+    device = c->device;
     error = context_end(c, __func__);
-    release_leftover(s, __func__, left);
+    end_copiers(s, __func__, device);
+    memory_release(s, __func__, left);
     return error;
 }
 
@@ -438,7 +490,7 @@ static void init(struct session *s, uint32_t seed)
 void context_enable_peer(struct context *c, uint32_t peer)
 {
     pthread_mutex_lock(&c->session->lock);
-    if (c->device != peer)
+    if (context_is_current(c) && c->device != peer)
         c->session->devices[c->device].peers |= 1u << peer;
     pthread_mutex_unlock(&c->session->lock);
 }

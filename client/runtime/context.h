@@ -47,6 +47,17 @@ static inline struct context *context_peek(struct thread *t)
     return NULL;
 }
 
+/**
+ * Does the calling thread work in c, and does c live? Asked for what goes with the device when that
+ * is reset: npud has given it, and it enters its table only if this holds under the lock by which a
+ * reset empties the table (memory_lock, memory_pool_lock). A context dies before its device takes
+ * these locks, so what enters is there to be taken, and what comes late goes back to npud.
+ */
+static inline bool context_is_current(const struct context *c)
+{
+    return context_peek(thread_self()) == c;
+}
+
 /** 107002, with its sentence: the context ended during the call. */
 int context_error_gone(const char *function) __attribute__((cold));
 

@@ -249,7 +249,7 @@ struct session *session_get(const char *function, int *error)
 
 /* --- leaving --- */
 
-static bool in_use(struct session *s)
+static bool close_unless_used(struct session *s)
 {
     /*
      * A callback returns to what would be freed; a thread that sleeps on a queue, which needs
@@ -260,8 +260,10 @@ static bool in_use(struct session *s)
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < DEVICES_MAX; i++)
         used |= s->devices[i].set_count > 0 || s->devices[i].contexts > 0;
+    /* All else that ends with the session, its threads too, is of a context. */
+    s->closing = !used;
     pthread_mutex_unlock(&s->lock);
-    return used;
+    return !used;
 }
 
 /*
@@ -333,7 +335,7 @@ bool session_close_if_unused(void)
 {
     struct session *s = session_peek();
 
-    if (!s || session_lost(s) || in_use(s))
+    if (!s || session_lost(s) || !close_unless_used(s))
         return false;
     LIFECYCLE_WALK(session_end, s);
     if (!side_thread_ask(&s->watcher))

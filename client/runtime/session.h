@@ -83,6 +83,7 @@ struct session {
     struct session_page *page;
 
     pthread_mutex_t lock;
+    bool closing; /* under lock: aclFinalize has found nothing in use, and no context is made */
     struct device_state devices[DEVICES_MAX];
     struct slots contexts;
     struct slots streams;

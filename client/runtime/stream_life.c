@@ -291,7 +291,7 @@ int stream_create(const char *function, uint32_t priority, uint32_t flags, aclrt
     session = c->session;
     pthread_mutex_lock(&session->lock);
     /* A context dies under this lock, and its end destroys the streams that it has then. */
-    if (context_peek(thread_self()) != c)
+    if (!context_is_current(c))
         error = context_error_gone(function);
     else
         error = stream_new(c, function, priority, flags, false, &s);
