@@ -16,8 +16,8 @@ check-abi: $(LIB)
 	echo 'The interface is not that of $(ABI_DUMP). What a release has stays as it is; what is'; \
 	echo 'new is noted by: make abi-dump'; exit 1; } >&2
 
-# No function of the library calls an exported one by its name: a program that puts one of its own in
-# front (LD_PRELOAD) would see calls that it never made, and sentences would name them.
+# No function of the library calls an exported one by its name: a program that puts one of its own
+# in front (LD_PRELOAD) would see calls that it never made, and sentences would name them.
 check-calls: $(LIB)
 	$(Q)! readelf -rW $(LIB) | grep -E '\<acl[a-zA-Z0-9]*(@|$$| )' || \
 	{ echo 'The library calls these by the names that programs call: give what they share a name' \

@@ -240,6 +240,8 @@ static void keep_freed(struct session *s, struct memory *m)
     if (mmap((void *)m->mapped.start, m->mapped.size, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         mprotect((void *)m->mapped.start, m->mapped.size, PROT_NONE);
+    else /* as the memory was */
+        madvise((void *)m->mapped.start, m->mapped.size, MADV_DONTFORK);
     memory_lock_to_change(s);
     DL_APPEND(s->freed, m);
     s->freed_count++;
@@ -343,10 +345,19 @@ static void *map_nothing(const struct memory *m)
     return mmap((void *)m->mapped.start, m->mapped.size, PROT_NONE, flags, -1, 0);
 }
 
+static void *map_file(const struct memory *m, int fd)
+{
+    return mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+}
+
 static void *map_somewhere(const struct memory *m, int fd)
 {
-    return m->opaque ? map_nothing(m)
-                     : mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *p = m->opaque ? map_nothing(m) : map_file(m, fd);
+
+    /* A forked child's stores would be ours, and its mapping would keep what we free. */
+    if (p != MAP_FAILED)
+        madvise(p, m->mapped.size, MADV_DONTFORK);
+    return p;
 }
 
 int memory_map(struct session *s, const char *function, struct memory *m, int fd)

@@ -57,10 +57,18 @@ bool virtual_is_reserved(struct session *s, const void *address)
 
 /* --- addresses --- */
 
+/*
+ * Not in a forked child, as memory that is mapped there: so the kernel joins what is empty, and the
+ * child finds no holes in a reservation that it does not have.
+ */
 static void *map_nothing(uintptr_t at, size_t size, int flags)
 {
-    return mmap((void *)at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags,
-                -1, 0);
+    void *p = mmap((void *)at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags,
+                   -1, 0);
+
+    if (p != MAP_FAILED)
+        madvise(p, size, MADV_DONTFORK);
+    return p;
 }
 
 /* Reserve where the kernel likes: more than is needed, and what is not aligned is given back. */
@@ -277,10 +285,13 @@ static int map_at(struct session *s, const char *function, struct memory *m, int
 
     RETURN_IF_ERROR(
         find_room(s, function, (const void *)m->mapped.start, m->mapped.size, m->physical, &r));
-    if (!m->opaque && mmap((void *)m->mapped.start, m->mapped.size, prot, MAP_SHARED | MAP_FIXED,
-                           fd, 0) == MAP_FAILED)
-        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
-                         m->mapped.size);
+    if (!m->opaque) {
+        if (mmap((void *)m->mapped.start, m->mapped.size, prot, MAP_SHARED | MAP_FIXED, fd, 0) ==
+            MAP_FAILED)
+            return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m",
+                             function, m->mapped.size);
+        madvise((void *)m->mapped.start, m->mapped.size, MADV_DONTFORK);
+    }
     m->reservation = r->number;
     m->shared = m->physical->shared;
     error = memory_add(s, function, m, NULL);
