@@ -8,7 +8,8 @@ usage: check-rooms.py            fails with a line for each fault
 Checked: includes go along the table; include cycles have at most CYCLE_MAX files; no .c or .h of
 the product is longer than LINES_MAX; a header has two includers, or is the contract of a module (a
 .c of its name) or in proto/ or daemon/kept/; a file name is in daemon/ and in client/ only if both
-are halves of one thing (the block ```halves); only the files of TOUCHES reach device memory.
+are halves of one thing (the block ```halves); only the files of TOUCHES reach device memory; the
+library lifts each descriptor that it makes (proto/util/lift_fd.h).
 """
 import os
 import re
@@ -30,6 +31,12 @@ TOUCHES = (
     (r"\bmmap\(", ("daemon/memory/", "daemon/engine/", "daemon/control/", "daemon/backend/"),
      "daemon/backend/sim.c", "maps memory"),
 )
+# What makes a descriptor, without lift_fd() around it; not "eventfd(2)" in a comment.
+UNLIFTED = re.compile(r"(?<!lift_fd\()\b(?:open|openat|fopen|opendir|socket|socketpair|accept4?|"
+                      r"dup|memfd_create|timerfd_create|eventfd|epoll_create1?|signalfd|"
+                      r"pidfd_open|inotify_init1?|pipe2?|mkostemp)\((?!2\))|F_DUPFD_CLOEXEC, 0")
+# Tools occupy 0 to 2. The two files exchange pages of host memory, which is going to end.
+UNLIFTED_EXCEPT = ("client/tools/", "client/memory/host_pages.c", "client/memory/shared_range.c")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
@@ -98,6 +105,14 @@ def touch_faults(files):
         for path in files:
             if path.startswith(folders) and path != allowed and re.search(pattern, read(path)):
                 yield f"{path}: {what}: only {allowed} may do so"
+
+
+def lift_faults(files):
+    """A descriptor of the library that may become one of 0 to 2."""
+    for path in files:
+        if path.startswith("client/") and not path.startswith(UNLIFTED_EXCEPT):
+            for found in UNLIFTED.finditer(read(path)):
+                yield f"{path}: {found.group(0)}...: a descriptor that is not lifted by lift_fd()"
 
 
 def module(path):
@@ -185,6 +200,7 @@ def main():
                 faults.append(f"{path}: has a single includer ({' '.join(users)}): goes into it")
 
     faults += touch_faults(files)
+    faults += lift_faults(files)
     faults += test_faults()
 
     halves = set(" ".join(block("halves")).split())

@@ -7,13 +7,15 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "proto/util/lift_fd.h"
+
 /* Files have this group where theirs is not mapped (/proc/sys/kernel/overflowgid). */
 #define GROUP_UNMAPPED 65534
 
 /* Not the one that maps all groups to themselves, in which the host is. */
 static bool in_user_namespace(void)
 {
-    FILE *f = fopen("/proc/self/gid_map", "re");
+    FILE *f = lift_open("/proc/self/gid_map");
     unsigned count = UINT32_MAX;
 
     if (!f)

@@ -14,6 +14,7 @@
 #include "client/core/device_limit.h"
 #include "client/core/error.h"
 #include "client/core/lifecycle.h"
+#include "proto/util/lift_fd.h"
 
 #define FILE_MAX  (10 * 1024 * 1024)
 #define DEPTH_MAX 10
@@ -62,7 +63,7 @@ static uint64_t hash_text(const char *text)
 
 static int read_file(const char *path, char **text)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = lift_fd(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat st;
     ssize_t n = -1;
 

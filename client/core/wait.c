@@ -16,6 +16,7 @@
 #include "proto/util/futex.h"
 #include "proto/shm/ipc_page.h"
 #include "proto/shm/stream_shm.h"
+#include "proto/util/lift_fd.h"
 
 /* A thread that does not get to look for so long counts as one that sleeps on. */
 #define ASK_NS NSEC_PER_SEC
@@ -53,7 +54,7 @@ void wait_init(struct waits *all, struct session *session, const _Atomic bool *l
 
 int wait_open_timer(struct waits *all)
 {
-    all->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    all->timer = lift_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     return all->timer < 0 ? -errno : 0;
 }
 

@@ -311,7 +311,7 @@ static bool is_eventfd(int fd)
 /* A copy of the program's eventfd. -1 with *error set. */
 static int copy_eventfd(const char *function, int fd, int *error)
 {
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 
     if (copy < 0 && errno == EBADF) {
         *error =

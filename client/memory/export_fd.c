@@ -14,13 +14,14 @@
 #include "client/core/error.h"
 #include "client/memory/export.h"
 #include "client/memory/ipc_memory.h"
+#include "proto/util/lift_fd.h"
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 /* A memfd with the key, its NUL included; or -1. */
 static int make_key_file(const char *key)
 {
-    int fd = memfd_create("npud-memory-key", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = lift_fd(memfd_create("npud-memory-key", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     int saved;
 
     if (fd >= 0 && write(fd, key, EXPORT_KEY_SIZE) == EXPORT_KEY_SIZE &&

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "acl/acl_npud.h"
+#include "proto/util/lift_fd.h"
 
 /* What both callbacks of a future are bound to: a tuple. */
 enum { LOOP, FUTURE, FILE_OBJECT, EVENT };
@@ -71,7 +72,7 @@ static PyObject *descriptor_new(int *fd)
 {
     PyObject *io = PyImport_ImportModule("io"), *file = NULL;
 
-    *fd = io ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    *fd = io ? lift_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) : -1;
     if (io && *fd < 0)
         PyErr_SetFromErrno(PyExc_OSError);
     if (*fd >= 0) {

@@ -6,6 +6,7 @@
 
 #include "acl/acl.h"
 #include "acl/acl_tdt_queue.h"
+#include "proto/util/lift_fd.h"
 
 #define PAGE 4096u
 
@@ -48,7 +49,7 @@ static enum reach memory_reach(uintptr_t start, uint64_t size)
     enum reach all = WRITABLE, here;
     uintptr_t at = start, end = 0;
     char line[4352]; /* a path at most */
-    FILE *maps = fopen("/proc/self/maps", "re");
+    FILE *maps = lift_open("/proc/self/maps");
 
     if (!maps)
         return UNREADABLE;

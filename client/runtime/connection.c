@@ -17,6 +17,7 @@
 #include "client/core/thread.h"
 #include "client/runtime/session.h"
 #include "proto/wire/packet.h"
+#include "proto/util/lift_fd.h"
 
 /* --- watching --- */
 
@@ -150,7 +151,7 @@ static int connect_socket(const char *function, int *error)
         return -1;
     }
     strcpy(addr.sun_path, path);
-    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    fd = lift_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (fd < 0 || connect_patiently(fd, &addr) < 0) {
         *error =
             fd >= 0 && errno == EINTR ? ACLNPUD_ERROR_INTERRUPTED : explain_connect(function, path);

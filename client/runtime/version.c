@@ -11,6 +11,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "proto/util/lift_fd.h"
 
 #define INSTALL_INFO "/etc/ascend_install.info"
 
@@ -19,7 +20,7 @@
 /* The first such line. False: there is no such file, or no such line in it. */
 static bool read_value(const char *path, const char *key, char value[ACL_PKG_VERSION_MAX_SIZE])
 {
-    FILE *f = fopen(path, "re");
+    FILE *f = lift_open(path);
     size_t n = strlen(key);
     bool found = false;
     char line[PATH_MAX];

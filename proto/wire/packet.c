@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "proto/wire/envelope.h"
+#include "proto/util/lift_fd.h"
 
 /* Room for one more descriptor than is legal, so that a surplus is seen as such and not only as
  * truncation. */
@@ -59,12 +60,16 @@ static void collect_fds(struct packet *packet, struct msghdr *msg, bool *surplus
             continue;
         for (size_t i = 0; i < n; i++) {
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-            if (packet->n_fds < PACKET_FDS_MAX) {
-                packet->fds[packet->n_fds++] = fd;
-            } else {
+            if (packet->n_fds == PACKET_FDS_MAX) {
                 close(fd);
                 *surplus = true;
+                continue;
             }
+            fd = lift_fd(fd);
+            if (fd >= 0)
+                packet->fds[packet->n_fds++] = fd;
+            else /* as if the kernel had had no number for it */
+                msg->msg_flags |= MSG_CTRUNC;
         }
     }
 }

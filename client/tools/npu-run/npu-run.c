@@ -19,6 +19,7 @@
 
 #include "client/tools/npu-run/program.h"
 #include "proto/util/random.h"
+#include "proto/util/lift_fd.h"
 
 /* As env(1), nohup(1) and timeout(1) have them. */
 #define STATUS_NOT_EXECUTABLE 126
@@ -537,6 +538,7 @@ int main(int argc, char **argv)
     struct run run = {.signals = -1, .npud = PROGRAM_NULL};
     int status;
 
+    occupy_standard_fds();
     /* npud and the command write there, too: each of our lines in one piece. */
     setvbuf(stderr, NULL, _IOLBF, 0);
     status = prepare_run(&run, argc, argv);

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/util/lift_fd.h"
+
 #define MB (1024 * 1024)
 
 struct npu {
@@ -348,6 +350,7 @@ int main(int argc, char **argv)
     const char *command = argc > 1 ? argv[1] : "-h";
     bool done = true;
 
+    occupy_standard_fds();
     unsetenv("ASCEND_RT_VISIBLE_DEVICES"); /* the NPUs of the host, not those of a program */
     if (strcmp(command, "info") == 0)
         done = print_info(argc - 1, argv + 1);

@@ -13,6 +13,7 @@
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
 #include "proto/util/clock.h"
+#include "proto/util/lift_fd.h"
 
 static void print_usage(FILE *f)
 {
@@ -185,6 +186,7 @@ int main(int argc, char **argv)
     const char *wrong = NULL, *about = NULL;
     int c;
 
+    occupy_standard_fds();
     while (!wrong && (c = getopt_long(argc, argv, "jbw::i:s:o:Vh", long_options, NULL)) != -1) {
         switch (c) {
         case 'V':
