@@ -31,8 +31,11 @@ static int check_arrays(const struct batch *b)
                        : !b->indexes ? "attrsIndexes"
                                      : NULL;
 
-    if (null)
-        return error_null(b->function, null);
+    return null ? error_null(b->function, null) : 0;
+}
+
+static int check_sizes(const struct batch *b)
+{
     for (size_t i = 0; i < b->n; i++)
         if (b->maxs[i] < b->sizes[i]) {
             *b->failed = i;
@@ -40,6 +43,16 @@ static int check_arrays(const struct batch *b)
                              "%s: sizes[%zu] is %zu, more than destMaxs[%zu], which is %zu",
                              b->function, i, b->sizes[i], i, b->maxs[i]);
         }
+    return 0;
+}
+
+/* The counts say how much of the arrays may be read. */
+static int check_counts(const struct batch *b)
+{
+    if (b->n_attrs == 0 || b->n_attrs > b->n)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: numAttrs is %zu, must be 1 to numBatches, which is %zu", b->function,
+                         b->n_attrs, b->n);
     return 0;
 }
 
@@ -51,13 +64,6 @@ static int check_attrs(const struct batch *b)
         if (memcmp(b->attrs[k].rsv, zero, sizeof(zero)) != 0)
             return error_set(ACL_ERROR_INVALID_PARAM, "%s: attrs[%zu].rsv must be zero",
                              b->function, k);
-    if (b->n_attrs == 0 || b->n_attrs > b->n)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: numAttrs is %zu, must be 1 to numBatches, which is %zu", b->function,
-                         b->n_attrs, b->n);
-    if (b->blocking && b->n > BATCH_MAX)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: numBatches is %zu, must be at most %u",
-                         b->function, b->n, BATCH_MAX);
     for (size_t k = 0; k < b->n_attrs; k++)
         if (k == 0 ? b->indexes[0] != 0
                    : b->indexes[k] <= b->indexes[k - 1] || b->indexes[k] >= b->n)
@@ -78,11 +84,16 @@ static int check_batch(const struct batch *b)
         return error_null(b->function, "sizes");
     if (b->n == 0)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: numBatches is 0", b->function);
+    if (b->blocking && b->n > BATCH_MAX)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: numBatches is %zu, must be at most %u",
+                         b->function, b->n, BATCH_MAX);
     while (i < b->n && b->sizes[i] == 0)
         i++;
     if (i == b->n)
         return 0;
     RETURN_IF_ERROR(check_arrays(b));
+    RETURN_IF_ERROR(check_counts(b));
+    RETURN_IF_ERROR(check_sizes(b));
     RETURN_IF_ERROR(check_attrs(b));
     return -1;
 }

@@ -7,12 +7,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "tests/e2e/pattern.h"
 
 #define KIB      ((size_t)1 << 10)
+#define PAGE     ((size_t)4096)
 #define NULL_ARG ACL_ERROR_INVALID_PARAM
 #define PARAM    ACL_ERROR_RT_PARAM_INVALID
 #define NO       ACL_ERROR_RT_FEATURE_NOT_SUPPORT
@@ -468,6 +470,45 @@ START_TEST(batches_are_checked)
     b.n_attrs = BATCH;
     b.n = BATCH - 1;
     expect_refused(_i, &b, PARAM, "numAttrs", SIZE_MAX);
+}
+END_TEST
+
+/* `bytes` at the end of a page, behind which nothing can be read. */
+static void *at_the_end_of_a_page(const void *source, size_t size)
+{
+    char *page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert(page != MAP_FAILED);
+    OK(mprotect(page + PAGE, PAGE, PROT_NONE));
+    return memcpy(page + PAGE - size, source, size);
+}
+
+START_TEST(counts_are_checked_before_arrays_are_read)
+{
+    static const size_t counts[] = {BATCH + 1, 4097, SIZE_MAX / 8, SIZE_MAX};
+    struct batch b = batch_of(PINNED, DEVICE), *own = &b;
+    aclrtMemcpyBatchAttr *attrs = at_the_end_of_a_page(b.attrs, sizeof(b.attrs[0]));
+    size_t *sizes = at_the_end_of_a_page(b.sizes, sizeof(b.sizes)), failed;
+    bool blocking = _i == BLOCKING || _i == BLOCKING_V2;
+
+#define WITH(n, k)                                                                                 \
+    (_i == BLOCKING ? aclrtMemcpyBatch(own->dsts, sizes, own->srcs, sizes, n, attrs, own->indexes, \
+                                       k, &failed)                                                 \
+     : _i == ASYNC  ? aclrtMemcpyBatchAsync(own->dsts, sizes, own->srcs, sizes, n, attrs,          \
+                                            own->indexes, k, &failed, stream)                      \
+     : _i == ASYNC_V2                                                                              \
+         ? aclrtMemcpyBatchAsyncV2(own->dsts, sizes, own->srcs, sizes, n, attrs, own->indexes, k,  \
+                                   stream)                                                         \
+         : aclrtMemcpyBatchV2(own->dsts, sizes, own->srcs, sizes, n, attrs, own->indexes, k))
+    OK(WITH(BATCH, 1));
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        FAILS_SAYING(PARAM, "numAttrs", WITH(BATCH, counts[i]));
+        if (blocking && i > 0) /* the others have no limit */
+            FAILS_SAYING(PARAM, "4096", WITH(counts[i], 1));
+    }
+#undef WITH
+    munmap((char *)(attrs + 1) - PAGE, 2 * PAGE);
+    munmap((char *)(sizes + BATCH) - PAGE, 2 * PAGE);
 }
 END_TEST
 
@@ -1016,6 +1057,7 @@ static void add_batches(Suite *s)
     tcase_add_loop_test(t, null_in_batches, 0, FORMS);
     tcase_add_loop_test(t, batches_are_checked, 0, FORMS);
     tcase_add_loop_test(t, indexes_of_attributes_rise_from_0, 0, FORMS);
+    tcase_add_loop_test(t, counts_are_checked_before_arrays_are_read, 0, FORMS);
     tcase_add_loop_test(t, locations_are_as_declared, 0, FORMS);
     tcase_add_loop_test(t, entries_stay_within_their_memory, 0, FORMS);
     tcase_add_loop_test(t, entries_of_no_bytes, 0, FORMS);
