@@ -117,18 +117,39 @@ void memory_populate_parts(struct session *s, const struct memory *copy, uint64_
     set_populated(s, copy, memory_parts_of(copy, offset, size));
 }
 
-/* What npud counts as memory of the device. A mapping is none: it was allocated before. */
+/* What is counted as memory of the device. A mapping is none: physical.c has counted it. */
 static uint64_t device_bytes(const struct memory *m)
 {
     return m->host || m->reservation != 0 || m->key ? 0 : m->mapped.size;
 }
 
 /* Caller holds memory_lock. */
-static void count_use(struct session *s, const struct memory *m)
+static void count_use(struct session *s, uint32_t device, uint64_t bytes)
 {
-    s->memory_used[m->device] += device_bytes(m);
-    if (s->memory_used[m->device] > s->memory_peak[m->device])
-        s->memory_peak[m->device] = s->memory_used[m->device];
+    s->memory_used[device] += bytes;
+    if (s->memory_used[device] > s->memory_peak[device])
+        s->memory_peak[device] = s->memory_used[device];
+}
+
+/* Caller holds memory_lock. */
+static void uncount_use(struct session *s, uint32_t device, uint64_t bytes)
+{
+    assert(s->memory_used[device] >= bytes);
+    s->memory_used[device] -= bytes;
+}
+
+void memory_count_use(struct session *s, uint32_t device, uint64_t bytes)
+{
+    pthread_rwlock_wrlock(&s->memory_lock);
+    count_use(s, device, bytes);
+    pthread_rwlock_unlock(&s->memory_lock);
+}
+
+void memory_uncount_use(struct session *s, uint32_t device, uint64_t bytes)
+{
+    pthread_rwlock_wrlock(&s->memory_lock);
+    uncount_use(s, device, bytes);
+    pthread_rwlock_unlock(&s->memory_lock);
 }
 
 int memory_add(struct session *s, const char *function, struct memory *m, const struct context *c)
@@ -143,7 +164,7 @@ int memory_add(struct session *s, const char *function, struct memory *m, const 
             DL_PREPEND(s->allocations, m); /* memory_take_import() finds those first */
         else
             DL_APPEND(s->allocations, m);
-        count_use(s, m);
+        count_use(s, m->device, device_bytes(m));
     }
     pthread_rwlock_unlock(&s->memory_lock);
     if (ok)
@@ -217,8 +238,7 @@ static void move_to_freed(struct session *s, struct memory *m)
 
     range_map_remove(&s->memory, &m->mapped);
     DL_DELETE(s->allocations, m);
-    assert(s->memory_used[m->device] >= device_bytes(m));
-    s->memory_used[m->device] -= device_bytes(m);
+    uncount_use(s, m->device, device_bytes(m));
     m->freed = range_map_add(&s->freed_map, &m->mapped);
     if (first || m->mapped.start < s->freed_from)
         s->freed_from = m->mapped.start;

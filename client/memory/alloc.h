@@ -162,6 +162,10 @@ int memory_drop(struct session *s, const char *function, struct memory *m);
 int memory_share(struct session *s, const char *function, const void *address, size_t size,
                  struct memory *m);
 
+/** Bytes of a device that the session has, or has given back, and that are not in the table. */
+void memory_count_use(struct session *s, uint32_t device, uint64_t bytes);
+void memory_uncount_use(struct session *s, uint32_t device, uint64_t bytes);
+
 /** It is of a pool from now on, or (NULL) not any more. */
 void memory_set_block(struct session *s, struct memory *m, struct pool_block *block);
 

@@ -30,12 +30,19 @@ static bool drop_reference(struct physical *p)
     return last;
 }
 
+/* What the process uses of the device by it. An import is used by the process that has made it. */
+static uint64_t own_bytes(const struct physical *p)
+{
+    return p->host || p->imported ? 0 : p->size;
+}
+
 int physical_unref(struct physical *p, const char *function)
 {
     int error;
 
     if (!drop_reference(p))
         return 0;
+    memory_uncount_use(p->session, p->device, own_bytes(p));
     error = memory_free_remote(p->session, function, p->remote);
     free(p);
     return error;
@@ -85,6 +92,7 @@ int physical_name(struct physical *p, const char *function, aclrtDrvMemHandle *h
     h = slots_take(&s->physicals);
     if (h) {
         h->physical = p;
+        p->handles++;
         slots_publish(h);
         *handle = handle_of(HANDLE_PHYSICAL, h);
     }
@@ -97,12 +105,36 @@ int physical_name(struct physical *p, const char *function, aclrtDrvMemHandle *h
                      function, SESSION_MEMS_MAX);
 }
 
+static int end_export(struct session *s, const char *function, uint64_t number)
+{
+    REQUEST(unexport_memory, UNEXPORT_MEMORY, .key = (char *)"", .number = number);
+
+    return session_command(s, function, &request);
+}
+
+/* Caller holds session->lock. The number that goes with the last handle; 0: none does. */
+static uint64_t end_handle(struct session *s, struct physical_handle *h)
+{
+    struct physical *p = h->physical;
+    uint64_t number = 0;
+
+    slots_unpublish(h);
+    slots_put(&s->physicals, h);
+    if (--p->handles == 0) {
+        number = p->number;
+        p->number = 0;
+    }
+    return number;
+}
+
 aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
     CALL_SCOPE;
     struct session *s = session_peek();
     struct physical_handle *h = NULL;
     struct physical *p = NULL;
+    uint64_t number = 0;
+    int error, error_of_number = 0;
 
     REQUIRE(handle);
     RETURN_IF_ERROR(process_enter());
@@ -111,12 +143,16 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
         h = handle_get(&s->physicals, HANDLE_PHYSICAL, handle);
         if (h) {
             p = h->physical;
-            slots_unpublish(h);
-            slots_put(&s->physicals, h);
+            number = end_handle(s, h);
         }
         pthread_mutex_unlock(&s->lock);
     }
-    return p ? physical_unref(p, __func__) : bad_handle(__func__);
+    if (!p)
+        return bad_handle(__func__);
+    if (number != 0)
+        error_of_number = end_export(s, __func__, number);
+    error = physical_unref(p, __func__);
+    return error != 0 ? error : error_of_number;
 }
 
 /* --- what there is --- */
@@ -250,6 +286,7 @@ static int allocate_remote(struct physical *p, const char *function, uint64_t si
     p->remote_generation = reply->malloc->generation;
     session_reply_free(reply);
     p->size = size;
+    memory_count_use(p->session, p->device, own_bytes(p));
     return 0;
 }
 
@@ -321,6 +358,23 @@ static void share_mappings(struct physical *p)
     pthread_rwlock_unlock(&s->memory_lock);
 }
 
+/* It goes with the last handle, which another thread may have freed meanwhile. */
+static int keep_number(struct physical *p, const char *function, uint64_t number)
+{
+    struct session *s = p->session;
+    bool kept;
+
+    pthread_mutex_lock(&s->lock);
+    kept = p->handles > 0;
+    if (kept)
+        p->number = number;
+    pthread_mutex_unlock(&s->lock);
+    if (kept)
+        return 0;
+    end_export(s, function, number);
+    return bad_handle(function);
+}
+
 static int export_physical(const char *function, aclrtDrvMemHandle handle, uint64_t flags,
                            uint64_t *number)
 {
@@ -331,6 +385,8 @@ static int export_physical(const char *function, aclrtDrvMemHandle handle, uint6
     share_mappings(p);
     error = export_memory(p->session, function, p->remote, p->size,
                           flags == ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, true, &name);
+    if (error == 0)
+        error = keep_number(p, function, name.number);
     if (error == 0)
         *number = name.number;
     physical_unref(p, function);

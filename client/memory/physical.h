@@ -18,7 +18,11 @@ struct session;
 
 struct physical {
     struct session *session;
-    uint32_t refs; /* handles, mappings, and calls that use it; under session->lock */
+    /* Under session->lock: */
+    uint32_t refs;    /* handles, mappings, and calls that use it */
+    uint32_t handles; /* of them */
+    uint64_t number;  /* by which it was exported, and may be imported as long as there are handles;
+                         0: none */
     uint32_t device;
     bool host;
     bool imported;

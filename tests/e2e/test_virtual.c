@@ -419,6 +419,38 @@ END_TEST
 
 /* --- mapping --- */
 
+static uint64_t usage_of(const char *name)
+{
+    aclrtMemUsageInfo users[2];
+    size_t n;
+
+    OK(aclrtGetMemUsageInfo(0, users, 2, &n));
+    ck_assert_uint_eq(n, 2);
+    return users[strcmp(users[0].name, name) != 0].curMemSize;
+}
+
+/* Memory of the process, mapped or not, as long as anything has it. */
+START_TEST(own_memory_is_counted_as_own)
+{
+    uint64_t own = usage_of("APP"), others = usage_of("OTHERS");
+    aclrtDrvMemHandle handle = allocate(&on_device, 2 * MIB), host = allocate(&on_host, 2 * MIB);
+    char *address = reserve(4 * MIB);
+
+    ck_assert_uint_eq(usage_of("APP"), own + 2 * MIB);
+    OK(aclrtMapMem(address, 2 * MIB, 0, handle, 0));
+    OK(aclrtMapMem(address + 2 * MIB, 2 * MIB, 0, handle, 0));
+    OK(aclrtFreePhysical(handle));
+    OK(aclrtUnmapMem(address));
+    ck_assert_uint_eq(usage_of("APP"), own + 2 * MIB);
+    ck_assert_uint_eq(usage_of("OTHERS"), others);
+    OK(aclrtUnmapMem(address + 2 * MIB));
+    OK(aclrtFreePhysical(host));
+    OK(aclrtReleaseMemAddress(address));
+    ck_assert_uint_eq(usage_of("APP"), own);
+    ck_assert_uint_eq(usage_of("OTHERS"), others);
+}
+END_TEST
+
 START_TEST(arguments_of_mappings)
 {
     aclrtDrvMemHandle h = allocate(&on_device, 2 * UNIT);
@@ -1132,6 +1164,85 @@ START_TEST(shareable_handles)
 }
 END_TEST
 
+/* Whatever else keeps the memory: a mapping, an import, or nothing. */
+START_TEST(a_number_goes_with_the_last_handle)
+{
+    aclrtDrvMemHandle h, more, imported, stale;
+    uint64_t number, second;
+    char *p;
+
+    streams_open(&stream, &other);
+    p = reserve(UNIT);
+    h = allocate(&on_device, UNIT);
+    OK(aclrtMapMem(p, UNIT, 0, h, 0));
+    OK(aclrtMemExportToShareableHandle(h, 0, ANY, &number));
+    imported = import_now(number);
+    OK(aclrtMemRetainAllocationHandle(p, &more));
+    OK(aclrtFreePhysical(h));
+    OK(aclrtFreePhysical(import_now(number))); /* `more` is a handle */
+    OK(aclrtFreePhysical(more));
+    FAILS(BUSY, aclrtMemImportFromShareableHandle(number, 0, &stale));
+    FAILS(BUSY, aclrtMemSetPidToShareableHandle(number, &(int32_t){1000000}, 1));
+    fill(p, 3, UNIT);
+    OK(aclrtMemRetainAllocationHandle(p, &more));
+    FAILS(BUSY, aclrtMemImportFromShareableHandle(number, 0, &stale));
+    OK(aclrtMemExportToShareableHandle(more, 0, ANY, &second)); /* it has none now */
+    ck_assert_uint_ne(second, number);
+    OK(aclrtUnmapMem(p));
+    OK(aclrtFreePhysical(import_now(second)));
+    OK(aclrtFreePhysical(more));
+    FAILS(BUSY, aclrtMemImportFromShareableHandle(second, 0, &stale));
+    OK(aclrtMapMem(p, UNIT, 0, imported, 0));
+    expect_ends(p, 3, UNIT);
+    OK(aclrtUnmapMem(p));
+    OK(aclrtFreePhysical(imported));
+    ck_assert_uint_eq(used_on(0), 0);
+}
+END_TEST
+
+static pthread_barrier_t both_begin;
+
+static void *export_beside(void *handle)
+{
+    uint64_t number = 0;
+
+    pthread_barrier_wait(&both_begin);
+    if (aclrtMemExportToShareableHandle(handle, 0, ANY, &number) != 0)
+        number = 0;
+    return (void *)(uintptr_t)number; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* A mapping keeps the memory, so that an export that comes late finds it. */
+START_TEST(a_number_that_comes_late_goes_at_once)
+{
+    aclrtDrvMemHandle h, stale;
+    pthread_t thread;
+    void *number;
+    char *p;
+
+    streams_open(&stream, &other);
+    p = reserve(UNIT);
+    pthread_barrier_init(&both_begin, NULL, 2);
+    for (int i = 0; i < 200; i++) {
+        h = allocate(&on_device, UNIT);
+        OK(aclrtMapMem(p, UNIT, 0, h, 0));
+        ck_assert_int_eq(pthread_create(&thread, NULL, export_beside, h), 0);
+        pthread_barrier_wait(&both_begin);
+        for (int k = 0; k < i * 20; k++)
+            atomic_thread_fence(memory_order_seq_cst);
+        OK(aclrtFreePhysical(h));
+        pthread_join(thread, &number);
+        if (number)
+            FAILS(BUSY, aclrtMemImportFromShareableHandle((uintptr_t)number, 0, &stale));
+        OK(aclrtMemRetainAllocationHandle(p, &h)); /* none has stayed in npud */
+        OK(aclrtMemExportToShareableHandle(h, 0, ANY, &(uint64_t){0}));
+        OK(aclrtFreePhysical(h));
+        OK(aclrtUnmapMem(p));
+    }
+    ck_assert_uint_eq(used_on(0), 0);
+}
+END_TEST
+
 static int import_when_listed(void *arg)
 {
     aclrtDrvMemHandle h;
@@ -1204,6 +1315,7 @@ int main(void)
     tcase_add_test(tc, arguments_of_physical_memory);
     tcase_add_test(tc, stale_handles);
     tcase_add_test(tc, capacity);
+    tcase_add_test(tc, own_memory_is_counted_as_own);
     tcase_add_test(tc, arguments_of_mappings);
     tcase_add_test(tc, one_mapping_of_a_reservation);
     tcase_add_test(tc, orders);
@@ -1223,6 +1335,8 @@ int main(void)
     tcase_add_test(tc, everything_left_behind);
     tc = suite_case(suite, "two processes", 60, set_up_two, npud_teardown);
     tcase_add_test(tc, shareable_handles);
+    tcase_add_test(tc, a_number_goes_with_the_last_handle);
+    tcase_add_test(tc, a_number_that_comes_late_goes_at_once);
     tcase_add_loop_test(tc, one_of_two_dies, 0, 2);
     return run_suite(suite);
 }
