@@ -330,7 +330,8 @@ int memory_share(struct session *s, const char *function, const void *address, s
     memory_lock_to_change(s);
     m = find_in(&s->memory, address);
     found = m && m->mapped.start == (uintptr_t)address && !m->host && !m->physical && !m->key &&
-            !m->block && size <= memory_size_allocated(m->size);
+            !m->block &&
+            (size <= memory_size_allocated(m->size) || memory_is_whole(m, address, size));
     if (found) {
         m->shared = true;
         atomic_store_explicit(&s->shares_memory, true, memory_order_relaxed);

@@ -61,6 +61,12 @@ static inline size_t memory_size_allocated(size_t size)
     return (size + 31) & ~(size_t)31;
 }
 
+/** Are these bytes the whole of an allocation, as aclrtMemGetAddressRange() tells of it? */
+static inline bool memory_is_whole(const struct memory *m, const void *address, size_t size)
+{
+    return m->mapped.start == (uintptr_t)address && m->mapped.size == size;
+}
+
 /**
  * Take memory_lock, to change what it guards: what threads have kept of it (recent.h) holds no
  * longer.
@@ -157,7 +163,7 @@ struct memory *memory_take_import(struct session *s, const char *key);
 int memory_drop(struct session *s, const char *function, struct memory *m);
 /**
  * From now on other processes may have what begins at address: aclrtMalloc() of this process has
- * allocated it, `size` bytes at least. Its copy is in *m. 0, or ACL_ERROR_RT_PARAM_INVALID.
+ * allocated it, `size` bytes at least, or in whole pages. Its copy is in *m. 0, or ACL_ERROR_RT_PARAM_INVALID.
  */
 int memory_share(struct session *s, const char *function, const void *address, size_t size,
                  struct memory *m);

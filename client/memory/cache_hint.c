@@ -32,7 +32,8 @@ static int give_hint(const char *function, const char *what, const void *address
     int error = 0;
 
     if (what)
-        error = place_find_device(s->session, function, s->device, what, address, size, &at);
+        error = place_find_device(s->session, function, s->device, what, address,
+                                  place_named(s->session, address, size), &at);
     if (error == 0)
         error = stream_check(s, function);
     if (error == 0)
@@ -103,7 +104,8 @@ aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
     c = FIND_OR_RETURN(context_get, __func__);
     RETURN_IF_ERROR(
         place_find_device(c->session, __func__, c->device, "cmoDesc", cmoDesc, sizeof(desc), &at));
-    RETURN_IF_ERROR(place_find_device(c->session, __func__, c->device, "src", src, size, &of));
+    RETURN_IF_ERROR(place_find_device(c->session, __func__, c->device, "src", src,
+                                      place_named(c->session, src, size), &of));
     RETURN_IF_ERROR(direct_write(c->session, __func__, &at, &desc, sizeof(desc)));
     return place_tell_written(c->session, __func__, &at, sizeof(desc));
 }

@@ -240,6 +240,13 @@ bool place_is_registered(struct session *s, const struct place *at, uint64_t siz
             registration_look_up(s, at->address, size) == REGISTRATION_WHOLE);
 }
 
+size_t place_named(struct session *s, const void *address, size_t count)
+{
+    struct memory m;
+
+    return memory_look_up(s, address, &m) && memory_is_whole(&m, address, count) ? m.size : count;
+}
+
 /* Reaching another device's memory must have been allowed, as on hardware. */
 static int check_reach(struct session *s, const char *function, uint32_t a, uint32_t b,
                        uint32_t access)

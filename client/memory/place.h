@@ -60,6 +60,13 @@ int place_find(struct session *s, const char *function, const void *address, siz
  */
 bool place_is_registered(struct session *s, const struct place *at, uint64_t size);
 
+/**
+ * For calls that only name memory, and read or write nothing there: what place_find() is to be asked
+ * for. A program may name all of an allocation by the pages that aclrtMemGetAddressRange() has told
+ * it; else it is `count` itself.
+ */
+size_t place_named(struct session *s, const void *address, size_t count);
+
 /** One piece of a range, or of two of the same size. 0, or an ACL error, which ends the walk. */
 typedef int place_piece_fn(void *context, const struct place *to, const struct place *from,
                            uint64_t count);

@@ -112,7 +112,8 @@ aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t fl
     c = FIND_OR_RETURN(context_get, __func__);
     RETURN_IF_ERROR(device_of_user_id(c->session, __func__, dstDevId, &device));
     /* The engine of a device maps what its tasks use: within reach is all that there is to do. */
-    return place_find_device(c->session, __func__, device, "devPtr", devPtr, size, &at);
+    return place_find_device(c->session, __func__, device, "devPtr", devPtr,
+                             place_named(c->session, devPtr, size), &at);
 }
 
 /* --- caches --- */
@@ -127,7 +128,7 @@ static int check_cached(const char *function, const void *p, size_t size)
     if (size == 0)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function);
     c = FIND_OR_RETURN(context_get, function);
-    return place_check(c->session, function, "devPtr", p, size);
+    return place_check(c->session, function, "devPtr", p, place_named(c->session, p, size));
 }
 
 aclError aclrtMemFlush(void *devPtr, size_t size)

@@ -2072,7 +2072,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMallocForTaskScheduler(void **devPtr, size_t s
 
 /*
  * Who uses how many bytes of a device, the largest first, *outputNum of them, at most inputNum:
- * "APP" is this process, "OTHERS" are all others, whose peak is not known and is what they use now.
+ * "APP" is what this process has allocated, also as physical memory, "OTHERS" are all others, whose
+ * peak is not known and is what they use now.
  * Errors: NULL 100000; inputNum 0 107000; bad device 107001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo,
@@ -2080,8 +2081,9 @@ ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsag
 
 /*
  * Start and size, in whole pages, of the allocation (or mapping) that holds ptr, of any kind; one
- * of the outputs may be NULL. Needs no context. Errors: ptr NULL 100000; both outputs NULL, unknown
- * or freed address 107000.
+ * of the outputs may be NULL. Needs no context. Calls that name the allocation (exports, hints, and
+ * the like) take this range as they take the size that was asked for; copies and sets do not.
+ * Errors: ptr NULL 100000; both outputs NULL, unknown or freed address 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
 
@@ -2309,9 +2311,10 @@ ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchBatchAsync(
 
 /*
  * Exports device memory from aclrtMalloc and writes its key, a text of at most 65 bytes with the
- * final NUL; pass 65 as len. devPtr is the address that the allocator gave. Both sides see the same
- * bytes; their order in time is the program's task. Unless the flags say DISABLE_PID_VALIDATION,
- * importers must be on the list of aclrtIpcMemSetImportPid. Needs a context.
+ * final NUL; pass 65 as len. devPtr is the address that the allocator gave, size at most what was
+ * asked for, or what aclrtMemGetAddressRange answers. Both sides see the same bytes; their order in
+ * time is the program's task. Unless the flags say DISABLE_PID_VALIDATION, importers must be on the
+ * list of aclrtIpcMemSetImportPid. Needs a context.
  * The same memory may be exported several times, and by its own process imported. Who has imported
  * it keeps it, whatever the exporter does then: closes, frees, or dies. Waits for words of it
  * (aclrtValueWait) fail with 507057 as soon as no process is left that could write them.
@@ -2490,7 +2493,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle,
 
 /*
  * Sharing. The number, or the 128 bytes, goes to the importer by a channel of the program. Lists of
- * importers, and lifetimes, are as with aclrtIpcMemGetExportKey. A handle is exported once.
+ * importers, and lifetimes, are as with aclrtIpcMemGetExportKey. A handle is exported once. The
+ * number ends with the last handle of the exporter, whatever is mapped: imports go on.
  * FABRIC: 207000.
  * Errors: NULL or another handleType 100000; flags above 1, another shareType, or to export what
  * was imported, 107000; Import: no such device 107001, no context of it 107002; not on the list

@@ -586,6 +586,85 @@ START_TEST(ranges_of_addresses)
 }
 END_TEST
 
+static aclError export_fd(void *p, size_t size)
+{
+    int fd;
+    aclError error = aclnpudMemExportFd(p, size, 1, &fd);
+
+    if (error == 0) {
+        OK(aclnpudMemCloseFd(fd));
+        close(fd);
+    }
+    return error;
+}
+
+static aclError export_key(void *p, size_t size)
+{
+    char key[65];
+    aclError error = aclrtIpcMemGetExportKey(p, size, key, sizeof(key), 1);
+
+    if (error == 0)
+        OK(aclrtIpcMemClose(key));
+    return error;
+}
+
+static aclError map_for_peer(void *p, size_t size)
+{
+    return aclrtMemP2PMap(p, size, 0, 0);
+}
+
+static aclError give_hint(void *p, size_t size)
+{
+    return aclrtCmoAsync(p, size, ACL_RT_CMO_TYPE_PREFETCH, NULL);
+}
+
+/* Calls that name memory, and neither read nor write it. */
+static aclError (*const naming[])(void *p, size_t size) = {
+    export_key, export_fd, map_for_peer, give_hint, aclrtMemFlush, aclrtMemInvalidate,
+};
+
+/* What the import is told of, and may write, is what was exported. */
+static void import_all(void *p, size_t size)
+{
+    size_t told;
+    char key[65];
+    void *q;
+
+    OK(aclrtIpcMemGetExportKey(p, size, key, sizeof(key), 1));
+    OK(aclrtIpcMemImportByKey(&q, key, 0));
+    OK(aclrtMemGetAddressRange(q, NULL, &told));
+    ck_assert_uint_eq(told, size);
+    OK(aclrtMemset(q, size, 1, size));
+    FAILS(PARAM, aclrtMemset(q, size + 1, 1, size + 1));
+    OK(aclrtIpcMemClose(key));
+    OK(aclrtIpcMemClose(key));
+}
+
+/* Public programs ask for the range of an allocation, and pass it on. */
+START_TEST(the_range_of_addresses_names_the_allocation)
+{
+    static const size_t sizes[] = {1, 32, 100, 4064, 4096, 5000, 65536, MIB, 2 * MIB + 1};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char *p = device_new(sizes[i]), *base;
+        size_t size;
+
+        OK(aclrtMemGetAddressRange(p + sizes[i] / 2, (void **)&base, &size));
+        for (size_t k = 0; k < sizeof(naming) / sizeof(naming[0]); k++) {
+            OK(naming[k](base, size));
+            OK(naming[k](base, sizes[i]));
+            FAILS(PARAM, naming[k](base, size + 1));
+            FAILS(PARAM, naming[k](base, size + 4096));
+            FAILS(PARAM, naming[k](base, size - 1)); /* neither what was asked for, nor all of it */
+            FAILS(PARAM, naming[k](base + 1, size));
+        }
+        import_all(base, size);
+        OK(aclrtFree(base));
+        FAILS(PARAM, export_key(base, size));
+    }
+}
+END_TEST
+
 START_TEST(types_of_addresses)
 {
     char *a = device_new(KIB), *b = device_new(KIB), *host = pinned_new(KIB), own;
@@ -1558,6 +1637,7 @@ static void add_queries(Suite *s)
     TCase *t = suite_case(s, "queries", 120, set_up_test, npud_teardown);
 
     tcase_add_loop_test(t, ranges_of_addresses, 0, ALLOCATORS);
+    tcase_add_test(t, the_range_of_addresses_names_the_allocation);
     tcase_add_test(t, types_of_addresses);
     tcase_add_test(t, memory_for_peers);
     tcase_add_loop_test(t, cached_memory_is_flushed, 0, 2);

@@ -20,6 +20,11 @@ int main()
     CALL(aclrtMemGetAddressRange(inside, nullptr, &size));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtMemGetAddressRange(&local, &start, &size));
 
+    // As allocators do that share what a tensor lies in.
+    char key[65];
+    CALL(aclrtIpcMemGetExportKey(start, size, key, sizeof(key), 0));
+    CALL(aclrtIpcMemClose(key));
+
     CALL(aclrtPointerGetAttributes(inside, &attributes));
     EXPECT(attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE && attributes.location.id == 1);
     CALL(aclrtPointerGetAttributes(host, &attributes));
