@@ -321,28 +321,23 @@ struct memory *memory_take_import(struct session *s, const char *key)
     return oldest;
 }
 
-int memory_share(struct session *s, const char *function, const void *address, size_t size,
-                 struct memory *copy)
+/* Does aclrtMalloc() have it, and so many bytes of it? */
+static bool is_own(const struct memory *m, const void *address, size_t size)
 {
-    struct memory *m;
-    bool found;
+    return m->mapped.start == (uintptr_t)address && !m->host && !m->physical && !m->key &&
+           !m->block && !m->freed &&
+           (size <= memory_size_allocated(m->size) || memory_is_whole(m, address, size));
+}
 
-    memory_lock_to_change(s);
-    m = find_in(&s->memory, address);
-    found = m && m->mapped.start == (uintptr_t)address && !m->host && !m->physical && !m->key &&
-            !m->block &&
-            (size <= memory_size_allocated(m->size) || memory_is_whole(m, address, size));
-    if (found) {
-        m->shared = true;
-        atomic_store_explicit(&s->shares_memory, true, memory_order_relaxed);
-        *copy = *m;
-    }
-    pthread_rwlock_unlock(&s->memory_lock);
-    return found ? 0
-                 : error_set(ACL_ERROR_RT_PARAM_INVALID,
-                             "%s: %p is not the start of device memory that this process has "
-                             "allocated with aclrtMalloc, or that has less than %zu bytes",
-                             function, address, size);
+int memory_find_own(struct session *s, const char *function, const void *address, size_t size,
+                    struct memory *copy)
+{
+    if (memory_look_up(s, address, copy) && is_own(copy, address, size))
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: %p is not the start of device memory that this process has "
+                     "allocated with aclrtMalloc, or that has less than %zu bytes",
+                     function, address, size);
 }
 
 /* --- allocate and free --- */

@@ -40,7 +40,6 @@ struct memory {
      */
     uint64_t reservation;
     uint64_t remote_offset;     /* where in npud's allocation it begins */
-    bool shared;                /* other processes may have it: place_tell_written() */
     uint32_t home;              /* device whose reset frees it */
     uint32_t access;            /* bit d: device d reaches it, whatever its peers are */
     char *key;                  /* by which it was imported; else NULL */
@@ -162,11 +161,11 @@ struct memory *memory_take_import(struct session *s, const char *key);
 /** Free what was taken out of the table. 0, or an ACL error; it is gone in any case. */
 int memory_drop(struct session *s, const char *function, struct memory *m);
 /**
- * From now on other processes may have what begins at address: aclrtMalloc() of this process has
- * allocated it, `size` bytes at least, or in whole pages. Its copy is in *m. 0, or ACL_ERROR_RT_PARAM_INVALID.
+ * A copy of what begins at address, which aclrtMalloc() of this process has allocated: `size` bytes
+ * at least, or in all whole pages. 0, or ACL_ERROR_RT_PARAM_INVALID.
  */
-int memory_share(struct session *s, const char *function, const void *address, size_t size,
-                 struct memory *m);
+int memory_find_own(struct session *s, const char *function, const void *address, size_t size,
+                    struct memory *copy);
 
 /** Bytes of a device that the session has, or has given back, and that are not in the table. */
 void memory_count_use(struct session *s, uint32_t device, uint64_t bytes);

@@ -36,7 +36,7 @@ int ipc_memory_export(const char *function, void *address, size_t size, char *ke
 
     RETURN_IF_ERROR(check_export(function, size, len, flags));
     c = FIND_OR_RETURN(context_get, function);
-    RETURN_IF_ERROR(memory_share(c->session, function, address, size, &m));
+    RETURN_IF_ERROR(memory_find_own(c->session, function, address, size, &m));
     RETURN_IF_ERROR(export_memory(c->session, function, m.remote, size, flags != 0, false, &name));
     memcpy(key, name.key, EXPORT_KEY_SIZE);
     return 0;
@@ -88,7 +88,6 @@ static int begin_use(struct context *c, const char *function, const char *key,
                          .home = c->device,
                          .remote = in->remote,
                          .remote_generation = in->remote_generation,
-                         .shared = true,
                          .opaque = memory_is_opaque(c->session, in->host, in->device),
                          .key = copy};
     if (m->opaque)
@@ -121,7 +120,6 @@ int ipc_memory_import(const char *function, void **pointer, const char *key, uin
     c = FIND_OR_RETURN(context_get, function);
     export_name_of_key(&name, key);
     RETURN_IF_ERROR(export_import(c->session, function, &name, &in));
-    atomic_store_explicit(&c->session->shares_memory, true, memory_order_relaxed);
     error = begin_use(c, function, name.key, &in, pointer);
     if (error != 0)
         memory_free_remote(c->session, function, in.remote);

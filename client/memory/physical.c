@@ -341,23 +341,6 @@ aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
 
 /* --- sharing --- */
 
-/* From now on, what is written to its mappings is told to npud. */
-static void share_mappings(struct physical *p)
-{
-    struct session *s = p->session;
-    struct memory *m;
-
-    pthread_mutex_lock(&s->lock);
-    p->shared = true;
-    pthread_mutex_unlock(&s->lock);
-    memory_lock_to_change(s);
-    atomic_store_explicit(&s->shares_memory, true, memory_order_relaxed);
-    DL_FOREACH (s->allocations, m)
-        if (m->physical == p)
-            m->shared = true;
-    pthread_rwlock_unlock(&s->memory_lock);
-}
-
 /* It goes with the last handle, which another thread may have freed meanwhile. */
 static int keep_number(struct physical *p, const char *function, uint64_t number)
 {
@@ -382,7 +365,6 @@ static int export_physical(const char *function, aclrtDrvMemHandle handle, uint6
     struct export_name name;
     int error;
 
-    share_mappings(p);
     error = export_memory(p->session, function, p->remote, p->size,
                           flags == ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, true, &name);
     if (error == 0)
@@ -505,14 +487,12 @@ static int import_number(struct session *s, const char *function, uint64_t numbe
         .device = in.device,
         .host = in.host,
         .imported = true,
-        .shared = true,
         .remote = in.remote,
         .remote_generation = in.remote_generation,
         .size = in.exported,
         .attr = in.host ? ACL_MEM_HUGE : ACL_HBM_MEM_HUGE,
         .location = {.id = location_id(s, &in),
                      .type = in.host ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE}};
-    atomic_store_explicit(&s->shares_memory, true, memory_order_relaxed);
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the handle owns p */
     return physical_name(p, function, handle);
 }

@@ -26,7 +26,6 @@ struct physical {
     uint32_t device;
     bool host;
     bool imported;
-    bool shared;                        /* others may have it; under session->lock */
     uint32_t remote, remote_generation; /* npud's allocation */
     uint64_t size;
     aclrtMemAttr attr;

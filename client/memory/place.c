@@ -326,8 +326,9 @@ int place_find_device(struct session *s, const char *function, uint32_t device, 
                                     at->memory.access | 1u << at->memory.device);
 }
 
-static int send_written(void *context, const struct place *to, const struct place *from,
-                        uint64_t count)
+/* Do streams wait there, of this process or of another that has the memory? Then npud is told. */
+static int tell_piece(void *context, const struct place *to, const struct place *from,
+                      uint64_t count)
 {
     const struct call *call = context;
     REQUEST(memory_written, MEMORY_WRITTEN, .slot = to->memory.remote,
@@ -335,29 +336,18 @@ static int send_written(void *context, const struct place *to, const struct plac
             .size = count);
 
     (void)from;
+    if (!session_is_waited(call->session->page, to->memory.remote))
+        return 0;
     return session_command(call->session, call->function, &request);
 }
 
-/*
- * Streams of other processes may wait there, which our session page does not count. It may have
- * been exported since it was found: whoever waits came after that, and so did the fence or the
- * other's look at the word.
- */
-static bool is_shared_now(struct session *s, const struct place *to)
-{
-    struct memory now;
-
-    return atomic_load_explicit(&s->shares_memory, memory_order_relaxed) &&
-           memory_look_up(s, (const void *)(to->memory.mapped.start + to->offset), &now) &&
-           now.shared;
-}
-
+/* Apart, so that copies that tell nothing do not pay for its frame. */
 static int __attribute__((noinline, cold))
-tell_waiters(struct session *s, const char *function, const struct place *to, size_t count)
+tell_pieces(struct session *s, const char *function, const struct place *to, size_t count)
 {
     struct call call = {.session = s, .function = function};
 
-    return place_walk(s, function, to, NULL, count, send_written, &call);
+    return place_walk(s, function, to, NULL, count, tell_piece, &call);
 }
 
 int place_tell_written(struct session *s, const char *function, const struct place *to,
@@ -371,12 +361,9 @@ int place_tell_written(struct session *s, const char *function, const struct pla
     }
     if (to->memory.opaque) /* then npud has written */
         return 0;
-    /* Either npud sees what we wrote, or we see that a stream waits (proto/shm/doorbell.h). */
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&s->page->value_waiters, memory_order_relaxed) == 0 &&
-        !is_shared_now(s, to))
+    if (__builtin_expect(!to->goes_on && !session_is_waited(s->page, to->memory.remote), 1))
         return 0;
-    return tell_waiters(s, function, to, count);
+    return tell_pieces(s, function, to, count);
 }
 
 int place_check(struct session *s, const char *function, const char *name, const void *address,

@@ -293,7 +293,6 @@ static int map_at(struct session *s, const char *function, struct memory *m, int
         madvise((void *)m->mapped.start, m->mapped.size, MADV_DONTFORK);
     }
     m->reservation = r->number;
-    m->shared = m->physical->shared;
     error = memory_add(s, function, m, NULL);
     if (error == 0)
         begin_mapping(r, m->physical);

@@ -107,7 +107,6 @@ struct session {
     uintptr_t freed_from, freed_to; /* it lies between these */
     size_t freed_count;
     uint64_t freed_bytes;
-    _Atomic bool shares_memory; /* some has been shared with other processes */
     void *reservations;         /* range_map of struct reservation: client/memory/virtual.c */
     struct slots physicals;     /* client/memory/physical.c: handles, under lock */
 

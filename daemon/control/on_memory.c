@@ -52,6 +52,7 @@ int32_t on_memory_written(struct call *call)
     if (in->offset > mem->pages->size || in->size > mem->pages->size - in->offset)
         return refuse(call, CAUSE_ALLOCATION_RANGE, "bytes that were written");
     value_written(mem, in->offset, in->size);
+    pages_tell_idle(mem->pages);
     return 0;
 }
 

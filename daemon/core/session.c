@@ -468,6 +468,7 @@ enum cause session_hello(struct session *session, const char *program)
     if (cause != CAUSE_NONE)
         return cause;
     session->page = map;
+    session->tells_waited = true;
     session->ring_depth = session->server->config->ring_depth;
     snprintf(session->program, sizeof(session->program), "%s", program);
     session->state = SESSION_OPEN;

@@ -121,6 +121,7 @@ struct session {
     bool takes_fds;    /* its socket: base/client_socket.h */
     bool died;         /* counted in server->deaths */
     bool left;         /* LeaveSession: its process writes nothing any more */
+    bool tells_waited; /* its page has `waited`: an older npud may have made it */
     bool again;        /* restored, and not heard since: its first packet may be answered already */
     uint32_t faults;   /* how often npud has died with something of it in hand */
     uint64_t *requests; /* in the record: so far */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -65,24 +66,37 @@ bool session_keep(struct session *session)
     return true;
 }
 
+/* Streams that waited for words do so again when they park again. */
+static void begin_waits(struct session *session)
+{
+    struct session_page *page = session->page;
+
+    atomic_store_explicit(&page->value_waiters, 0, memory_order_relaxed);
+    if (!session->tells_waited)
+        return;
+    for (unsigned i = 0; i < sizeof(page->waited) / sizeof(page->waited[0]); i++)
+        atomic_store_explicit(&page->waited[i], 0, memory_order_relaxed);
+}
+
 static bool bind_page(struct session *session, uint64_t key)
 {
+    struct stat st;
     void *map;
 
     if (key == 0)
         return true;
     session->page_fd = session_own_fd(session->server, kept_fd_take(key));
-    if (session->page_fd < 0)
+    if (session->page_fd < 0 || fstat(session->page_fd, &st) < 0)
         return false;
     map = mmap(NULL, sizeof(struct session_page), PROT_READ | PROT_WRITE, MAP_SHARED,
                session->page_fd, 0);
     if (map == MAP_FAILED)
         return false;
     session->page = map;
-    /* Streams count again when they park again. */
-    atomic_store_explicit(&session->page->value_waiters, 0, memory_order_relaxed);
+    session->tells_waited = session_page_tells_waited((size_t)st.st_size);
+    begin_waits(session);
     trace_tell_session(session);
-    session_charge_file_again(session, sizeof(struct session_page));
+    session_charge_file_again(session, (uint64_t)st.st_size);
     return true;
 }
 

@@ -210,6 +210,7 @@ static bool join_waiters(struct stream *s, struct mem *m)
 {
     count_waiter(s);
     run_join(s, &m->pages->values, wait_target(s), &m->waiting);
+    pages_tell_waited(m->pages);
     if (!has_come(s) || !run_unpark(s))
         return true;
     uncount_waiter(s);

@@ -180,12 +180,76 @@ static bool is_border(const struct pages *p, const struct mem *m)
     return m && m != p->holders && m->session != m->prev->session;
 }
 
+/* --- streams that wait for words --- */
+
+/*
+ * An engine that parks a stream tells all holders, and must not have to tell thousands: pages with
+ * more of them always look as if a stream waits.
+ */
+#define HOLDERS_TOLD 64u
+
+static void tell_holder(const struct mem *m, bool waited)
+{
+    struct session *session = m->session;
+    uint64_t bit = UINT64_C(1) << (m->slot.number % 64);
+    _Atomic uint64_t *word;
+
+    if (!session->tells_waited)
+        return;
+    word = &session->page->waited[m->slot.number / 64];
+    if (waited)
+        atomic_fetch_or(word, bit);
+    else
+        atomic_fetch_and(word, ~bit);
+}
+
+/* Caller holds the lock of `values`. */
+static void tell_holders(struct pages *p, bool waited)
+{
+    const struct mem *m;
+
+    p->waited = waited;
+    DL_FOREACH (p->holders, m)
+        tell_holder(m, waited);
+}
+
+void pages_tell_waited(struct pages *p)
+{
+    waitlist_lock(&p->values);
+    if (!p->waited)
+        tell_holders(p, true);
+    waitlist_unlock(&p->values);
+    /* Either a process sees the bit after its store, or the engine sees what was stored. */
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void pages_tell_idle(struct pages *p)
+{
+    waitlist_lock(&p->values);
+    if (p->waited && !waitlist_has_any(&p->values) && p->n_holders <= HOLDERS_TOLD)
+        tell_holders(p, false);
+    waitlist_unlock(&p->values);
+}
+
+/* --- holders --- */
+
+static void add_holder(struct pages *p, struct mem *m)
+{
+    waitlist_lock(&p->values);
+    DL_APPEND(p->holders, m);
+    atomic_fetch_add(&p->n_holders, 1);
+    if (p->waited)
+        tell_holder(m, true);
+    else if (p->n_holders > HOLDERS_TOLD)
+        tell_holders(p, true);
+    waitlist_unlock(&p->values);
+}
+
 void pages_join(struct pages *p, struct mem *m)
 {
     m->pages = p;
     m->waiting = (struct waiter_group){.groups = &p->waiting};
-    DL_APPEND(p->holders, m);
-    atomic_fetch_add(&p->n_holders, 1);
+    add_holder(p, m);
     p->borders += is_border(p, m);
     if (p->holders == m)
         m->session->memory += p->size;
@@ -207,8 +271,12 @@ static void remove_holder(struct pages *p, struct mem *m)
 
     assert(p->n_holders > 0);
     p->borders -= is_border(p, m) + is_border(p, next);
+    waitlist_lock(&p->values);
     DL_DELETE(p->holders, m);
     atomic_fetch_sub(&p->n_holders, 1);
+    if (p->waited)
+        tell_holder(m, false); /* the slot gets other pages */
+    waitlist_unlock(&p->values);
     p->borders += is_border(p, next);
 }
 

@@ -51,8 +51,10 @@ struct pages {
     struct backend_memory *memory;
     int fd;                 /* the memory's own */
     struct waitlist values; /* streams of all holders that wait for words of it: value.h */
-    struct mem *holders;    /* the oldest first */
+    /* For the control thread, which alone changes these, and under the lock of `values`: */
+    struct mem *holders; /* the oldest first */
     _Atomic uint32_t n_holders;
+    bool waited; /* all holders' sessions are told that streams may wait: pages_tell_waited() */
     _Atomic uint32_t waiting; /* of the holders: those with streams on `values`, under its lock */
     /*
      * Who has left the others alone: a holder whose session ended, or the last but one. 0: none, or
@@ -102,6 +104,15 @@ bool pages_deserted(const struct pages *pages, int32_t *pid);
  * exported them, changed an export, or closed it.
  */
 void pages_expect(struct pages *pages);
+
+/**
+ * A stream is on `values`, or was: from now on, processes that write the pages by themselves tell
+ * npud (proto/shm/doorbell.h, waited). Engine, under its lock, before it looks at the word for the
+ * last time.
+ */
+void pages_tell_waited(struct pages *pages);
+/** A process has told it. If no stream waits any more, it is the last time. */
+void pages_tell_idle(struct pages *pages);
 
 /** They get their number, if they have none. False: no memory. */
 bool pages_enlist(struct pages *pages, struct shares *all);

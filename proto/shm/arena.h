@@ -27,7 +27,6 @@
 
 #define SESSION_EVENTS_MAX     (256u * ARENA_EVENTS)
 #define SESSION_IPC_EVENTS_MAX 65536u
-#define SESSION_MEMS_MAX       65536u
 #define MEM_EXPORTS_MAX        256u /* of one allocation: all of them go with it, in one step */
 #define SESSION_NOTIFIES_MAX   65536u
 

@@ -24,6 +24,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/shm/exception_shm.h"
@@ -33,7 +34,8 @@
 
 #define SESSION_STREAMS_MAX 4096 /* 64 words of 64 bits */
 #define DEVICES_MAX         16
-#define EVENT_FDS_MAX       1024 /* event descriptors of a session, aclnpudEventNotifyFd() */
+#define SESSION_MEMS_MAX    65536u /* allocations of a session */
+#define EVENT_FDS_MAX       1024   /* event descriptors of a session, aclnpudEventNotifyFd() */
 
 /*
  * How calls on streams of the device behave; npud's word, which changes with the rules of `npuctl
@@ -64,9 +66,8 @@ struct session_page {
      */
     alignas(64) _Atomic uint64_t written[EVENT_FDS_MAX / 64];
     /*
-     * npud: streams of the session that are parked on a word of device memory. A thread that has
-     * written device memory by itself tells npud when there are any: stores, seq_cst fence, this
-     * load; npud counts up before it looks at the word.
+     * npud: streams of the session that are parked on a word of device memory. For libraries of
+     * before protocol 10, which do not know `waited`.
      */
     alignas(64) _Atomic uint32_t value_waiters;
     /* futex; npud: changes when a queue has been granted to this process */
@@ -91,7 +92,32 @@ struct session_page {
      */
     _Atomic uint32_t trace;
     struct exception_ring exceptions[DEVICES_MAX];
+    /*
+     * npud: a bit for each allocation of the session, by its slot: streams, of this session or of
+     * another that has the same pages, may be parked on a word of it. A thread that has written
+     * device memory by itself tells npud only then: stores, seq_cst fence, this load; npud sets the
+     * bit before it looks at the word for the last time. Not in pages that were made before protocol
+     * 10: session_page_tells_waited().
+     */
+    alignas(64) _Atomic uint64_t waited[SESSION_MEMS_MAX / 64];
 };
+
+/** npud: does a page of so many bytes have `waited`? */
+static inline bool session_page_tells_waited(size_t bytes)
+{
+    return bytes >=
+           offsetof(struct session_page, waited) + sizeof(((struct session_page *)NULL)->waited);
+}
+
+/** Client: is npud to be told that the calling thread has written this allocation by itself? */
+static inline bool session_is_waited(const struct session_page *page, uint32_t mem)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(&page->waited[mem / 64 % (SESSION_MEMS_MAX / 64)],
+                                memory_order_relaxed) >>
+               (mem % 64) &
+           1;
+}
 
 /** npud: before the end of the session changes the first word that the client reads. */
 static inline void session_announce_end(struct session_page *page)

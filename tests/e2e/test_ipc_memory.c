@@ -1000,6 +1000,31 @@ START_TEST(the_first_write_after_the_export_wakes)
 }
 END_TEST
 
+#define TURNS 2000
+
+/* Each turn a stream parks, or does not, while the other process stores what it waits for. */
+static aclError take_turns(int first)
+{
+    for (int i = 0; i < 2 * TURNS; i++) {
+        if (i % 2 == first)
+            OK(set_word(i + 1));
+        OK(aclrtValueWait(common(), (uint64_t)i + 1, ACL_STREAM_WAIT_VALUE_GEQ, stream));
+        OK(drain(0));
+    }
+    return 0;
+}
+
+START_TEST(stores_and_waits_take_turns)
+{
+    share_between(2, 0);
+    IN(0, 0, set_word, 0);
+    begin(0, take_turns, 0);
+    begin(1, take_turns, 1);
+    ck_assert_int_eq(finish(0), 0);
+    ck_assert_int_eq(finish(1), 0);
+}
+END_TEST
+
 /* Both wait, and the third wakes both. */
 START_TEST(one_wakes_two)
 {
@@ -1256,6 +1281,7 @@ int main(void)
     tc = suite_case(suite, "waits", 120, set_up_test, tear_down_test);
     tcase_add_loop_test(tc, a_write_wakes_the_other_process, 0, 2);
     tcase_add_test(tc, the_first_write_after_the_export_wakes);
+    tcase_add_test(tc, stores_and_waits_take_turns);
     tcase_add_test(tc, one_wakes_two);
     tcase_add_loop_test(tc, the_last_other_one_ends, 0, 4);
     tcase_add_test(tc, others_are_left);

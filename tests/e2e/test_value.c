@@ -328,6 +328,46 @@ START_TEST(other_writes_do_not_wake)
 }
 END_TEST
 
+/* A request would not be answered. */
+static void copy_while_npud_stands(void *to)
+{
+    uint64_t value = 3;
+
+    if (!npud_is_strict())
+        kill(npud.pid, SIGSTOP);
+    OK(aclrtMemcpy(to, 8, &value, 8, ACL_MEMCPY_HOST_TO_DEVICE));
+    OK(aclrtMemset(to, 8, 0, 8));
+    kill(npud.pid, SIGCONT);
+}
+
+/* Also if it is shared, or a stream waits for a word elsewhere, or one has waited for a word here. */
+START_TEST(copies_ask_npud_only_where_a_stream_waits)
+{
+    char *elsewhere = make_device_memory(4096), key[65];
+    void *imported;
+
+    copy_while_npud_stands(word);
+    OK(aclrtValueWait(word, 7, EQ, stream));
+    await_blocked(1);
+    copy_while_npud_stands(elsewhere);
+    OK(aclrtIpcMemGetExportKey(elsewhere, 4096, key, sizeof(key), 0));
+    OK(aclrtIpcMemImportByKey(&imported, key, 0));
+    copy_while_npud_stands(elsewhere);
+    copy_while_npud_stands(imported);
+    OK(aclrtValueWait(imported, 7, EQ, other));
+    await_blocked(2);
+    host_write(7);
+    OK(aclrtMemcpy(elsewhere, 8, &(uint64_t){7}, 8, ACL_MEMCPY_HOST_TO_DEVICE));
+    OK(aclrtSynchronizeStream(stream));
+    OK(aclrtSynchronizeStream(other));
+    copy_while_npud_stands(word);
+    copy_while_npud_stands(elsewhere);
+    copy_while_npud_stands(imported);
+    OK(aclrtIpcMemClose(key));
+    copy_while_npud_stands(elsewhere);
+}
+END_TEST
+
 START_TEST(work_is_in_order_around_write_and_wait)
 {
     const size_t size = 1 << 20;
@@ -832,6 +872,7 @@ int main(void)
     tcase_add_test(waits, error_codes);
     tcase_add_loop_test(waits, every_write_wakes, 0, sizeof(wakers) / sizeof(wakers[0]));
     tcase_add_test(waits, other_writes_do_not_wake);
+    tcase_add_test(waits, copies_ask_npud_only_where_a_stream_waits);
     tcase_add_test(waits, work_is_in_order_around_write_and_wait);
     tcase_add_loop_test(waits, turns, 0, 2);
     tcase_add_test(waits, turns_with_the_host);

@@ -386,7 +386,14 @@ START_TEST(npud_is_told_of_each_mapping_that_was_written)
 
     ck_assert_int_eq(place_tell_written(session, "call", &at, 8 * KIB), 0);
     ck_assert_str_eq(told, ""); /* no stream waits for a word */
-    session->page->value_waiters = 1;
+    session->page->waited[0] = ~(UINT64_C(1) << 10 | UINT64_C(1) << 11); /* for others */
+    ck_assert_int_eq(place_tell_written(session, "call", &at, 8 * KIB), 0);
+    ck_assert_str_eq(told, "");
+    session->page->waited[0] = UINT64_C(1) << 11;
+    ck_assert_int_eq(place_tell_written(session, "call", &at, 8 * KIB), 0);
+    ck_assert_str_eq(told, "written 11 at 65536: 4096\n");
+    told[0] = '\0';
+    session->page->waited[0] |= UINT64_C(1) << 10;
     ck_assert_int_eq(place_tell_written(session, "call", &at, 8 * KIB), 0);
     ck_assert_str_eq(told, "written 10 at 12288: 4096\n"
                            "written 11 at 65536: 4096\n");

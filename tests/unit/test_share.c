@@ -685,6 +685,112 @@ START_TEST(a_write_in_one_wakes_the_other)
 }
 END_TEST
 
+static bool is_told(const struct mem *m)
+{
+    return session_is_waited(m->session->page, m->slot.number);
+}
+
+static void write_by_hand(void)
+{
+    value_written(ours, 64, 8);
+    pages_tell_idle(ours->pages);
+}
+
+/* What processes look at before they tell npud that they have written the memory by themselves. */
+START_TEST(holders_are_told_that_a_stream_waits)
+{
+    struct mem *own = allocate(b, MEM_DEVICE, 4096), *third;
+    struct share *share = ours->shares;
+    struct stream *waiter;
+    uint32_t slot;
+
+    ck_assert(!is_told(ours) && !is_told(theirs) && !is_told(own));
+    waiter = wait_on(theirs, 0, 64);
+    ck_assert(is_told(ours) && is_told(theirs) && !is_told(own));
+    write_by_hand(); /* another word than it waits for */
+    ck_assert(is_told(ours) && is_told(theirs));
+    third = import_in(a, share);
+    ck_assert(is_told(third));
+    slot = third->slot.number;
+    allocation_free(third);
+    ck_assert(!session_is_waited(a->page, slot)); /* it may get other pages */
+    store_word(NULL);
+    expect_over(waiter, 0, 0);
+    ck_assert(is_told(ours));
+    write_by_hand(); /* in vain: the last time */
+    ck_assert(!is_told(ours) && !is_told(theirs));
+}
+END_TEST
+
+static const struct backend *backend;
+static _Atomic bool told_at_last_look;
+
+static bool look_at_word(struct work_place word, enum word_condition condition, uint64_t value)
+{
+    atomic_store(&told_at_last_look, is_told(ours));
+    return backend->word_holds(word, condition, value);
+}
+
+/* Else a process may store after the look, and find that it need not tell. */
+START_TEST(holders_are_told_before_the_last_look)
+{
+    struct device *d = device_of(0);
+    struct backend looking = *d->backend;
+    struct stream *waiter;
+
+    backend = d->backend;
+    looking.word_holds = look_at_word;
+    d->backend = &looking;
+    waiter = wait_on(theirs, 0, 64);
+    AWAIT(atomic_load(&told_at_last_look));
+    d->backend = backend;
+    store_word(NULL);
+    expect_over(waiter, 0, 0);
+}
+END_TEST
+
+/* An engine does not tell thousands: from so many on, they are told for good. */
+START_TEST(many_holders_are_always_told)
+{
+    enum { MANY = 64 };
+    struct share *share = ours->shares;
+    struct mem *more[MANY];
+    struct stream *waiter;
+
+    for (unsigned i = 0; i < MANY; i++) {
+        more[i] = import_in(i % 2 ? b : a, share);
+        ck_assert_int_eq(is_told(ours), ours->pages->n_holders > MANY);
+        ck_assert_int_eq(is_told(more[i]), ours->pages->n_holders > MANY);
+    }
+    write_by_hand();
+    ck_assert(is_told(ours) && is_told(theirs) && is_told(more[0]) && is_told(more[MANY - 1]));
+    waiter = wait_on(ours, 0, 64);
+    while (ours->pages->n_holders > MANY)
+        allocation_free(more[ours->pages->n_holders - 3]);
+    write_by_hand();
+    ck_assert(is_told(ours) && is_told(more[0])); /* it waits */
+    store_word(NULL);
+    expect_over(waiter, 0, 0);
+    write_by_hand();
+    ck_assert(!is_told(ours) && !is_told(theirs) && !is_told(more[0]));
+}
+END_TEST
+
+/* A page that npud 0.9.0 has made ends before the bits: they are not for it. */
+START_TEST(an_older_page_is_not_written_beyond_its_end)
+{
+    static const size_t older = offsetof(struct session_page, waited);
+
+    ck_assert(!session_page_tells_waited(older));
+    ck_assert(session_page_tells_waited(sizeof(struct session_page)));
+    b->tells_waited = false;
+    wait_on(theirs, 0, 64);
+    ck_assert(is_told(ours) && !is_told(theirs));
+    store_word(NULL);
+    b->tells_waited = true;
+}
+END_TEST
+
 /* The step of the one that has stored has a time limit, however many streams of others wait. */
 START_TEST(a_store_wakes_many_in_steps)
 {
@@ -938,6 +1044,10 @@ static void add_tests_of_holders(TCase *t)
 static void add_tests_of_waits(TCase *t)
 {
     tcase_add_loop_test(t, a_write_in_one_wakes_the_other, 0, 6);
+    tcase_add_test(t, holders_are_told_that_a_stream_waits);
+    tcase_add_test(t, holders_are_told_before_the_last_look);
+    tcase_add_test(t, many_holders_are_always_told);
+    tcase_add_test(t, an_older_page_is_not_written_beyond_its_end);
     tcase_add_loop_test(t, a_store_wakes_many_in_steps, 0, 2);
     tcase_add_test(t, waiters_of_two_sessions_differ);
     tcase_add_test(t, a_waiting_session_ends);
