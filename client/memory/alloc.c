@@ -10,6 +10,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/hold.h"
+#include "client/memory/imports.h"
 #include "client/memory/physical.h"
 #include "client/memory/pool_upcall.h"
 #include "client/memory/staging.h"
@@ -120,7 +121,7 @@ void memory_populate_parts(struct session *s, const struct memory *copy, uint64_
 /* What is counted as memory of the device. A mapping is none: physical.c has counted it. */
 static uint64_t device_bytes(const struct memory *m)
 {
-    return m->host || m->reservation != 0 || m->key ? 0 : m->mapped.size;
+    return m->host || m->reservation != 0 || m->imported ? 0 : m->mapped.size;
 }
 
 /* Caller holds memory_lock. */
@@ -152,20 +153,37 @@ void memory_uncount_use(struct session *s, uint32_t device, uint64_t bytes)
     pthread_rwlock_unlock(&s->memory_lock);
 }
 
-int memory_add(struct session *s, const char *function, struct memory *m, const struct context *c)
+/* Caller holds memory_lock. */
+static bool add_memory(struct session *s, struct memory *m)
+{
+    if (!range_map_add(&s->memory, &m->mapped))
+        return false;
+    DL_APPEND(s->allocations, m);
+    count_use(s, m->device, device_bytes(m));
+    s->managed_bytes += m->managed ? m->size : 0;
+    return true;
+}
+
+/* Caller holds memory_lock. */
+static bool add_import(struct session *s, struct memory *m, const char *key)
+{
+    m->imported = true;
+    if (!imports_add(&s->imports, key, m))
+        return false;
+    if (add_memory(s, m))
+        return true;
+    imports_remove(&s->imports, m);
+    return false;
+}
+
+int memory_add(struct session *s, const char *function, struct memory *m, const char *key,
+               const struct context *c)
 {
     bool lives, ok;
 
     memory_lock_to_change(s);
     lives = !c || context_is_current(c);
-    ok = lives && range_map_add(&s->memory, &m->mapped);
-    if (ok) {
-        if (m->key)
-            DL_PREPEND(s->allocations, m); /* memory_take_import() finds those first */
-        else
-            DL_APPEND(s->allocations, m);
-        count_use(s, m->device, device_bytes(m));
-    }
+    ok = lives && (key ? add_import(s, m, key) : add_memory(s, m));
     pthread_rwlock_unlock(&s->memory_lock);
     if (ok)
         return 0;
@@ -197,7 +215,6 @@ void memory_unmap(const struct memory *m)
 static void delete_memory(struct memory *m)
 {
     physical_forget(m->physical);
-    free(m->key);
     free(m);
 }
 
@@ -239,6 +256,9 @@ static void move_to_freed(struct session *s, struct memory *m)
     range_map_remove(&s->memory, &m->mapped);
     DL_DELETE(s->allocations, m);
     uncount_use(s, m->device, device_bytes(m));
+    s->managed_bytes -= m->managed ? m->size : 0;
+    if (m->import)
+        imports_remove(&s->imports, m);
     m->freed = range_map_add(&s->freed_map, &m->mapped);
     if (first || m->mapped.start < s->freed_from)
         s->freed_from = m->mapped.start;
@@ -274,7 +294,7 @@ static void keep_freed(struct session *s, struct memory *m)
 static bool is_freed_by(const struct memory *m, const void *address, bool host)
 {
     return m->mapped.start == (uintptr_t)address && (m->host && !m->managed) == host &&
-           !m->physical && !m->key;
+           !m->physical && !m->imported;
 }
 
 /*
@@ -306,25 +326,20 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
 
 struct memory *memory_take_import(struct session *s, const char *key)
 {
-    struct memory *m, *oldest = NULL;
+    struct memory *m;
 
     memory_lock_to_change(s);
-    DL_FOREACH (s->allocations, m) {
-        if (!m->key)
-            break;
-        if (strcmp(m->key, key) == 0)
-            oldest = m;
-    }
-    if (oldest)
-        move_to_freed(s, oldest);
+    m = imports_find(s->imports, key);
+    if (m)
+        move_to_freed(s, m);
     pthread_rwlock_unlock(&s->memory_lock);
-    return oldest;
+    return m;
 }
 
 /* Does aclrtMalloc() have it, and so many bytes of it? */
 static bool is_own(const struct memory *m, const void *address, size_t size)
 {
-    return m->mapped.start == (uintptr_t)address && !m->host && !m->physical && !m->key &&
+    return m->mapped.start == (uintptr_t)address && !m->host && !m->physical && !m->imported &&
            !m->block && !m->freed &&
            (size <= memory_size_allocated(m->size) || memory_is_whole(m, address, size));
 }
@@ -423,7 +438,7 @@ int memory_obtain(struct context *c, const char *function, struct memory *m, siz
 
     RETURN_IF_ERROR(memory_allocate(c, function, m, memory_size_allocated(m->size) + guard));
     /* The program's thread works in c, or c is that of a stream which it has locked there. */
-    error = memory_add(session, function, m, goes_with_device(m) ? c : NULL);
+    error = memory_add(session, function, m, NULL, goes_with_device(m) ? c : NULL);
     if (error == 0)
         return 0;
     memory_unmap(m);
@@ -473,7 +488,7 @@ static int refuse_free(struct session *s, const char *function, const void *poin
     const char *instead = NULL;
 
     if (s && memory_look_up(s, pointer, &m) && !m.freed)
-        instead = m.key        ? "was imported: call aclrtIpcMemClose with its key"
+        instead = m.imported   ? "was imported: call aclrtIpcMemClose with its key"
                   : m.physical ? "was mapped: call aclrtUnmapMem and aclrtFreePhysical"
                                : NULL;
     if (instead)
@@ -648,6 +663,7 @@ void memory_release(struct session *s, const char *function, struct memory_list 
 static void unmap_all(struct session *s)
 {
     staging_forget_all(s);
+    imports_clear(&s->imports);
     range_map_clear(&s->memory);
     range_map_clear(&s->freed_map);
     unmap_list(s->allocations);

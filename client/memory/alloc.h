@@ -18,6 +18,7 @@
 #include "client/runtime/upcall.h"
 
 struct context;
+struct import;
 struct physical;
 struct pool_block;
 
@@ -39,17 +40,20 @@ struct memory {
      * space. Then `size` is mapped.size.
      */
     uint64_t reservation;
-    uint64_t remote_offset;     /* where in npud's allocation it begins */
-    uint32_t home;              /* device whose reset frees it */
-    uint32_t access;            /* bit d: device d reaches it, whatever its peers are */
-    char *key;                  /* by which it was imported; else NULL */
-    struct physical *physical;  /* that is mapped there, by aclrtMapMem(); else NULL */
-    bool opaque;                /* of a strict device: nothing is mapped there */
-    bool no_access;             /* such a mapping that may not be used yet */
-    bool host_access;           /* the program may, by aclrtMemSetAccess() */
-    struct pool_block *block;   /* of client/memory/pool_blocks.h; NULL: none */
-    uint64_t populated;         /* a bit for each part of it: memory_populate() */
-    struct memory *prev, *next; /* session->allocations, or session->freed; not in a copy */
+    uint64_t remote_offset;    /* where in npud's allocation it begins */
+    uint32_t home;             /* device whose reset frees it */
+    uint32_t access;           /* bit d: device d reaches it, whatever its peers are */
+    bool imported;             /* by key */
+    struct physical *physical; /* that is mapped there, by aclrtMapMem(); else NULL */
+    bool opaque;               /* of a strict device: nothing is mapped there */
+    bool no_access;            /* such a mapping that may not be used yet */
+    bool host_access;          /* the program may, by aclrtMemSetAccess() */
+    struct pool_block *block;  /* of client/memory/pool_blocks.h; NULL: none */
+    uint64_t populated;        /* a bit for each part of it: memory_populate() */
+    /* Not in a copy: */
+    struct memory *prev, *next; /* session->allocations, or session->freed */
+    struct import *import;      /* of session->imports; else NULL */
+    struct memory *import_prev, *import_next;
 };
 
 /**
@@ -152,10 +156,12 @@ static inline bool memory_is_opaque(const struct session *s, bool host, uint32_t
  */
 int memory_map(struct session *s, const char *function, struct memory *m, int fd);
 /**
- * Into the table: m is the session's. c: the current context, with whose device it goes; NULL: it
- * stays when devices are reset. 0, or an ACL error: no memory, or the context ended meanwhile.
+ * Into the table: m is the session's. key: by which it was imported, or NULL. c: the current
+ * context, with whose device it goes; NULL: it stays when devices are reset. 0, or an ACL error: no
+ * memory, or the context ended meanwhile.
  */
-int memory_add(struct session *s, const char *function, struct memory *m, const struct context *c);
+int memory_add(struct session *s, const char *function, struct memory *m, const char *key,
+               const struct context *c);
 /** Out of the table: the oldest that was imported by this key. NULL: there is none. */
 struct memory *memory_take_import(struct session *s, const char *key);
 /** Free what was taken out of the table. 0, or an ACL error; it is gone in any case. */

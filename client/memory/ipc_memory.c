@@ -71,12 +71,9 @@ static int begin_use(struct context *c, const char *function, const char *key,
                      const struct imported *in, void **pointer)
 {
     struct memory *m = calloc(1, sizeof(*m));
-    char *copy = strdup(key);
     int error;
 
-    if (!m || !copy) {
-        free(m);
-        free(copy);
+    if (!m) {
         if (in->fd >= 0)
             close(in->fd);
         return error_no_memory(function);
@@ -88,13 +85,12 @@ static int begin_use(struct context *c, const char *function, const char *key,
                          .home = c->device,
                          .remote = in->remote,
                          .remote_generation = in->remote_generation,
-                         .opaque = memory_is_opaque(c->session, in->host, in->device),
-                         .key = copy};
+                         .opaque = memory_is_opaque(c->session, in->host, in->device)};
     if (m->opaque)
         m->populated = UINT64_MAX;
     error = memory_map(c->session, function, m, in->fd);
     if (error == 0) {
-        error = memory_add(c->session, function, m, m->host ? NULL : c);
+        error = memory_add(c->session, function, m, key, m->host ? NULL : c);
         if (error != 0)
             memory_unmap(m);
     }
@@ -103,7 +99,6 @@ static int begin_use(struct context *c, const char *function, const char *key,
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the table owns m */
         return 0;
     }
-    free(copy);
     free(m);
     return error;
 }

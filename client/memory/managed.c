@@ -37,12 +37,10 @@ _Static_assert(offsetof(struct managed, memory) == 0, "alloc.c frees it");
 
 static uint64_t managed_bytes(struct session *s)
 {
-    const struct memory *m;
-    uint64_t bytes = 0;
+    uint64_t bytes;
 
     pthread_rwlock_rdlock(&s->memory_lock);
-    for (m = s->allocations; m; m = m->next)
-        bytes += m->managed ? m->size : 0;
+    bytes = s->managed_bytes;
     pthread_rwlock_unlock(&s->memory_lock);
     return bytes;
 }

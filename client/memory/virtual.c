@@ -293,7 +293,7 @@ static int map_at(struct session *s, const char *function, struct memory *m, int
         madvise((void *)m->mapped.start, m->mapped.size, MADV_DONTFORK);
     }
     m->reservation = r->number;
-    error = memory_add(s, function, m, NULL);
+    error = memory_add(s, function, m, NULL, NULL);
     if (error == 0)
         begin_mapping(r, m->physical);
     else

@@ -99,6 +99,8 @@ struct session {
     pthread_rwlock_t memory_lock; /* for a change: memory_lock_to_change() counts it */
     void *memory;                 /* range_map of struct memory */
     struct memory *allocations;   /* the same, as a list */
+    struct import *imports;       /* those of them that were imported by key, by it */
+    uint64_t managed_bytes;       /* of those of them that are managed memory */
     /* Device memory in it by device, and the most that there was. */
     uint64_t memory_used[DEVICES_MAX], memory_peak[DEVICES_MAX];
     /* What was freed last: all under memory_lock. */

@@ -1,0 +1,83 @@
+#include "client/memory/imports.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#define HASH_NONFATAL_OOM 1 /* an element without memory has no hh.tbl */
+#include <uthash.h>
+
+#include "client/memory/alloc.h"
+#include "client/memory/export.h"
+
+struct import {
+    char key[EXPORT_KEY_SIZE + 1];
+    struct memory *first; /* by import_next: the oldest first */
+    UT_hash_handle hh;
+};
+
+static struct import *find_import(struct import *map, const char *key)
+{
+    struct import *i;
+
+    HASH_FIND_STR(map, key, i);
+    return i;
+}
+
+static struct import *add_import(struct import **map, const char *key)
+{
+    struct import *i = calloc(1, sizeof(*i));
+
+    if (!i)
+        return NULL;
+    snprintf(i->key, sizeof(i->key), "%s", key);
+    HASH_ADD_STR(*map, key, i);
+    if (i->hh.tbl)
+        return i;
+    free(i);
+    return NULL;
+}
+
+bool imports_add(struct import **map, const char *key, struct memory *m)
+{
+    struct import *i = find_import(*map, key);
+
+    if (!i)
+        i = add_import(map, key);
+    if (!i)
+        return false;
+    m->import = i;
+    DL_APPEND2(i->first, m, import_prev, import_next);
+    return true;
+}
+
+static void free_import(struct import **map, struct import *i)
+{
+    HASH_DEL(*map, i);
+    free(i);
+}
+
+void imports_remove(struct import **map, struct memory *m)
+{
+    struct import *i = m->import;
+
+    DL_DELETE2(i->first, m, import_prev, import_next);
+    m->import = NULL;
+    if (!i->first)
+        free_import(map, i);
+}
+
+struct memory *imports_find(struct import *map, const char *key)
+{
+    struct import *i = find_import(map, key);
+
+    return i ? i->first : NULL;
+}
+
+void imports_clear(struct import **map)
+{
+    struct import *i, *next;
+
+    HASH_ITER (hh, *map, i, next)
+        free_import(map, i);
+}
