@@ -106,9 +106,9 @@ static struct session *lock_pool(const char *function, aclrtMemPool handle,
 }
 
 /* Each call ends so. */
-static void unlock_pools(struct session *s, const char *function)
+static void unlock_pools(struct session *s, const char *function, struct memory_pool *pool)
 {
-    pool_blocks_settle(s, function);
+    pool_blocks_settle(s, function, pool);
     pthread_mutex_unlock(&s->memory_pool_lock);
 }
 
@@ -123,7 +123,7 @@ aclError aclrtMemPoolDestroy(aclrtMemPool memPool)
     slots_unpublish(pool);
     pool->state = MEMORY_POOL_DESTROYED;
     pool->threshold = 0;
-    unlock_pools(s, __func__);
+    unlock_pools(s, __func__, pool);
     return 0;
 }
 
@@ -136,7 +136,7 @@ aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
     REQUIRE(memPool);
     s = FIND_OR_RETURN(lock_pool, __func__, memPool, &pool);
     pool_blocks_trim(s, __func__, pool, minBytesToKeep);
-    unlock_pools(s, __func__);
+    unlock_pools(s, __func__, pool);
     return 0;
 }
 
@@ -226,7 +226,7 @@ aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *
     s = FIND_OR_RETURN(lock_pool, __func__, memPool, &pool);
     is_on = find_switch(pool, attr);
     error = is_on ? set_switch(__func__, is_on, value) : set_number(__func__, pool, attr, value);
-    unlock_pools(s, __func__);
+    unlock_pools(s, __func__, pool);
     return error;
 }
 
@@ -241,13 +241,13 @@ aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *
     REQUIRE(value);
     RETURN_IF_ERROR(check_attr(__func__, attr));
     s = FIND_OR_RETURN(lock_pool, __func__, memPool, &pool);
-    pool_blocks_settle(s, __func__);
+    pool_blocks_settle(s, __func__, pool);
     is_on = find_switch(pool, attr);
     if (is_on)
         memcpy(value, is_on, sizeof(*is_on));
     else
         memcpy(value, find_number(pool, attr), sizeof(uint64_t));
-    unlock_pools(s, __func__);
+    pthread_mutex_unlock(&s->memory_pool_lock);
     return 0;
 }
 
@@ -271,7 +271,7 @@ aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, 
     session = error == 0 ? lock_pool(__func__, memPool, &pool, &error) : NULL;
     if (session) {
         error = pool_blocks_take(pool, s, __func__, size, ptr);
-        unlock_pools(session, __func__);
+        unlock_pools(session, __func__, pool);
     }
     stream_unlock(s);
     return error;
@@ -280,6 +280,7 @@ aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, 
 aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream)
 {
     CALL_SCOPE;
+    struct memory_pool *pool = NULL;
     struct stream *s;
     int error;
 
@@ -289,8 +290,8 @@ aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream)
     error = stream_check(s, __func__);
     if (error == 0) {
         pthread_mutex_lock(&s->session->memory_pool_lock);
-        error = pool_blocks_put(s, __func__, ptr);
-        unlock_pools(s->session, __func__);
+        error = pool_blocks_put(s, __func__, ptr, &pool);
+        unlock_pools(s->session, __func__, pool);
     }
     stream_unlock(s);
     return error;

@@ -31,21 +31,19 @@ static uint64_t block_bytes(const struct pool_block *b)
     return b->memory->mapped.size;
 }
 
-static struct pool_block **list_of(const struct pool_block *b)
+/* The program has it. */
+static void begin_use(struct pool_block *b)
 {
-    return b->used ? &b->pool->held : &b->pool->idle;
+    b->used = true;
+    DL_APPEND(b->pool->held, b);
+    add_size(&b->pool->used, block_bytes(b));
 }
 
-/* Into the other list. */
-static void set_used(struct pool_block *b, bool used)
+static void end_use(struct pool_block *b)
 {
-    DL_DELETE(*list_of(b), b);
-    b->used = used;
-    DL_APPEND(*list_of(b), b);
-    if (used)
-        add_size(&b->pool->used, block_bytes(b));
-    else
-        subtract_size(&b->pool->used, block_bytes(b));
+    b->used = false;
+    DL_DELETE(b->pool->held, b);
+    subtract_size(&b->pool->used, block_bytes(b));
 }
 
 /* --- giving memory back; the lock is held --- */
@@ -55,24 +53,21 @@ static void forget_block(struct session *s, struct pool_block *b)
 {
     subtract_size(&b->pool->reserved, block_bytes(b));
     if (b->used)
-        subtract_size(&b->pool->used, block_bytes(b));
-    DL_DELETE(*list_of(b), b);
+        end_use(b);
+    else
+        pool_index_remove(&b->pool->idle, b);
     memory_set_block(s, b->memory, NULL);
     free(b);
 }
 
-bool pool_blocks_trim(struct session *s, const char *function, struct memory_pool *pool,
-                      uint64_t bytes)
+static bool trim_pool(struct session *s, const char *function, struct memory_pool *pool,
+                      uint64_t bytes, bool all)
 {
-    struct pool_block *b, *next;
+    struct pool_block *b;
     struct memory *m;
     bool any = false;
 
-    DL_FOREACH_SAFE (pool->idle, b, next) {
-        if (pool->reserved.now <= bytes)
-            break;
-        if (!point_passed(&b->freed))
-            continue;
+    while (pool->reserved.now > bytes && (b = pool_index_ready(&pool->idle, all))) {
         m = b->memory;
         forget_block(s, b);
         memory_give_back(s, function, m);
@@ -81,10 +76,26 @@ bool pool_blocks_trim(struct session *s, const char *function, struct memory_poo
     return any;
 }
 
+bool pool_blocks_trim(struct session *s, const char *function, struct memory_pool *pool,
+                      uint64_t bytes)
+{
+    return trim_pool(s, function, pool, bytes, true);
+}
+
+static void list_unsettled(struct session *s, struct memory_pool *pool, bool unsettled)
+{
+    if (pool->unsettled)
+        DL_DELETE(s->unsettled_pools, pool);
+    pool->unsettled = unsettled;
+    if (unsettled)
+        DL_APPEND(s->unsettled_pools, pool);
+}
+
 static void end_if_empty(struct session *s, struct memory_pool *pool)
 {
-    if (pool->state != MEMORY_POOL_DESTROYED || pool->idle || pool->held)
+    if (pool->state != MEMORY_POOL_DESTROYED || pool_index_any(&pool->idle) || pool->held)
         return;
+    list_unsettled(s, pool, false);
     pool->state = MEMORY_POOL_ABSENT;
     slots_put(&s->memory_pools, pool);
 }
@@ -102,14 +113,22 @@ static struct memory_pool *next_pool(struct session *s, uint32_t *cursor)
     return NULL;
 }
 
-void pool_blocks_settle(struct session *s, const char *function)
+/* Last in the list, if it has still more than it is to keep, and else in it no more. */
+static void settle_pool(struct session *s, const char *function, struct memory_pool *pool)
 {
-    struct memory_pool *pool;
+    trim_pool(s, function, pool, pool->threshold, false);
+    list_unsettled(s, pool, pool->reserved.now > pool->threshold && pool_index_any(&pool->idle));
+    end_if_empty(s, pool);
+}
 
-    for (uint32_t cursor = 0; (pool = next_pool(s, &cursor));) {
-        pool_blocks_trim(s, function, pool, pool->threshold);
-        end_if_empty(s, pool);
-    }
+#define SETTLED_AT_ONCE 2
+
+void pool_blocks_settle(struct session *s, const char *function, struct memory_pool *pool)
+{
+    if (pool)
+        settle_pool(s, function, pool);
+    for (int i = 0; i < SETTLED_AT_ONCE && s->unsettled_pools; i++)
+        settle_pool(s, function, s->unsettled_pools);
 }
 
 static bool trim_all(struct session *s, const char *function)
@@ -177,13 +196,14 @@ void pool_blocks_detach(struct session *s, struct memory *m)
 void pool_blocks_forget_device(struct session *s, uint32_t device)
 {
     struct memory_pool *pool;
+    struct pool_block *b;
 
     pthread_mutex_lock(&s->memory_pool_lock);
     for (uint32_t cursor = 0; (pool = next_pool(s, &cursor));) {
         if (pool->device != device)
             continue;
-        while (pool->idle)
-            forget_block(s, pool->idle);
+        while ((b = pool_index_any(&pool->idle)))
+            forget_block(s, b);
         while (pool->held)
             forget_block(s, pool->held);
         pool->state = MEMORY_POOL_DESTROYED;
@@ -194,24 +214,16 @@ void pool_blocks_forget_device(struct session *s, uint32_t device)
 
 /* --- allocating; the lock is held --- */
 
-static bool is_usable_on(const struct pool_block *b, const struct stream *s)
-{
-    /* Of a stream that is gone, all places are passed: the next one with this ctrl is as good. */
-    if (b->freed.ctrl == s->ctrl)
-        return true;
-    return b->pool->reuse[ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC - 1] && point_passed(&b->freed);
-}
-
-/* The smallest that fits, and is not more than twice as large. */
+/*
+ * The smallest that fits, and is not more than twice as large. Of a stream that is gone, all places
+ * are passed: the next one with this ctrl is as good.
+ */
 static struct pool_block *find_block(struct memory_pool *pool, const struct stream *s, size_t bytes)
 {
-    struct pool_block *b, *best = NULL;
+    bool any = pool->reuse[ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC - 1] != 0;
+    struct pool_block *b = pool_index_find(&pool->idle, s->ctrl, bytes, any);
 
-    DL_FOREACH (pool->idle, b)
-        if (block_bytes(b) >= bytes && block_bytes(b) / 2 <= bytes &&
-            (!best || block_bytes(b) < block_bytes(best)) && is_usable_on(b, s))
-            best = b;
-    return best;
+    return b && block_bytes(b) / 2 <= bytes ? b : NULL;
 }
 
 static struct pool_block *make_block(struct memory_pool *pool, struct stream *s,
@@ -241,7 +253,6 @@ static struct pool_block *make_block(struct memory_pool *pool, struct stream *s,
     }
     b->pool = pool;
     memory_set_block(s->session, b->memory, b);
-    DL_APPEND(pool->idle, b);
     add_size(&pool->reserved, block_bytes(b));
     return b;
 }
@@ -258,11 +269,13 @@ int pool_blocks_take(struct memory_pool *pool, struct stream *s, const char *fun
                          device_user_id(s->session, s->device),
                          device_user_id(s->session, pool->device));
     b = find_block(pool, s, bytes);
-    if (b)
+    if (b) {
+        pool_index_remove(&pool->idle, b);
         memory_lend(s->session, b->memory, size);
-    else
+    } else {
         b = FIND_OR_RETURN(make_block, pool, s, function, size, bytes);
-    set_used(b, true);
+    }
+    begin_use(b);
     *pointer = (void *)b->memory->mapped.start;
     return 0;
 }
@@ -270,7 +283,8 @@ int pool_blocks_take(struct memory_pool *pool, struct stream *s, const char *fun
 /* --- freeing --- */
 
 /* The stream is locked, so that all that uses the block is before its tail. */
-int pool_blocks_put(struct stream *s, const char *function, void *pointer)
+int pool_blocks_put(struct stream *s, const char *function, void *pointer,
+                    struct memory_pool **pool)
 {
     bool again = false;
     struct memory *m = memory_return(s->session, pointer, &again);
@@ -285,7 +299,13 @@ int pool_blocks_put(struct stream *s, const char *function, void *pointer)
                          function, pointer);
     b = m->block;
     b->freed = (struct point){.ctrl = s->ctrl, .position = s->tail};
-    set_used(b, false);
+    end_use(b);
+    if (!pool_index_add(&b->pool->idle, b)) { /* then the program has it still */
+        begin_use(b);
+        memory_lend(s->session, m, m->size);
+        return error_no_memory(function);
+    }
+    *pool = b->pool;
     return 0;
 }
 
@@ -295,8 +315,10 @@ void pool_blocks_free_all(struct session *s)
     struct pool_block *b, *next;
 
     for (uint32_t cursor = 0; (pool = next_pool(s, &cursor));) {
-        DL_FOREACH_SAFE (pool->idle, b, next)
+        while ((b = pool_index_any(&pool->idle))) {
+            pool_index_remove(&pool->idle, b);
             free(b);
+        }
         DL_FOREACH_SAFE (pool->held, b, next)
             free(b);
     }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "client/memory/alloc.h"
+#include "client/memory/pool_index.h"
 #include "client/runtime/point.h"
 #include "client/runtime/stream.h"
 #include "proto/util/slots.h"
@@ -22,7 +23,11 @@ struct pool_block {
     struct memory *memory;
     struct memory_pool *pool;
     bool used;          /* the program has it */
-    struct point freed; /* if not: the place in the stream where it was freed */
+    struct point freed; /* if not: the place in the stream where it was freed, ... */
+    /* ... and, for pool_index.c, as which one of the pool, among which, and is it passed? */
+    uint64_t number;
+    struct pool_stream *stream;
+    bool ready;
     struct pool_block *prev, *next;
 };
 
@@ -45,8 +50,10 @@ struct memory_pool {
     uint64_t threshold; /* what is idle goes back while it reserves more */
     int32_t reuse[3];   /* by aclrtMemPoolAttr, from the first one on */
     struct memory_size reserved, used;
-    struct pool_block *idle; /* freed longest ago first */
-    struct pool_block *held; /* used */
+    struct pool_index idle;
+    struct pool_block *held;         /* used */
+    bool unsettled;                  /* in session->unsettled_pools, by: */
+    struct memory_pool *prev, *next; /* pool_blocks_settle() */
 };
 
 /* --- the lock is held --- */
@@ -56,17 +63,22 @@ bool pool_blocks_trim(struct session *s, const char *function, struct memory_poo
                       uint64_t bytes);
 
 /**
- * The same for all pools, down to their thresholds; those that are destroyed and empty end. Each
- * call does it, because nothing runs when a stream passes a place.
+ * The same down to its threshold; if the pool is destroyed and empty, it ends. Each call does it
+ * with its pool, and with two others that have something to give back, in turn: because nothing
+ * runs when a stream passes a place. NULL: only with others.
  */
-void pool_blocks_settle(struct session *s, const char *function);
+void pool_blocks_settle(struct session *s, const char *function, struct memory_pool *pool);
 
 /** The program gets `size` bytes of the pool, for what comes later in s, which is locked. */
 int pool_blocks_take(struct memory_pool *pool, struct stream *s, const char *function, size_t size,
                      void **pointer);
 
-/** The program frees what begins at pointer, at this place in s, which is locked. */
-int pool_blocks_put(struct stream *s, const char *function, void *pointer);
+/**
+ * The program frees what begins at pointer, at this place in s, which is locked. *pool: to which it
+ * goes back. 0, or an ACL error.
+ */
+int pool_blocks_put(struct stream *s, const char *function, void *pointer,
+                    struct memory_pool **pool);
 
 /** At the end of the session. The memory is of the table of allocations. */
 void pool_blocks_free_all(struct session *s);

@@ -109,8 +109,8 @@ struct session {
     uintptr_t freed_from, freed_to; /* it lies between these */
     size_t freed_count;
     uint64_t freed_bytes;
-    void *reservations;         /* range_map of struct reservation: client/memory/virtual.c */
-    struct slots physicals;     /* client/memory/physical.c: handles, under lock */
+    void *reservations;     /* range_map of struct reservation: client/memory/virtual.c */
+    struct slots physicals; /* client/memory/physical.c: handles, under lock */
 
     /* Host memory that the program has registered; under memory_lock. */
     void *registered_map;   /* range_map: ranges on the heap */
@@ -121,7 +121,8 @@ struct session {
     size_t staging_bytes;    /* in all of them */
 
     pthread_mutex_t memory_pool_lock;
-    struct slots memory_pools; /* client/memory/memory_pool.c */
+    struct slots memory_pools;           /* client/memory/memory_pool.c */
+    struct memory_pool *unsettled_pools; /* of them: pool_blocks_settle() */
 
     pthread_mutex_t allocator_lock;
     struct allocator_entry *allocators; /* client/memory/allocator.c: by stream */

@@ -263,6 +263,35 @@ START_TEST(without_a_threshold_idle_memory_goes_back)
 }
 END_TEST
 
+/* Each call gives back of some other pools, so that they end whichever pool is used. */
+START_TEST(other_pools_have_their_turns)
+{
+    enum { POOLS = 40 };
+    aclrtMemPool pools[POOLS];
+    unsigned char *p[POOLS];
+    aclrtEvent gate;
+
+    for (int i = 0; i < POOLS; i++) {
+        pools[i] = pool_new(0, 0);
+        p[i] = take(pools[i], MIB, stream);
+    }
+    gate = stream_hold(stream);
+    for (int i = 0; i < POOLS; i++) {
+        give(p[i], stream);
+        if (i % 2)
+            OK(aclrtMemPoolDestroy(pools[i]));
+    }
+    for (int i = 0; i < POOLS; i++)
+        give(take(pool, MIB, other), other);
+    ck_assert_uint_eq(npud_ledger().memory, POOLS * MIB);
+    stream_let_go(gate);
+    OK(aclrtSynchronizeStream(stream));
+    for (int i = 0; i < POOLS; i++)
+        give(take(pool, MIB, other), other);
+    ck_assert_uint_eq(npud_ledger().memory, 0);
+}
+END_TEST
+
 START_TEST(a_threshold_keeps_idle_memory)
 {
     uint64_t threshold = 3 * MIB;
@@ -780,6 +809,7 @@ int main(void)
     tcase_add_test(order, a_stream_that_is_gone_has_passed);
     tcase_add_loop_test(order, threads_share_a_pool, 0, 2);
     tcase_add_test(keeping, without_a_threshold_idle_memory_goes_back);
+    tcase_add_test(keeping, other_pools_have_their_turns);
     tcase_add_test(keeping, a_threshold_keeps_idle_memory);
     tcase_add_test(keeping, blocks_are_of_about_the_size);
     tcase_add_test(keeping, max_size_is_a_limit);

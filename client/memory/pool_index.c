@@ -1,0 +1,204 @@
+#include "client/memory/pool_index.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#define HASH_NONFATAL_OOM 1 /* an element without memory has no hh.tbl */
+#include <uthash.h>
+
+#include "client/memory/pool_blocks.h"
+
+/* Streams that a call asks what they have passed; the others have their turn in later calls. */
+#define LOOKS 64u
+
+/* Blocks that were freed on one stream. */
+struct pool_stream {
+    struct stream_ctrl *ctrl;
+    void *by_size;              /* tsearch(3): all of them */
+    struct pool_block *waiting; /* those that are not ready, in the order of their places */
+    uint32_t n;
+    struct pool_stream *prev, *next; /* index->waiting, if it has such */
+    UT_hash_handle hh;
+};
+
+/* --- by size --- */
+
+static int compare_blocks(const void *a, const void *b)
+{
+    const struct pool_block *x = a, *y = b;
+
+    if (x->memory->mapped.size != y->memory->mapped.size)
+        return x->memory->mapped.size < y->memory->mapped.size ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+struct fit {
+    uint64_t bytes;
+    struct pool_block *best;
+};
+
+/* The key of a search that finds nothing equal, and sees all nodes on its way: the best of them. */
+static int compare_fit(const void *key, const void *node)
+{
+    struct fit *f = (struct fit *)(uintptr_t)key;
+    struct pool_block *b = (struct pool_block *)(uintptr_t)node;
+
+    if (b->memory->mapped.size < f->bytes)
+        return 1;
+    f->best = b;
+    return -1;
+}
+
+/* Of equals that which was freed longest ago. */
+static struct pool_block *find_fit(void *const *tree, uint64_t bytes)
+{
+    struct fit f = {.bytes = bytes};
+
+    tfind(&f, tree, compare_fit);
+    return f.best;
+}
+
+/* --- streams --- */
+
+static struct pool_stream *find_stream(const struct pool_index *index,
+                                       const struct stream_ctrl *ctrl)
+{
+    struct pool_stream *s;
+
+    HASH_FIND_PTR(index->streams, &ctrl, s);
+    return s;
+}
+
+static struct pool_stream *add_stream(struct pool_index *index, struct stream_ctrl *ctrl)
+{
+    struct pool_stream *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    s->ctrl = ctrl;
+    HASH_ADD_PTR(index->streams, ctrl, s);
+    if (s->hh.tbl)
+        return s;
+    free(s);
+    return NULL;
+}
+
+static void free_if_empty(struct pool_index *index, struct pool_stream *s)
+{
+    if (s->n > 0)
+        return;
+    HASH_DEL(index->streams, s);
+    free(s);
+}
+
+static void begin_waiting(struct pool_index *index, struct pool_stream *s, struct pool_block *b)
+{
+    if (!s->waiting) {
+        DL_APPEND(index->waiting, s);
+        index->n_waiting++;
+    }
+    DL_APPEND(s->waiting, b);
+}
+
+static void end_waiting(struct pool_index *index, struct pool_stream *s, struct pool_block *b)
+{
+    DL_DELETE(s->waiting, b);
+    if (!s->waiting) {
+        DL_DELETE(index->waiting, s);
+        index->n_waiting--;
+    }
+}
+
+/* --- passing --- */
+
+/* False: it waits still. Without memory it does, too. */
+static bool note_passed(struct pool_index *index, struct pool_stream *s, struct pool_block *b)
+{
+    if (!point_passed(&b->freed) || !tsearch(b, &index->by_size, compare_blocks))
+        return false;
+    end_waiting(index, s, b);
+    b->ready = true;
+    DL_APPEND(index->ready, b);
+    return true;
+}
+
+static void look_at_streams(struct pool_index *index, uint32_t most)
+{
+    struct pool_stream *s;
+
+    for (uint32_t n = index->n_waiting < most ? index->n_waiting : most; n > 0; n--) {
+        s = index->waiting;
+        while (s->waiting && note_passed(index, s, s->waiting))
+            ;
+        if (s->waiting) {
+            DL_DELETE(index->waiting, s);
+            DL_APPEND(index->waiting, s);
+        }
+    }
+}
+
+/* --- --- */
+
+bool pool_index_add(struct pool_index *index, struct pool_block *b)
+{
+    struct pool_stream *s = find_stream(index, b->freed.ctrl);
+
+    if (!s)
+        s = add_stream(index, b->freed.ctrl);
+    if (!s)
+        return false;
+    b->number = ++index->freed;
+    if (!tsearch(b, &s->by_size, compare_blocks)) {
+        free_if_empty(index, s);
+        return false;
+    }
+    s->n++;
+    b->stream = s;
+    b->ready = false;
+    begin_waiting(index, s, b);
+    return true;
+}
+
+void pool_index_remove(struct pool_index *index, struct pool_block *b)
+{
+    struct pool_stream *s = b->stream;
+
+    tdelete(b, &s->by_size, compare_blocks);
+    s->n--;
+    if (b->ready) {
+        tdelete(b, &index->by_size, compare_blocks);
+        DL_DELETE(index->ready, b);
+    } else {
+        end_waiting(index, s, b);
+    }
+    b->stream = NULL;
+    free_if_empty(index, s);
+}
+
+struct pool_block *pool_index_find(struct pool_index *index, const struct stream_ctrl *ctrl,
+                                   uint64_t bytes, bool any)
+{
+    struct pool_stream *s = find_stream(index, ctrl);
+    struct pool_block *own = s ? find_fit(&s->by_size, bytes) : NULL, *ready;
+
+    if (!any)
+        return own;
+    look_at_streams(index, LOOKS);
+    ready = find_fit(&index->by_size, bytes);
+    if (!own || !ready)
+        return own ? own : ready;
+    return compare_blocks(own, ready) <= 0 ? own : ready;
+}
+
+struct pool_block *pool_index_ready(struct pool_index *index, bool all)
+{
+    if (!index->ready)
+        look_at_streams(index, all ? UINT32_MAX : LOOKS);
+    return index->ready;
+}
+
+struct pool_block *pool_index_any(const struct pool_index *index)
+{
+    return index->ready ? index->ready : index->waiting ? index->waiting->waiting : NULL;
+}
