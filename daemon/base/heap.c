@@ -1,51 +1,55 @@
 #include "daemon/base/heap.h"
 
+#include <fcntl.h>
 #include <jemalloc/jemalloc.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 /* Programs without jemalloc, such as unit tests and npud with a sanitizer, have neither. */
 #pragma weak mallctl
 #pragma weak mallocx
 
-/* jemalloc reads this name. One arena, also for what is large: heap_configure() sets it up. */
+/*
+ * jemalloc reads this name. One arena, also for what is large: heap_configure() sets it up. Settings
+ * only: with functions of our own for its pages (extent hooks), a thread whose first call of the
+ * heap is free() takes a lock of jemalloc twice (5.3.0).
+ */
 const char *malloc_conf = "background_thread:true,narenas:1,oversize_threshold:0,"
                           "dirty_decay_ms:1000";
 
-static bool refuse_decommit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset,
-                            size_t length, unsigned arena)
+/* As jemalloc asks it, before main(): there it may read nothing, or that the kernel does not. */
+static bool kernel_overcommits(void)
 {
-    (void)hooks;
-    (void)addr;
-    (void)size;
-    (void)offset;
-    (void)length;
-    (void)arena;
-    return true;
+    int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+    char mode = 0;
+    bool known = fd >= 0 && read(fd, &mode, 1) == 1;
+
+    if (fd >= 0)
+        close(fd);
+    return known && (mode == '0' || mode == '1');
 }
 
 void heap_configure(void)
 {
-    static extent_hooks_t hooks;
-    void *was, *now = &hooks;
-    size_t size = sizeof(was), never = SIZE_MAX;
+    size_t no_size = SIZE_MAX;
+    ssize_t never = -1;
 
     if (!mallctl)
         return;
     /* Else what is free in one piece of 8 MiB goes back at once, within the call of free(). */
-    mallctl("arena.0.oversize_threshold", NULL, NULL, &never, sizeof(never));
+    mallctl("arena.0.oversize_threshold", NULL, NULL, &no_size, sizeof(no_size));
     /*
-     * In the sandbox of npud.service jemalloc cannot read whether the kernel overcommits memory.
-     * Then it gives pages back by mapping them anew. Each such hole is one mapping more, and
-     * clients could make thousands of them that are charged to no user. When this is refused,
-     * jemalloc empties the pages by madvise().
+     * Where jemalloc does not know that the kernel overcommits memory, it gives pages back by
+     * mapping them anew. Each such hole is one mapping more, and clients could make thousands of
+     * them that are charged to no user. So the second step of its two is left out there: the first
+     * one marks pages as free, and the kernel takes them when memory is short.
      */
-    if (mallctl("arena.0.extent_hooks", &was, &size, NULL, 0) != 0)
-        return;
-    hooks = *(extent_hooks_t *)was;
-    hooks.decommit = refuse_decommit;
-    mallctl("arena.0.extent_hooks", NULL, NULL, &now, sizeof(now));
+    if (!kernel_overcommits())
+        mallctl("arena.0.muzzy_decay_ms", NULL, NULL, &never, sizeof(never));
 }
 
 /* What is smaller than LARGE_BYTES shares its pages with others of its size. */

@@ -1,6 +1,8 @@
 /*
  * The heap of npud is jemalloc's: free() gives no page back to the system, which takes milliseconds
- * if there are many. A thread of jemalloc does, within a second, and sleeps when there are none.
+ * if there are many. A thread of jemalloc does, within a second, and sleeps when there are none. If
+ * /proc/sys/vm/overcommit_memory is 2 or cannot be read, it only marks these pages as free: they
+ * stay in the resident size of npud until the kernel needs them.
  */
 #pragma once
 
