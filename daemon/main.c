@@ -32,7 +32,9 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/device.h"
+#include "daemon/kept/blame.h"
 #include "daemon/kept/config_text.h"
+#include "daemon/kept/kept.h"
 #include "daemon/npud.h"
 #include "daemon/recovery/recovery.h"
 #include "daemon/server_role.h"
@@ -107,9 +109,11 @@ static bool engines_answer(void *arg)
             log_error("the engine of device %u has not answered for %llu ms: systemd restarts npud "
                       "if this lasts",
                       i, (unsigned long long)ms);
+            blame_note_stuck(i);
             return false;
         }
     }
+    blame_note_stuck(UINT32_MAX);
     return true;
 }
 
@@ -176,6 +180,7 @@ static void tell_ready(struct npud *npud)
     KILL_HERE(READY_TOLD);
     config_text_keep(npud->server->config);
     server_role_tell_serving();
+    blame_note_serving();
     KILL_HERE(SERVING_TOLD);
     log_event(MESSAGE_READY, LOG_INFO, NULL, "ready: %u devices (%s), listening at %s", devices->n,
               devices->backend->name,
@@ -230,7 +235,7 @@ static int begin_tables(struct server *server)
 
     if (r == 0)
         r = npud_begin(server);
-    return r == 0 && restore ? recovery_run(server, server_role_was_fault()) : r;
+    return r == 0 && restore ? recovery_run(server) : r;
 }
 
 static int start_threads(struct server *server)
@@ -431,8 +436,8 @@ int main(int argc, char **argv)
     r = log_start();
     if (r < 0)
         log_error("the thread of the log cannot be started: no memory or threads");
-    log_flush_on_crash(kept_note_fault);
-    kept_thread_is(KEPT_CONTROL);
+    log_flush_on_crash(blame_note_fault);
+    blame_thread_is(KEPT_CONTROL);
     if (r == 0)
         r = start_telling();
     if (r == 0)

@@ -17,6 +17,7 @@
 #include "daemon/base/options.h"
 #include "daemon/core/server.h"
 #include "daemon/entrance.h"
+#include "daemon/kept/blame.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 
@@ -226,14 +227,19 @@ uint32_t server_role_cause(void)
     return role.cause;
 }
 
-bool server_role_was_fault(void)
-{
-    uint32_t cause = role.cause & ~(uint32_t)SUPERVISOR_CLEAN;
-
-    return cause == SUPERVISOR_CRASHED || cause == SUPERVISOR_HUNG;
-}
-
 /* --- what the server before has left --- */
+
+static enum blame_end blame_end_of(uint32_t cause)
+{
+    switch (cause & ~(uint32_t)SUPERVISOR_CLEAN) {
+    case SUPERVISOR_CRASHED:
+        return BLAME_CRASHED;
+    case SUPERVISOR_HUNG:
+        return BLAME_HUNG;
+    default:
+        return BLAME_KILLED;
+    }
+}
 
 /* Nothing of it is used: its sessions end. */
 static int start_anew(void)
@@ -245,6 +251,7 @@ static int start_anew(void)
         log_error("no memory for npud's tables: %s", strerror(-r));
         return r;
     }
+    blame_begin(BLAME_KILLED);
     lock = fence_take(kept_file());
     if (lock >= 0)
         return 0; /* held to the end */
@@ -287,6 +294,8 @@ int server_role_begin_tables(bool *restore)
                   "sessions of the npud before end: its tables cannot be read");
         return start_anew();
     }
+    if (r == 0)
+        blame_begin(blame_end_of(role.cause));
     *restore = r == 0;
     return r;
 }

@@ -40,8 +40,6 @@ bool server_role_is_next(void);
 
 /** Why the server before has ended: enum supervisor_cause. */
 uint32_t server_role_cause(void);
-/** Was that its own doing, and not a SIGKILL from outside? */
-bool server_role_was_fault(void);
 
 /**
  * Begins with kept memory: that of the server before, and then *restore, or a new one. Nothing of

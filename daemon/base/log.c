@@ -183,12 +183,19 @@ static void write_crashed(const void *message, size_t size)
         return; /* there is no other place to say so */
 }
 
-static void (*noted)(void);
+static void (*noted)(bool outside);
 
-static void on_crash(int signal)
+/* kill(2) of another process, or the fault of an instruction or of abort(3). */
+static bool is_from_outside(const siginfo_t *info)
 {
+    return info->si_code <= 0 && info->si_pid != getpid();
+}
+
+static void on_crash(int signal, siginfo_t *info, void *context)
+{
+    (void)context;
     if (noted)
-        noted();
+        noted(is_from_outside(info));
     outbox_crash(outbox, write_crashed);
     raise(signal); /* now with its default action, after the return */
 }
@@ -200,10 +207,11 @@ static void on_crash(int signal)
 #define CRASHES_ARE_TAKEN false
 #endif
 
-void log_flush_on_crash(void (*note)(void))
+void log_flush_on_crash(void (*note)(bool outside))
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-    struct sigaction action = {.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_sigaction = on_crash,
+                               .sa_flags = (int)SA_RESETHAND | SA_SIGINFO};
 
     noted = note;
     for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]) && !CRASHES_ARE_TAKEN; i++)

@@ -42,9 +42,9 @@ int log_start(void);
 /**
  * If npud crashes, lines that are not written yet go to stderr, as far as that takes them at once.
  * After log_start(). note: called before, in the thread that crashes, by a handler of signals;
- * NULL: nothing.
+ * outside: another process has sent the signal. NULL: nothing.
  */
-void log_flush_on_crash(void (*note)(void));
+void log_flush_on_crash(void (*note)(bool outside));
 
 /**
  * Writes what is left, but does not wait for long, and ends the thread. Before main() returns, when

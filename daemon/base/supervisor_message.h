@@ -59,9 +59,9 @@ enum supervisor_fd {
 };
 #define SUPERVISOR_FDS 4
 
-/* Why the server before has ended. */
+/* Why the last server that has served has ended. */
 enum supervisor_cause {
-    SUPERVISOR_FIRST = 0, /* there was none */
+    SUPERVISOR_FIRST = 0, /* there was no server */
     SUPERVISOR_KILLED,    /* by SIGKILL, from outside or for a restart or an upgrade */
     SUPERVISOR_CRASHED,   /* by its own doing */
     SUPERVISOR_HUNG,      /* it did not answer, and the supervisor has killed it */

@@ -161,20 +161,25 @@ static enum dispatched take_turn(struct session *session, Npud__Request *request
 
 static enum dispatched handle_packet(struct session *session, const struct packet *packet)
 {
-    Npud__Request *request =
-        (Npud__Request *)envelope_unpack(&npud__request__descriptor, packet->data, packet->size);
-    enum dispatched r;
+    struct kept_in_hand *in_hand = kept_in_hand_of(KEPT_CONTROL);
+    Npud__Request *request;
+    enum dispatched r = DISPATCH_ENDED;
 
-    if (!request || request->id == 0) {
+    kept_in_hand(in_hand, session->id, 0);
+    request =
+        (Npud__Request *)envelope_unpack(&npud__request__descriptor, packet->data, packet->size);
+    if (request && request->id != 0) {
+        ++*session->requests;
+        kept_in_hand(in_hand, session->id, request->body_case);
+        r = take_turn(session, request, (struct room_wait){0});
+    } else {
         log_client_fault(&session->log, "sent a malformed packet: session ended");
         if (request)
             envelope_free(&request->base);
-        return DISPATCH_ENDED;
     }
-    ++*session->requests;
-    kept_in_hand(kept_in_hand_of(KEPT_CONTROL), session->id, request->body_case);
-    r = take_turn(session, request, (struct room_wait){0});
-    kept_in_hand(kept_in_hand_of(KEPT_CONTROL), 0, 0);
+    kept_in_hand(in_hand, 0, 0);
+    if (r != DISPATCH_ENDED)
+        session_forgive(session);
     return r;
 }
 

@@ -123,7 +123,11 @@ struct session {
     bool left;         /* LeaveSession: its process writes nothing any more */
     bool tells_waited; /* its page has `waited`: an older npud may have made it */
     bool again;        /* restored, and not heard since: its first packet may be answered already */
-    uint32_t faults;   /* how often npud has died with something of it in hand */
+    /* Ends of npud that were its fault, and are not forgiven; of the last one: 1 + the thread that
+     * had it in hand, the number of that end (blame_death()), and when: s of CLOCK_MONOTONIC. */
+    uint8_t faults : 2, fault_by : 6;
+    uint16_t fault_death;
+    uint32_t fault_s;
     uint64_t *requests; /* in the record: so far */
     uint64_t since_ns;
     uint64_t memory; /* bytes of its allocations */
@@ -219,6 +223,15 @@ bool session_keep(struct session *session);
  * how far its end was. False: something is missing.
  */
 bool session_bind(struct session *session, struct kept_cell *cell, const struct session_record *r);
+
+/**
+ * npud's end, a death of that number, was the fault of a thread that had the session in hand: count
+ * it, once for each death. True: it is the second one that is not forgiven, and the session is to
+ * end.
+ */
+bool session_blame(struct session *session, uint16_t death, unsigned who);
+/** What the control thread had in hand was handled after all: that fault is forgiven. */
+void session_forgive(struct session *session);
 
 /** The session with this id that was restored, or NULL. While npud restores. */
 struct session *session_by_id(uint64_t id);

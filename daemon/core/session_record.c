@@ -10,6 +10,7 @@
 #include "daemon/core/trace.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/restored.h"
+#include "proto/util/clock.h"
 
 /* While npud restores: its sessions, by id. */
 static struct restored restored;
@@ -43,6 +44,9 @@ static size_t write_session(const struct kept *kept, void *record)
                                  .left = session->left,
                                  .streams_made = session->streams_made,
                                  .faults = session->faults,
+                                 .fault_by = session->fault_by,
+                                 .fault_death = session->fault_death,
+                                 .fault_s = session->fault_s,
                                  .job = batch_job_number(session->batch_job)};
     memcpy(r->program, session->program, sizeof(r->program));
     for (unsigned i = 0; i < SESSION_TABLES; i++)
@@ -106,7 +110,10 @@ bool session_bind(struct session *session, struct kept_cell *cell, const struct 
     session->protocol = r->protocol;
     session->left = r->left;
     session->streams_made = r->streams_made;
-    session->faults = r->faults;
+    session->faults = r->faults & 3;
+    session->fault_by = r->fault_by & 63;
+    session->fault_death = r->fault_death;
+    session->fault_s = r->fault_s;
     snprintf(session->program, sizeof(session->program), "%.63s", r->program);
     for (unsigned i = 0; i < SESSION_TABLES; i++) {
         struct slots *t = table_of(session, i);
@@ -118,6 +125,38 @@ bool session_bind(struct session *session, struct kept_cell *cell, const struct 
         return false;
     use_record(session);
     return bind_page(session, r->page_key);
+}
+
+/*
+ * Two: one fault may be anybody's, and a second one that comes soon after it is taken for the
+ * session's. Else its request, or its task, which are done again, would end each npud that comes.
+ */
+#define FAULTS_MAX 2
+#define FORGIVEN_S 600 /* longer than it takes to see a hang */
+
+bool session_blame(struct session *session, uint16_t death, unsigned who)
+{
+    uint32_t now = (uint32_t)(clock_ns() / NSEC_PER_SEC);
+
+    if (session->fault_death == death)
+        return false; /* another thread had it in hand, too, or this end is looked at again */
+    kept_touch(&session->record);
+    if (now - session->fault_s > FORGIVEN_S)
+        session->faults = 0;
+    session->faults++;
+    session->fault_by = (who + 1) & 63;
+    session->fault_death = death;
+    session->fault_s = now;
+    return session->faults >= FAULTS_MAX;
+}
+
+void session_forgive(struct session *session)
+{
+    if (session->faults == 0 || session->fault_by != KEPT_CONTROL + 1)
+        return;
+    kept_touch(&session->record);
+    session->faults = 0;
+    session->fault_by = 0;
 }
 
 struct session *session_by_id(uint64_t id)

@@ -25,6 +25,7 @@
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/trace_note.h"
+#include "daemon/kept/blame.h"
 #include "daemon/kept/kept.h"
 #include "proto/util/clock.h"
 
@@ -507,7 +508,7 @@ static void *engine_main(void *arg)
     char name[16];
 
     self = e;
-    kept_thread_is(e->device->index);
+    blame_thread_is(e->device->index);
     snprintf(name, sizeof(name), "engine-%u", e->device->index);
     pthread_setname_np(pthread_self(), name);
     /* Delays and timeouts to the microsecond, not to the default 50. */

@@ -49,35 +49,6 @@ struct kept_in_hand *kept_in_hand_of(unsigned writer)
     return head ? &head->in_hand[writer] : &private_in_hand[writer];
 }
 
-static _Thread_local unsigned this_thread = KEPT_WORD_LOGS; /* unknown */
-
-void kept_thread_is(unsigned writer)
-{
-    this_thread = writer;
-}
-
-void kept_note_fault(void)
-{
-    if (head && this_thread < KEPT_WORD_LOGS)
-        atomic_store_explicit(&head->faulty, this_thread + 1, memory_order_relaxed);
-}
-
-void kept_each_in_hand(bool fault, void (*fn)(void *arg, uint64_t session, uint64_t what),
-                       void *arg)
-{
-    uint64_t faulty = atomic_load_explicit(&head->faulty, memory_order_relaxed);
-
-    for (unsigned i = 0; i < KEPT_WORD_LOGS; i++) {
-        struct kept_in_hand *in_hand = &head->in_hand[i];
-        uint64_t session = atomic_load_explicit(&in_hand->session, memory_order_relaxed);
-
-        if (fault && session != 0 && (faulty == 0 || faulty == i + 1))
-            fn(arg, session, atomic_load_explicit(&in_hand->what, memory_order_relaxed));
-        kept_in_hand(in_hand, 0, 0);
-    }
-    atomic_store_explicit(&head->faulty, 0, memory_order_relaxed);
-}
-
 /* --- records --- */
 
 enum part { PLAIN, LIVE };

@@ -166,16 +166,6 @@ static inline void kept_in_hand(struct kept_in_hand *in_hand, uint64_t session, 
 }
 /** The place for that. writer: as above. Constant; also without kept memory. */
 struct kept_in_hand *kept_in_hand_of(unsigned writer);
-/** This thread is the one with that number. At its start. */
-void kept_thread_is(unsigned writer);
-/** This thread ends npud by a fault of its own. Safe in a handler of signals. */
-void kept_note_fault(void);
-/**
- * The npud before was ended by a fault: call fn for each session that the thread had in hand, or,
- * if it is not known which one it was, each thread. Then nothing is in hand any more.
- */
-void kept_each_in_hand(bool fault, void (*fn)(void *arg, uint64_t session, uint64_t what),
-                       void *arg);
 
 /* --- restoring --- */
 

@@ -15,8 +15,9 @@
  * compiler is all that it takes (kept_order()). The next npud does not look before the last thread
  * of this one is gone (base/fence.h).
  *
- * This structure never changes: an npud that knows another KEPT_FORMAT cannot read the file. What
- * records hold may change, see kinds.h.
+ * This structure never changes, but for words that are appended to the head, which are 0 in a file
+ * of before: an npud that knows another KEPT_FORMAT cannot read the file. What records hold may
+ * change, see kinds.h.
  */
 #pragma once
 
@@ -52,20 +53,28 @@ struct kept_in_hand {
     _Atomic uint64_t what; /* kind of the request, or op of the task */
 };
 
+#define KEPT_FAULT_ANY    (KEPT_WORD_LOGS + 1) /* it is not known whose */
+#define KEPT_FAULT_NOBODY (KEPT_WORD_LOGS + 2) /* of a thread that has no session in hand */
+
 struct kept_head {
     uint64_t magic;
     uint32_t format;
     uint32_t unused;
-    char writer[32];     /* version of the npud that has written here last */
-    uint64_t last_order; /* see struct kept_cell */
-    uint64_t last_key;   /* of a descriptor */
-    /* 1 + the number (as of its word log) of the thread that has ended npud by a fault; 0: none */
-    _Atomic uint64_t faulty;
+    char writer[32];         /* version of the npud that has written here last */
+    uint64_t last_order;     /* see struct kept_cell */
+    uint64_t last_key;       /* of a descriptor */
+    _Atomic uint64_t faulty; /* 1 + the number (as of its word log) of the thread that has ended
+                              * npud by a fault, or KEPT_FAULT_ANY, KEPT_FAULT_NOBODY; 0: none */
     struct kept_in_hand in_hand[KEPT_WORD_LOGS];
     struct kept_log_head log;
     struct kept_log_head word_log[KEPT_WORD_LOGS];
     /* log2 of the size of its cells, or SLAB_LARGE, SLAB_MORE; 0: it has none */
     uint8_t slab[SLABS];
+    /* Appended after 0.9.0, which leaves them as they are (blame.h) */
+    uint64_t deaths;         /* npuds before this one whose sessions in hand were looked at */
+    _Atomic uint64_t serves; /* 1: the npud that has the sessions in hand has come to serve */
+    /* 1 + the number of an engine that does not answer; 0: all do */
+    _Atomic uint64_t stuck;
 };
 #define SLAB_LARGE 32u /* it begins a cell of several slabs */
 #define SLAB_MORE  33u /* it belongs to the one before it */

@@ -23,10 +23,15 @@ struct session_record {
     uint64_t streams_made;
     /* of each table: no slot was taken with a later generation */
     uint32_t latest[SESSION_TABLES];
-    uint32_t faults; /* how often the server has died with something of this session in hand */
+    uint32_t faults; /* ends of the server by a fault with this in hand that are not forgiven */
     char program[64];
     uint64_t job; /* its number; 0: none, or it is not known yet */
-    uint64_t unused[3];
+    /* Appended after 0.9.0, of the last of faults */
+    uint32_t fault_s;     /* when: seconds of CLOCK_MONOTONIC */
+    uint16_t fault_death; /* the number of that end */
+    uint8_t fault_by;     /* 1 + the thread that had the session in hand */
+    uint8_t unused;
+    uint64_t unused_words[2];
     /* live */
     uint64_t requests;
 };

@@ -35,12 +35,11 @@
 #include "daemon/core/survivor.h"
 #include "daemon/core/trace.h"
 #include "daemon/engine/notify_tasks.h"
+#include "daemon/kept/blame.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
 #include "daemon/memory/share.h"
-
-#define FAULTS_MAX 2
 
 /* Each kind is restored by the module that has written the record, in the order of kinds.h. */
 static const struct row {
@@ -102,19 +101,13 @@ static int restore_all(struct server *server)
     return 0;
 }
 
-/*
- * One fault may be anybody's. The second with the same session in hand is taken for its doing: else
- * its request, or its task, which are done again, would end each npud that comes.
- */
-static void suspect(void *arg, uint64_t id, uint64_t what)
+/* docs/restart.md, "Whose fault". */
+static void blame_session(void *arg, uint64_t id, unsigned who, uint64_t what)
 {
     struct session *session = session_by_id(id);
 
     (void)arg;
-    if (!session)
-        return;
-    kept_touch(&session->record);
-    if (++session->faults < FAULTS_MAX)
+    if (!session || !session_blame(session, blame_death(), who))
         return;
     session->state = SESSION_ENDED;
     log_event(
@@ -124,7 +117,7 @@ static void suspect(void *arg, uint64_t id, uint64_t what)
         (unsigned)what);
 }
 
-int recovery_run(struct server *server, bool fault)
+int recovery_run(struct server *server)
 {
     int r = kept_scan();
 
@@ -141,8 +134,7 @@ int recovery_run(struct server *server, bool fault)
     if (r < 0)
         return r;
     KILL_HERE(BUFFERS_FINISHED);
-    kept_each_in_hand(fault, suspect, NULL);
-    KILL_HERE(IN_HAND_FORGOTTEN);
+    blame_each(blame_session, NULL);
     for (size_t i = 0; i < sizeof(finish) / sizeof(finish[0]); i++) {
         finish[i](server);
         KILL_HERE(KIND_FINISHED);
@@ -151,5 +143,7 @@ int recovery_run(struct server *server, bool fault)
     KILL_HERE(FDS_FORGOTTEN);
     kept_commit();
     KILL_HERE(RECOVERY_CERTAIN);
+    blame_end();
+    KILL_HERE(IN_HAND_FORGOTTEN);
     return 0;
 }

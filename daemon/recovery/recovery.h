@@ -11,14 +11,10 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 struct server;
 
 /**
- * kept_begin_from() and npud_begin() were called. fault: the npud before was ended by a fault of
- * its own, and the session that it had in hand then is suspected: the second time it ends. 0 or a
- * negative errno after a line in the log: the tables cannot be restored, and nothing can be served
- * from them.
+ * kept_begin_from(), blame_begin() and npud_begin() were called. 0 or a negative errno after a line
+ * in the log: the tables cannot be restored, and nothing can be served from them.
  */
-int recovery_run(struct server *server, bool fault);
+int recovery_run(struct server *server);

@@ -183,18 +183,19 @@ static void on_serving(struct supervisor *s, struct child *child)
     tell_ready(s);
 }
 
-void on_message(struct supervisor *s, struct child *child)
+/* False: there was none. */
+static bool hear(struct supervisor *s, struct child *child)
 {
     struct supervisor_message m;
     size_t n;
     int r = supervisor_message_receive(child->socket, &m, NULL, 0, &n, MSG_DONTWAIT);
 
     if (r == -EAGAIN)
-        return;
+        return false;
     if (r <= 0) { /* it ends; its pidfd has the rest */
         close(child->socket);
         child->socket = -1;
-        return;
+        return false;
     }
     switch (m.operation) {
     case SUPERVISOR_PREPARED:
@@ -225,6 +226,12 @@ void on_message(struct supervisor *s, struct child *child)
     default: /* of a later version */
         break;
     }
+    return true;
+}
+
+void on_message(struct supervisor *s, struct child *child)
+{
+    hear(s, child);
 }
 
 /* --- ends --- */
@@ -305,8 +312,18 @@ static bool is_final(const struct supervisor *s, enum child_state state, int sta
     return state == CHILD_GOING && WIFEXITED(status) && !s->served;
 }
 
-static enum supervisor_cause cause_of(const struct child *was, bool from_outside)
+/*
+ * Why the last server that has served has ended. One that has not served leaves that to the next
+ * one: what it lacked (memory, descriptors) is no fault of the sessions. If it crashed by their
+ * tasks, it has noted that itself (daemon/kept/blame.h).
+ */
+static enum supervisor_cause cause_now(const struct supervisor *s, const struct child *was,
+                                       bool from_outside)
 {
+    uint32_t cause = s->cause & ~(uint32_t)SUPERVISOR_CLEAN;
+
+    if (was->state == CHILD_GOING) /* the first one may have made its sockets */
+        return cause == SUPERVISOR_FIRST ? SUPERVISOR_KILLED : (enum supervisor_cause)cause;
     if (was->hung)
         return SUPERVISOR_HUNG;
     return from_outside ? SUPERVISOR_KILLED : SUPERVISOR_CRASHED;
@@ -319,9 +336,15 @@ static bool is_sigkill(int status)
 
 static void on_server_end(struct supervisor *s)
 {
-    struct child was = s->server;
-    int status = child_reap(&s->server);
-    bool from_outside = is_sigkill(status) && !was.hung;
+    struct child was;
+    bool from_outside;
+    int status;
+
+    while (s->server.socket >= 0 && hear(s, &s->server))
+        ; /* its last words: that it serves, for one */
+    was = s->server;
+    status = child_reap(&s->server);
+    from_outside = is_sigkill(status) && !was.hung;
 
     if (is_final(s, was.state, status, from_outside)) {
         say_last_end(was.pid, status);
@@ -331,15 +354,8 @@ static void on_server_end(struct supervisor *s)
     }
     if (!was.killed && was.pid > 0)
         say_end(was.pid, status);
-    /* One that was killed before it served leaves the cause to the next. The first one may have
-     * made its sockets. */
-    if (was.state == CHILD_GOING && from_outside) {
-        if (s->cause == SUPERVISOR_FIRST)
-            s->cause = SUPERVISOR_KILLED;
-        return;
-    }
-    s->cause = (s->cause & SUPERVISOR_CLEAN) | cause_of(&was, from_outside);
-    if (was.state != CHILD_GOING)
+    s->cause = (s->cause & SUPERVISOR_CLEAN) | cause_now(s, &was, from_outside);
+    if (was.state != CHILD_GOING || from_outside)
         return;
     if (s->cause & SUPERVISOR_CLEAN)
         beginning_has_failed(s);

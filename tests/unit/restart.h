@@ -14,6 +14,7 @@
 #include "daemon/base/kill_here.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/kept/cells.h"
+#include "daemon/kept/blame.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/recovery/recovery.h"
@@ -123,6 +124,7 @@ static jmp_buf restart_out;
 static bool restart_armed;
 /* Behind the places of npud those of proto/, which npud passes as clients do. */
 #define RESTART_PLACES (KILL_PLACE_COUNT + KILL_POINT_COUNT)
+static bool restart_crashes; /* it does not end by a SIGKILL there, but by a fault of its own */
 static unsigned restart_place;
 static unsigned restart_pass;                 /* from 1 */
 static unsigned restart_hits[RESTART_PLACES]; /* so far */
@@ -131,8 +133,11 @@ static unsigned restart_hits[RESTART_PLACES]; /* so far */
 static inline void restart_passes(unsigned place)
 {
     restart_hits[place]++;
-    if (restart_armed && place == restart_place && restart_hits[place] == restart_pass)
-        longjmp(restart_out, 1);
+    if (!restart_armed || place != restart_place || restart_hits[place] != restart_pass)
+        return;
+    if (restart_crashes)
+        blame_note_fault(false);
+    longjmp(restart_out, 1);
 }
 
 void kill_point(enum kill_point point)
@@ -182,11 +187,13 @@ static inline void restart_start(const char *const *settings)
 {
     restart_configure(settings);
     ck_assert_int_eq(kept_begin(), 0);
+    blame_begin(BLAME_KILLED);
     restart_assemble();
     ck_assert_int_eq(npud_start_engines(&server), 0);
+    blame_note_serving();
 }
 
-static bool restart_by_fault; /* as if npud had crashed */
+static enum blame_end restart_end; /* how npud seems to have ended */
 
 /**
  * This npud is gone, with whatever it had begun and not committed, and the next one serves. Its
@@ -210,9 +217,11 @@ static inline void restart_npud(void)
     tables = kept_fd_take(KEEPER_KEY_TABLES);
     ck_assert_int_ge(tables, 0);
     ck_assert_int_eq(kept_begin_from(tables), 0);
+    blame_begin(restart_end);
     restart_assemble();
-    ck_assert_int_eq(recovery_run(&server, restart_by_fault), 0);
+    ck_assert_int_eq(recovery_run(&server), 0);
     ck_assert_int_eq(npud_start_engines(&server), 0);
+    blame_note_serving();
 }
 
 /** The last npud ends in order: nothing may be left, in its tables or with the keeper. */

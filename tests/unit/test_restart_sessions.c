@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "daemon/base/pidfd.h"
+#include "daemon/kept/kept_room.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
 
@@ -276,7 +277,7 @@ START_TEST(a_session_that_npud_dies_of_twice_ends)
     send_request(&request);
     for (unsigned i = 0; i < 5; i++) /* SIGKILL */
         ck_assert(restart_kill(KILL_HERE_KEPT_COMMIT, 1, turn, NULL));
-    restart_by_fault = true;
+    restart_end = BLAME_CRASHED;
     ck_assert(restart_kill(KILL_HERE_KEPT_COMMIT, 1, turn, NULL));
     ck_assert_int_eq(the_session()->state, SESSION_OPEN);
     ck_assert(restart_kill(KILL_HERE_KEPT_COMMIT, 1, turn, NULL));
@@ -284,6 +285,217 @@ START_TEST(a_session_that_npud_dies_of_twice_ends)
     ck_assert_ptr_null(server.sessions);
     close(client);
     restart_stop();
+}
+END_TEST
+
+/* --- whose fault it was --- */
+
+static void set_up_one_session(void)
+{
+    restart_start(NULL);
+    connect_client();
+    say_hello();
+    open_device();
+    blame_thread_is(KEPT_CONTROL);
+}
+
+static void tear_down_sessions(void)
+{
+    close(client);
+    restart_stop();
+}
+
+static void take_in_hand(unsigned who)
+{
+    kept_in_hand(kept_in_hand_of(who), the_session()->id, 1);
+}
+
+/* npud ends with the session in hand of these threads, and the next one serves. */
+static void end_with(enum blame_end end, bool control, bool engine)
+{
+    if (control)
+        take_in_hand(KEPT_CONTROL);
+    if (engine)
+        take_in_hand(0);
+    restart_end = end;
+    restart_npud();
+}
+
+static bool ended(void)
+{
+    return the_session()->state == SESSION_ENDED;
+}
+
+/* Which of its threads it was may not be known. */
+START_TEST(one_end_counts_once)
+{
+    set_up_one_session();
+    end_with(BLAME_CRASHED, true, true);
+    ck_assert_uint_eq(the_session()->faults, 1);
+    ck_assert(!ended());
+    end_with(BLAME_CRASHED, false, true);
+    ck_assert(ended());
+    tear_down_sessions();
+}
+END_TEST
+
+START_TEST(kills_count_for_nothing)
+{
+    set_up_one_session();
+    for (unsigned i = 0; i < 5; i++)
+        end_with(BLAME_KILLED, true, true);
+    ck_assert_uint_eq(the_session()->faults, 0);
+    tear_down_sessions();
+}
+END_TEST
+
+/* The supervisor speaks of the one before, whose sessions in hand were looked at. */
+START_TEST(what_has_not_served_counts_for_nothing)
+{
+    set_up_one_session();
+    for (unsigned i = 0; i < 5; i++) {
+        kept_head()->serves = 0;
+        end_with(i % 2 ? BLAME_CRASHED : BLAME_HUNG, true, true);
+    }
+    ck_assert_uint_eq(the_session()->faults, 0);
+    tear_down_sessions();
+}
+END_TEST
+
+/* But if it crashes by a task before it could say that it serves, that is a fault. */
+START_TEST(what_crashes_before_it_serves_counts)
+{
+    set_up_one_session();
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert(!ended());
+        kept_head()->serves = 0;
+        blame_note_fault(false);
+        end_with(BLAME_KILLED, true, false);
+    }
+    ck_assert(ended());
+    tear_down_sessions();
+}
+END_TEST
+
+/* The thread that crashes says so: what other threads have in hand counts for nothing. */
+START_TEST(only_the_thread_that_crashed_counts)
+{
+    set_up_one_session();
+    blame_note_fault(false);
+    end_with(BLAME_CRASHED, false, true);
+    ck_assert_uint_eq(the_session()->faults, 0);
+    blame_note_fault(true); /* by a signal from outside */
+    end_with(BLAME_CRASHED, true, true);
+    ck_assert_uint_eq(the_session()->faults, 0);
+    blame_thread_is(KEPT_WORD_LOGS);
+    blame_note_fault(false); /* of a thread that has none in hand */
+    end_with(BLAME_CRASHED, true, true);
+    ck_assert_uint_eq(the_session()->faults, 0);
+    blame_thread_is(0);
+    blame_note_fault(false);
+    end_with(BLAME_CRASHED, false, true);
+    ck_assert_uint_eq(the_session()->faults, 1);
+    tear_down_sessions();
+}
+END_TEST
+
+/* A hang is that of the control thread, unless it has said that an engine does not answer. */
+START_TEST(only_the_thread_that_hangs_counts)
+{
+    set_up_one_session();
+    end_with(BLAME_HUNG, false, true);
+    ck_assert_uint_eq(the_session()->faults, 0);
+    blame_note_stuck(0);
+    end_with(BLAME_HUNG, true, false);
+    ck_assert_uint_eq(the_session()->faults, 0);
+    blame_note_stuck(0);
+    blame_note_stuck(UINT32_MAX);
+    end_with(BLAME_HUNG, false, true);
+    ck_assert_uint_eq(the_session()->faults, 0);
+    end_with(BLAME_HUNG, true, true);
+    ck_assert_uint_eq(the_session()->faults, 1);
+    blame_note_stuck(0);
+    end_with(BLAME_HUNG, true, true);
+    ck_assert(ended());
+    tear_down_sessions();
+}
+END_TEST
+
+/* A request that is handled after all clears its session, and no other: not that of an engine. */
+START_TEST(a_fault_is_forgiven_with_its_request)
+{
+    Npud__Request request;
+    Npud__Malloc body;
+    int fd;
+
+    set_up_one_session();
+    for (unsigned i = 0; i < 5; i++) {
+        end_with(i % 2 ? BLAME_CRASHED : BLAME_HUNG, true, false);
+        ck_assert_uint_eq(the_session()->faults, 1);
+        make_malloc(&request, &body);
+        drop(ask(&request, 0, &fd), -1);
+        close(fd);
+        ck_assert_uint_eq(the_session()->faults, 0);
+    }
+    end_with(BLAME_KILLED, true, false);
+    ck_assert_uint_eq(the_session()->faults, 0); /* it was certain */
+    end_with(BLAME_CRASHED, false, true);
+    make_malloc(&request, &body);
+    drop(ask(&request, 0, &fd), -1);
+    close(fd);
+    ck_assert_uint_eq(the_session()->faults, 1);
+    tear_down_sessions();
+}
+END_TEST
+
+START_TEST(a_fault_is_forgiven_in_time)
+{
+    set_up_one_session();
+    for (unsigned i = 0; i < 5; i++) {
+        end_with(BLAME_CRASHED, false, true);
+        ck_assert_uint_eq(the_session()->faults, 1);
+        kept_touch(&the_session()->record);
+        the_session()->fault_s -= 601;
+        kept_commit();
+    }
+    tear_down_sessions();
+}
+END_TEST
+
+/* Around the commit of recovery. What comes before, tests/kill/server tries. */
+static const enum kill_place in_recovery[] = {KILL_HERE_FDS_FORGOTTEN, KILL_HERE_RECOVERY_CERTAIN,
+                                              KILL_HERE_IN_HAND_FORGOTTEN};
+#define IN_RECOVERY (int)(sizeof(in_recovery) / sizeof(in_recovery[0]))
+
+static void next_npud(void *arg)
+{
+    (void)arg;
+    restart_npud();
+}
+
+/* Recovery is cut short, at each place, by a SIGKILL or by what the server lacks. */
+START_TEST(one_end_counts_once_however_often_npud_recovers)
+{
+    set_up_one_session();
+    take_in_hand(KEPT_CONTROL);
+    blame_note_fault(false);
+    restart_end = BLAME_CRASHED;
+    ck_assert(restart_kill(in_recovery[_i], 1, next_npud, NULL));
+    ck_assert_uint_eq(the_session()->faults, 1);
+    tear_down_sessions();
+}
+END_TEST
+
+/* A fault of a recovery is not one of what the npud before, which was killed, had in hand. */
+START_TEST(a_fault_of_a_recovery_is_its_own)
+{
+    set_up_one_session();
+    take_in_hand(KEPT_CONTROL);
+    restart_end = BLAME_KILLED;
+    restart_crashes = true; /* at that place */
+    ck_assert(restart_kill(in_recovery[_i], 1, next_npud, NULL));
+    ck_assert_uint_eq(the_session()->faults, 0);
+    tear_down_sessions();
 }
 END_TEST
 
@@ -397,6 +609,16 @@ static Suite *make_suite(void)
 
     tcase_add_test(t, a_session_is_as_it_was);
     tcase_add_test(t, a_session_that_npud_dies_of_twice_ends);
+    tcase_add_test(t, one_end_counts_once);
+    tcase_add_test(t, kills_count_for_nothing);
+    tcase_add_test(t, what_has_not_served_counts_for_nothing);
+    tcase_add_test(t, what_crashes_before_it_serves_counts);
+    tcase_add_test(t, only_the_thread_that_crashed_counts);
+    tcase_add_test(t, only_the_thread_that_hangs_counts);
+    tcase_add_test(t, a_fault_is_forgiven_with_its_request);
+    tcase_add_test(t, a_fault_is_forgiven_in_time);
+    tcase_add_loop_test(t, one_end_counts_once_however_often_npud_recovers, 0, IN_RECOVERY);
+    tcase_add_loop_test(t, a_fault_of_a_recovery_is_its_own, 0, IN_RECOVERY);
     tcase_add_test(t, an_answer_that_lacks_a_descriptor_ends_its_session);
     tcase_add_loop_test(t, a_session_waits_for_its_job_and_its_answer, 0, 2);
     tcase_add_loop_test(t, a_request_is_handled_once, 0, KILL_PLACE_COUNT);

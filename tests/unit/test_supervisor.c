@@ -261,6 +261,16 @@ START_TEST(a_cause_outlives_a_kill)
 }
 END_TEST
 
+/* What it lacks is no fault of what the one before had in hand. */
+START_TEST(a_recovery_that_fails_leaves_the_cause)
+{
+    begin_and_serve("cannot-recover");
+    kill(s.server.pid, SIGKILL);
+    STEP_UNTIL(s.recoveries.failed_ns[0] != 0);
+    ck_assert_uint_eq(s.cause, SUPERVISOR_KILLED);
+}
+END_TEST
+
 START_TEST(the_standby_is_replaced)
 {
     pid_t server = begin_and_serve(NULL), standby;
@@ -845,6 +855,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, a_standby_waits_beside_the_server);
     tcase_add_test(t, the_standby_follows);
     tcase_add_test(t, a_cause_outlives_a_kill);
+    tcase_add_test(t, a_recovery_that_fails_leaves_the_cause);
     tcase_add_test(t, the_standby_is_replaced);
     tcase_add_test(t, both_are_replaced);
     tcase_add_test(t, three_failed_recoveries_start_anew);

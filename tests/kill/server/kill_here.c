@@ -27,7 +27,12 @@ __attribute__((constructor)) static void find_switch(void)
 
 static _Noreturn void end_itself(void)
 {
-    kill(getpid(), SIGKILL);
+    int signal = (int)atomic_load(&kill_switch->signal);
+
+    if (signal != 0)
+        raise(signal);
+    else
+        kill(getpid(), SIGKILL);
     for (;;)
         pause(); /* the signal is on its way to all threads */
 }

@@ -21,6 +21,7 @@ struct kill_here_switch {
      * nowhere
      */
     _Atomic uint32_t after;
+    _Atomic uint32_t signal;             /* of a fault of the thread; 0: SIGKILL */
     _Atomic uint32_t after_died, passes; /* of `place` */
     _Atomic uint32_t died;               /* so often, but for `after` */
     _Atomic uint32_t hits[KILL_PLACE_COUNT];

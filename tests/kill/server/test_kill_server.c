@@ -15,6 +15,9 @@
  *
  * The places of the end in order are passed by an npud of each one's own, which is to end.
  *
+ * And at some places npud crashes, in place of a SIGKILL: the second time that ends the session
+ * whose request or task it was.
+ *
  * NPUD_TEST_TABLE=1 prints each place. NPUD_KILL_PLACE=NAME[:PASS[:AGAIN[:AFTER]]], as printed,
  * tries this one only.
  *
@@ -423,6 +426,97 @@ START_TEST(every_place_of_the_end)
 }
 END_TEST
 
+/* --- faults of a session's own --- */
+
+static struct {
+    _Atomic bool over;
+} * honest;
+
+static int be_honest(void *arg)
+{
+    void *memory;
+
+    session_open();
+    turn_tell(&to_parent);
+    while (!atomic_load(&honest->over)) {
+        OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+        OK(aclrtMemset(memory, 4096, 1, 4096));
+        OK(aclrtFree(memory));
+    }
+    session_close();
+    return arg != NULL;
+}
+
+static aclError make_stream(void)
+{
+    aclrtStream stream;
+
+    return aclrtCreateStream(&stream);
+}
+
+static aclError write_value(void)
+{
+    aclrtStream stream;
+    void *memory;
+    aclError r;
+
+    OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtCreateStream(&stream));
+    r = aclrtValueWrite(memory, 1, 0, stream);
+    return r == 0 ? aclrtSynchronizeStream(stream) : r;
+}
+
+static const struct {
+    aclError (*act)(void);
+    enum kill_place place; /* that nothing but the act passes */
+    int signal;
+} fatal[] = {{make_stream, KILL_HERE_STREAM_CLEARED, SIGABRT},
+             {write_value, KILL_HERE_VALUE_WRITTEN, SIGSEGV}};
+#define FATAL (sizeof(fatal) / sizeof(fatal[0]))
+
+/* It ends, with a code, if npud has crashed twice. */
+static int be_fatal(void *arg)
+{
+    unsigned i = *(const unsigned *)arg;
+
+    session_open();
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    ck_assert_int_eq(fatal[i % FATAL].act(), i / FATAL ? ACL_ERROR_RT_SOCKET_CLOSE : 0);
+    return 0;
+}
+
+/*
+ * A request or a task that npud crashes by is done again. The second time its session ends, and no
+ * other one.
+ */
+START_TEST(a_session_that_crashes_npud_twice_ends)
+{
+    unsigned i = (unsigned)_i, deaths = 1 + i / FATAL;
+    pid_t other, child;
+
+    memset(kill_switch, 0, sizeof(*kill_switch));
+    honest = child_share(sizeof(*honest));
+    npud_start_restartable(NULL);
+    other = child_start(be_honest, NULL);
+    turn_await(&to_parent);
+    child = child_start(be_fatal, &i);
+    turn_await(&to_parent);
+    atomic_store(&kill_switch->signal, (uint32_t)fatal[i % FATAL].signal);
+    atomic_store(&kill_switch->pass, 1);
+    atomic_store(&kill_switch->again, deaths - 1);
+    atomic_store(&kill_switch->place, 1 + (uint32_t)fatal[i % FATAL].place);
+    atomic_store(&kill_switch->on, 1);
+    turn_tell(&to_child);
+    child_expect_ok(child);
+    ck_assert_uint_eq(atomic_load(&kill_switch->died), deaths);
+    atomic_store(&honest->over, true);
+    child_expect_ok(other);
+    npud_expect_empty();
+    npud_teardown();
+}
+END_TEST
+
 /* The npud that is built with this program, whichever one the other tests are about. */
 static void use_own_npud(void)
 {
@@ -447,5 +541,7 @@ int main(void)
     tcase_add_loop_test(t, every_place, 0, PARTS);
     t = suite_case(suite, "the end", 60, start_fresh, stop);
     tcase_add_loop_test(t, every_place_of_the_end, 0, 2 * (KILL_PLACE_COUNT - KILL_HERE_NPUD_ENDS));
+    t = suite_case(suite, "faults", 60, start_fresh, stop);
+    tcase_add_loop_test(t, a_session_that_crashes_npud_twice_ends, 0, 2 * FATAL);
     return run_suite(suite);
 }
