@@ -200,7 +200,7 @@ void report_sessions(struct server *server, struct rows *rows)
         r->streams = session->streams.live;
         r->events = session->events.live + session->ipc.live;
         r->memory_bytes = session->memory;
-        r->requests = *session->requests;
+        r->requests = *session_requests(session);
         r->age_s = seconds_since(session->since_ns);
         r->job =
             session->batch_job ? report_rows_copy_text(rows, session->batch_job->path) : (char *)"";

@@ -28,7 +28,8 @@
 #define REDUCE_SLICE 2048
 static_assert(REDUCE_SLICE <= DEVICE_SLICE_MAX, "a slice that is kept");
 
-/* Addresses of strict devices: up to 24 TiB for all of them, where programs expect these. */
+/* Addresses of strict devices: up to 24 TiB for all of them, where programs expect these. Each
+ * session has its own. */
 #define WINDOW_FROM  (UINT64_C(16) << 40)
 #define WINDOW_BYTES (UINT64_C(512) << 30)
 static_assert(DEVICES_MAX * WINDOW_BYTES <= UINT64_C(8) << 40, "a window for each device");
@@ -38,8 +39,7 @@ struct sim {
     uint64_t memory;
     char *soc_name;
     bool strict;
-    uint64_t latency_ns;               /* of work that moves bytes */
-    struct window window[DEVICES_MAX]; /* addresses of strict devices */
+    uint64_t latency_ns;   /* of work that moves bytes */
     _Atomic uint64_t turn; /* of latency_of(); any engine writes it, and any value will do */
 };
 
@@ -60,9 +60,6 @@ static int sim_open(const struct config *config, void **state)
         free(sim);
         return -ENOMEM;
     }
-    for (uint64_t i = 0; i < sim->devices && i < DEVICES_MAX; i++)
-        window_init(&sim->window[i], WINDOW_FROM + i * WINDOW_BYTES,
-                    WINDOW_FROM + (i + 1) * WINDOW_BYTES);
     *state = sim;
     return (int)sim->devices;
 }
@@ -73,8 +70,6 @@ static void sim_close(void *state)
 
     if (!sim)
         return;
-    for (uint32_t i = 0; i < DEVICES_MAX; i++)
-        window_deinit(&sim->window[i]);
     free(sim->soc_name);
     free(sim);
 }
@@ -142,31 +137,57 @@ static void sim_memory_free(void *state, struct backend_memory *m, const struct 
 
 /* --- addresses: of strict devices, where clients map nothing --- */
 
-static int sim_address_new(void *state, uint32_t device, uint64_t size, uint64_t *address)
+struct backend_space {
+    struct windows *windows; /* one for each device */
+};
+
+static bool make_space(const struct sim *sim, struct backend_space **space)
 {
-    struct sim *sim = state;
+    if (*space)
+        return true;
+    *space = malloc(sizeof(**space));
+    if (!*space)
+        return false;
+    (*space)->windows = windows_new(sim->devices, WINDOW_FROM, WINDOW_BYTES);
+    if ((*space)->windows)
+        return true;
+    free(*space);
+    *space = NULL;
+    return false;
+}
+
+static int sim_address_new(void *state, struct backend_space **space, uint32_t device,
+                           uint64_t size, uint64_t *address)
+{
+    const struct sim *sim = state;
 
     *address = 0;
     if (!sim->strict)
         return 0;
-    *address = window_take(&sim->window[device], size);
-    return *address ? 0 : -ENOMEM;
+    if (!make_space(sim, space))
+        return -ENOMEM;
+    *address = window_take((*space)->windows, device, size);
+    return *address ? 0 : -ENOSPC;
 }
 
-static void sim_address_free(void *state, uint32_t device, uint64_t address, uint64_t size)
+static void sim_address_free(struct backend_space *space, uint32_t device, uint64_t address)
 {
-    struct sim *sim = state;
-
     if (address)
-        window_put(&sim->window[device], address, size);
+        window_put(space->windows, device, address);
 }
 
-static void sim_address_note(void *state, uint32_t device, uint64_t address, uint64_t size)
+static bool sim_address_note(void *state, struct backend_space **space, uint32_t device,
+                             uint64_t address, uint64_t size)
 {
-    struct sim *sim = state;
+    return address == 0 ||
+           (make_space(state, space) && window_note((*space)->windows, device, address, size));
+}
 
-    if (address)
-        window_note(&sim->window[device], address, size);
+static void sim_space_free(struct backend_space *space)
+{
+    if (space)
+        windows_free(space->windows);
+    free(space);
 }
 
 static int sim_memory_file(const struct backend_memory *m)
@@ -342,6 +363,7 @@ const struct backend backend_sim = {
     .address_new = sim_address_new,
     .address_free = sim_address_free,
     .address_note = sim_address_note,
+    .space_free = sim_space_free,
     .memory_file = sim_memory_file,
     .memory_usable = sim_memory_usable,
     .step = sim_step,

@@ -1,95 +1,241 @@
 #include "daemon/backend/window.h"
 
-#include <assert.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
-#define PAGE 4096u
+#include "proto/util/random.h"
+
+#define PAGE UINT64_C(4096)
 /*
- * So many wait before the oldest of a class is used again: the library keeps the addresses of what
+ * So many wait before the oldest of them may come again: the library keeps the addresses of what
  * was freed last apart, and not more of them (client/memory/alloc.c).
  */
 #define WAITING 256u
 
-void window_init(struct window *w, uint64_t from, uint64_t to)
+/*
+ * A treap: ordered by address, and a heap of random priorities, which makes it as high as a tree
+ * that was built in random order.
+ */
+struct window_range {
+    struct window_range *left, *right;
+    uint64_t start, end; /* with the page behind it */
+    /* Of all ranges from here down: the first start, the last end, the largest gap between two */
+    uint64_t low, high, gap;
+    uint32_t priority;
+    uint32_t window;
+    struct window_range *newer; /* while it waits */
+};
+
+struct windows *windows_new(uint32_t n, uint64_t from, uint64_t bytes)
 {
-    *w = (struct window){.next = from, .end = to};
+    struct windows *w = calloc(1, sizeof(*w) + n * sizeof(w->window[0]));
+
+    if (!w)
+        return NULL;
+    w->n = n;
+    w->from = from;
+    w->bytes = bytes;
+    if (!random_fill(&w->random, sizeof(w->random)))
+        w->random = (uintptr_t)w;
+    w->random |= 1;
+    return w;
 }
 
-void window_deinit(struct window *w)
+static void free_tree(struct window_range *r)
 {
-    for (unsigned i = 0; i < WINDOW_CLASSES; i++)
-        free(w->free[i].address);
-    *w = (struct window){0};
+    if (!r)
+        return;
+    free_tree(r->left);
+    free_tree(r->right);
+    free(r);
 }
 
-/* With the page behind it. */
-static unsigned class_of(uint64_t size)
+void windows_free(struct windows *w)
 {
-    return 64 - (unsigned)__builtin_clzll(size + PAGE - 1);
+    for (uint32_t i = 0; w && i < w->n; i++)
+        free_tree(w->window[i].used);
+    free(w);
 }
 
-static uint64_t bytes_of(unsigned class)
+/* --- the tree --- */
+
+static uint64_t larger(uint64_t a, uint64_t b)
 {
-    return UINT64_C(1) << class;
+    return a > b ? a : b;
 }
 
-static uint64_t take_oldest(struct window_queue *q)
+static void refresh(struct window_range *r)
 {
-    uint64_t address = q->address[q->first];
+    const struct window_range *left = r->left, *right = r->right;
 
-    q->first = (q->first + 1) % q->room;
-    q->n--;
-    return address;
+    r->low = left ? left->low : r->start;
+    r->high = right ? right->high : r->end;
+    r->gap = larger(left ? larger(left->gap, r->start - left->high) : 0,
+                    right ? larger(right->gap, right->low - r->end) : 0);
 }
 
-uint64_t window_take(struct window *w, uint64_t size)
+/* Those below the address to *below, the others to *above. */
+static void split(struct window_range *r, uint64_t address, struct window_range **below,
+                  struct window_range **above)
 {
-    unsigned class = class_of(size);
-    struct window_queue *q = class < WINDOW_CLASSES ? &w->free[class] : NULL;
-    uint64_t address = w->next;
-
-    if (!q)
-        return 0;
-    if (q->n > WAITING || (q->n > 0 && w->end - w->next < bytes_of(class)))
-        return take_oldest(q);
-    if (w->end - w->next < bytes_of(class))
-        return 0;
-    w->next += bytes_of(class);
-    return address;
+    if (!r) {
+        *below = *above = NULL;
+        return;
+    }
+    if (r->start < address) {
+        split(r->right, address, &r->right, above);
+        *below = r;
+    } else {
+        split(r->left, address, below, &r->left);
+        *above = r;
+    }
+    refresh(r);
 }
 
-/* Room for one more. False: no memory. */
-static bool grow(struct window_queue *q)
+/* All of a are below all of b. */
+static struct window_range *merge(struct window_range *a, struct window_range *b)
 {
-    uint32_t room = q->room ? 2 * q->room : 2 * WAITING;
-    uint64_t *larger = calloc(room, sizeof(*larger));
+    if (!a || !b)
+        return a ? a : b;
+    if (a->priority > b->priority) {
+        a->right = merge(a->right, b);
+        refresh(a);
+        return a;
+    }
+    b->left = merge(a, b->left);
+    refresh(b);
+    return b;
+}
 
-    if (!larger)
+static void insert(struct window *w, struct window_range *r)
+{
+    struct window_range *below, *above;
+
+    split(w->used, r->start, &below, &above);
+    refresh(r);
+    w->used = merge(merge(below, r), above);
+}
+
+/* The one that begins there is taken out. NULL: there is none. */
+static struct window_range *take_out(struct window *w, uint64_t address)
+{
+    struct window_range *below, *it, *above;
+
+    split(w->used, address, &below, &it);
+    split(it, address + 1, &it, &above);
+    w->used = merge(below, above);
+    return it;
+}
+
+/* The lowest place between two ranges where so much is free: there is one. */
+static uint64_t find_gap(const struct window_range *r, uint64_t size)
+{
+    for (;;) {
+        if (r->left && r->left->gap >= size)
+            r = r->left;
+        else if (r->left && r->start - r->left->high >= size)
+            return r->left->high;
+        else if (r->right->low - r->end >= size)
+            return r->end;
+        else
+            r = r->right;
+    }
+}
+
+/* 0: there is no place of that size. */
+static uint64_t find_place(const struct windows *w, uint32_t i, uint64_t size)
+{
+    uint64_t from = w->from + i * w->bytes, to = from + w->bytes;
+    const struct window_range *used = w->window[i].used;
+
+    if (!used)
+        return w->bytes >= size ? from : 0;
+    if (used->low - from >= size)
+        return from;
+    if (used->gap >= size)
+        return find_gap(used, size);
+    return to - used->high >= size ? used->high : 0;
+}
+
+/* --- those that wait --- */
+
+static void free_oldest(struct windows *w)
+{
+    struct window_range *r = w->oldest;
+
+    w->oldest = r->newer;
+    w->waiting--;
+    take_out(&w->window[r->window], r->start);
+    free(r);
+}
+
+void window_put(struct windows *w, uint32_t i, uint64_t address)
+{
+    struct window_range *r = take_out(&w->window[i], address);
+
+    if (!r)
+        return;
+    insert(&w->window[i], r);
+    r->newer = NULL;
+    if (w->waiting++ > 0)
+        w->newest->newer = r;
+    else
+        w->oldest = r;
+    w->newest = r;
+    if (w->waiting > WAITING)
+        free_oldest(w);
+}
+
+/* --- those in use --- */
+
+static uint32_t next_random(struct windows *w)
+{
+    w->random ^= w->random << 13;
+    w->random ^= w->random >> 7;
+    w->random ^= w->random << 17;
+    return (uint32_t)(w->random >> 32);
+}
+
+static bool add(struct windows *w, uint32_t i, uint64_t start, uint64_t bytes)
+{
+    struct window_range *r = malloc(sizeof(*r));
+
+    if (!r)
         return false;
-    for (uint32_t i = 0; i < q->n; i++)
-        larger[i] = q->address[(q->first + i) % q->room];
-    free(q->address);
-    *q = (struct window_queue){.address = larger, .n = q->n, .room = room};
+    *r = (struct window_range){
+        .start = start, .end = start + bytes, .priority = next_random(w), .window = i};
+    insert(&w->window[i], r);
     return true;
 }
 
-void window_put(struct window *w, uint64_t address, uint64_t size)
+/* With the page behind it. 0: that is more than a window. */
+static uint64_t bytes_of(const struct windows *w, uint64_t size)
 {
-    unsigned class = class_of(size);
-    struct window_queue *q = &w->free[class];
-
-    assert(class < WINDOW_CLASSES);
-    if (q->n == q->room && !grow(q))
-        return; /* the numbers are lost, and there are many */
-    q->address[(q->first + q->n) % q->room] = address;
-    q->n++;
+    return size > w->bytes - 2 * PAGE ? 0 : ((size + PAGE - 1) & ~(PAGE - 1)) + PAGE;
 }
 
-void window_note(struct window *w, uint64_t address, uint64_t size)
+uint64_t window_take(struct windows *w, uint32_t i, uint64_t size)
 {
-    uint64_t end = address + bytes_of(class_of(size));
+    uint64_t bytes = bytes_of(w, size), place;
 
-    if (end > w->next && end <= w->end)
-        w->next = end;
+    if (bytes == 0)
+        return 0;
+    while ((place = find_place(w, i, bytes)) == 0 && w->waiting > 0)
+        free_oldest(w);
+    return place != 0 && add(w, i, place, bytes) ? place : 0;
+}
+
+static bool overlaps(const struct window_range *r, uint64_t start, uint64_t end)
+{
+    while (r && (end <= r->start || start >= r->end))
+        r = end <= r->start ? r->left : r->right;
+    return r != NULL;
+}
+
+bool window_note(struct windows *w, uint32_t i, uint64_t address, uint64_t size)
+{
+    uint64_t from = w->from + i * w->bytes, bytes = bytes_of(w, size);
+
+    if (address < from || bytes == 0 || address - from > w->bytes - bytes)
+        return true; /* of an npud with other windows: none of ours overlaps it */
+    return !overlaps(w->window[i].used, address, address + bytes) && add(w, i, address, bytes);
 }

@@ -1,34 +1,49 @@
 /*
- * Device addresses: numbers out of a window that belongs to one device, so that those of two
- * devices never overlap. Nothing is mapped at them here.
+ * Device addresses of one session: numbers out of a window that belongs to one device, so that
+ * those of two devices never overlap. Nothing is mapped at them here. Each session has windows of
+ * its own, as a process has its own addresses: no other session can use them up, or leave only
+ * small pieces of them.
  *
- * A number that was given back comes again as late as may be: a program that uses it after a free
+ * What is in use is a tree of ranges, and nothing else is kept: what lies between them is free,
+ * also after recovery, which notes the ranges of all allocations that are there.
+ *
+ * A number that was given back waits before it may come again: a program that uses it after a free
  * is to be refused, and not to reach what has come after. Control thread.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define WINDOW_CLASSES 40 /* sizes, as powers of two */
-
-/** Addresses that were given back, of one class: the oldest first. */
-struct window_queue {
-    uint64_t *address;
-    uint32_t first, n, room;
-};
+struct window_range;
 
 struct window {
-    uint64_t next, end; /* never given out so far */
-    struct window_queue free[WINDOW_CLASSES];
+    struct window_range *used; /* the root of a tree, by address; with those that wait */
 };
 
-void window_init(struct window *window, uint64_t from, uint64_t to);
-/** Zeroed ones, too. */
-void window_deinit(struct window *window);
+struct windows {
+    uint64_t from, bytes;                 /* where the first one begins, and how large each is */
+    uint64_t random;                      /* of the tree: clients do not choose its shape */
+    uint32_t waiting;                     /* how many wait */
+    struct window_range *oldest, *newest; /* of those */
+    uint32_t n;
+    struct window window[];
+};
 
-/** An address for so many bytes, with at least an unused page behind them. 0: none. */
-uint64_t window_take(struct window *window, uint64_t size);
-/** It is given back. Of a size that was taken. */
-void window_put(struct window *window, uint64_t address, uint64_t size);
-/** An npud before has given it out: none overlaps it from now on. */
-void window_note(struct window *window, uint64_t address, uint64_t size);
+/** n windows beside each other. NULL: no memory. */
+struct windows *windows_new(uint32_t n, uint64_t from, uint64_t bytes);
+/** NULL: nothing. */
+void windows_free(struct windows *windows);
+
+/**
+ * An address in window i for so many bytes, with at least an unused page behind them. 0: there is
+ * no room, or no memory.
+ */
+uint64_t window_take(struct windows *windows, uint32_t i, uint64_t size);
+/** It is given back. What window_note() has left out is ignored. */
+void window_put(struct windows *windows, uint32_t i, uint64_t address);
+/**
+ * An npud before has given it out: none overlaps it from now on. False: no memory, or it overlaps
+ * another one.
+ */
+bool window_note(struct windows *windows, uint32_t i, uint64_t address, uint64_t size);

@@ -169,7 +169,7 @@ static enum dispatched handle_packet(struct session *session, const struct packe
     request =
         (Npud__Request *)envelope_unpack(&npud__request__descriptor, packet->data, packet->size);
     if (request && request->id != 0) {
-        ++*session->requests;
+        ++*session_requests(session);
         kept_in_hand(in_hand, session->id, request->body_case);
         r = take_turn(session, request, (struct room_wait){0});
     } else {

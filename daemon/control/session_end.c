@@ -196,6 +196,7 @@ static void free_empty(struct session *session)
         munmap(session->page, sizeof(*session->page));
         kept_close(session->page_fd);
     }
+    server->devices->backend->space_free(session->space);
     value_forget_rests(session);
     if (session->own_waits)
         dispatch_drop_own_waits(session);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct backend_memory;
+struct backend_space;
 struct config;
 struct user;
 
@@ -88,12 +89,18 @@ struct backend {
     /**
      * The device's address, for a session that is to have so many bytes of it: what its program
      * takes for a pointer. 0: the device has none, and the library maps the memory where it likes.
-     * -errno.
+     * *space: the session's addresses, NULL so far if it has none. -errno;
+     * -ENOSPC: they are used up.
      */
-    int (*address_new)(void *state, uint32_t device, uint64_t size, uint64_t *address);
-    void (*address_free)(void *state, uint32_t device, uint64_t address, uint64_t size);
-    /** An npud before has given it out. */
-    void (*address_note)(void *state, uint32_t device, uint64_t address, uint64_t size);
+    int (*address_new)(void *state, struct backend_space **space, uint32_t device, uint64_t size,
+                       uint64_t *address);
+    /** 0: nothing. */
+    void (*address_free)(struct backend_space *space, uint32_t device, uint64_t address);
+    /** An npud before has given it out. False: no memory, or it cannot be. */
+    bool (*address_note)(void *state, struct backend_space **space, uint32_t device,
+                         uint64_t address, uint64_t size);
+    /** The session has no address any more. NULL: it had none. */
+    void (*space_free)(struct backend_space *space);
     /** Its file, which stays the memory's. */
     int (*memory_file)(const struct backend_memory *memory);
     /** Can it be used? It may be made usable by that; false: npud has not the means for it. */

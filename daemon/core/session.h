@@ -112,25 +112,25 @@ struct session {
     struct job serve; /* take a request and answer it */
     struct job end;   /* end the session, or go on with that */
     enum session_state state;
-    uint32_t end_slot; /* how far it is with ... */
-    uint8_t end_part;  /* ... what is being freed: control/session_end.c */
-    uint8_t reported;  /* how often on_socket has told of what is listed already */
-    bool polled;       /* on_socket is added */
-    bool halted;       /* by session_halt(): no engine executes anything of it */
-    bool forgotten;    /* halted, and no engine knows a stream of it any more */
-    bool takes_fds;    /* its socket: base/client_socket.h */
-    bool died;         /* counted in server->deaths */
-    bool left;         /* LeaveSession: its process writes nothing any more */
-    bool tells_waited; /* its page has `waited`: an older npud may have made it */
-    bool again;        /* restored, and not heard since: its first packet may be answered already */
+    uint32_t end_slot;     /* how far it is with ... */
+    uint8_t end_part;      /* ... what is being freed: control/session_end.c */
+    uint8_t reported;      /* how often on_socket has told of what is listed already */
+    bool polled;           /* on_socket is added */
+    bool halted;           /* by session_halt(): no engine executes anything of it */
+    bool forgotten;        /* halted, and no engine knows a stream of it any more */
+    bool takes_fds;        /* its socket: base/client_socket.h */
+    bool died;             /* counted in server->deaths */
+    bool left;             /* LeaveSession: its process writes nothing any more */
+    bool tells_waited : 1; /* its page has `waited`: an older npud may have made it */
+    bool again : 1; /* restored, and not heard since: its first packet may be answered already */
     /* Ends of npud that were its fault, and are not forgiven; of the last one: 1 + the thread that
      * had it in hand, the number of that end (blame_death()), and when: s of CLOCK_MONOTONIC. */
     uint8_t faults : 2, fault_by : 6;
     uint16_t fault_death;
     uint32_t fault_s;
-    uint64_t *requests; /* in the record: so far */
     uint64_t since_ns;
-    uint64_t memory; /* bytes of its allocations */
+    uint64_t memory;             /* bytes of its allocations */
+    struct backend_space *space; /* the backend's: addresses of these; NULL: none so far */
     char program[64];
     struct charge charge;
     struct charge charge_fds;     /* RESOURCE_FDS: socket, pidfd, page and arena */
@@ -232,6 +232,9 @@ bool session_bind(struct session *session, struct kept_cell *cell, const struct 
 bool session_blame(struct session *session, uint16_t death, unsigned who);
 /** What the control thread had in hand was handled after all: that fault is forgiven. */
 void session_forgive(struct session *session);
+
+/** How many requests it has made, in the record: the control thread counts them there. */
+uint64_t *session_requests(const struct session *session);
 
 /** The session with this id that was restored, or NULL. While npud restores. */
 struct session *session_by_id(uint64_t id);

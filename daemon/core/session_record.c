@@ -54,9 +54,9 @@ static size_t write_session(const struct kept *kept, void *record)
     return offsetof(struct session_record, requests);
 }
 
-static void use_record(struct session *session)
+uint64_t *session_requests(const struct session *session)
 {
-    session->requests = &((struct session_record *)kept_record(&session->record))->requests;
+    return &((struct session_record *)kept_record(&session->record))->requests;
 }
 
 bool session_keep(struct session *session)
@@ -66,7 +66,6 @@ bool session_keep(struct session *session)
     kept_fd(session->socket);
     if (session->pidfd >= 0)
         kept_fd(session->pidfd);
-    use_record(session);
     return true;
 }
 
@@ -123,7 +122,6 @@ bool session_bind(struct session *session, struct kept_cell *cell, const struct 
     if (!restored_add(&restored, session->id, session) ||
         !kept_bind(&session->record, cell, sizeof(*r), write_session))
         return false;
-    use_record(session);
     return bind_page(session, r->page_key);
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/memory/allocation.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <utlist.h>
 
@@ -94,30 +95,39 @@ static struct mem *take_slot(struct session *session, enum cause *cause)
 }
 
 /* Pages of the host have none. */
-static bool take_address(struct mem *m)
+static enum cause take_address(struct mem *m)
 {
     struct device *d = m->pages->device;
+    int r = m->pages->kind == MEM_HOST
+                ? 0
+                : d->backend->address_new(d->backend_state, &m->session->space, d->index,
+                                          m->pages->size, &m->address);
 
-    return m->pages->kind == MEM_HOST ||
-           d->backend->address_new(d->backend_state, d->index, m->pages->size, &m->address) == 0;
+    if (r == 0)
+        return CAUSE_NONE;
+    return r == -ENOSPC ? CAUSE_DEVICE_ADDRESSES : CAUSE_FILE_MEMORY;
 }
 
 static void give_address_back(struct mem *m)
 {
     struct device *d = m->pages->device;
 
-    d->backend->address_free(d->backend_state, d->index, m->address, m->pages->size);
+    d->backend->address_free(m->session->space, d->index, m->address);
 }
 
-/* The session has the pages in this slot. False: no memory, and it is to leave them. */
-static bool begin_use(struct mem *m, struct pages *pages)
+/* The session has the pages in this slot. Else it is to leave them. */
+static enum cause begin_use(struct mem *m, struct pages *pages)
 {
+    enum cause cause;
+
     pages_join(pages, m);
     pages_expect(pages);
-    if (!take_address(m) || !keep_record(m))
-        return false;
-    slots_publish(m);
-    return true;
+    cause = take_address(m);
+    if (cause == CAUSE_NONE && !keep_record(m))
+        cause = CAUSE_FILE_MEMORY;
+    if (cause == CAUSE_NONE)
+        slots_publish(m);
+    return cause;
 }
 
 static void leave_pages(struct mem *m)
@@ -141,9 +151,10 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
     if (!m)
         return cause;
     cause = pages_new(session, device, kind, (size + PAGE - 1) & ~(uint64_t)(PAGE - 1), &pages);
-    if (cause == CAUSE_NONE && !begin_use(m, pages)) {
-        leave_pages(m);
-        cause = CAUSE_FILE_MEMORY;
+    if (cause == CAUSE_NONE) {
+        cause = begin_use(m, pages);
+        if (cause != CAUSE_NONE)
+            leave_pages(m);
     }
     if (cause != CAUSE_NONE) {
         put_slot(m);
@@ -162,10 +173,11 @@ enum cause allocation_import(struct session *session, struct pages *pages, uint6
     if (!m)
         return cause;
     m->imported = size;
-    if (!begin_use(m, pages)) {
+    cause = begin_use(m, pages);
+    if (cause != CAUSE_NONE) {
         leave_pages(m);
         put_slot(m);
-        return CAUSE_FILE_MEMORY;
+        return cause;
     }
     *memp = m;
     return CAUSE_NONE;
@@ -191,7 +203,9 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
     m->freed = r.freed != 0;
     m->imported = r.imported;
     m->address = r.address;
-    device->backend->address_note(device->backend_state, device->index, r.address, r.size);
+    if (!device->backend->address_note(device->backend_state, &session->space, device->index,
+                                       r.address, r.size))
+        return false;
     m->shares = NULL;
     m->n_shares = 0;
     m->charge_fd = (struct charge){0};

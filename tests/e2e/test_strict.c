@@ -669,6 +669,100 @@ START_TEST(staging_is_bounded)
 }
 END_TEST
 
+/* --- addresses --- */
+
+#define GIB ((size_t)1 << 30)
+
+/* Each size is there when all is free. */
+static void expect_each_size(void)
+{
+    for (size_t size = 7 * GIB; size >= 4 * KIB; size /= 3)
+        OK(aclrtFree(device_new(size)));
+}
+
+/* _i: and after the end of npud, which forgets what it had given back. */
+START_TEST(addresses_do_not_run_out)
+{
+    for (unsigned i = 0; i < 150; i++) {
+        OK(aclrtFree(device_new(5 * GIB)));
+        if (_i && i % 50 == 49)
+            npud_kill_server();
+    }
+    expect_each_size();
+}
+END_TEST
+
+static struct {
+    char key[65];
+} * exported;
+
+/* Address after address of one memory, which costs nothing else, and small ones between them. */
+static int use_up_addresses(void *arg)
+{
+    unsigned n = 0;
+    void *p;
+
+    (void)arg;
+    session_open();
+    while (n < 200 && aclrtIpcMemImportByKey(&p, exported->key, 0) == ACL_SUCCESS) {
+        n++;
+        device_new(KIB);
+    }
+    FAILS_SAYING(ACL_ERROR_RT_MEMORY_ALLOCATION, "no addresses of the device left",
+                 aclrtIpcMemImportByKey(&p, exported->key, 0));
+    ck_assert_uint_ge(n, 80); /* of a window of 512 GiB */
+    turn_tell(&to_parent);
+    pause();
+    return 0;
+}
+
+/* Also if that session fills its window. */
+START_TEST(sessions_have_addresses_of_their_own)
+{
+    unsigned char *memory = device_new(5 * GIB);
+    pid_t child;
+
+    turns_init();
+    exported = child_share(sizeof(*exported));
+    OK(aclrtIpcMemGetExportKey(memory, 5 * GIB, exported->key, sizeof(exported->key),
+                               ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
+    child = child_start(use_up_addresses, NULL);
+    turn_await(&to_parent);
+    for (size_t size = 2 * GIB; size >= 4 * KIB; size /= 3)
+        OK(aclrtFree(device_new(size)));
+    child_kill(child);
+    npud_await_sessions(1);
+    OK(aclrtFree(memory));
+    expect_each_size();
+}
+END_TEST
+
+/* What is there after the end of npud keeps its addresses, and nothing else gets one of them. */
+START_TEST(addresses_outlive_npud)
+{
+    enum { N = 40 };
+    unsigned char *piece[N], byte;
+
+    for (unsigned i = 0; i < N; i++) {
+        piece[i] = device_new((i + 1) * 64 * KIB);
+        OK(aclrtMemset(piece[i], KIB, (int)i, KIB));
+    }
+    for (unsigned i = 0; i < N; i += 2)
+        OK(aclrtFree(piece[i]));
+    npud_kill_server();
+    for (unsigned i = 0; i < N; i += 2) {
+        piece[i] = device_new((N - i) * 64 * KIB);
+        OK(aclrtMemset(piece[i], (N - i) * 64 * KIB, (int)i, (N - i) * 64 * KIB));
+    }
+    for (unsigned i = 0; i < N; i++) {
+        OK(aclrtMemcpy(&byte, 1, piece[i], 1, ACL_MEMCPY_DEVICE_TO_HOST));
+        ck_assert_uint_eq(byte, i);
+        OK(aclrtFree(piece[i]));
+    }
+    expect_each_size();
+}
+END_TEST
+
 static void add_tests(Suite *s)
 {
     TCase *t = suite_case(s, "faults", 60, set_up_npud, npud_teardown);
@@ -694,6 +788,10 @@ static void add_tests(Suite *s)
     tcase_add_test(t, npud_comes_back_while_pending);
     t = suite_case(s, "restart", 60, set_up_restartable, npud_teardown);
     tcase_add_test(t, npud_comes_back_in_the_middle);
+    t = suite_case(s, "addresses", 60, set_up_restartable, npud_teardown);
+    tcase_add_loop_test(t, addresses_do_not_run_out, 0, 2);
+    tcase_add_test(t, sessions_have_addresses_of_their_own);
+    tcase_add_test(t, addresses_outlive_npud);
 }
 
 int main(void)
