@@ -95,7 +95,7 @@ START_TEST(metrics_are_open_metrics)
     const char *dir = getenv("NPUD_BINDIR");
     aclrtStream stream, other;
     aclrtEvent gate;
-    char command[256];
+    char command[512];
     void *memory, *none = NULL;
 
     run_sessions();
@@ -105,13 +105,17 @@ START_TEST(metrics_are_open_metrics)
     put_message();
     gate = stream_hold(stream);
     EVENTUALLY(one_waits(), "no stream waits");
+    dir = dir ? dir : "build";
     snprintf(command, sizeof(command),
              "%s/npuctl metrics | /usr/bin/python3 tests/run/metrics.py "
-             "examples/grafana/npud.json",
-             dir ? dir : "build");
+             "examples/grafana/npud.json %s/npuctl",
+             dir, dir);
     ck_assert_int_eq(system(command), 0);
     npuctl_says("metrics", 0, "\n# EOF\n");
     npuctl_says("status", 0, "\nREASON ");
+    npuctl_says("metrics --text", 0, "# TYPE npud_info gauge\n");
+    npuctl_says("metrics --text --listen", 2, "--text goes with metrics, without --listen");
+    npuctl_says("status --text", 2, "--text goes with metrics");
     npuctl_says("--json metrics", 2, "metrics are text, and do not go with \"--json\"");
     stream_let_go(gate);
     OK(aclrtFree(memory));

@@ -2,16 +2,15 @@
 a client that the calling test knows, and with every metric that the dashboard asks for. Where
 promtool is installed (package prometheus), it has nothing to say of the names.
 
-usage: metrics.py DASHBOARD <metrics
+usage: metrics.py DASHBOARD NPUCTL <metrics
 """
 import json
 import re
 import shutil
 import subprocess
 import sys
-from types import SimpleNamespace
 
-from prometheus_client import generate_latest
+from prometheus_client import parser
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 families = list(text_string_to_metric_families(sys.stdin.read()))
@@ -28,10 +27,17 @@ def value(name, **labels):
     return samples[(name, tuple(sorted(labels.items())))]
 
 
-# It reads the format before OpenMetrics, which knows no info and no gaugehistogram.
+# The format before OpenMetrics has the same samples, each in a family that has a type.
+text = subprocess.run([sys.argv[2], "metrics", "--text"], capture_output=True, check=True,
+                      text=True).stdout
+others = [f for f in parser.text_string_to_metric_families(text) if f.type and f.documentation]
+assert {s.name for f in others for s in f.samples} == {name for name, _ in samples}
+assert {f.type for f in others} == {"gauge", "counter", "histogram"} and "# EOF" not in text
+told = {(s.name, tuple(sorted(s.labels.items()))) for f in others for s in f.samples}
+assert told == set(samples), told ^ set(samples)
 if shutil.which("promtool"):
     said = subprocess.run(["promtool", "check", "metrics"], capture_output=True, check=False,
-                          input=generate_latest(SimpleNamespace(collect=lambda: families)))
+                          input=text, text=True)
     assert said.returncode == 0 and not said.stderr, said
 else:
     print("SKIPPED promtool check metrics: there is no promtool (package prometheus)")

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+from prometheus_client import parser
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -70,6 +71,32 @@ class Server:
         self.process.stdout.close()
 
 
+OPEN = "application/openmetrics-text"
+TEXT = "text/plain"
+
+
+def check_accept(where):
+    """What a scraper would rather have; OpenMetrics if it does not care."""
+    for accept, form in (
+            (b"", OPEN), (b"Accept: */*\r\n", OPEN), (b"Accept: text/plain\r\n", TEXT),
+            (b"accept:text/plain;version=0.0.4;q=1,*/*;q=0.1\r\n", TEXT),
+            (b"Accept: application/openmetrics-text;version=1.0.0,application/openmetrics-text;"
+             b"version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n", OPEN),
+            (b"Accept: application/openmetrics-text;q=0.4, text/plain ; q=0.5\r\n", TEXT),
+            (b"Accept: text/*\r\n", TEXT), (b"Accept: TEXT/PLAIN\r\n", TEXT),
+            (b"Accept: image/png\r\nAccept: text/plain\r\n", TEXT),
+            (b"Accept: image/png\r\n", OPEN), (b"Accept: ,,;q=,\t\r\n", OPEN),
+            (b"Accept: application/openmetrics-text;q=0, */*\r\n", TEXT),
+            (b"X-Accept: text/plain\r\n", OPEN), (b"Accept: text/plainly\r\n", OPEN)):
+        head, body = ask(where, GET[:-2] + accept + b"\r\n")
+        assert f"\r\nContent-Type: {form};" in head, (accept, head)
+        assert f"\r\nContent-Length: {len(body)}\r\n" in head and b"npud_up 1\n" in body, head
+        assert (b"\n# EOF\n" in body) == (form == OPEN), (accept, body)
+        if form == TEXT:
+            families = list(parser.text_string_to_metric_families(body.decode()))
+            assert all(f.type in ("gauge", "counter", "histogram") for f in families), families
+
+
 def check_answers(where):
     connection = http.client.HTTPConnection(*where, timeout=LIMIT)
     connection.request("GET", "/metrics?x=1")
@@ -78,6 +105,7 @@ def check_answers(where):
     assert answer.status == 200 and answer.headers["Connection"] == "close"
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
     assert parse(body)["npud_up"] == 1 and "npud_sessions" in parse(body)
+    check_accept(where)
     head, body = ask(where, GET.replace(b"GET", b"HEAD"))
     assert " 200 " in head and body == b"" and "Content-Length: 0" not in head, head
     head, _ = ask(where, b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")

@@ -66,7 +66,9 @@ static const char *parse_metrics(char **words, int n, struct task *task, const c
     if (task->json)
         return "metrics are text, and do not go with";
     task->run = metrics_run;
-    task->takes = task->given & OPTION_WATCH ? OPTION_WATCH : OPTION_LISTEN;
+    task->takes = task->given & OPTION_WATCH    ? OPTION_WATCH | OPTION_TEXT
+                  : task->given & OPTION_LISTEN ? OPTION_LISTEN
+                                                : OPTION_TEXT;
     /* `--listen ADDRESS`: the value of an option that may have none is a word of its own here. */
     if (n > 0 && task->given & OPTION_LISTEN && !task->listen) {
         task->listen = words[0];
@@ -213,6 +215,7 @@ static const char *refuse_options(const struct task *task)
         {OPTION_HTML, "--html goes with trace dump"},
         {OPTION_ONCE, "--once goes with top"},
         {OPTION_LISTEN, "--listen goes with metrics, without --watch"},
+        {OPTION_TEXT, "--text goes with metrics, without --listen"},
         {OPTION_WATCH, "--watch goes with reports"},
     };
 

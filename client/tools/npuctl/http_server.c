@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/tools/npuctl/http_accept.h"
 #include "client/tools/npuctl/http_listen.h"
 #include "proto/util/clock.h"
 
@@ -64,13 +65,17 @@ static bool check_fields(const char *line, bool host_needed)
     return hosts == 1 || (hosts == 0 && !host_needed);
 }
 
-/* Of a head that ends with an empty line and has no byte 0. Cuts the first line into its words. */
-static enum request read_request(char *head, const char *path)
+/*
+ * Of a head that ends with an empty line and has no byte 0. Cuts the first line into its words. A
+ * request for the page tells which form of it.
+ */
+static enum request read_request(char *head, const struct http_page *page, unsigned *form)
 {
     char *line = strstr(head, "\r\n") + 2, *target = strchr(head, ' '), *version;
-    size_t n = strlen(path);
+    size_t n = strlen(page->path);
     bool get;
 
+    *form = 0;
     if (!target || target > line)
         return REQUEST_BAD;
     *target++ = '\0';
@@ -81,7 +86,8 @@ static enum request read_request(char *head, const char *path)
     if ((strncmp(version, "HTTP/1.1\r\n", 10) != 0 && strncmp(version, "HTTP/1.0\r\n", 10) != 0) ||
         !check_fields(line, version[7] == '1'))
         return REQUEST_BAD;
-    if (strncmp(target, path, n) != 0 || (target[n] && target[n] != '?'))
+    *form = http_accept(line, page->types);
+    if (strncmp(target, page->path, n) != 0 || (target[n] && target[n] != '?'))
         return REQUEST_NOT_FOUND;
     get = strcmp(head, "GET") == 0;
     return get || strcmp(head, "HEAD") == 0 ? get ? REQUEST_GET : REQUEST_HEAD
@@ -100,7 +106,7 @@ static char *make_answer(const char *status, const char *type, const char *body,
         return NULL;
     fprintf(f,
             "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
-            "%sConnection: close\r\n\r\n",
+            "Vary: Accept\r\n%sConnection: close\r\n\r\n",
             status, type, size, strncmp(status, "405", 3) == 0 ? "Allow: GET, HEAD\r\n" : "");
     if (with_body)
         fwrite(body, 1, size, f);
@@ -110,26 +116,27 @@ static char *make_answer(const char *status, const char *type, const char *body,
     return NULL;
 }
 
-static char *answer_page(const struct http_page *page, bool with_body, size_t *total)
+static char *answer_page(const struct http_page *page, unsigned form, bool with_body, size_t *total)
 {
     size_t size;
-    char *body = page->make(page->data, &size), *answer = NULL;
+    char *body = page->make(page->data, form, &size), *answer = NULL;
 
     if (body)
-        answer = make_answer("200 OK", page->type, body, size, with_body, total);
+        answer = make_answer("200 OK", page->types[form], body, size, with_body, total);
     free(body);
     return answer;
 }
 
 /* False: no memory. */
-static bool answer_peer(struct peer *p, enum request request, const struct http_page *page)
+static bool answer_peer(struct peer *p, enum request request, unsigned form,
+                        const struct http_page *page)
 {
     static const char *const refusals[] = {[REQUEST_BAD] = "400 Bad Request",
                                            [REQUEST_NOT_FOUND] = "404 Not Found",
                                            [REQUEST_NOT_ALLOWED] = "405 Method Not Allowed"};
 
     if (request == REQUEST_GET || request == REQUEST_HEAD)
-        p->answer = answer_page(page, request == REQUEST_GET, &p->size);
+        p->answer = answer_page(page, form, request == REQUEST_GET, &p->size);
     else
         p->answer = make_answer(refusals[request], "text/plain", "", 0, false, &p->size);
     return p->answer != NULL;
@@ -141,6 +148,8 @@ static bool answer_peer(struct peer *p, enum request request, const struct http_
 static bool receive_request(struct peer *p, const struct http_page *page)
 {
     ssize_t n = recv(p->fd, p->head + p->got, HEAD_MAX - p->got, 0);
+    enum request request;
+    unsigned form;
     bool bad;
 
     if (n <= 0)
@@ -148,9 +157,11 @@ static bool receive_request(struct peer *p, const struct http_page *page)
     bad = memchr(p->head + p->got, 0, (size_t)n) != NULL;
     p->got += (size_t)n;
     p->head[p->got] = '\0';
-    if (!bad && strstr(p->head, "\r\n\r\n"))
-        return answer_peer(p, read_request(p->head, page->path), page);
-    return (!bad && p->got < HEAD_MAX) || answer_peer(p, REQUEST_BAD, page);
+    if (!bad && strstr(p->head, "\r\n\r\n")) {
+        request = read_request(p->head, page, &form);
+        return answer_peer(p, request, form, page);
+    }
+    return (!bad && p->got < HEAD_MAX) || answer_peer(p, REQUEST_BAD, 0, page);
 }
 
 static bool send_answer(struct peer *p)

@@ -7,10 +7,11 @@
 
 /** What is served. */
 struct http_page {
-    const char *path; /* of its URL */
-    const char *type; /* Content-Type */
-    /** Its text of *size bytes, freed by the caller. NULL: no memory. Called for each request. */
-    char *(*make)(void *data, size_t *size);
+    const char *path;         /* of its URL */
+    const char *const *types; /* Content-Type of its forms, ended by NULL; else the first */
+    /** Its text in a form, of *size bytes, freed by the caller. NULL: no memory. Called for each
+     * request. */
+    char *(*make)(void *data, unsigned form, size_t *size);
     void *data;
 };
 

@@ -8,9 +8,13 @@
 #include "client/tools/npuctl/ask.h"
 #include "client/tools/npuctl/field.h"
 #include "client/tools/npuctl/http_server.h"
+#include "client/tools/npuctl/metrics_text.h"
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/socket.h"
 #include "proto/util/clock.h"
+
+/* In the order of their Content-Type, below. */
+enum metrics_form { METRICS_OPEN, METRICS_TEXT };
 
 /*
  * No label has a text that a program chooses: its values would be without number, and could not be
@@ -271,8 +275,29 @@ static void print_answers(FILE *f, const struct answers *a)
     fputs("# EOF\n", f);
 }
 
+/* In the form that is asked for. False: no memory. */
+static bool print_form(FILE *f, enum metrics_form form, const struct answers *a)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *made;
+
+    if (form == METRICS_OPEN) {
+        print_answers(f, a);
+        return true;
+    }
+    made = open_memstream(&text, &size);
+    if (!made)
+        return false;
+    print_answers(made, a);
+    if (fclose(made) == 0)
+        metrics_print_as_text(f, text);
+    free(text);
+    return true;
+}
+
 /* Asks, over a connection that is open, and prints if npud has answered all. */
-static enum status print_metrics(FILE *f, struct connection *c)
+static enum status print_metrics(FILE *f, enum metrics_form form, struct connection *c)
 {
     struct answers a = {0};
     const struct question questions[] = {
@@ -288,10 +313,13 @@ static enum status print_metrics(FILE *f, struct connection *c)
 
     if (status != STATUS_OK)
         return status;
-    print_answers(f, &a);
+    if (!print_form(f, form, &a)) {
+        fputs("npuctl: no memory\n", stderr);
+        status = STATUS_ERROR;
+    }
     for (size_t i = 0; i < n; i++)
         npud__report__free_unpacked(*questions[i].report, NULL);
-    return STATUS_OK;
+    return status;
 }
 
 /* --- for a scraper --- */
@@ -320,7 +348,7 @@ static enum status ask_anew(FILE *f, struct scrape *s)
         s->told = true;
         return STATUS_UNREACHABLE;
     }
-    status = print_metrics(f, &c);
+    status = print_metrics(f, METRICS_OPEN, &c);
     connection_close(&c);
     s->told = false;
     return status;
@@ -340,7 +368,20 @@ static bool refresh_scrape(struct scrape *s)
     return fclose(f) == 0;
 }
 
-static char *make_scrape(void *data, size_t *size)
+static char *convert_copy(char *copy, size_t *size)
+{
+    char *text = NULL;
+    FILE *f = copy ? open_memstream(&text, size) : NULL;
+
+    if (f) {
+        metrics_print_as_text(f, copy);
+        fclose(f);
+    }
+    free(copy);
+    return text;
+}
+
+static char *make_scrape(void *data, unsigned form, size_t *size)
 {
     struct scrape *s = data;
     char *copy = NULL;
@@ -354,19 +395,23 @@ static char *make_scrape(void *data, size_t *size)
         s->text = NULL;
     }
     if (s->text)
-        copy = malloc(s->size);
+        copy = malloc(s->size + 1);
     if (copy)
-        memcpy(copy, s->text, s->size);
+        memcpy(copy, s->text, s->size + 1);
     *size = s->size;
-    return copy;
+    return form == METRICS_OPEN ? copy : convert_copy(copy, size);
 }
 
 static enum status serve_metrics(const struct task *task)
 {
     struct scrape scrape = {.path = task->path};
+    static const char *const types[] = {
+        [METRICS_OPEN] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        [METRICS_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
+        NULL};
     const struct http_page page = {
         .path = "/metrics",
-        .type = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        .types = types,
         .make = make_scrape,
         .data = &scrape,
     };
@@ -387,7 +432,7 @@ enum status metrics_run(const struct task *task)
     r = connection_open(&c);
     if (r < 0)
         return socket_explain_unreachable(task->path, -r);
-    status = print_metrics(stdout, &c);
+    status = print_metrics(stdout, task->given & OPTION_TEXT ? METRICS_TEXT : METRICS_OPEN, &c);
     connection_close(&c);
     return status == STATUS_OK ? print_end(true) : status;
 }

@@ -58,6 +58,7 @@ static void print_usage(FILE *f)
           "                     of metrics: serve them as http://ADDRESS/metrics until SIGTERM;\n"
           "                     IP:PORT, [IPV6]:PORT or a socket's path, default\n"
           "                     " LISTEN_DEFAULT "\n"
+          "      --text         of metrics: in the format before OpenMetrics, for promtool\n"
           "      --once         of top: print once, and show no screen\n"
           "  -o, --output=FILE  with cdi: the file to write, - for standard output\n"
           "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
@@ -119,6 +120,7 @@ static const struct option long_options[] = {
     {"html", no_argument, NULL, OPTION_HTML},
     {"once", no_argument, NULL, OPTION_ONCE},
     {"listen", optional_argument, NULL, OPTION_LISTEN},
+    {"text", no_argument, NULL, OPTION_TEXT},
     INJECT_OPTIONS(INJECT_LONG_OPTION){NULL, 0, NULL, 0},
 };
 
@@ -169,6 +171,7 @@ static const char *take_option(int option, struct task *task)
         break;
     case OPTION_HTML:
     case OPTION_ONCE:
+    case OPTION_TEXT:
         task->given |= (unsigned)option;
         break;
     default:

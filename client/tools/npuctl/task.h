@@ -28,13 +28,14 @@ struct who {
     uint64_t number;
 };
 
-/** Options that go with some commands only. As getopt_long() returns them: below all characters. */
+/** Options that go with some commands only. As getopt_long() returns them: below all letters. */
 enum task_option {
     OPTION_WATCH = 1,
     OPTION_HTML = 2, /* a trace as a page */
     OPTION_ONCE = 4, /* top prints, and shows no screen */
     OPTION_LISTEN = 8,
     OPTION_OUTPUT = 16,
+    OPTION_TEXT = 32, /* metrics in the format before OpenMetrics */
 };
 
 /** What to do, from the command line. */
