@@ -17,7 +17,7 @@ import termios
 import time
 
 LIMIT = 60
-UP, DOWN = "\x1bOA", "\x1bOB"
+UP, DOWN, ESCAPE = "\x1bOA", "\x1bOB", "\x1b"
 npuctl = sys.argv[1]
 
 
@@ -128,7 +128,17 @@ def check_screen(program):
     assert "\x1b[12;1H" in text or "\x1b[12d" in text, repr(text)
     obey(screen, "", "zzz")
     text = screen.redraw(40, 120)
-    assert program not in text and "DEVICE" in text, text
+    assert program not in text and "DEVICE" in text and "showing zzz only" in text, text
+    screen.press(ESCAPE)
+    screen.await_text("q quit")
+    text = screen.redraw(41, 120)
+    assert program in text and "showing" not in text, text
+    screen.press("/")
+    screen.await_text("filter:")
+    screen.press("zzz" + ESCAPE)
+    screen.await_text("q quit")
+    text = screen.redraw(40, 120)
+    assert program in text and "showing" not in text, text
     obey(screen, "", program[:3])
     assert program in screen.redraw(41, 120)
     check_scrolling(screen)

@@ -8,6 +8,8 @@
 #include "client/tools/npuctl/top.h"
 
 #define REFRESH_MS 1000
+#define ESCAPE     27
+#define ESCAPE_MS  50 /* until what begins with it must have come: keys of the terminal do */
 
 struct view {
     const char *path;
@@ -19,15 +21,21 @@ struct view {
     bool quit;
 };
 
+/* What is typed, or shown in place of all: else rows are missing without a word. */
 static void draw_keys(const struct view *v)
 {
-    attron(A_REVERSE);
+    static const char keys[] =
+        "q quit  sort: s session, t tasks, b blocked, m memory  / filter  up, down";
+    char line[sizeof(keys) + sizeof(v->filter) + 32];
+
     if (v->typing)
-        mvprintw(LINES - 1, 0, "filter: %s", v->filter);
+        snprintf(line, sizeof(line), "filter: %s", v->filter);
+    else if (v->filter[0])
+        snprintf(line, sizeof(line), "showing %s only: Esc ends that  %s", v->filter, keys);
     else
-        mvaddnstr(LINES - 1, 0,
-                  "q quit  sort: s session, t tasks, b blocked, m memory  / filter  up, down",
-                  COLS > 1 ? COLS - 1 : 0);
+        snprintf(line, sizeof(line), "%s", keys);
+    attron(A_REVERSE);
+    mvaddnstr(LINES - 1, 0, line, COLS > 1 ? COLS - 1 : 0);
     attroff(A_REVERSE);
 }
 
@@ -70,11 +78,19 @@ static void draw_view(struct view *v)
     free(text);
 }
 
+static void drop_filter(struct view *v)
+{
+    memset(v->filter, 0, sizeof(v->filter));
+    v->typing = false;
+}
+
 static void type_filter(struct view *v, int key)
 {
     size_t n = strlen(v->filter);
 
-    if (key == '\n' || key == KEY_ENTER)
+    if (key == ESCAPE)
+        drop_filter(v);
+    else if (key == '\n' || key == KEY_ENTER)
         v->typing = false;
     else if ((key == KEY_BACKSPACE || key == 127 || key == '\b') && n > 0)
         v->filter[n - 1] = '\0';
@@ -105,8 +121,11 @@ static void obey_key(struct view *v, int key)
         v->order = TOP_BY_MEMORY;
         break;
     case '/':
-        memset(v->filter, 0, sizeof(v->filter));
+        drop_filter(v);
         v->typing = true;
+        break;
+    case ESCAPE:
+        drop_filter(v);
         break;
     case KEY_DOWN:
         v->first++;
@@ -161,6 +180,7 @@ enum status top_show(const char *path)
     noecho();
     curs_set(0);
     keypad(stdscr, TRUE);
+    set_escdelay(ESCAPE_MS);
     timeout(REFRESH_MS);
     status = run_view(&v);
     endwin();
