@@ -362,6 +362,30 @@ static int answer_request(struct admin *admin, const Npud__AdminRequest *request
     return report_begin(admin, request->id, (unsigned)request->topic);
 }
 
+static void refuse_admin(int socket, int32_t error, const char *message)
+{
+    Npud__AdminReply reply = NPUD__ADMIN_REPLY__INIT;
+
+    reply.id = 1;
+    reply.error = error;
+    reply.message = (char *)message;
+    packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
+}
+
+/* A library whose NPUD_SOCKET names this socket. Its answer has the same first fields. */
+static void refuse_library(int socket, const struct packet *packet)
+{
+    Npud__Request *request = npud__request__unpack(NULL, packet->size, packet->data);
+
+    if (request && request->body_case == NPUD__REQUEST__BODY_HELLO)
+        refuse_admin(
+            socket, ACL_ERROR_RT_NO_DEVICE,
+            "this is npud's admin socket, which npuctl asks; programs connect to its other "
+            "one: set NPUD_SOCKET to that, or leave it unset for the npud of this host");
+    if (request)
+        npud__request__free_unpacked(request, NULL);
+}
+
 static bool run_answer(struct job *job)
 {
     struct packet packet;
@@ -371,8 +395,11 @@ static bool run_answer(struct job *job)
 
     if (r == -EAGAIN)
         return false;
-    if (r > 0)
+    if (r > 0) {
         request = npud__admin_request__unpack(NULL, packet.size, packet.data);
+        if (!request)
+            refuse_library(admin->socket, &packet);
+    }
     r = request ? answer_request(admin, request) : -EBADMSG;
     if (request)
         npud__admin_request__free_unpacked(request, NULL);
@@ -417,16 +444,6 @@ static bool may_administer(struct server *server, const struct ucred *cred, int 
         return true;
     return server->admin_gid != (gid_t)-1 &&
            (cred->gid == server->admin_gid || in_group(socket, server->admin_gid));
-}
-
-static void refuse_admin(int socket, int32_t error, const char *message)
-{
-    Npud__AdminReply reply = NPUD__ADMIN_REPLY__INIT;
-
-    reply.id = 1;
-    reply.error = error;
-    reply.message = (char *)message;
-    packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
 }
 
 /* The other end is closed, and nothing that came before is left to read. */
@@ -493,8 +510,9 @@ static void accept_admin(struct server *server, int socket, const struct ucred *
 
     if (!may_administer(server, cred, socket)) {
         refuse_admin(socket, ACL_ERROR_RT_NO_PERMISSION,
-                     "only root and members of npud's admin group may ask ([npud] admin_group in "
-                     "npud.conf)");
+                     "this is npud's admin socket, which only root and members of its admin group "
+                     "may ask ([npud] admin_group in npud.conf); programs connect to the other one "
+                     "(NPUD_SOCKET)");
         client_socket_close(socket, takes_fds);
         return;
     }

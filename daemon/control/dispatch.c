@@ -159,6 +159,21 @@ static enum dispatched take_turn(struct session *session, Npud__Request *request
     return r < 0 || call.fault ? DISPATCH_ENDED : DISPATCH_HANDLED;
 }
 
+/* An npuctl that was sent to this socket. Its answer has the same first fields. */
+static bool refuse_npuctl(const struct session *session, const struct packet *packet)
+{
+    Npud__AdminRequest *request = npud__admin_request__unpack(NULL, packet->size, packet->data);
+    bool is_one = request && request->id != 0 && request->protocol != 0;
+
+    if (is_one)
+        dispatch_refuse(session->socket, ACL_ERROR_RT_PARAM_INVALID,
+                        "this is npud's socket for programs; npuctl asks its admin socket: name "
+                        "that with --socket or NPUD_ADMIN_SOCKET");
+    if (request)
+        npud__admin_request__free_unpacked(request, NULL);
+    return is_one;
+}
+
 static enum dispatched handle_packet(struct session *session, const struct packet *packet)
 {
     struct kept_in_hand *in_hand = kept_in_hand_of(KEPT_CONTROL);
@@ -173,7 +188,8 @@ static enum dispatched handle_packet(struct session *session, const struct packe
         kept_in_hand(in_hand, session->id, request->body_case);
         r = take_turn(session, request, (struct room_wait){0});
     } else {
-        log_client_fault(&session->log, "sent a malformed packet: session ended");
+        if (request || !refuse_npuctl(session, packet))
+            log_client_fault(&session->log, "sent a malformed packet: session ended");
         if (request)
             envelope_free(&request->base);
     }

@@ -536,6 +536,47 @@ static bool report_comes(int fd, uint64_t id)
  * It is made in steps, and given to a later request. A client that asks on at once is told
  * to come again.
  */
+/* Both answers have the same first fields, so that each side can be told what it asks. */
+START_TEST(swapped_sockets_are_named)
+{
+    char admin[128], arguments[160];
+
+    snprintf(admin, sizeof(admin), "%s", getenv("NPUD_ADMIN_SOCKET"));
+    snprintf(arguments, sizeof(arguments), "-s %s status", getenv("NPUD_SOCKET"));
+    npuctl_says(arguments, 1, "this is npud's socket for programs");
+    snprintf(arguments, sizeof(arguments), "-s %s top --once", getenv("NPUD_SOCKET"));
+    npuctl_says(arguments, 1, "this is npud's socket for programs");
+    npud_await_sessions(0);
+    setenv("NPUD_SOCKET", admin, 1);
+    OK(aclInit(NULL));
+    FAILS_SAYING(ACL_ERROR_RT_NO_DEVICE, "this is npud's admin socket", aclrtSetDevice(0));
+    OK(aclFinalize());
+}
+END_TEST
+
+static int be_lost_user(void *arg)
+{
+    (void)arg;
+    ck_assert_int_eq(setgroups(0, NULL), 0);
+    ck_assert_int_eq(setresgid(SECOND_USER, SECOND_USER, SECOND_USER), 0);
+    ck_assert_int_eq(setresuid(SECOND_USER, SECOND_USER, SECOND_USER), 0);
+    setenv("NPUD_SOCKET", getenv("NPUD_ADMIN_SOCKET"), 1);
+    OK(aclInit(NULL));
+    FAILS_SAYING(ACL_ERROR_RT_NO_PERMISSION, "this is npud's admin socket", aclrtSetDevice(0));
+    return 0;
+}
+
+/* Also those who may not ask there: the mode of a socket that was passed may let them in. */
+START_TEST(the_admin_socket_is_named_to_those_it_refuses)
+{
+    if (!need_root(__func__))
+        return;
+    ck_assert_int_eq(chmod(getenv("NPUD_ADMIN_SOCKET"), 0666), 0);
+    ck_assert_int_eq(chmod(npud.dir, 0755), 0);
+    child_expect_ok(child_start(be_lost_user, NULL));
+}
+END_TEST
+
 START_TEST(reports_take_a_small_part_of_npuds_time)
 {
     Npud__Request request = NPUD__REQUEST__INIT;
@@ -575,6 +616,8 @@ int main(void)
     tcase_add_test(tc, what_could_not_be_printed_is_a_failure);
     tcase_add_test(tc, a_watch_does_not_make_up_for_a_pause);
     tcase_add_test(tc, reports_take_a_small_part_of_npuds_time);
+    tcase_add_test(tc, swapped_sockets_are_named);
+    tcase_add_test(tc, the_admin_socket_is_named_to_those_it_refuses);
     tc = suite_case(suite, "who", 60, NULL, NULL);
     tcase_add_test(tc, the_log_says_who_ended_a_session);
     tcase_add_test(tc, a_user_sees_the_waits_of_its_own_processes);
