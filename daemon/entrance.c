@@ -156,6 +156,27 @@ static int listen_at(struct listener *listener, struct server *server, int fd,
     return r;
 }
 
+static bool is_for_everyone(const struct config *c)
+{
+    return strcmp(c->access_group, "*") == 0;
+}
+
+int entrance_check(const struct config *c)
+{
+    struct passed passed;
+    int r = passed_find(&passed), each = 0;
+
+    if (r == 0 && passed.control < 0)
+        r = socket_file_check(c->socket, c->access_group, is_for_everyone(c));
+    if (passed.admin < 0)
+        each = socket_file_check(c->admin_socket, c->admin_group, false);
+    if (passed.control < 0 && passed.admin < 0 && strcmp(c->socket, c->admin_socket) == 0) {
+        log_error("%s: npud.socket and npud.admin_socket are the same", c->socket);
+        each = -EINVAL;
+    }
+    return r < 0 ? r : each;
+}
+
 static int open_control(struct entrance *e, struct server *server, int fd)
 {
     const struct config *c = server->config;
@@ -167,7 +188,7 @@ static int open_control(struct entrance *e, struct server *server, int fd)
             "and SocketMode= (systemctl edit npud.socket)");
     if (!e->passed)
         fd = open_own(&e->control, KEEPER_KEY_CONTROL, KEEPER_KEY_CONTROL_LOCK, c->socket,
-                      c->access_group, strcmp(c->access_group, "*") == 0);
+                      c->access_group, is_for_everyone(c));
     return fd < 0 ? fd : listen_at(server->clients, server, fd, accept_client);
 }
 

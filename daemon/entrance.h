@@ -7,6 +7,7 @@
 
 #include "daemon/base/socket_file.h"
 
+struct config;
 struct listener;
 struct server;
 
@@ -18,6 +19,12 @@ struct entrance {
 
 /** Sockets that the supervisor has passed on from systemd; -1: none. Before entrance_open(). */
 void entrance_pass(int control, int admin);
+
+/**
+ * Could the sockets be opened, as far as the configuration goes and what was passed? Each thing that
+ * is wrong has a line in the log. 0 or -errno.
+ */
+int entrance_check(const struct config *config);
 
 /** Takes what was passed, and what the server before this one has left with the keeper, makes the
  * rest, and accepts on both. 0, or -errno after a line in

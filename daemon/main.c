@@ -372,6 +372,17 @@ static int configure_as_before(const struct options *options, struct server *ser
     return r == 0 ? prepare_server(server) : r;
 }
 
+/*
+ * What would keep npud from starting with this configuration. All of it is found, also by
+ * --check-config; what the machine lacks at the time (memory, a directory) is not.
+ */
+static int check_start(const struct config *config)
+{
+    int devices = devices_check(config), sockets = entrance_check(config);
+
+    return devices < 0 ? devices : sockets;
+}
+
 static int configure_and_run(const struct options *options, int signals)
 {
     static struct config config;
@@ -388,6 +399,8 @@ static int configure_and_run(const struct options *options, int signals)
     if (r < 0)
         return r;
     r = options_load_config(options, &config);
+    if (r == 0)
+        r = check_start(&config);
     if (options->check_config)
         return r;
     configured = r == 0;

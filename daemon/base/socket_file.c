@@ -121,20 +121,15 @@ static int clear_name(const struct sockaddr_un *addr, bool found, bool *said)
 }
 
 /* Connectable by a group, by every user, or by npud's own user. */
-static int set_access(const char *path, const char *group, bool everyone, bool *said)
+static int set_access(const char *path, const char *group, bool everyone)
 {
     struct group *g;
 
     if (everyone || group[0] == '\0')
         return chmod(path, everyone ? 0666 : 0600) < 0 ? -errno : 0;
     g = getgrnam(group);
-    if (!g) {
-        log_error("%s: there is no group \"%s\"; create it (sysusers.d/npud.conf), or change the "
-                  "configuration",
-                  path, group);
-        *said = true;
-        return -ESRCH;
-    }
+    if (!g)
+        return -ESRCH; /* it went since socket_file_check() */
     if (chown(path, (uid_t)-1, g->gr_gid) < 0 || chmod(path, 0660) < 0)
         return -errno;
     return 0;
@@ -177,7 +172,7 @@ static int open_named(struct socket_file *file, const char *group, bool everyone
         return -errno;
     r = bind_name(file, fd, &addr);
     if (r == 0)
-        r = set_access(file->path, group, everyone, said);
+        r = set_access(file->path, group, everyone);
     if (r == 0 && listen(fd, BACKLOG) < 0)
         r = -errno;
     if (r == 0)
@@ -186,17 +181,30 @@ static int open_named(struct socket_file *file, const char *group, bool everyone
     return r;
 }
 
-int socket_file_bind(struct socket_file *file, const char *path, const char *group, bool everyone)
+int socket_file_check(const char *path, const char *group, bool everyone)
 {
     const size_t most = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
-    bool said = false;
-    int r;
 
-    *file = SOCKET_FILE_NULL;
     if (strlen(path) > most) {
         log_error("%s: too long for a socket address, which has at most %zu bytes", path, most);
         return -ENAMETOOLONG;
     }
+    if (everyone || group[0] == '\0' || getgrnam(group))
+        return 0;
+    log_error("%s: there is no group \"%s\"; create it (sysusers.d/npud.conf), or change the "
+              "configuration",
+              path, group);
+    return -ESRCH;
+}
+
+int socket_file_bind(struct socket_file *file, const char *path, const char *group, bool everyone)
+{
+    bool said = false;
+    int r = socket_file_check(path, group, everyone);
+
+    *file = SOCKET_FILE_NULL;
+    if (r < 0)
+        return r;
     file->path = strdup(path);
     r = file->path ? open_named(file, group, everyone, &said) : -ENOMEM;
     if (r >= 0)

@@ -25,6 +25,10 @@ struct socket_file {
         .lock = -1                                                                                 \
     }
 
+/** Is the path short enough, and is there the group? 0, or -errno after a line in the log. As
+ * socket_file_bind() looks first. */
+int socket_file_check(const char *path, const char *group, bool everyone);
+
 /** Makes a listening SEQPACKET socket at path, for a group (empty: npud's own user only) or for
  * every user, whatever the umask. Start only: waits for the file system and for the group database.
  * Returns the socket, or -errno after a line in the log; the file is SOCKET_FILE_NULL then. */

@@ -83,15 +83,21 @@ bool device_restore(struct server *server, struct kept_cell *cell)
     return true;
 }
 
+int devices_check(const struct config *config)
+{
+    if (backend_find(config->backend))
+        return 0;
+    log_error("there is no backend \"%s\" (have: sim)", config->backend);
+    return -EINVAL;
+}
+
 int devices_init(struct devices *ds, const struct config *config)
 {
-    int n;
+    int n = devices_check(config);
 
+    if (n < 0)
+        return n;
     ds->backend = backend_find(config->backend);
-    if (!ds->backend) {
-        log_error("there is no backend \"%s\" (have: sim)", config->backend);
-        return -EINVAL;
-    }
     n = ds->backend->open(config, &ds->backend_state);
     if (n < 0) {
         log_error("the backend \"%s\" does not open: %s", config->backend, strerror(-n));

@@ -57,6 +57,9 @@ struct devices {
     uint64_t epoch_ns;
 };
 
+/** Is there what devices_init() needs of the configuration? 0 or -EINVAL after logging. */
+int devices_check(const struct config *config);
+
 /** Open the backend and make an engine per device. 0 or a negative errno after logging. */
 int devices_init(struct devices *devices, const struct config *config);
 /** Start the engines: what has been restored goes on. 0 or a negative errno after logging. */

@@ -445,6 +445,41 @@ START_TEST(a_configuration_is_read_whole_and_exactly)
 }
 END_TEST
 
+/* What keeps npud from starting is what --check-config finds, in the same words. */
+static const struct {
+    const char *set[2], *words;
+} unfit[] = {
+    {{"--set=npud.backend=nonesuch"}, "there is no backend \"nonesuch\""},
+    {{"--set=npud.access_group=nonesuch"}, "there is no group \"nonesuch\""},
+    {{"--set=npud.admin_group=nonesuch"}, "there is no group \"nonesuch\""},
+    {{"--socket=/tmp/npud-one.sock", "--admin-socket=/tmp/npud-one.sock"}, "are the same"},
+    {{"--socket=/tmp/0123456789012345678901234567890123456789012345678901234567890123456789"
+      "0123456789012345678901234567890123456789"},
+     "too long for a socket"},
+};
+#define UNFIT (int)(sizeof(unfit) / sizeof(unfit[0]))
+
+START_TEST(a_check_finds_what_a_start_would)
+{
+    struct start check = {.more = {"--check-config", unfit[_i].set[0], unfit[_i].set[1]}};
+    struct start start = {.more = {unfit[_i].set[0], unfit[_i].set[1]}};
+
+    expect_refusal(&check, unfit[_i].words);
+    expect_refusal(&start, unfit[_i].words);
+}
+END_TEST
+
+/* All of it in one go. */
+START_TEST(a_check_finds_all)
+{
+    struct start s = {.more = {"--check-config", "--set=npud.backend=nonesuch",
+                               "--set=npud.access_group=nobodys"}};
+
+    expect_refusal(&s, "there is no backend");
+    expect_refusal(&s, "there is no group");
+}
+END_TEST
+
 START_TEST(a_signal_makes_npud_read_its_configuration_again)
 {
     struct run run;
@@ -654,6 +689,8 @@ int main(void)
     tcase_add_test(names, passed_sockets_are_checked);
     tcase_add_test(names, sent_before_npud_began);
     tcase_add_test(config, a_configuration_is_read_whole_and_exactly);
+    tcase_add_loop_test(config, a_check_finds_what_a_start_would, 0, UNFIT);
+    tcase_add_test(config, a_check_finds_all);
     tcase_add_test(config, a_signal_makes_npud_read_its_configuration_again);
     tcase_add_test(readers, a_log_reader_that_stalls_stalls_nobody);
     tcase_add_test(readers, a_service_manager_that_stalls_stalls_nobody);
