@@ -455,7 +455,7 @@ static const struct {
     {{"--socket=/tmp/npud-one.sock", "--admin-socket=/tmp/npud-one.sock"}, "are the same"},
     {{"--socket=/tmp/0123456789012345678901234567890123456789012345678901234567890123456789"
       "0123456789012345678901234567890123456789"},
-     "too long for a socket"},
+     "must have from 1 to 107 bytes"},
 };
 #define UNFIT (int)(sizeof(unfit) / sizeof(unfit[0]))
 
