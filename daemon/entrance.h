@@ -21,8 +21,8 @@ struct entrance {
 void entrance_pass(int control, int admin);
 
 /**
- * Could the sockets be opened, as far as the configuration goes and what was passed? Each thing that
- * is wrong has a line in the log. 0 or -errno.
+ * Could the sockets be opened, as far as the configuration goes and what was passed? Each thing
+ * that is wrong has a line in the log. 0 or -errno.
  */
 int entrance_check(const struct config *config);
 

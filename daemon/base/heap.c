@@ -14,9 +14,9 @@
 #pragma weak mallocx
 
 /*
- * jemalloc reads this name. One arena, also for what is large: heap_configure() sets it up. Settings
- * only: with functions of our own for its pages (extent hooks), a thread whose first call of the
- * heap is free() takes a lock of jemalloc twice (5.3.0).
+ * jemalloc reads this name. One arena, also for what is large: heap_configure() sets it up.
+ * Settings only: with functions of our own for its pages (extent hooks), a thread whose first call
+ * of the heap is free() takes a lock of jemalloc twice (5.3.0).
  */
 const char *malloc_conf = "background_thread:true,narenas:1,oversize_threshold:0,"
                           "dirty_decay_ms:1000";

@@ -35,8 +35,8 @@ void blame_note_serving(void);
 /* --- the next npud --- */
 
 /**
- * Decide whose fault the end was. Right after kept_begin() or kept_begin_from(): faults of this npud
- * are noted from here on.
+ * Decide whose fault the end was. Right after kept_begin() or kept_begin_from(): faults of this
+ * npud are noted from here on.
  */
 void blame_begin(enum blame_end end);
 /** The number of the death that is looked at, never 0: the same until blame_end(). */

@@ -150,9 +150,9 @@ START_TEST(sessions_outlive_hangs)
 }
 END_TEST
 
-/* The standby, which will be the next server, lacks what it needs, and the one after it does not. */
+/* The standby, which is the next server, lacks what it needs, and the one after it does not. */
 static const struct {
-    int resource;
+    enum __rlimit_resource resource;
     rlim_t most;
 } lacks[] = {{RLIMIT_NOFILE, 30}, {RLIMIT_AS, (rlim_t)1 << 20}};
 
@@ -165,8 +165,7 @@ START_TEST(sessions_outlive_what_servers_lack)
     for (unsigned i = 0; i < 2; i++) { /* the third within a minute would start a server clean */
         server = await_server(npud_server_pid);
         standby = await_server(npud_standby_pid);
-        ck_assert_int_eq(prlimit(standby, (enum __rlimit_resource)lacks[_i].resource, &limit, NULL),
-                         0);
+        ck_assert_int_eq(prlimit(standby, lacks[_i].resource, &limit, NULL), 0);
         kill(server, SIGKILL);
         EVENTUALLY(npud_serving_pid() != server, "no other server serves");
         ck_assert_int_ne(npud_serving_pid(), standby);

@@ -1,6 +1,6 @@
 /*
- * Device addresses: none overlaps another, what was given back comes again late and in any size, and
- * what is free is what is not in use.
+ * Device addresses: none overlaps another, what was given back comes again late and in any size,
+ * and what is free is what is not in use.
  */
 #include <stdlib.h>
 #include <string.h>
