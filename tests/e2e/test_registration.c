@@ -25,6 +25,7 @@
 #include "device_bytes.h"
 #include "gate.h"
 #include "tests/common/harness.h"
+#include "tests/common/proc.h"
 
 #define KIB        ((size_t)1 << 10)
 #define MIB        ((size_t)1 << 20)
@@ -982,29 +983,54 @@ static void *count_on_own_stack(void *arg)
     return NULL;
 }
 
+struct join {
+    pthread_t thread;
+    _Atomic pid_t tid; /* of the thread that joins it */
+    _Atomic bool over;
+};
+
+static void *join_thread(void *arg)
+{
+    struct join *j = arg;
+
+    atomic_store(&j->tid, gettid());
+    pthread_join(j->thread, NULL);
+    atomic_store(&j->over, true);
+    return NULL;
+}
+
 #define STACK (256 * KIB)
 
 START_TEST(a_thread_whose_stack_it_is)
 {
     char *p = pages_new(STACK), *device = device_new(STACK);
     struct counter c = {false, 0};
+    struct join join = {.over = false};
     pthread_attr_t attr;
-    pthread_t thread;
+    pthread_t thread, joiner;
     uint64_t before;
 
     ck_assert_int_eq(pthread_attr_init(&attr), 0);
     ck_assert_int_eq(pthread_attr_setstack(&attr, p, STACK), 0);
     ck_assert_int_eq(pthread_create(&thread, &attr, count_on_own_stack, &c), 0);
+    join.thread = thread;
     for (int i = 0; i < 20; i++) {
         OK(aclrtHostRegisterV2(p, STACK, i % 2 ? MAPPED : PINNED));
-        to_device_async(device, p, STACK, stream);
+        to_device_async(device, p, PAGE, stream); /* not of its frames: sanitizers look there */
         await(stream);
         before = atomic_load(&c.counted);
         EVENTUALLY(atomic_load(&c.counted) > before, "the thread stands still");
         OK(aclrtHostUnregister(p));
     }
+    /* The kernel wakes who joins it by a word on that stack, which has to be what it was. */
+    ck_assert_int_eq(pthread_create(&joiner, NULL, join_thread, &join), 0);
+    EVENTUALLY(atomic_load(&join.tid) != 0 && proc_thread_state(getpid(), join.tid) == 'S',
+               "the joining thread does not sleep");
+    OK(aclrtHostRegisterV2(p, STACK, MAPPED));
     atomic_store(&c.over, true);
-    pthread_join(thread, NULL);
+    EVENTUALLY(atomic_load(&join.over), "the thread is not joined");
+    pthread_join(joiner, NULL);
+    OK(aclrtHostUnregister(p));
     pthread_attr_destroy(&attr);
 }
 END_TEST
@@ -1170,9 +1196,9 @@ START_TEST(a_child_has_a_copy)
     pid_t pid;
 
     fill_pattern(p, MIB, 1);
-    OK(aclrtHostRegisterV2(p, MIB, _i ? MAPPED : PINNED));
+    OK(aclrtHostRegisterV2(p, MIB, _i % 2 ? MAPPED : PINNED));
     turns_init();
-    pid = fork_when_quiet();
+    pid = _i / 2 ? _Fork() : fork_when_quiet(); /* without handlers, or with them */
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         turn_await(&to_child);
@@ -1460,7 +1486,7 @@ static void add_mapped(Suite *s)
     tcase_add_test(t, threads_register_side_by_side);
     tcase_add_test(t, threads_register_the_same_range);
     t = suite_case(s, "fork", 120, set_up_test, npud_teardown);
-    tcase_add_loop_test(t, a_child_has_a_copy, 0, 2);
+    tcase_add_loop_test(t, a_child_has_a_copy, 0, 4);
     tcase_add_test(t, a_child_of_a_child);
     tcase_add_loop_test(t, many_ranges_and_fork, 0, 2);
     t = suite_case(s, "ends", 120, set_up_test, npud_teardown);
