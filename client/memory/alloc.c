@@ -280,8 +280,6 @@ static void keep_freed(struct session *s, struct memory *m)
     if (mmap((void *)m->mapped.start, m->mapped.size, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         mprotect((void *)m->mapped.start, m->mapped.size, PROT_NONE);
-    else /* as the memory was */
-        madvise((void *)m->mapped.start, m->mapped.size, MADV_DONTFORK);
     memory_lock_to_change(s);
     DL_APPEND(s->freed, m);
     s->freed_count++;

@@ -107,9 +107,6 @@ static void make_all(void)
     memset(note("pinned memory", p, BYTES), 1, BYTES);
     OK(aclrtMemAllocManaged(&p, 2 * MIB, ACL_RT_MEM_ATTACH_GLOBAL));
     memset(note("managed memory", p, 2 * MIB), 1, BYTES);
-    OK(aclrtMalloc(&p, BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
-    OK(aclrtFree(p));
-    note("freed memory", p, BYTES);
     note("imported memory", make_import(), BYTES);
     make_mapping();
     make_block();
