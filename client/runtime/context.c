@@ -35,7 +35,7 @@ static int context_new(struct session *s, const char *function, uint32_t device,
     int error;
 
     if (s->closing)
-        return session_error_lost(function);
+        return ERROR_NOT_ZERO(session_error_lost(function));
     RETURN_IF_ERROR(session_open_device(s, function, device));
     c = slots_take(&s->contexts);
     if (!c)

@@ -64,6 +64,7 @@ struct session {
     _Atomic bool lost;          /* npud is gone, or has ended the session, or closed */
     _Atomic bool closed;        /* by aclFinalize; stored before lost */
     _Atomic bool aborted;       /* by session_lose(): sleepers are woken */
+    bool closing;               /* under lock: aclFinalize has begun, no context is made */
     struct side_thread watcher; /* sees the end of the connection */
 
     uint64_t id;
@@ -83,7 +84,6 @@ struct session {
     struct session_page *page;
 
     pthread_mutex_t lock;
-    bool closing; /* under lock: aclFinalize has found nothing in use, and no context is made */
     struct device_state devices[DEVICES_MAX];
     struct slots contexts;
     struct slots streams;
