@@ -43,6 +43,7 @@ static void *retire_main(void *arg)
     uint64_t again = TRY_AGAIN_FIRST;
     uint32_t before = 0;
 
+    atomic_fetch_add(&s->page->library_threads, 1);
     for (;;) {
         uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
 
@@ -54,6 +55,7 @@ static void *retire_main(void *arg)
         before = seen;
         sleep_on(word, seen, let_go(s) ? 0 : again);
     }
+    atomic_fetch_sub(&s->page->library_threads, 1);
     side_thread_leave(&s->retire);
     return NULL;
 }

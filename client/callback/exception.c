@@ -266,7 +266,10 @@ static void *exception_main(void *arg)
             return NULL;
         if (lost)
             break;
+        /* Only here it does nothing by itself: callbacks may do anything. */
+        atomic_fetch_add(&s->page->library_threads, 1);
         futex_wait_until(seq, seen, NULL);
+        atomic_fetch_sub(&s->page->library_threads, 1);
     }
     side_thread_leave(&s->exceptions.thread);
     return NULL;

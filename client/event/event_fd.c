@@ -189,6 +189,7 @@ static void *write_main(void *arg)
     struct side_thread *thread = &s->event_fds.thread;
     _Atomic uint32_t *told = &s->page->told;
 
+    atomic_fetch_add(&s->page->library_threads, 1);
     for (;;) {
         uint32_t seen = atomic_load_explicit(told, memory_order_acquire);
 
@@ -198,6 +199,7 @@ static void *write_main(void *arg)
         futex_wait_until(told, seen, NULL);
     }
     write_all(s, session_npud_gone(s));
+    atomic_fetch_sub(&s->page->library_threads, 1);
     side_thread_leave(thread);
     return NULL;
 }

@@ -45,6 +45,11 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
     };
     if (stream_is_parked(s) && s->in_callback)
         return blocked_on_callback(s, b);
+    if (s->run == RUN_STUCK) {
+        b->on = ON_EXCEPTIONS;
+        b->target = s->kept->position;
+        return true;
+    }
     /* Without a list it waits for the clock; off the list it is about to go on. */
     if (!stream_is_parked(s) || !s->waiting_on || !waitlist_has(s->waiting_on, &s->waiter))
         return false;
@@ -102,7 +107,7 @@ const char *blocked_kind(const struct blocked *b)
         [ON_POSITION] = "position", [ON_RECORD] = "record", [ON_LEVEL] = "event",
         [ON_CALLBACK] = "callback", [ON_REPORT] = "report", [ON_RULE] = "rule",
         [ON_NOTIFY] = "notify",     [ON_VALUE] = "value",   [ON_MESSAGE] = "message",
-        [ON_ROOM] = "room",         [ON_GRANT] = "grant",
+        [ON_ROOM] = "room",         [ON_GRANT] = "grant",   [ON_EXCEPTIONS] = "exceptions",
     };
 
     return kinds[b->on];
@@ -165,6 +170,9 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
     case ON_REPORT:
         snprintf(buf, size, "a callback to run");
         break;
+    case ON_EXCEPTIONS:
+        snprintf(buf, size, "its process to take exceptions");
+        break;
     case ON_RULE:
         snprintf(buf, size, "rule %llu of npuctl inject", (unsigned long long)b->target);
         break;
@@ -219,9 +227,38 @@ void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size)
         snprintf(buf, size, "process %d, thread %u", (int)b->blocker->pid, b->blocker_thread);
     else if (b->on == ON_CALLBACK)
         snprintf(buf, size, "process %d: no thread has come for it yet", (int)b->blocker->pid);
+    else if (b->on == ON_EXCEPTIONS)
+        snprintf(buf, size, "process %d: its exception callback", (int)b->blocker->pid);
     else if (b->blocker_stream.id >= 0)
         snprintf(buf, size, "stream %d of process %d", (int)b->blocker_stream.id,
                  (int)b->blocker->pid);
     else
         snprintf(buf, size, "process %d: not submitted yet", (int)b->blocker->pid);
+}
+
+void blocked_advise(const struct blocked *b, char *buf, size_t size)
+{
+    int pid = b->blocker ? (int)b->blocker->pid : 0;
+
+    buf[0] = '\0';
+    if (b->on == ON_EXCEPTIONS && pid != 0)
+        snprintf(buf, size,
+                 "let the exception callback of process %d return, or find where it is: gdb -batch "
+                 "-p %d -ex 'thread apply all bt'",
+                 pid, pid);
+    else if (b->on != ON_CALLBACK || pid == 0)
+        return;
+    else if (b->object >= REPORT_THREADS)
+        snprintf(buf, size,
+                 "find where the function is that process %d has launched: gdb -batch -p %d -ex "
+                 "'thread apply all bt'",
+                 pid, pid);
+    else if (b->blocker_thread != 0)
+        snprintf(buf, size, "call aclrtProcessReport in thread %u of process %d", b->blocker_thread,
+                 pid);
+    else
+        snprintf(buf, size,
+                 "call aclrtProcessReport in the thread of process %d that aclrtSubscribeReport "
+                 "names for the stream",
+                 pid);
 }

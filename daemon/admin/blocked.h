@@ -15,17 +15,18 @@ struct stream;
 struct wait_process;
 
 enum wait_on {
-    ON_POSITION, /* a stream of the same session has to retire `target` tasks */
-    ON_RECORD,   /* record `target` of an IPC event */
-    ON_LEVEL,    /* a plain event has to be recorded */
-    ON_CALLBACK, /* a stream: the thread of report `object` has to run callback `target` */
-    ON_REPORT,   /* a thread: something has to tell it of a callback */
-    ON_RULE,     /* an administrator has to clear rule `target` (inject.h) */
-    ON_NOTIFY,   /* a session that has it open has to record a notify or count notify */
-    ON_VALUE,    /* the word at `target` of an allocation has to be written */
-    ON_MESSAGE,  /* a thread: a session with the right has to put a message into ring `object` */
-    ON_ROOM,     /* a thread: a session with the right has to take one from there */
-    ON_GRANT,    /* a thread: a session with the right has to grant queue `object` to its process */
+    ON_POSITION,   /* a stream of the same session has to retire `target` tasks */
+    ON_RECORD,     /* record `target` of an IPC event */
+    ON_LEVEL,      /* a plain event has to be recorded */
+    ON_CALLBACK,   /* a stream: the thread of report `object` has to run callback `target` */
+    ON_REPORT,     /* a thread: something has to tell it of a callback */
+    ON_EXCEPTIONS, /* a stream: its process has to take exceptions, so that its failure has room */
+    ON_RULE,       /* an administrator has to clear rule `target` (inject.h) */
+    ON_NOTIFY,     /* a session that has it open has to record a notify or count notify */
+    ON_VALUE,      /* the word at `target` of an allocation has to be written */
+    ON_MESSAGE,    /* a thread: a session with the right has to put a message into ring `object` */
+    ON_ROOM,       /* a thread: a session with the right has to take one from there */
+    ON_GRANT, /* a thread: a session with the right has to grant queue `object` to its process */
 };
 
 /** A stream as people name it: ids are of each device. */
@@ -79,5 +80,7 @@ uint64_t blocked_object(const struct blocked *b);
 /** What it waits for, and what blocks it, in words. */
 void blocked_describe(const struct blocked *b, char *buf, size_t size);
 void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size);
+/** What ends the wait, and is not seen from outside of the process; "": nothing is known of that. */
+void blocked_advise(const struct blocked *b, char *buf, size_t size);
 /** Its name: "stream 3" or "thread 1234 in aclrtSynchronizeEvent". */
 void blocked_name(const struct blocked *b, char *buf, size_t size);

@@ -116,6 +116,13 @@ static int resolve_callback(struct wait_graph *g, struct blocked *b)
     return group_join(g, b, &key, group_fill_callback);
 }
 
+/* No deadlock: a callback of the process has not returned, or its thread has yet to come. */
+static int resolve_exceptions(struct wait_graph *g, struct blocked *b)
+{
+    b->blocker = b->process;
+    return blocker_mark_live(g, wait_graph_node(g, b));
+}
+
 /* Any thread of its process may launch a callback, and any of its streams may get to one. */
 static int resolve_report(struct wait_graph *g, struct blocked *b)
 {
@@ -180,7 +187,7 @@ int blockers_resolve(struct wait_graph *g, bool certain)
         [ON_REPORT] = resolve_report,      [ON_RULE] = resolve_rule,
         [ON_NOTIFY] = resolve_notify,      [ON_VALUE] = resolve_value,
         [ON_MESSAGE] = resolve_queue_side, [ON_ROOM] = resolve_queue_side,
-        [ON_GRANT] = resolve_grant,
+        [ON_GRANT] = resolve_grant,        [ON_EXCEPTIONS] = resolve_exceptions,
     };
 
     (void)certain;

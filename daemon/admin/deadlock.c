@@ -17,7 +17,19 @@
 
 /* --- what is stuck --- */
 
-/* Threads of the process that are not asleep in the library; -1: npud may not look. */
+/* Those of its library, as it says: a client that lies does so about itself. */
+static long library_threads(const struct wait_process *p)
+{
+    const struct session_page *page = p->session ? p->session->page : NULL;
+    uint32_t more = page ? atomic_load_explicit(&page->library_threads, memory_order_relaxed) : 0;
+
+    return LIBRARY_THREADS + (more < REPORTS ? (long)more : 0);
+}
+
+/*
+ * Threads of the process that are not asleep in the library, and are the program's; negative: npud
+ * may not look.
+ */
 static long other_threads(const struct wait_process *p)
 {
     char path[32];
@@ -26,7 +38,7 @@ static long other_threads(const struct wait_process *p)
     snprintf(path, sizeof(path), "/proc/%d/task", (int)p->pid);
     if (stat(path, &st) < 0 || st.st_nlink < 2)
         return -1;
-    return (long)st.st_nlink - 2 - LIBRARY_THREADS - (long)p->n_threads;
+    return (long)st.st_nlink - 2 - library_threads(p) - (long)p->n_threads;
 }
 
 /* Which processes can go on, whatever becomes of the waits. */

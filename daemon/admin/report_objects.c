@@ -37,10 +37,6 @@ static bool describe_parked(const struct stream *s, char *buf, size_t size)
     struct wait_process process = {.session = s->session};
     struct blocked b;
 
-    if (s->run == RUN_STUCK) {
-        snprintf(buf, size, "its process to take exceptions");
-        return true;
-    }
     if (blocked_of_stream(s, &b)) {
         b.process = &process;
         blocked_describe(&b, buf, size);

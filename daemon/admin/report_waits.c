@@ -24,7 +24,7 @@ static void report_blocked(struct rows *rows, const struct wait_graph *waits,
                            const struct blocked *b)
 {
     uint64_t now = clock_ns();
-    char text[128];
+    char text[128], advice[192];
     ADD_ROW(rows, Npud__WaitRow, NPUD__WAIT_ROW__INIT, r);
 
     r->session = b->process->id;
@@ -36,6 +36,8 @@ static void report_blocked(struct rows *rows, const struct wait_graph *waits,
     r->waits_for = report_rows_copy_text(rows, text);
     blocked_describe_blocker(b, text, sizeof(text));
     r->blocker = report_rows_copy_text(rows, text);
+    blocked_advise(b, advice, sizeof(advice));
+    r->advice = report_rows_copy_text(rows, advice);
     describe_state(waits, b, text, sizeof(text));
     r->state = report_rows_copy_text(rows, text);
     r->for_ms = now > b->since_ns ? (now - b->since_ns) / NSEC_PER_MSEC : 0;

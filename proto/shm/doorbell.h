@@ -57,6 +57,11 @@ struct doorbell {
 struct session_page {
     struct doorbell doorbell[DEVICES_MAX];
     alignas(64) _Atomic uint32_t waits_used; /* client: no slot from here on was ever taken */
+    /*
+     * client: its library's threads that do nothing by themselves, beside the watcher: they end no
+     * wait. For npud's report "waits" alone. It lies in what was padding.
+     */
+    _Atomic uint32_t library_threads;
     struct wait_slot waits[WAIT_SLOTS];
     struct report report[REPORTS];
     /*

@@ -1,6 +1,7 @@
 /*
  * npuctl explain and who: each root cause is made by real processes, and named across them.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,7 +112,8 @@ static void expect_explained(const pid_t pid[2], const char *kind, const char *s
 {
     SAYS("explain", "process ", WORDS("%d (", pid[1]), "aclrtSynchronizeEvent has waited ",
          "for record 1 of IPC event", WORDS("blocked by process %d (", pid[0]), "stream ",
-         "cause (", kind, WORDS("): process %d (", pid[0]), state, "to do: ", todo,
+         "cause (", kind, WORDS("): process %d (", pid[0]), state, "waits for a record of event ",
+         WORDS(": process %d: not submitted yet", pid[0]), "to do: ", todo,
          "waits for this cause: 2, the longest ");
     SAYS("--json explain", "{\"explain\":[{\"cause\":1,\"waits\":2,", "\"kind\":\"", kind,
          WORDS("\"pid\":%d,", pid[0]), "\"links\":[", "\"cause\":1,\"link\":1,",
@@ -143,6 +145,79 @@ START_TEST(a_process_that_sleeps_elsewhere_and_one_that_is_stopped)
     expect_explained(pid, "sleeps", "sleeps outside of the library", "npuctl kill ");
     child_kill(pid[0]);
     child_reap(pid[1]);
+}
+END_TEST
+
+/* --- what only the process itself can do --- */
+
+enum unserved { NEVER_SERVED, SERVED_ONCE, FUNCTION_HANGS, EXCEPTIONS_NOT_TAKEN, UNSERVED };
+
+static void hang(void *arg)
+{
+    (void)arg;
+    pause();
+}
+
+static void do_nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void hang_in_exception(aclrtExceptionInfo *info)
+{
+    (void)info;
+    pause();
+}
+
+static int unserved(void *arg)
+{
+    enum unserved how = *(const enum unserved *)arg;
+    aclrtStream stream, other;
+
+    streams_open(&stream, &other);
+    if (how == FUNCTION_HANGS) {
+        OK(aclrtLaunchHostFunc(stream, hang, NULL));
+    } else if (how == EXCEPTIONS_NOT_TAKEN) {
+        OK(aclrtSetExceptionInfoCallback(hang_in_exception));
+        for (int i = 0; i < 200; i++)
+            OK(aclnpudLaunchDelay(0, 507015, stream));
+    } else {
+        OK(aclrtSubscribeReport((uint64_t)pthread_self(), stream));
+        if (how == SERVED_ONCE) {
+            OK(aclrtLaunchCallback(do_nothing, NULL, ACL_CALLBACK_BLOCK, stream));
+            OK(aclrtProcessReport(-1));
+        }
+        OK(aclrtLaunchCallback(do_nothing, NULL, ACL_CALLBACK_BLOCK, stream));
+    }
+    for (;;)
+        pause();
+}
+
+START_TEST(what_only_the_process_can_do)
+{
+    enum unserved how = (enum unserved)_i;
+    pid_t pid = child_start(unserved, &how);
+
+    if (how == NEVER_SERVED)
+        SAYS("explain", WORDS("process %d (", pid), "stream ", "for callback 1 to return",
+             "cause (callback): stream ", "no thread has come for it yet",
+             "to do: call aclrtProcessReport in the thread of process ", "aclrtSubscribeReport",
+             "npuctl kill ");
+    else if (how == SERVED_ONCE)
+        SAYS("explain", WORDS("process %d (", pid), "for callback 2 to return",
+             "cause (callback): stream ", WORDS("process %d, thread ", pid),
+             WORDS("to do: call aclrtProcessReport in thread %d of process ", pid), "npuctl kill ");
+    else if (how == FUNCTION_HANGS)
+        SAYS("explain", WORDS("process %d (", pid), "to return", "cause (callback): stream ",
+             WORDS("to do: find where the function is that process %d has launched", pid));
+    else
+        SAYS("explain", WORDS("process %d (", pid), "for its process to take exceptions",
+             "cause (callback): stream ", WORDS("process %d: its exception callback", pid),
+             "to do: let the exception callback of process ");
+    SAYS("--json explain", "\"kind\":\"callback\"");
+    npuctl_says("waits", 0,
+                how == EXCEPTIONS_NOT_TAKEN ? "its process to take exceptions" : "to return");
+    child_kill(pid);
 }
 END_TEST
 
@@ -389,6 +464,7 @@ int main(void)
 
     tcase_add_test(tc, a_process_that_computes);
     tcase_add_test(tc, a_process_that_sleeps_elsewhere_and_one_that_is_stopped);
+    tcase_add_loop_test(tc, what_only_the_process_can_do, 0, UNSERVED);
     tcase_add_test(tc, an_injected_stall);
     tcase_add_test(tc, a_deadlock);
     tcase_add_test(tc, a_full_queue_that_no_other_process_reads);

@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "acl/acl_tdt_queue.h"
 #include "tests/common/chaos.h"
 #include "tests/common/harness.h"
 #include "tests/common/need.h"
@@ -232,12 +234,33 @@ END_TEST
 static int handles[2][2];
 static int32_t timeout_ms;
 static bool extra_thread;
+static bool library_threads; /* all that do nothing by themselves */
 
 static void *sleep_for_good(void *arg)
 {
     (void)arg;
     pause();
     return NULL;
+}
+
+static void ignore_exception(aclrtExceptionInfo *info)
+{
+    (void)info;
+}
+
+static void start_library_threads(void)
+{
+    static aclrtEvent event;
+    uint32_t queue;
+    acltdtBuf buf;
+
+    OK(acltdtCreateQueue(NULL, &queue));
+    OK(acltdtAllocBuf(64, ACL_TDT_NORMAL_MEM, &buf));
+    OK(aclrtSetExceptionInfoCallback(ignore_exception));
+    OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    OK(aclrtRecordEvent(event, third));
+    OK(aclrtSynchronizeStream(third));
+    OK(aclnpudEventNotifyFd(event, eventfd(0, EFD_CLOEXEC)));
 }
 
 /*
@@ -253,6 +276,8 @@ static int one_side(void *arg)
     int r;
 
     open_device();
+    if (library_threads)
+        start_library_threads();
     if (extra_thread)
         pthread_create(&thread, NULL, sleep_for_good, NULL);
     OK(aclrtCreateEventExWithFlag(&mine, ACL_EVENT_IPC));
@@ -331,6 +356,18 @@ START_TEST(deadlock_of_two_processes)
     expect_deadlock("certain", "deadlock 1");
 #endif
     ck_assert_uint_eq(npud_ledger().fds, before.fds);
+}
+END_TEST
+
+/* Threads of the library's own end no wait. */
+START_TEST(deadlock_beside_threads_of_the_library)
+{
+    library_threads = true;
+#ifdef __SANITIZE_THREAD__
+    expect_deadlock("suspected", "suspected deadlock 1");
+#else
+    expect_deadlock("certain", "deadlock 1");
+#endif
 }
 END_TEST
 
@@ -441,6 +478,7 @@ int main(void)
     tcase_add_test(tc, many_threads);
     tcase_add_test(tc, threads_that_ask_npud_for_a_record_are_shown);
     tcase_add_test(tc, deadlock_of_two_processes);
+    tcase_add_test(tc, deadlock_beside_threads_of_the_library);
     tcase_add_test(tc, deadlock_that_another_thread_could_end);
     tcase_add_test(tc, no_deadlock_with_a_time_limit);
     tcase_add_test(tc, deadlock_of_two_streams);

@@ -27,6 +27,7 @@ static const char *const kinds[] = {
     [CHAIN_CIRCLE] = "circle",
     [CHAIN_QUEUE_FULL] = "queue-full",
     [CHAIN_QUEUE_EMPTY] = "queue-empty",
+    [CHAIN_CALLBACK] = "callback",
     [CHAIN_STALL] = "stall",
     [CHAIN_NO_PROCESS] = "no-process",
     [CHAIN_FOREIGN] = "other-user",
@@ -70,8 +71,9 @@ static void say_process(const struct findings *f, const struct chain_end *end, c
 {
     const Npud__WaitRow *last = end->last;
 
-    snprintf(buf, size, "process %d (%s) %s; %s waits for %s", (int)last->blocker_pid,
-             blocker_program(f, last), process_states[end->state], last->waiter, last->waits_for);
+    snprintf(buf, size, "process %d (%s) %s; %s waits for %s: %s", (int)last->blocker_pid,
+             blocker_program(f, last), process_states[end->state], last->waiter, last->waits_for,
+             last->blocker);
 }
 
 static const Npud__QueueRow *find_queue(const struct findings *f, uint64_t number)
@@ -132,6 +134,10 @@ static void say_cause(const struct findings *f, const struct chain_end *end, cha
     switch (end->cause) {
     case CHAIN_PROCESS:
         say_process(f, end, buf, size);
+        break;
+    case CHAIN_CALLBACK:
+        snprintf(buf, size, "%s waits for %s: %s (%s)", last->waiter, last->waits_for,
+                 last->blocker, blocker_program(f, last));
         break;
     case CHAIN_DEVICE:
         snprintf(buf, size, "device %u works on stream %d of process %d (%s)", last->blocker_device,
@@ -199,6 +205,15 @@ static void advise_process(const Npud__WaitRow *last, enum process_state state, 
     snprintf(buf, size, "%s; or end its session: %s", act, end);
 }
 
+/* npud has said what the process is to do. */
+static void advise_callback(const Npud__WaitRow *last, bool own, char *buf, size_t size)
+{
+    char end[64];
+
+    say_how_to_end(own, last->blocker_pid, last->blocker_session, end, sizeof(end));
+    snprintf(buf, size, "%s; or, if it never will, end its session: %s", last->advice, end);
+}
+
 static void advise_queue(const struct chain_end *end, bool own, char *buf, size_t size)
 {
     const Npud__WaitRow *last = end->last;
@@ -222,6 +237,9 @@ static void advise(const struct chain_end *end, bool own, char *buf, size_t size
     switch (end->cause) {
     case CHAIN_PROCESS:
         advise_process(last, end->state, own, buf, size);
+        break;
+    case CHAIN_CALLBACK:
+        advise_callback(last, own, buf, size);
         break;
     case CHAIN_DEVICE:
         snprintf(buf, size, "ask %snpuctl streams twice: DONE grows, or one task takes long",

@@ -172,6 +172,12 @@ static struct node *follow_process(struct graph *g, const Npud__WaitRow *row,
         return NULL;
     if (strcmp(row->kind, "room") == 0)
         chain->cause = CHAIN_QUEUE_FULL;
+    /* Of another thread of it nothing is known that would end this. */
+    if (row->advice[0] != '\0') {
+        chain->cause = CHAIN_CALLBACK;
+        return row->blocker_thread != 0 ? find_thread(g, row->blocker_session, row->blocker_thread)
+                                        : NULL;
+    }
     return look->state == PROCESS_COMPUTES
                ? NULL
                : find_thread(g, row->blocker_session, row->blocker_thread);
@@ -213,6 +219,9 @@ static bool is_same_end(const struct chain_end *end, const struct chain_end *cha
         return end->last->blocker_session == last->blocker_session &&
                end->last->blocker_device == last->blocker_device &&
                end->last->blocker_stream == last->blocker_stream;
+    case CHAIN_CALLBACK:
+        return end->last->blocker_session == last->blocker_session &&
+               strcmp(end->last->advice, last->advice) == 0;
     case CHAIN_PROCESS:
     case CHAIN_FOREIGN:
         return end->last->blocker_session == last->blocker_session;
