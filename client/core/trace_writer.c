@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "client/core/thread.h"
-#include "proto/util/clock.h"
+#include "client/core/npud_clock.h"
 
 static void unmap_ring(struct trace_map *map)
 {
@@ -50,7 +50,7 @@ static void put_events(struct trace_writer *w, struct trace_event *events, unsig
 
 static struct trace_event make_event(enum trace_kind kind, uint64_t begin_ns)
 {
-    uint64_t now = clock_ns();
+    uint64_t now = npud_clock_ns();
 
     return (struct trace_event){
         .kind = (uint8_t)kind, .begin_ns = begin_ns != 0 ? begin_ns : now, .end_ns = now};
@@ -58,7 +58,7 @@ static struct trace_event make_event(enum trace_kind kind, uint64_t begin_ns)
 
 uint64_t trace_begin_slow(void)
 {
-    return clock_ns();
+    return npud_clock_ns();
 }
 
 void trace_event(struct trace_writer *w, enum trace_kind kind, uint8_t op, uint64_t begin_ns)

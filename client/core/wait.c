@@ -12,7 +12,7 @@
 #include "client/core/thread.h"
 #include "client/core/trace_writer.h"
 #include "proto/shm/doorbell.h"
-#include "proto/util/clock.h"
+#include "client/core/npud_clock.h"
 #include "proto/util/futex.h"
 #include "proto/shm/ipc_page.h"
 #include "proto/shm/stream_shm.h"
@@ -145,7 +145,7 @@ void wait_wake_due(struct waits *all)
  */
 static uint64_t time_of_sleep(struct waits *all)
 {
-    uint64_t ticks = (clock_coarse_ns() >> SINCE_COUNT_BITS) - 1;
+    uint64_t ticks = (npud_clock_from(clock_coarse_ns()) >> SINCE_COUNT_BITS) - 1;
 
     return ticks << SINCE_COUNT_BITS | (all->begun++ & ((1u << SINCE_COUNT_BITS) - 1));
 }

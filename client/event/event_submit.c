@@ -4,7 +4,7 @@
 #include "client/core/error.h"
 #include "client/event/event.h"
 #include "client/runtime/stream.h"
-#include "proto/util/clock.h"
+#include "client/core/npud_clock.h"
 
 /* Process-wide limit for stream waits, in nanoseconds; 0: none. */
 static _Atomic uint64_t op_wait_timeout_ns;
@@ -58,7 +58,7 @@ static void record_idle(struct event *e, struct stream *s)
         submit_record(e, s, TASK_RECORD_WAKE);
     else
         stream_count_implicit(s);
-    set_record(e, NULL, 0, event_has_time(e) ? clock_ns() : 0);
+    set_record(e, NULL, 0, event_has_time(e) ? npud_clock_ns() : 0);
 }
 
 static void record_queued(struct event *e, struct stream *s)

@@ -13,6 +13,7 @@
 #include "acl/acl_npud.h"
 #include "client/core/access.h"
 #include "client/core/error.h"
+#include "client/core/npud_clock.h"
 #include "client/core/interrupt.h"
 #include "client/core/thread.h"
 #include "client/runtime/session.h"
@@ -163,8 +164,10 @@ static int connect_socket(const char *function, int *error)
     return fd;
 }
 
-static void take_hello(struct session *s, const Npud__HelloReply *hello)
+/* asked_ns: of the own clock, before npud was asked. */
+static void take_hello(struct session *s, const Npud__HelloReply *hello, uint64_t asked_ns)
 {
+    npud_clock_learn(hello->clock_ns, asked_ns, clock_ns());
     s->id = hello->session;
     s->pid = hello->pid;
     s->uid = hello->uid;
@@ -187,12 +190,13 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello)
 static int say_hello(struct session *s, const char *function)
 {
     REQUEST(hello, HELLO, .protocol = PROTOCOL, .program = program_invocation_short_name);
+    uint64_t asked_ns = clock_ns();
     Npud__Reply *reply = NULL;
     int error, fd = -1;
     void *page = NULL;
 
     RETURN_IF_ERROR(session_request_first(s, function, &request, &reply, &fd));
-    take_hello(s, reply->hello);
+    take_hello(s, reply->hello, asked_ns);
     session_reply_free(reply);
     error = session_map_segment(s, function, fd, sizeof(struct session_page), &page);
     s->page = s->waits.page = page;

@@ -7,6 +7,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/kept/kept.h"
+#include "proto/util/clock.h"
 #include "proto/wire/packet.h"
 
 int32_t on_hello(struct call *call)
@@ -40,6 +41,7 @@ int32_t on_hello(struct call *call)
     out->session = call->session->id;
     out->ring_depth = call->session->ring_depth;
     out->epoch_ns = devices->epoch_ns;
+    out->clock_ns = clock_ns();
     out->pid = call->session->pid;
     out->uid = call->session->uid;
     out->page_bytes = sizeof(struct session_page);

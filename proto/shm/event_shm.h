@@ -38,7 +38,7 @@ struct event_slot {
     /* Written number last (release) and read number first, again after the time: a torn pair is
      * noticed. */
     _Atomic uint64_t time_number; /* record that time_ns belongs to; 0: none */
-    _Atomic uint64_t time_ns;     /* CLOCK_MONOTONIC */
+    _Atomic uint64_t time_ns;     /* CLOCK_MONOTONIC of npud */
     _Atomic uint64_t records; /* client: how often it was recorded. Only told to people; relaxed */
 };
 

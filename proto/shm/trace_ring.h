@@ -80,7 +80,8 @@ struct trace_event {
                     uint16_t from_slot, slot; /* RELEASE: streams */
                 };
             };
-            uint64_t begin_ns; /* CLOCK_MONOTONIC; of what takes no time: the same as the end */
+            uint64_t
+                begin_ns; /* CLOCK_MONOTONIC of npud; of what takes no time: the same as the end */
             uint64_t end_ns;
             union {
                 struct { /* TASK, PARKED, FAULT; SUBMITTED: slot and position alone */

@@ -1,4 +1,4 @@
-/* One clock for all processes: CLOCK_MONOTONIC nanoseconds. */
+/* The clock of this process: CLOCK_MONOTONIC nanoseconds. */
 #pragma once
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #define NSEC_PER_MSEC UINT64_C(1000000)
 #define NSEC_PER_USEC UINT64_C(1000)
 
-/** Nanoseconds of CLOCK_MONOTONIC; the same value in every process of the host. */
+/** Nanoseconds of CLOCK_MONOTONIC; the same value in every process of one time namespace. */
 static inline uint64_t clock_ns(void)
 {
     struct timespec ts;
