@@ -12,6 +12,7 @@
 #include "daemon/admin/admin.h"
 #include "daemon/base/log.h"
 #include "daemon/base/config.h"
+#include "daemon/base/deferred_close.h"
 #include "daemon/base/keeper_link.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/listener.h"
@@ -242,8 +243,8 @@ void entrance_refuse(const char *why)
     if (passed_find(&passed) < 0 || passed.control < 0)
         return;
     while ((fd = accept4(passed.control, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        dispatch_refuse(fd, ACL_ERROR_RT_NO_DEVICE, why);
-        close(fd);
+        dispatch_refuse(NULL, fd, ACL_ERROR_RT_NO_DEVICE, why);
+        deferred_close_socket(NULL, fd, true);
     }
     while (passed.admin >= 0 &&
            (fd = accept4(passed.admin, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)

@@ -4,48 +4,93 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
 
+#include "daemon/base/client_socket.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/schedule.h"
 
 #define UNMAP_SLICE ((size_t)2 << 20)
 
+enum how {
+    HOW_CLOSE,
+    HOW_SAY,    /* to a client's socket, which stays open */
+    HOW_SHUT,   /* the same */
+    HOW_SOCKET, /* shut down, and closed by client_socket_close() */
+};
+
 struct item {
     int fd;
-    void *map; /* NULL: none */
+    enum how how;
+    bool takes_fds; /* a socket */
+    void *map;      /* NULL: none */
     size_t bytes;
     uint64_t number;          /* of all that ever were */
     struct item *prev, *next; /* owner->items, oldest first */
+    size_t size;              /* HOW_SAY: of the packet */
+    unsigned char packet[];
 };
 
 /* A user with something to be closed. */
 struct owner {
     const struct user *user; /* compared only: it may have gone */
     struct item *items;
-    struct owner *prev, *next; /* closer.owners, the next in turn first */
+    struct owner *prev, *next; /* lane->owners, the next in turn first */
     UT_hash_handle hh;
 };
 
-static struct closer {
+/*
+ * A thread, and what it has to close. Two, so that freed memory never waits for the watches of a
+ * client, nor they for it.
+ */
+struct lane {
+    const char *name;
     pthread_t thread;
-    pthread_mutex_t lock;
     pthread_cond_t more;
     struct owner *owners, *by_user;
+    bool started;
+};
+
+static struct closer {
+    pthread_mutex_t lock;
+    struct lane memory, watched;
     uint64_t last;           /* number of an item */
     _Atomic uint64_t closed; /* how many; changes under the lock */
     struct job *awaits;      /* sent when the next one has been closed; or NULL */
     bool stop;
-    bool started;
-} closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+} closer = {.lock = PTHREAD_MUTEX_INITIALIZER,
+            .memory = {.name = "closer", .more = PTHREAD_COND_INITIALIZER},
+            .watched = {.name = "watch-closer", .more = PTHREAD_COND_INITIALIZER}};
 
-static void close_now(int fd, void *map, size_t bytes)
+static void close_one(const struct item *item)
 {
-    if (map)
-        munmap(map, bytes);
-    close(fd);
+    switch (item->how) {
+    case HOW_CLOSE:
+        close(item->fd);
+        break;
+    case HOW_SAY:
+        (void)send(item->fd, item->packet, item->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        break;
+    case HOW_SHUT:
+        shutdown(item->fd, SHUT_RDWR);
+        break;
+    case HOW_SOCKET:
+        /* The keeper may have a copy for a moment, and so this close may not be the last one. */
+        shutdown(item->fd, SHUT_RDWR);
+        client_socket_close(item->fd, item->takes_fds);
+        break;
+    }
+}
+
+static void close_now(const struct item *item)
+{
+    if (item->map)
+        munmap(item->map, item->bytes);
+    close_one(item);
 }
 
 /*
@@ -61,34 +106,34 @@ static bool close_slice(struct item *item)
         munmap((char *)item->map + item->bytes, slice);
         return false;
     }
-    close(item->fd);
+    close_one(item);
     return true;
 }
 
 /* --- under the lock --- */
 
-static struct owner *find_owner(const struct user *user)
+static struct owner *find_owner(struct lane *lane, const struct user *user)
 {
     struct owner *owner;
 
-    HASH_FIND_PTR(closer.by_user, &user, owner);
+    HASH_FIND_PTR(lane->by_user, &user, owner);
     if (owner)
         return owner;
     owner = calloc(1, sizeof(*owner));
     if (!owner)
         return NULL;
     owner->user = user;
-    HASH_ADD_PTR(closer.by_user, user, owner);
+    HASH_ADD_PTR(lane->by_user, user, owner);
     if (!owner->hh.tbl) {
         free(owner);
         return NULL;
     }
-    DL_APPEND(closer.owners, owner);
+    DL_APPEND(lane->owners, owner);
     return owner;
 }
 
 /* The owner whose turn it was, and what came of it. */
-static void end_turn(struct owner *owner, struct item *item, bool done)
+static void end_turn(struct lane *lane, struct owner *owner, struct item *item, bool done)
 {
     if (done) {
         DL_DELETE(owner->items, item);
@@ -98,93 +143,145 @@ static void end_turn(struct owner *owner, struct item *item, bool done)
             job_send(closer.awaits);
         closer.awaits = NULL;
     }
-    DL_DELETE(closer.owners, owner);
+    DL_DELETE(lane->owners, owner);
     if (owner->items) {
-        DL_APPEND(closer.owners, owner);
+        DL_APPEND(lane->owners, owner);
     } else {
-        HASH_DEL(closer.by_user, owner);
+        HASH_DEL(lane->by_user, owner);
         free(owner);
     }
 }
 
-/* --- the thread --- */
+/* --- the threads --- */
 
 static void *close_deferred(void *arg)
 {
-    (void)arg;
-    pthread_setname_np(pthread_self(), "closer");
+    struct lane *lane = arg;
+
+    pthread_setname_np(pthread_self(), lane->name);
     pthread_mutex_lock(&closer.lock);
     for (;;) {
         struct owner *owner;
         struct item *item;
         bool done;
 
-        while (!closer.owners && !closer.stop)
-            pthread_cond_wait(&closer.more, &closer.lock);
-        owner = closer.owners;
+        while (!lane->owners && !closer.stop)
+            pthread_cond_wait(&lane->more, &closer.lock);
+        owner = lane->owners;
         if (!owner)
             break;
         item = owner->items;
         pthread_mutex_unlock(&closer.lock);
         done = close_slice(item);
         pthread_mutex_lock(&closer.lock);
-        end_turn(owner, item, done);
+        end_turn(lane, owner, item, done);
     }
     pthread_mutex_unlock(&closer.lock);
     return NULL;
 }
 
+static int lane_start(struct lane *lane)
+{
+    int r = pthread_create(&lane->thread, NULL, close_deferred, lane);
+
+    lane->started = r == 0;
+    return -r;
+}
+
+static void lane_stop(struct lane *lane)
+{
+    if (!lane->started)
+        return;
+    pthread_mutex_lock(&closer.lock);
+    closer.stop = true;
+    pthread_cond_signal(&lane->more);
+    pthread_mutex_unlock(&closer.lock);
+    pthread_join(lane->thread, NULL);
+    closer.stop = false;
+    lane->started = false;
+}
+
 int deferred_close_start(void)
 {
-    int r = pthread_create(&closer.thread, NULL, close_deferred, NULL);
+    int r = lane_start(&closer.memory);
 
-    closer.started = r == 0;
-    return -r;
+    return r < 0 ? r : lane_start(&closer.watched);
 }
 
 void deferred_close_stop(void)
 {
-    if (!closer.started)
-        return;
-    pthread_mutex_lock(&closer.lock);
-    closer.stop = true;
-    pthread_cond_signal(&closer.more);
-    pthread_mutex_unlock(&closer.lock);
-    pthread_join(closer.thread, NULL);
-    closer.stop = false;
-    closer.started = false;
+    lane_stop(&closer.memory);
+    lane_stop(&closer.watched);
 }
 
-/* On the thread, if there is one, and memory to tell it. */
-static void close_later(const struct user *user, int fd, void *map, size_t bytes)
+/* On the thread, if there is one, and memory to tell it. Takes the item over. */
+static void close_later(struct lane *lane, const struct user *user, struct item *item)
 {
-    struct item *item = malloc(sizeof(*item));
     struct owner *owner = NULL;
 
-    if (item)
-        *item = (struct item){.fd = fd, .map = map, .bytes = map ? bytes : 0};
     pthread_mutex_lock(&closer.lock);
-    if (item && closer.started)
-        owner = find_owner(user);
+    if (lane->started)
+        owner = find_owner(lane, user);
     if (owner) {
         item->number = ++closer.last;
         DL_APPEND(owner->items, item);
-        pthread_cond_signal(&closer.more);
+        pthread_cond_signal(&lane->more);
     }
     pthread_mutex_unlock(&closer.lock);
     if (owner)
         return;
+    close_now(item);
     free(item);
-    close_now(fd, map, bytes);
+}
+
+static void close_like(struct lane *lane, const struct user *user, const struct item *like)
+{
+    struct item *item = malloc(sizeof(*item));
+
+    if (item) {
+        *item = *like;
+        close_later(lane, user, item);
+    } else {
+        close_now(like);
+    }
 }
 
 void deferred_close_free_memory(const struct user *user, int fd, void *map, size_t map_bytes,
                                 uint64_t bytes)
 {
+    const struct item item = {.fd = fd, .map = map, .bytes = map ? map_bytes : 0};
+
     if (bytes <= DEFERRED_CLOSE_MUCH)
-        close_now(fd, map, map_bytes);
+        close_now(&item);
     else
-        close_later(user, fd, map, map_bytes);
+        close_like(&closer.memory, user, &item);
+}
+
+void deferred_close_watched(const struct user *user, int fd)
+{
+    close_like(&closer.watched, user, &(struct item){.fd = fd, .how = HOW_CLOSE});
+}
+
+void deferred_close_say(const struct user *user, int socket, const void *packet, size_t size)
+{
+    struct item *item = malloc(sizeof(*item) + size);
+
+    if (!item)
+        return;
+    *item = (struct item){.fd = socket, .how = HOW_SAY, .size = size};
+    memcpy(item->packet, packet, size);
+    close_later(&closer.watched, user, item);
+}
+
+void deferred_close_shut(const struct user *user, int socket)
+{
+    close_like(&closer.watched, user, &(struct item){.fd = socket, .how = HOW_SHUT});
+}
+
+void deferred_close_socket(const struct user *user, int socket, bool takes_fds)
+{
+    close_like(&closer.watched, user,
+               &(struct item){.fd = socket, .how = HOW_SOCKET, .takes_fds = takes_fds});
 }
 
 /* --- waiting for that --- */
@@ -196,11 +293,11 @@ uint64_t deferred_close_count(void)
 }
 
 /* Under the lock. */
-static bool is_left(uint64_t last)
+static bool is_left(const struct lane *lane, uint64_t last)
 {
     const struct owner *owner;
 
-    DL_FOREACH (closer.owners, owner)
+    DL_FOREACH (lane->owners, owner)
         if (owner->items->number <= last)
             return true;
     return false;
@@ -215,7 +312,7 @@ enum deferred deferred_close_await(uint64_t closed, uint64_t *last, struct job *
         *last = closer.last;
     if (atomic_load_explicit(&closer.closed, memory_order_relaxed) != closed)
         r = DEFERRED_CLOSED;
-    else if (!is_left(*last))
+    else if (!is_left(&closer.memory, *last) && !is_left(&closer.watched, *last))
         r = DEFERRED_NONE;
     else if (job)
         closer.awaits = job;

@@ -1,5 +1,11 @@
 /*
- * Freeing memory that is much, on a thread of its own. It sleeps when there is nothing to free.
+ * Closing what may take long to close, on threads of its own, which sleep when there is nothing to
+ * close: one frees memory that is much, the other closes what a client can watch.
+ *
+ * The kernel calls each watch (of epoll, poll, io_uring) of a socket when its other end is written
+ * to, shut or closed, and each watch of an eventfd when it is closed: in the thread that does so,
+ * about a microsecond for each. A client may have hundreds of thousands, also of a descriptor that
+ * it has closed itself, as long as npud has the other copy of it.
  */
 #pragma once
 
@@ -10,9 +16,9 @@
 struct job;
 struct user;
 
-/** Start the thread. 0 or -errno. */
+/** Start the threads. 0 or -errno. */
 int deferred_close_start(void);
-/** Close what is left and end the thread. */
+/** Close what is left and end the threads. */
 void deferred_close_stop(void);
 
 /**
@@ -32,7 +38,19 @@ void deferred_close_stop(void);
 void deferred_close_free_memory(const struct user *user, int fd, void *map, size_t map_bytes,
                                 uint64_t bytes);
 
-/** How many files that thread has closed. Read before an attempt to get what they take. */
+/** Close a descriptor that a client has, too. user: as above. */
+void deferred_close_watched(const struct user *user, int fd);
+
+/**
+ * Of a client's socket: send a packet without waiting, shut it down, and at last close it, which
+ * client_socket_close() does. In this order, as long as the user is the same; user: NULL if it is
+ * not known.
+ */
+void deferred_close_say(const struct user *user, int socket, const void *packet, size_t size);
+void deferred_close_shut(const struct user *user, int socket);
+void deferred_close_socket(const struct user *user, int socket, bool takes_fds);
+
+/** How many files these threads have closed. Read before an attempt to get what they take. */
 uint64_t deferred_close_count(void);
 
 enum deferred {

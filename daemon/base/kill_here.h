@@ -34,7 +34,7 @@
     X(EVENT_FD_TOLD, "client told of an event descriptor, which is there")                         \
     X(END_ANNOUNCED, "client told that its session ends, engines go on")                           \
     X(SESSION_HALTED, "session halted, its end not certain")                                       \
-    X(CONNECTION_SHUT, "connection of an ended session shut down, its record there")               \
+    X(CONNECTION_SHUT, "connection of an ended session to be shut, its record there")              \
     X(END_PIECE_CERTAIN, "one piece of a session ended")                                           \
     X(DEATH_AWAITED, "session halted, the death of its process awaited")                           \
     X(RING_MOVES, "queue has another ring, the old one has not ended")                             \

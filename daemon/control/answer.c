@@ -13,10 +13,11 @@
 #include <linux/sockios.h>
 #include <utlist.h>
 
-#include "daemon/base/client_socket.h"
+#include "daemon/base/deferred_close.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
+#include "daemon/control/rest.h"
 #include "daemon/core/call.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -104,7 +105,7 @@ static void unread_free(struct unread *unread)
     if (unread->on_change)
         event_free(unread->on_change);
     if (!unread->session)
-        client_socket_close(unread->socket, unread->takes_fds);
+        deferred_close_socket(unread->user, unread->socket, unread->takes_fds);
     user_uncharge(&unread->charge_socket);
     user_unref(unread->user);
     free(unread);
@@ -212,7 +213,7 @@ static bool keep_socket(struct unread *unread, struct session *session)
         event_new(server->base, unread->socket, EV_WRITE | EV_ET | EV_PERSIST, on_change, unread);
     if (!unread->on_change || event_add(unread->on_change, NULL) < 0)
         return false;
-    shutdown(unread->socket, SHUT_RDWR);
+    deferred_close_shut(unread->user, unread->socket);
     unread->change =
         (struct job){run_change, "answers that were read", &unread->user->schedule.left};
     unread->session = NULL;
@@ -394,9 +395,13 @@ static int log_not_sent(struct session *session, int r)
 static bool send_again(struct answer *answer)
 {
     struct session *session = answer->session;
-    int r = packet_send(session->socket, answer->data, answer->size, answer->fds, answer->n,
-                        MSG_DONTWAIT);
+    int r;
 
+    wake_cost_begin();
+    r = packet_send(session->socket, answer->data, answer->size, answer->fds, answer->n,
+                    MSG_DONTWAIT);
+    if (!rest_after_wake(session) && r == 0)
+        r = -EPIPE;
     if (r == -ETOOMANYREFS)
         return false;
     KILL_HERE(REPEAT_SENT);
@@ -457,6 +462,7 @@ int answer_send(struct call *call)
     pack_answer(call);
     commit_with_answer(call);
     KILL_HERE(ANSWER_COMMITTED);
+    wake_cost_begin();
     if (n == 0 || charge_fds(session, n))
         r = packet_send(session->socket, now.data, now.size, fds, n, MSG_DONTWAIT);
     KILL_HERE(ANSWER_SENT);
@@ -464,6 +470,8 @@ int answer_send(struct call *call)
         r = keep_answer(call, fds, n);
     else if (kept_outlives())
         packet_drop(session->socket);
+    if (!rest_after_wake(session) && r == 0)
+        r = -EPIPE;
     KILL_HERE(ANSWER_TAKEN);
     for (unsigned i = 0; i < n && call->close_fd; i++)
         close(fds[i]);

@@ -10,6 +10,7 @@
 #include "daemon/control/answer.h"
 #include "daemon/control/fetch.h"
 #include "daemon/control/kept_request.h"
+#include "daemon/control/rest.h"
 #include "daemon/core/call.h"
 #include "daemon/core/device.h"
 #include "daemon/core/refuse.h"
@@ -205,9 +206,11 @@ static enum dispatched handle_packet(struct session *session, const struct packe
  */
 static int take_packet(struct session *session, struct packet *packet)
 {
-    int flags = MSG_DONTWAIT | (kept_outlives() ? MSG_PEEK : 0);
+    int flags = MSG_DONTWAIT | (kept_outlives() ? MSG_PEEK : 0), r;
 
-    return packet_recv_without_fds(session->socket, packet, session->takes_fds, flags);
+    wake_cost_begin();
+    r = packet_recv_without_fds(session->socket, packet, session->takes_fds, flags);
+    return kept_outlives() || rest_after_wake(session) ? r : -EPIPE;
 }
 
 static enum dispatched receive(struct session *session)
@@ -237,12 +240,16 @@ enum dispatched dispatch_handle(struct session *session)
     return r;
 }
 
-void dispatch_refuse(int socket, int32_t error, const char *message)
+void dispatch_refuse(const struct user *user, int socket, int32_t error, const char *message)
 {
     Npud__Reply reply = NPUD__REPLY__INIT;
+    uint8_t packet[1024];
+    size_t size;
 
     reply.id = 1;
     reply.error = error;
     reply.message = (char *)message;
-    packet_send_message(socket, &reply.base, NULL, 0, MSG_DONTWAIT);
+    size = envelope_pack(&reply.base, packet, sizeof(packet));
+    if (size <= sizeof(packet))
+        deferred_close_say(user, socket, packet, size);
 }

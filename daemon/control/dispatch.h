@@ -5,6 +5,7 @@
 
 struct call;
 struct session;
+struct user;
 
 /** What came of it. */
 enum dispatched {
@@ -24,8 +25,11 @@ enum dispatched dispatch_handle(struct session *session);
 /** The session is being freed: forget the request that it has waiting. */
 void dispatch_drop_kept(struct session *session);
 
-/** Tell a client that it is not let in, as reply to its first request, which has id 1. */
-void dispatch_refuse(int socket, int32_t error, const char *message);
+/**
+ * Tell a client that it is not let in, as reply to its first request, which has id 1. user: that
+ * with which deferred_close_socket() will close its socket.
+ */
+void dispatch_refuse(const struct user *user, int socket, int32_t error, const char *message);
 
 /**
  * The handler of the request OwnWaits, which another room has. Set before the first client comes:

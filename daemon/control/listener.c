@@ -56,8 +56,8 @@ static void refuse_client(struct listener *l)
     if (s >= 0) {
         refuse_count(CAUSE_DESCRIPTORS);
         error = refuse_text(text, sizeof(text), CAUSE_DESCRIPTORS, NULL, "no session");
-        dispatch_refuse(s, error, text);
-        client_socket_close(s, client_socket_refuse_fds(s));
+        dispatch_refuse(NULL, s, error, text);
+        deferred_close_socket(NULL, s, client_socket_refuse_fds(s));
     }
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }

@@ -3,11 +3,10 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/base/client_socket.h"
+#include "daemon/base/deferred_close.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
@@ -16,6 +15,7 @@
 #include "daemon/control/dispatch.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/listener.h"
+#include "daemon/control/rest.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/event.h"
@@ -201,6 +201,7 @@ static void free_empty(struct session *session)
     if (session->own_waits)
         dispatch_drop_own_waits(session);
     dispatch_drop_kept(session);
+    rest_leave(session);
     job_cancel(&session->serve);
     job_cancel(&session->end);
     if (session->on_socket)
@@ -208,12 +209,9 @@ static void free_empty(struct session *session)
     if (session->on_death)
         event_free(session->on_death);
     kept_fd_leave(session->socket);
-    /* The keeper has a copy for a moment, and so the connection does not end with this one. */
-    if (kept_outlives())
-        shutdown(session->socket, SHUT_RDWR);
     KILL_HERE(CONNECTION_SHUT);
     if (!answer_leave(session))
-        client_socket_close(session->socket, session->takes_fds);
+        deferred_close_socket(session_payer(session), session->socket, session->takes_fds);
     survivor_watch(session);
     kept_close(session->pidfd);
     kept_drop(&session->record);

@@ -10,6 +10,7 @@
 
 #include "daemon/base/client_socket.h"
 #include "daemon/base/config.h"
+#include "daemon/base/deferred_close.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/message_id.h"
@@ -22,6 +23,7 @@
 #include "daemon/control/job_lookup.h"
 #include "daemon/control/kept_request.h"
 #include "daemon/control/listener.h"
+#include "daemon/control/rest.h"
 #include "daemon/core/device.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"
@@ -89,7 +91,7 @@ void session_hear_no_more(struct session *session)
 void session_hear_again(struct session *session)
 {
     /* A session that is restored before Hello can wait for both: the later one has it heard. */
-    if (session->lookup || session->answer)
+    if (session->lookup || session->answer || session->resting)
         return;
     if (session->state == SESSION_CONNECTED || session->state == SESSION_OPEN)
         job_list(&session->serve);
@@ -108,6 +110,8 @@ static bool run_serve(struct job *job)
     struct session *session = (struct session *)((char *)job - offsetof(struct session, serve));
     enum dispatched r;
 
+    if (rest_takes(session))
+        return false;
     if (session->kept && !session->kept->request)
         return find_descriptors(session);
     r = dispatch_handle(session);
@@ -247,7 +251,7 @@ static void refuse_client(struct session *session, int socket, enum cause cause)
         log_client_limit(&session->log, "refused: %s", text);
         user->refused = true;
     }
-    dispatch_refuse(socket, error, text);
+    dispatch_refuse(session ? session_payer(session) : NULL, socket, error, text);
 }
 
 /*
@@ -296,7 +300,7 @@ struct session *session_new(struct server *server, int socket)
     } else {
         /* A process that has ended already does not read why. */
         refuse_client(NULL, socket, cause_of_errno(r));
-        client_socket_close(socket, client_socket_refuse_fds(socket));
+        deferred_close_socket(NULL, socket, client_socket_refuse_fds(socket));
         server->clients->exhausted = false; /* as in session_free() */
     }
     schedule_end(&server->schedule, "connect", process.uid);
@@ -368,7 +372,7 @@ struct session *session_new_for(struct server *server, int socket,
         session = make_session(server, seed);
     if (!session) {
         close(process->pidfd);
-        client_socket_close(socket, client_socket_refuse_fds(socket));
+        deferred_close_socket(NULL, socket, client_socket_refuse_fds(socket));
         return NULL;
     }
     session->takes_fds = client_socket_refuse_fds(socket);
@@ -486,6 +490,7 @@ void session_end(struct session *session)
 {
     if (session->state == SESSION_ENDED || await_death(session))
         return;
+    rest_leave(session);
     session_hear_no_more(session);
     event_del(session->on_death);
     session->state = SESSION_ENDED;
@@ -527,6 +532,7 @@ void sessions_deinit(struct server *server)
         session_free(s);
     }
     answers_deinit(server);
+    rests_deinit(server);
     kept_requests_deinit(server);
     survivors_deinit(server);
     buffers_deinit(server);

@@ -29,6 +29,7 @@ struct notifies;
 struct peers;
 struct pools;
 struct queues;
+struct rest;
 struct router;
 struct session;
 struct shares;
@@ -78,6 +79,8 @@ struct server {
     struct event *on_retry;
     struct job retry;
     uint64_t retry_ns; /* from one try to the next */
+
+    struct rest *rests; /* users that are not heard for a while: control/rest.h */
 
     struct kept_request *asleep; /* until something is closed: control/kept_request.h */
     struct job freed;

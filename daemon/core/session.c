@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/config.h"
+#include "daemon/base/deferred_close.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
@@ -334,6 +335,16 @@ struct attach *session_attach(struct session *session, uint32_t device)
 RECORD_LIVE(static, attach, ATTACH, struct attach, record, struct attach_record, ATTACH_MEMBERS,
             live)
 
+/* A session that is ending already goes on as it does. */
+static bool run_fault(struct job *job)
+{
+    struct attach *a = (struct attach *)((char *)job - offsetof(struct attach, fault));
+
+    if (a->session->state == SESSION_OPEN)
+        job_list(&a->session->end);
+    return false;
+}
+
 static struct attach *attach_new(struct session *session, struct device *device)
 {
     struct attach *a = calloc(1, sizeof(*a));
@@ -343,15 +354,26 @@ static struct attach *attach_new(struct session *session, struct device *device)
     a->session = session;
     a->device = device;
     a->fd = -1;
+    a->fault = (struct job){run_fault, "end of a session that rings for nothing", &session->owner};
     a->bell = &session->page->doorbell[device->index];
     /* Also of the npud before: its engine looks no more. */
     atomic_store(&a->bell->watched, 0);
     return a;
 }
 
+/* Its watches are the client's: deferred_close.h. */
+static void close_bell(struct attach *a)
+{
+    if (a->fd < 0)
+        return;
+    kept_fd_leave(a->fd);
+    deferred_close_watched(session_payer(a->session), a->fd);
+}
+
 static void attach_free(struct attach *a)
 {
-    kept_close(a->fd);
+    job_cancel(&a->fault);
+    close_bell(a);
     kept_drop(&a->record);
     user_uncharge(&a->charge_fd);
     free(a);

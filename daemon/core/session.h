@@ -16,6 +16,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/schedule.h"
 #include "daemon/base/user.h"
+#include "daemon/base/wake_cost.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"
 #include "daemon/kept/session_record.h"
@@ -28,6 +29,7 @@ struct device;
 struct batch_job;
 struct job_lookup;
 struct release;
+struct resting;
 struct ipc_export;
 struct event_fd;
 struct answer;
@@ -48,12 +50,14 @@ struct attach {
     struct charge charge_fd;
     struct kept record;
     uint32_t streams;
+    struct job fault; /* sent by the engine, once: the session is to end */
     /* engine */
     struct attach_ref *ref;
     struct engine_user *user; /* the session's; set with ref */
     bool watched;
     uint64_t words;        /* of the doorbell: taken from its summary, not yet looked at */
     uint32_t spurious;     /* doorbells since its streams last had a task */
+    bool faulty;           /* there were too many, and `fault` was sent */
     struct stream *active; /* streams with tasks, or with some a moment ago */
     uint64_t idle_since;
     struct attach *prev, *next; /* user->watched */
@@ -112,15 +116,16 @@ struct session {
     struct job serve; /* take a request and answer it */
     struct job end;   /* end the session, or go on with that */
     enum session_state state;
-    uint32_t end_slot;     /* how far it is with ... */
-    uint8_t end_part;      /* ... what is being freed: control/session_end.c */
+    uint32_t end_slot; /* how far it is with ... */
+    uint8_t end_part;  /* ... what is being freed: control/session_end.c */
+    struct wake_cost wake_cost;
     uint8_t reported;      /* how often on_socket has told of what is listed already */
-    bool polled;           /* on_socket is added */
     bool halted;           /* by session_halt(): no engine executes anything of it */
     bool forgotten;        /* halted, and no engine knows a stream of it any more */
-    bool takes_fds;        /* its socket: base/client_socket.h */
-    bool died;             /* counted in server->deaths */
-    bool left;             /* LeaveSession: its process writes nothing any more */
+    bool polled : 1;       /* on_socket is added */
+    bool takes_fds : 1;    /* its socket: base/client_socket.h */
+    bool died : 1;         /* counted in server->deaths */
+    bool left : 1;         /* LeaveSession: its process writes nothing any more */
     bool tells_waited : 1; /* its page has `waited`: an older npud may have made it */
     bool again : 1; /* restored, and not heard since: its first packet may be answered already */
     /* Ends of npud that were its fault, and are not forgiven; of the last one: 1 + the thread that
@@ -142,6 +147,7 @@ struct session {
     struct unread *unread;        /* control/answer.c; NULL: no descriptor was sent so far */
     struct answer *answer;        /* there, that could not be sent yet; NULL: none */
     struct own_waits *own_waits;  /* admin/own_waits.c; NULL: it has not asked */
+    struct resting *resting;      /* control/rest.h; NULL: it does not wait there */
 
     struct trace_client *trace; /* core/trace.h; NULL: the session has no ring */
     struct session_page *page;  /* shared, hostile */
@@ -165,7 +171,8 @@ struct session {
     struct slots notifies; /* struct notify_open */
     struct attach *attach[DEVICES_MAX];
     struct release *releases; /* destroyed objects that streams have not passed yet */
-    size_t n_fences;          /* that these wait for */
+    uint32_t n_fences;        /* that these wait for */
+    uint32_t faults;          /* how often npud has died with something of it in hand */
     struct ipc_export *exports;
     struct event_fd *event_fds;     /* not written yet */
     struct value_rest *value_rests; /* engine/value.c: waiters that are still to be told */
@@ -175,6 +182,12 @@ struct session {
 };
 
 /* A size of which jemalloc has places: of a byte more, each session takes 256 bytes more. */
+/** Who pays for the session, or NULL: it is not known yet. */
+static inline const struct user *session_payer(const struct session *session)
+{
+    return session->user ? session->user->payer : NULL;
+}
+
 static_assert(sizeof(struct session) <= 1792, "holes between members cost memory, too");
 
 /**

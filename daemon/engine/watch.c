@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <utlist.h>
 
 #include "daemon/base/kill_here.h"
@@ -97,16 +96,17 @@ bool watch_collect(struct engine *e, struct attach *a, uint64_t now)
 
 /*
  * A spurious doorbell: it rang, and there was no task. A client that rings all the time keeps the
- * engine from its sleep. No honest client does so, and the session is ended: by its socket, which
- * is where the control thread learns of ends.
+ * engine from its sleep. No honest client does so, and the session is ended: by the control thread.
+ * To shut its socket here would wake all who watch the other end, and a client can have very many.
  */
 static void count_spurious(struct attach *a)
 {
-    if (++a->spurious != SPURIOUS_MAX)
+    if (++a->spurious < SPURIOUS_MAX || a->faulty)
         return;
+    a->faulty = true;
     log_client_fault(&a->session->log,
                      "rings its doorbell again and again without a task: session ended");
-    shutdown(a->session->socket, SHUT_RDWR);
+    job_send(&a->fault);
 }
 
 void watch_handle_doorbells(struct engine *e, const struct epoll_event *events, int n, uint64_t now)

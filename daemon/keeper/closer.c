@@ -12,6 +12,7 @@
 #define BLOCKS_AT_ONCE 2048 /* of 512 bytes: 1 MiB is freed in less than 0.3 ms */
 
 struct closer {
+    void (*close)(int fd);
     pthread_mutex_t lock;
     pthread_cond_t more;
     int *fds;
@@ -19,8 +20,29 @@ struct closer {
     bool started, working;
 };
 
-static struct closer memory = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER},
-                     sockets = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER};
+static void close_plain(int fd)
+{
+    close(fd);
+}
+
+/* A connection that is shut, in which descriptors may be left, or no socket. */
+static void close_watched(int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode))
+        client_socket_close(fd, true);
+    else
+        close(fd);
+}
+
+#define CLOSER(fn)                                                                                 \
+    {                                                                                              \
+        .close = (fn), PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER                         \
+    }
+
+static struct closer memory = CLOSER(close_plain), sockets = CLOSER(close_plain),
+                     watched = CLOSER(close_watched);
 
 static void *close_waiting(void *arg)
 {
@@ -35,7 +57,7 @@ static void *close_waiting(void *arg)
         fd = c->fds[--c->n];
         c->working = true;
         pthread_mutex_unlock(&c->lock);
-        close(fd);
+        c->close(fd);
         pthread_mutex_lock(&c->lock);
         c->working = false;
     }
@@ -94,10 +116,7 @@ static void close_socket(int fd, bool ending)
     if (ending && !socket_listens(fd))
         shutdown(fd, SHUT_RDWR);
     /* The server shuts down the connection of a session that ends. */
-    if (socket_is_shut(fd))
-        client_socket_close(fd, true);
-    else
-        close_by(&sockets, fd);
+    close_by(socket_is_shut(fd) ? &watched : &sockets, fd);
 }
 
 void closer_close(int fd, bool ending)
@@ -110,6 +129,8 @@ void closer_close(int fd, bool ending)
         close_socket(fd, ending);
     else if (S_ISREG(st.st_mode) && st.st_blocks > BLOCKS_AT_ONCE)
         close_by(&memory, fd);
+    else if ((st.st_mode & S_IFMT) == 0) /* an eventfd or a pidfd */
+        close_by(&watched, fd);
     else
         close(fd);
 }
@@ -126,5 +147,5 @@ static bool is_idle(struct closer *c)
 
 bool closer_is_idle(void)
 {
-    return is_idle(&memory) && is_idle(&sockets);
+    return is_idle(&memory) && is_idle(&sockets) && is_idle(&watched);
 }

@@ -26,7 +26,7 @@ static void print_time(uint64_t ns)
         printf(" %8.0f |", (double)ns / 1000);
 }
 
-static void print_row(const struct row *row, const Npud__StatusRow *status)
+void row_print(const struct row *row, const Npud__StatusRow *status)
 {
     if (!getenv("NPUD_TEST_TABLE"))
         return;
@@ -52,7 +52,7 @@ bool row_finish(const struct row *row, unsigned attempt)
     const Npud__StatusRow *status = report->status[0];
     bool good = steps_are_short(status);
 
-    print_row(row, status);
+    row_print(row, status);
     ck_assert_msg(good || attempt + 1 < ROW_ATTEMPTS,
                   "%s: steps of %llu us (%s, uid %u), and of an engine of %llu us (%s, uid %u)",
                   row->name, (unsigned long long)status->longest_step_us, status->longest_step,

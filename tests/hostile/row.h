@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/wire/npud.pb-c.h"
+
 #define ROW_ATTEMPTS 5
 
 struct row {
@@ -30,6 +32,9 @@ struct row {
  * to be done once more, with a new npud; attempt counts from 0. Asserts after ROW_ATTEMPTS.
  */
 bool row_finish(const struct row *row, unsigned attempt);
+
+/** If it is wished, print the row only, with this status of npud. */
+void row_print(const struct row *row, const Npud__StatusRow *status);
 
 /** The same with the times of the well-behaved pair (victims.h), which must still be there. */
 bool row_finish_victims(const char *name, unsigned attackers, unsigned sessions, unsigned attempt);
