@@ -28,6 +28,7 @@ struct answer {
     const Npud__Reply *reply;
     const int *fds; /* NULL: not known */
     size_t n;
+    bool *odd; /* set if it is a descriptor that is wrong */
 };
 
 /* --- descriptors --- */
@@ -43,16 +44,20 @@ static bool holds_bytes(const struct answer *a, size_t i, uint64_t size)
 
     if (!a->fds)
         return true;
-    if (fstat(a->fds[i], &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < 0 ||
-        (uint64_t)st.st_size < size)
-        return false;
-    seals = fcntl(a->fds[i], F_GET_SEALS);
-    return seals >= 0 && (seals & F_SEAL_SHRINK);
+    if (fstat(a->fds[i], &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= 0 &&
+        (uint64_t)st.st_size >= size) {
+        seals = fcntl(a->fds[i], F_GET_SEALS);
+        if (seals >= 0 && (seals & F_SEAL_SHRINK))
+            return true;
+    }
+    *a->odd = true;
+    return false;
 }
 
 /*
- * Of a kind that no file, pipe, socket or terminal is, and that no writer waits for. Of this kind
- * only an eventfd takes the eight bytes that are written to it.
+ * Of a kind that no file, pipe, socket or terminal is. Of this kind only an eventfd takes the eight
+ * bytes that are written to it. O_NONBLOCK is a flag that all have together who have the
+ * descriptor, and any of them may have cleared it: it says nothing of npud, and is set here.
  */
 static bool is_doorbell(const struct answer *a)
 {
@@ -62,8 +67,11 @@ static bool is_doorbell(const struct answer *a)
     if (!a->fds)
         return true;
     flags = fcntl(a->fds[0], F_GETFL);
-    return fstat(a->fds[0], &st) == 0 && (st.st_mode & S_IFMT) == 0 && flags >= 0 &&
-           (flags & O_NONBLOCK);
+    if (fstat(a->fds[0], &st) == 0 && (st.st_mode & S_IFMT) == 0 && flags >= 0 &&
+        ((flags & O_NONBLOCK) || fcntl(a->fds[0], F_SETFL, flags | O_NONBLOCK) == 0))
+        return true;
+    *a->odd = true;
+    return false;
 }
 
 static const char *check_bell(const struct answer *a)
@@ -416,9 +424,10 @@ const char *reply_request_name(const Npud__Request *request)
 }
 
 const char *reply_fault(const struct session *s, const Npud__Request *request,
-                        const Npud__Reply *reply, const int *fds, size_t n)
+                        const Npud__Reply *reply, const int *fds, size_t n, bool *odd)
 {
-    struct answer a = {.session = s, .request = request, .reply = reply, .fds = fds, .n = n};
+    struct answer a = {
+        .session = s, .request = request, .reply = reply, .fds = fds, .n = n, .odd = odd};
     const struct rule *rule = find_rule(request);
 
     if (!reply)

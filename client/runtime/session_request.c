@@ -66,11 +66,13 @@ static int receive_answer(struct session *s, const Npud__Request *request, struc
 /*
  * Send and receive, the socket being ours alone. 0 with *replyp, -EMFILE with it when the answer's
  * descriptors found no place in this process, -EPIPE when npud is gone, -EBADMSG with *fault when
- * its answer is not as it must be: nothing of it is used.
+ * its answer is not as it must be: nothing of it is used. -EBADF with *replyp and *fault: that is so
+ * for a descriptor of it alone.
  */
 static int exchange_packets(struct session *s, Npud__Request *request, struct packet *packet,
                             Npud__Reply **replyp, const char **fault)
 {
+    bool odd = false;
     int r;
 
     request->id = ++s->last_request;
@@ -85,9 +87,13 @@ static int exchange_packets(struct session *s, Npud__Request *request, struct pa
     r = receive_answer(s, request, packet, replyp, fault);
     KILL_POINT(REPLY_READ);
     if (r == 0 || r == -EMFILE)
-        *fault = reply_fault(s, request, *replyp, r == 0 ? packet->fds : NULL, packet->n_fds);
+        *fault = reply_fault(s, request, *replyp, r == 0 ? packet->fds : NULL, packet->n_fds, &odd);
     if (!*fault)
         return r;
+    if (odd) {
+        packet_deinit(packet);
+        return -EBADF;
+    }
     session_reply_free(*replyp);
     *replyp = NULL;
     packet_deinit(packet);
@@ -153,8 +159,8 @@ static void undo_request(struct session *s, Npud__Request__BodyCase kind, const 
 }
 
 /*
- * npud has made something and its descriptor found no place here: the program does not know the
- * object. It goes before the next request of this process, as npud keeps a new segment of the arena
+ * npud has made something and its descriptor found no place here, or is of no use: the program does
+ * not know the object. It goes before the next request of this process, as npud keeps a new segment of the arena
  * only until that one. A process that dies before this loses its session, and all that it made.
  */
 static void take_back(struct session *s, const Npud__Request *request, const Npud__Reply *made,
@@ -176,6 +182,20 @@ int session_answer_damaged(struct session *s, const char *function, const Npud__
                      function, reply_request_name(request), fault);
 }
 
+/*
+ * Others may have the same descriptor, so what is wrong with it need not be npud's fault: the
+ * answer is not used, and the session goes on.
+ */
+static int error_odd(const char *function, const Npud__Request *request, const char *fault)
+{
+    return error_set(
+        ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+        "%s: a descriptor in npud's answer to %s is damaged (%s): the call has failed, "
+        "and the session goes on. See what listens at npud's socket, and which "
+        "processes share the object",
+        function, reply_request_name(request), fault);
+}
+
 /* What all requests share. SESSION_UNANSWERED, and no sentence: the connection has ended. */
 static int ask_npud(struct session *s, const char *function, Npud__Request *request,
                     Npud__Reply **replyp, int *fds, size_t n)
@@ -189,9 +209,13 @@ static int ask_npud(struct session *s, const char *function, Npud__Request *requ
     pthread_mutex_lock(&s->request_lock);
     if (!session_lost(s))
         r = exchange_packets(s, request, &packet, &reply, &fault);
-    if (r == -EMFILE)
+    if (r == -EMFILE || (r == -EBADF && request->body_case != NPUD__REQUEST__BODY_HELLO))
         take_back(s, request, reply, &packet);
     pthread_mutex_unlock(&s->request_lock);
+    if (r == -EBADF)
+        session_reply_free(reply);
+    if (r == -EBADF && request->body_case != NPUD__REQUEST__BODY_HELLO)
+        return error_odd(function, request, fault);
     if (fault)
         return session_answer_damaged(s, function, request, fault);
     if (r == -EMFILE) {

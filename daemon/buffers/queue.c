@@ -235,6 +235,8 @@ void queue_attach_free(struct queue_attach *attach)
         attach->queue->ended_by = NULL;
         kept_touch(&attach->queue->kept);
     }
+    if (attach->bell)
+        queues_of(attach->queue)->on_leaving(attach);
     kept_drop(&attach->kept);
     job_cancel(&attach->count);
     tdelete(attach, &attach->peer->by_id, compare_ids);

@@ -32,6 +32,7 @@ struct grant;
 struct queue;
 struct queue_rest;
 struct relay;
+struct route_bell;
 struct segment;
 struct segment_map;
 struct server;
@@ -61,6 +62,7 @@ struct queue_attach {
     uint32_t counted;
     bool spoils;
     struct job count;
+    struct route_bell *bell;            /* route_bell.h; NULL: the session has not asked for one */
     struct queue_attach *prev, *next;   /* peer->attached */
     struct queue_attach *qprev, *qnext; /* queue->attached */
 };
@@ -97,6 +99,7 @@ struct queue {
     /* router: routes that have it as source, as destination. queue_routed() after a change. */
     uint32_t routes_from, routes_to;
     struct relay *route; /* the router's own */
+    uint32_t n_bells;    /* of its attachments */
 
     /*
      * queue_sweep.c: the messages in the ring, ref << 32 | slot, sorted, as they were at a moment;
@@ -131,6 +134,7 @@ struct queues {
     void (*on_gone)(struct queue *queue);
     void (*on_moved)(struct queue *queue);
     void (*on_stirred)(struct queue *queue);
+    void (*on_leaving)(struct queue_attach *attach); /* that has a bell */
 };
 
 /** 0 or -ENOMEM. What is done later is the owner's. */

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "daemon/buffers/peer.h"
+#include "daemon/buffers/route_bell.h"
 #include "daemon/kept/restored.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -118,7 +119,8 @@ static size_t write_attach(const struct kept *kept, void *record)
                                      .counted = attach->counted,
                                      .spoils = attach->spoils,
                                      .leaving = attach->told,
-                                     .idle = attach->idle};
+                                     .idle = attach->idle,
+                                     .bell_key = route_bell_key(attach)};
     return sizeof(struct queue_attach_record);
 }
 
@@ -147,6 +149,8 @@ bool queue_attach_restore(struct server *server, struct kept_cell *cell)
     attach->idle = r.idle;
     attach->counted = r.counted;
     attach->spoils = r.spoils;
+    if (!route_bell_restore(attach, r.bell_key))
+        return false;
     /* Those that are leaving stand behind the others: queue_sweep_attachment(). */
     if (!attach->leaving && peer->attached->prev->prev->leaving && peer->attached != attach) {
         DL_DELETE(peer->attached, attach);

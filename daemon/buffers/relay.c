@@ -1,13 +1,13 @@
 #include "daemon/buffers/relay.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <utlist.h>
 
+#include "daemon/base/deferred_close.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/route.h"
 #include "daemon/core/server.h"
@@ -186,8 +186,11 @@ void relay_close_bell(struct relay *relay)
 {
     if (relay->on_bell)
         event_free(relay->on_bell);
-    kept_close(relay->bell);
-    kept_touch(&relay->kept);
+    if (relay->bell >= 0) {
+        kept_fd_leave(relay->bell);
+        deferred_close_watched(relay->queue->user->payer, relay->bell);
+        kept_touch(&relay->kept);
+    }
     user_uncharge(&relay->charge_bell);
     relay->on_bell = NULL;
     /*
@@ -212,8 +215,14 @@ void relay_free(struct relay *relay)
 
 void relay_check_used(struct relay *relay)
 {
-    if (relay && !relay->out && !relay->in && relay->bell < 0)
+    if (relay && !relay->out && !relay->in && relay->bell < 0 && relay->queue->n_bells == 0)
         relay_free(relay);
+}
+
+void relay_rung(struct relay *relay)
+{
+    relay->rung = true;
+    relay_make_ready(relay);
 }
 
 /*
@@ -222,19 +231,15 @@ void relay_check_used(struct relay *relay)
  */
 static void on_bell(evutil_socket_t fd, short what, void *arg)
 {
-    struct relay *relay = arg;
-
     (void)fd;
     (void)what;
-    relay->rung = true;
-    relay_make_ready(relay);
+    relay_rung(arg);
 }
 
 /*
- * A client that may ring could also have filled the counter, or made the descriptor a blocking one,
- * which holds for all that share it: so the counter is emptied, and not by a read that could block.
  * Routes that wait for a slot try again: the client that freed one may have stopped before it told
- * npud.
+ * npud. The bell of 0.9.0 is emptied by a read that cannot block, whatever its clients have made of
+ * it.
  */
 void relay_answer_bell(struct relay *relay)
 {
@@ -245,9 +250,8 @@ void relay_answer_bell(struct relay *relay)
     if (!relay->rung)
         return;
     relay->rung = false;
-    if (relay->bell >= 0 && preadv2(relay->bell, &iov, 1, -1, RWF_NOWAIT) < 0 &&
-        errno == EOPNOTSUPP)
-        eventfd_read(relay->bell, &count);
+    if (relay->bell >= 0)
+        (void)!preadv2(relay->bell, &iov, 1, -1, RWF_NOWAIT);
     if (relay->n_wait_in == 0)
         return;
     DL_FOREACH2 (relay->out, route, out_next)
@@ -264,29 +268,6 @@ static bool hear_bell(struct relay *relay)
         relay->on_bell = event_new(relay->server->base, relay->bell, EV_READ | EV_ET | EV_PERSIST,
                                    on_bell, relay);
     return relay->on_bell && event_add(relay->on_bell, NULL) == 0;
-}
-
-enum cause relay_bell(struct queue *queue, int *fd)
-{
-    struct relay *relay = queue->route;
-
-    if (!relay)
-        return CAUSE_QUEUE_NOT_ROUTED;
-    relay_make_ready(relay);
-    *fd = relay->bell;
-    if (relay->bell >= 0)
-        return CAUSE_NONE;
-    if (user_charge(&relay->charge_bell, queue->user, RESOURCE_FDS, 1) < 0)
-        return CAUSE_USER_DESCRIPTORS;
-    relay->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!hear_bell(relay)) {
-        relay_close_bell(relay);
-        return CAUSE_DESCRIPTORS;
-    }
-    kept_fd(relay->bell);
-    kept_touch(&relay->kept);
-    *fd = relay->bell;
-    return CAUSE_NONE;
 }
 
 /* --- what its queue is told --- */

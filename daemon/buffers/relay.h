@@ -53,9 +53,13 @@ struct relay {
     bool starved;     /* in router->starved: npud has no memory */
     struct relay *starved_prev, *starved_next;
 
+    bool rung; /* by a client, since its last turn */
+    /*
+     * The eventfd that an npud of 0.9.0 has given to all clients that may ring. Its counter is
+     * emptied, because any of them could have filled it. -1: none.
+     */
+    int bell;
     struct event *on_bell;
-    int bell;  /* eventfd, shared with the clients that may ring; -1: none has asked for it */
-    bool rung; /* since its last turn */
     struct charge charge_bell;
 
     struct kept kept;
@@ -71,8 +75,8 @@ void relay_begin_again(struct relay *relay);
 void relay_free(struct relay *relay);
 
 /**
- * Frees the relay if no route uses it. It stays once clients have its eventfd, which is that of the
- * ring: they would not ask again when there is another route.
+ * Frees the relay if no route uses it, and no client has a bell: clients would not ask again when
+ * there is another route.
  */
 void relay_check_used(struct relay *relay);
 
@@ -80,8 +84,7 @@ void relay_check_used(struct relay *relay);
 void relay_make_ready(struct relay *relay);
 
 /**
- * Its turn begins: if clients have rung, their eventfd is emptied, and its routes that wait for a
- * slot try again.
+ * Its turn begins: if clients have rung, its routes that wait for a slot try again.
  */
 void relay_answer_bell(struct relay *relay);
 
@@ -108,13 +111,10 @@ void relay_disarm(struct relay *relay);
 /** Wake one of the threads that sleep on the other side of the ring: one message or place more. */
 void relay_wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t *word);
 
-/**
- * *fd: the eventfd on which the router waits for this queue, borrowed, made if need be. The router
- * looks at the queue now.
- */
-enum cause relay_bell(struct queue *queue, int *fd);
+/** A client has rung (route_bell.h), or may have. */
+void relay_rung(struct relay *relay);
 
-/** The ring has ended: so has its eventfd. */
+/** The ring has ended: so has the eventfd of 0.9.0. */
 void relay_close_bell(struct relay *relay);
 
 /** The number of routes has changed: tell the clients of the queue. */

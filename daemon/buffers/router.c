@@ -10,6 +10,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route.h"
+#include "daemon/buffers/route_bell.h"
 #include "daemon/buffers/route_pump.h"
 #include "daemon/buffers/route_rest.h"
 #include "daemon/buffers/segment.h"
@@ -348,6 +349,7 @@ int router_init(struct server *server)
     server->queues->on_gone = on_gone;
     server->queues->on_moved = on_moved;
     server->queues->on_stirred = on_stirred;
+    server->queues->on_leaving = route_bell_close;
     return 0;
 }
 

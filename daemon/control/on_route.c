@@ -2,7 +2,7 @@
 #include "daemon/core/call.h"
 
 #include "daemon/buffers/queue.h"
-#include "daemon/buffers/relay.h"
+#include "daemon/buffers/route_bell.h"
 #include "daemon/buffers/route_query.h"
 #include "daemon/buffers/router.h"
 #include "daemon/core/refuse.h"
@@ -14,11 +14,10 @@ int32_t on_queue_bell(struct call *call)
 {
     uint32_t number = call->request->queue_bell->number;
     struct queue *queue = queue_by_number(call->session->server, number);
-    enum cause cause = queue_attachment(call->session, queue) ? relay_bell(queue, &call->fd)
-                                                              : CAUSE_QUEUE_NOT_ROUTED;
+    struct queue_attach *attach = queue_attachment(call->session, queue);
+    enum cause cause = attach ? route_bell_get(attach, &call->fd) : CAUSE_QUEUE_NOT_ROUTED;
 
-    return refuse_payer(call, cause, queue ? queue->user : NULL, "ring %u cannot be watched",
-                        number);
+    return refuse(call, cause, "ring %u cannot be watched", number);
 }
 
 /* --- replies with routes --- */

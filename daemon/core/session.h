@@ -128,11 +128,11 @@ struct session {
     bool left : 1;         /* LeaveSession: its process writes nothing any more */
     bool tells_waited : 1; /* its page has `waited`: an older npud may have made it */
     bool again : 1; /* restored, and not heard since: its first packet may be answered already */
-    /* Ends of npud that were its fault, and are not forgiven; of the last one: 1 + the thread that
-     * had it in hand, the number of that end (blame_death()), and when: s of CLOCK_MONOTONIC. */
+    /*
+     * Ends of npud that were its fault, and are not forgiven; of the last one: 1 + the thread that
+     * had it in hand; the number of that end (blame_death()), in fault_death; fault_s.
+     */
     uint8_t faults : 2, fault_by : 6;
-    uint16_t fault_death;
-    uint32_t fault_s;
     uint64_t since_ns;
     uint64_t memory;             /* bytes of its allocations */
     struct backend_space *space; /* the backend's: addresses of these; NULL: none so far */
@@ -160,9 +160,10 @@ struct session {
     uint32_t ring_depth; /* of its streams, as Hello has told the client; constant from then on */
     uint64_t streams_made;
 
-    struct peer *peer; /* what it shares with others; NULL: nothing so far */
-    uint32_t peer_id;  /* number in shared buffers (proto/shm/mbuf_shm.h) */
-    uint32_t n_event_fds;
+    struct peer *peer;    /* what it shares with others; NULL: nothing so far */
+    uint32_t peer_id;     /* number in shared buffers (proto/shm/mbuf_shm.h) */
+    uint16_t n_event_fds; /* EVENT_FDS_MAX at most */
+    uint16_t fault_death; /* see `faults` */
 
     struct slots streams;  /* struct stream */
     struct slots events;   /* struct event */
@@ -172,7 +173,7 @@ struct session {
     struct attach *attach[DEVICES_MAX];
     struct release *releases; /* destroyed objects that streams have not passed yet */
     uint32_t n_fences;        /* that these wait for */
-    uint32_t faults;          /* how often npud has died with something of it in hand */
+    uint32_t fault_s;         /* when `faults` changed: seconds of CLOCK_MONOTONIC */
     struct ipc_export *exports;
     struct event_fd *event_fds;     /* not written yet */
     struct value_rest *value_rests; /* engine/value.c: waiters that are still to be told */

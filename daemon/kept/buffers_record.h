@@ -82,6 +82,8 @@ struct queue_attach_record {
     uint8_t leaving;
     uint8_t idle;
     uint8_t unused[5];
+    /* Appended after 0.9.0 */
+    uint64_t bell_key; /* 0: none */
 };
 
 struct grant_record {
@@ -125,8 +127,8 @@ struct queue_sleepers_record {
 /** A queue that is the source or the destination of a route. */
 struct relay_record {
     /* kept */
-    uint64_t serial; /* of the queue */
-    uint64_t bell_key;
+    uint64_t serial;   /* of the queue */
+    uint64_t bell_key; /* that of all sessions, as 0.9.0 has made it; 0: none */
     int32_t gone;
     uint8_t parting;
     uint8_t unused[3];

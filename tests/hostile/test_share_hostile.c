@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -190,6 +191,64 @@ START_TEST(a_right_is_a_mapping)
     member_does(MANAGER, (struct order){order_create, LINE, 4, 0});
     member_does(MANAGER, (struct order){order_grant, LINE, member_pid(HOSTILE), rights});
     member_does(HOSTILE, (struct order){order_rights, 0, rights, 0});
+    member_end(HOSTILE);
+    member_end(MANAGER);
+}
+END_TEST
+
+/* All that it can do with the bell of LINE, which it may put into. */
+static aclError order_spoil_bell(const struct order *o, int64_t *value)
+{
+    struct raw_queue q;
+    int fd;
+
+    (void)o;
+    if (!raw_attach_queue(&raw, owner, queue_id(LINE), &q) || !raw_bell(&raw, q.view.number, &fd))
+        return raw.error;
+    ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    *value = eventfd_write(fd, UINT64_MAX - 1);
+    ck_assert_int_eq(fcntl(fd, F_SETFL, 0), 0);
+    close(fd);
+    raw_unmap_queue(&q);
+    return 0;
+}
+
+static aclError change_route(aclError (*change)(acltdtQueueRouteList *list))
+{
+    acltdtQueueRouteList *list = acltdtCreateQueueRouteList();
+    acltdtQueueRoute *route = acltdtCreateQueueRoute(queue_id(LINE), queue_id(BRANCH));
+    aclError error = acltdtAddQueueRoute(list, route);
+
+    if (error == 0)
+        error = change(list);
+    acltdtDestroyQueueRoute(route);
+    acltdtDestroyQueueRouteList(list);
+    return error;
+}
+
+static aclError order_route(const struct order *o, int64_t *value)
+{
+    (void)value;
+    return change_route(o->a ? acltdtBindQueueRoutes : acltdtUnbindQueueRoutes);
+}
+
+/* The owner of the queue can put, and npud carries. */
+START_TEST(a_bell_is_not_shared)
+{
+    member_start(MANAGER, true);
+    member_start(HOSTILE, false);
+    member_does(HOSTILE, (struct order){order_raw_open, 0, 0, 0});
+    member_does(MANAGER, (struct order){order_create, LINE, 4, 0});
+    member_does(MANAGER, (struct order){order_create, BRANCH, 4, 0});
+    member_does(MANAGER, (struct order){order_route, true, 0, 0});
+    cast->leads_to[LINE] = BRANCH + 1;
+    member_does(MANAGER, (struct order){order_grant, LINE, member_pid(HOSTILE), QUEUE_PUT});
+    for (int i = 0; i < 3; i++) {
+        member_does(HOSTILE, (struct order){order_spoil_bell, 0, 0, 0});
+        member_does(MANAGER, (struct order){order_put, LINE, 1, 0});
+        member_does(MANAGER, (struct order){order_take_free, BRANCH, 5000, 0});
+    }
+    member_does(MANAGER, (struct order){order_route, false, 0, 0});
     member_end(HOSTILE);
     member_end(MANAGER);
 }
@@ -1086,6 +1145,7 @@ int main(void)
     if (!only) {
         tcase_add_loop_test(t, a_right_is_a_mapping, 1, 8);
         tcase_add_test(t, only_what_was_granted);
+        tcase_add_test(t, a_bell_is_not_shared);
         tcase_add_test(t, a_lost_right_is_not_passed_on);
         tcase_add_test(t, a_revoked_peer_sees_nothing_new);
         tcase_add_loop_test(t, a_ring_is_ended_by_npud_alone, 0, 3);

@@ -3,10 +3,13 @@
  * as every client: it puts into and takes from rings, allocates and frees buffers, by the functions
  * of proto/.
  */
+#include <fcntl.h>
+#include <poll.h>
 #include <utlist.h>
 
 #include "daemon/buffers/buffers.h"
 #include "daemon/buffers/relay.h"
+#include "daemon/buffers/route_bell.h"
 #include "daemon/buffers/route_index.h"
 #include "daemon/buffers/route_query.h"
 #include "daemon/buffers/route_rest.h"
@@ -100,9 +103,9 @@ static void ring_bell(struct queue *queue, _Atomic uint64_t *waiting)
 {
     int fd;
 
-    if (!(queue_waiting(waiting) & QUEUE_ROUTER))
+    if (!(queue_waiting(waiting) & QUEUE_ROUTER) || !queue->attached)
         return;
-    ck_assert_int_eq(relay_bell(queue, &fd), CAUSE_NONE);
+    ck_assert_int_eq(route_bell_get(queue->attached, &fd), CAUSE_NONE);
     ck_assert_int_ge(fd, 0);
     eventfd_write(fd, 1);
 }
@@ -879,7 +882,7 @@ START_TEST(a_bell_is_heard_though_the_ring_moves)
     take_slots(small, 0);
     ck_assert_int_eq(put_message(owner, a, alloc_buffer(owner, small, 1)), QUEUE_OK);
     run_until_idle();
-    ck_assert_int_eq(relay_bell(a, &fd), CAUSE_NONE);
+    ck_assert_int_eq(route_bell_get(a->attached, &fd), CAUSE_NONE);
     run_until_idle();
     for (uint32_t i = small->view.n_data; i < segment_slots(&small->view); i++)
         mbuf_release(&small->view, &small->view.mbufs[i]);
@@ -889,6 +892,67 @@ START_TEST(a_bell_is_heard_though_the_ring_moves)
     expect_lengths(b, 1, 2);
     expect_lengths(c, 1, 2);
     ck_assert_uint_eq(in_use(small), 0);
+}
+END_TEST
+
+/* The same if its session leaves the queue before npud's turn. */
+START_TEST(a_bell_is_heard_though_its_session_leaves)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8), *c = queue_for(owner, 8);
+    struct queue_attach *attach = queue_attach_new(other, a, a->id, QUEUE_PUT);
+    struct segment *small;
+    int fd;
+
+    ck_assert_int_eq(segment_new(pool_get(owner), 64, 256, &small), 0);
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(bind_route(a, c), ROUTE_BOUND);
+    take_slots(small, 0);
+    ck_assert_int_eq(put_message(owner, a, alloc_buffer(owner, small, 1)), QUEUE_OK);
+    run_until_idle();
+    ck_assert_int_eq(route_bell_get(attach, &fd), CAUSE_NONE);
+    run_until_idle();
+    for (uint32_t i = small->view.n_data; i < segment_slots(&small->view); i++)
+        mbuf_release(&small->view, &small->view.mbufs[i]);
+    eventfd_write(fd, 1);
+    queue_attach_free(attach);
+    run_until_idle();
+    expect_lengths(b, 1, 2);
+    expect_lengths(c, 1, 2);
+    ck_assert_uint_eq(in_use(small), 0);
+}
+END_TEST
+
+static bool becomes_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, 0) == 1;
+}
+
+/* What a session makes of its bell is its own affair: others ring theirs. npud reads none. */
+START_TEST(each_session_has_a_bell_of_its_own)
+{
+    struct queue *a = queue_for(owner, 8), *b = queue_for(owner, 8);
+    struct queue_attach *attach = queue_attach_new(other, a, a->id, QUEUE_PUT);
+    int mine, others, again;
+
+    ck_assert_int_eq(bind_route(a, b), ROUTE_BOUND);
+    ck_assert_int_eq(route_bell_get(a->attached, &mine), CAUSE_NONE);
+    ck_assert_int_eq(route_bell_get(attach, &others), CAUSE_NONE);
+    ck_assert_int_eq(route_bell_get(attach, &again), CAUSE_NONE);
+    ck_assert_int_eq(others, again);
+    ck_assert_int_ne(mine, others);
+    run_until_idle();
+    ck_assert_int_eq(fcntl(others, F_SETFL, 0), 0);
+    ck_assert(fcntl(mine, F_GETFL) & O_NONBLOCK);
+    ck_assert_int_eq(eventfd_write(others, UINT64_MAX - 1), 0);
+    ck_assert(!becomes_readable(mine));
+    for (uint64_t i = 0; i < 3; i++) {
+        send_lengths(a, i, i + 1);
+        run_until_idle();
+        expect_lengths(b, i, i + 1);
+    }
+    ck_assert(becomes_readable(mine) && becomes_readable(others));
 }
 END_TEST
 
@@ -1709,7 +1773,7 @@ START_TEST(noise_in_the_rings)
         *word = random_below(&rng, 4) ? random_next(&rng) : random_below(&rng, 4);
         if (put_message(owner, a, ref) != QUEUE_OK)
             mbuf_release(&segment->view, mbuf_of(ref));
-        relay_bell(a, &fd);
+        route_bell_get(a->attached, &fd);
         npud_turn();
         if (i % 64 == 0)
             for (uint32_t slot = 0; slot < segment_slots(&segment->view); slot++)
@@ -1832,6 +1896,8 @@ int main(void)
     tcase_add_test(c, no_slot_for_a_reference_is_waited_for);
     tcase_add_test(c, a_slot_comes_for_one_that_is_a_source_now);
     tcase_add_test(c, a_bell_is_heard_though_the_ring_moves);
+    tcase_add_test(c, a_bell_is_heard_though_its_session_leaves);
+    tcase_add_test(c, each_session_has_a_bell_of_its_own);
     tcase_add_test(c, a_message_comes_behind_those_that_move);
     tcase_add_test(c, a_source_that_moves_is_not_empty);
     tcase_add_test(c, idle_rings_leave_slots_to_the_others);
