@@ -8,7 +8,8 @@
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
 
-#define SLICE_ROWS 16 /* between two looks at the clock */
+#define SLICE_ROWS  16 /* between two looks at the clock */
+#define SLICE_LOOKS 64
 
 struct row_block {
     struct row_block *next;
@@ -68,6 +69,13 @@ bool report_rows_slice_over(struct rows *rows)
     if (rows->n % SLICE_ROWS == SLICE_ROWS - 1 && clock_ns() >= rows->until)
         rows->more = true;
     return rows->more;
+}
+
+bool report_rows_look_over(struct rows *rows)
+{
+    if (++rows->looks % SLICE_LOOKS == 0 && clock_ns() >= rows->until)
+        rows->more = true;
+    return report_rows_slice_over(rows);
 }
 
 void *report_rows_next_object(struct server *server, struct rows *rows, const size_t *tables,

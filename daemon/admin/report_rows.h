@@ -38,6 +38,7 @@ struct progress {
 struct rows {
     struct progress *progress;
     uint64_t until; /* when this slice is over */
+    unsigned looks; /* at what gave no row */
     bool more;      /* it ended before the report was complete */
     bool own;       /* only what concerns processes of uid is to be told; waits alone can do that */
     uid_t uid;
@@ -71,6 +72,9 @@ char *report_rows_copy_text(struct rows *rows, const char *text);
  * the calls look at the clock.
  */
 bool report_rows_slice_over(struct rows *rows);
+
+/** The same where a look may give no row. */
+bool report_rows_look_over(struct rows *rows);
 
 /** The session with this number, or else the next newer one, or NULL. */
 struct session *report_rows_session_from(struct server *server, uint64_t id);

@@ -5,9 +5,11 @@
  */
 #include "daemon/admin/report_topics.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <utlist.h>
 
+#include "daemon/base/file_pages.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"
@@ -16,6 +18,8 @@
 #include "proto/shm/wait_slot.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
+
+#define PAGE ((size_t)4096)
 
 /* Which words of an event a kind has, and which side may write it. */
 enum words { WORDS_NONE, WORDS_TASK, WORDS_RELEASE, WORDS_PROCESS, WORDS_HANDOVER, WORDS_TEXT };
@@ -111,9 +115,16 @@ static void begin_source(struct server *server, struct trace_progress *p,
 {
     uint64_t next = count_events(server, source);
 
+    /*
+     * A client can have stored any number there. With one of which it cannot have come, in a
+     * nanosecond for each event, there is nothing to be told.
+     */
+    if (source->client &&
+        (next < source->from || next - source->from > clock_ns() - server->trace->begun_ns))
+        next = source->from;
     p->begun = true;
     p->told = 0;
-    /* A client can have stored any number there: then none of the entries has its number. */
+    p->memory_from = p->memory_to = 0;
     p->end = next;
     p->next = next > source->entries ? next - source->entries : 0;
     if (p->next < source->from)
@@ -289,6 +300,38 @@ static void add_refused(struct server *server, struct rows *rows)
     row->events = row->lost = server->trace->refused;
 }
 
+static bool is_memory(const struct trace_progress *p, size_t at)
+{
+    return at >= p->memory_from && at < p->memory_to;
+}
+
+/*
+ * Of a client's ring, pages that nothing was written to are passed over: to read them would make
+ * them memory, and npud's. False: there is nothing more.
+ */
+static bool find_memory(struct trace_progress *p, const struct source *source)
+{
+    const size_t first = offsetof(struct trace_ring, entry);
+    const size_t end = (trace_ring_bytes(source->entries) + PAGE - 1) & ~(PAGE - 1);
+
+    while (source->client && p->next < p->end) {
+        uint64_t i = p->next & (source->entries - 1), to;
+        size_t at = first + i * sizeof(struct trace_event);
+
+        if (is_memory(p, at))
+            break;
+        p->memory_from = at & ~(PAGE - 1);
+        if (!file_pages_next(source->client->fd, source->client->ring, end, &p->memory_from,
+                             &p->memory_to))
+            p->memory_from = p->memory_to = end;
+        if (is_memory(p, at))
+            break;
+        to = (p->memory_from - first) / sizeof(struct trace_event);
+        p->next += (to < source->entries ? to : source->entries) - i;
+    }
+    return p->next < p->end;
+}
+
 static void tell_ring(struct server *server, struct rows *rows, const struct source *source)
 {
     struct trace_progress *p = &rows->progress->trace;
@@ -298,7 +341,9 @@ static void tell_ring(struct server *server, struct rows *rows, const struct sou
     if (!p->begun)
         begin_source(server, p, source);
     now = clock_ns(); /* after p->end was read: what is told ended before */
-    for (; p->next < p->end && !report_rows_slice_over(rows); p->next++) {
+    for (; p->next < p->end && !report_rows_look_over(rows); p->next++) {
+        if (!find_memory(p, source))
+            break;
         if (!trace_read(source->ring, source->entries, p->next, &event))
             continue;
         if (event.kind == TRACE_TEXT) {

@@ -167,7 +167,7 @@ static bool refuse_npuctl(const struct session *session, const struct packet *pa
     bool is_one = request && request->id != 0 && request->protocol != 0;
 
     if (is_one)
-        dispatch_refuse(session->socket, ACL_ERROR_RT_PARAM_INVALID,
+        dispatch_refuse(session_payer(session), session->socket, ACL_ERROR_RT_PARAM_INVALID,
                         "this is npud's socket for programs; npuctl asks its admin socket: name "
                         "that with --socket or NPUD_ADMIN_SOCKET");
     if (request)

@@ -88,6 +88,7 @@ struct trace_progress {
     bool begun;         /* with this ring: the next words are set */
     uint64_t next, end; /* numbers of events */
     uint64_t told;
+    size_t memory_from, memory_to; /* of the ring's file: this is memory, as it was looked at */
 };
 
 /* Control thread: */

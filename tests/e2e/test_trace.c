@@ -729,6 +729,53 @@ START_TEST(rings_full_of_garbage)
 }
 END_TEST
 
+static uint64_t shared_kib(pid_t pid)
+{
+    char path[64], line[128];
+    uint64_t kib = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof(line), f))
+        if (sscanf(line, "RssShmem: %lu", &kib) == 1)
+            break;
+    fclose(f);
+    return kib;
+}
+
+#define EMPTY_RINGS 40
+
+/* Rings in which a number stands and nothing else: npud reads no page of them, and step by step. */
+START_TEST(positions_without_events_cost_nothing)
+{
+    static struct raw raw[EMPTY_RINGS];
+    static const uint64_t positions[] = {UINT64_MAX, UINT64_C(1) << 62, UINT64_C(1) << 40, 40000};
+    uint64_t before, longest;
+    Npud__Report *r;
+
+    for (unsigned i = 0; i < EMPTY_RINGS; i++)
+        atomic_store(&take_ring(&raw[i])->next, positions[i % 4]);
+    r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__STATUS);
+    longest = r->status[0]->longest_step_us;
+    npud__report__free_unpacked(r, NULL);
+    before = shared_kib(npud_server_pid());
+    r = read_trace();
+    for (size_t i = 0; i < r->n_trace; i++)
+        ck_assert_uint_le(r->trace[i]->events, is_kind(r->trace[i], "ring", NULL) ? 1000000 : 0);
+    npud__report__free_unpacked(r, NULL);
+    /* Also its answer, which has some hundred rows. */
+    ck_assert_uint_le(shared_kib(npud_server_pid()), before + 2048);
+    r = npud_report(NPUD__ADMIN_REQUEST__TOPIC__STATUS);
+    ck_assert_msg(r->status[0]->longest_step_us <= 2000 || longest > 2000, "a step of %lu us",
+                  r->status[0]->longest_step_us);
+    npud__report__free_unpacked(r, NULL);
+    for (unsigned i = 0; i < EMPTY_RINGS; i++)
+        raw_close(&raw[i]);
+}
+END_TEST
+
 START_TEST(no_ring_without_a_trace)
 {
     static struct raw raw;
@@ -998,6 +1045,7 @@ int main(void)
     tcase_add_test(tc, a_second_trace_has_its_own_events);
     tcase_add_test(tc, all_sessions_hear_of_it);
     tcase_add_test(tc, rings_full_of_garbage);
+    tcase_add_test(tc, positions_without_events_cost_nothing);
     tcase_add_test(tc, no_ring_without_a_trace);
     tc = suite_case(suite, "awake", 60, set_up_awake, npud_teardown);
     tcase_add_test(tc, no_task_begins_before_it_was_submitted);
