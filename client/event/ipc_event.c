@@ -26,6 +26,12 @@ static_assert(sizeof(struct ipc_handle) == sizeof(aclrtIpcEventHandle),
 #define ASK_FIRST_NS NSEC_PER_SEC
 #define ASK_MAX_NS   (16 * NSEC_PER_SEC)
 /*
+ * A record that waits for its place: npud is asked to search, and a moment later for what it has
+ * found. Together less than a second.
+ */
+#define SEARCH_NS (200 * NSEC_PER_MSEC)
+#define FOUND_NS  (600 * NSEC_PER_MSEC)
+/*
  * Of one call for room in the window. A wait that did not help means that other recorders were
  * faster, and a blocker that was not executed, that its process died: both happen a few times.
  */
@@ -237,6 +243,7 @@ static int stopped_here(struct event *e, const char *function)
 struct told {
     bool failed;
     bool unsubmitted; /* because it was in no stream of its opener */
+    bool missing;     /* it is pending, and was in no stream when npud last searched for it */
     int pid;
 };
 
@@ -254,6 +261,7 @@ static int ask_npud(struct event *e, const char *function, uint64_t number, bool
         return error;
     told->failed = reply->explain_record->failed;
     told->unsubmitted = reply->explain_record->unsubmitted;
+    told->missing = reply->explain_record->missing;
     told->pid = reply->explain_record->pid;
     session_reply_free(reply);
     return 0;
@@ -321,11 +329,13 @@ static uint64_t newest_number(struct event *e)
  * Openers can write pending records into the page that no stream has. So after a while npud is
  * asked to search the streams for the record, and again in growing distances: a record that is in
  * none fails, and what npud says counts, whatever the page says then. One that a stream has is
- * waited for, however long that takes.
+ * waited for, however long that takes. brief: one that is in none is waited for no longer than it
+ * takes to find that out.
  */
-static int await_told(struct event *e, struct record_wait *w, struct told *told)
+static int await_told(struct event *e, struct record_wait *w, bool brief, struct told *told)
 {
-    uint64_t ask_after = ASK_FIRST_NS;
+    uint64_t ask_after = brief ? SEARCH_NS : ASK_FIRST_NS;
+    unsigned asked = 0;
     int r;
 
     for (;;) {
@@ -336,11 +346,14 @@ static int await_told(struct event *e, struct record_wait *w, struct told *told)
         if ((r != 0 && r != -EAGAIN) || ipc_state_of(e->page, w->number) != IPC_PENDING)
             return r == -EAGAIN ? 0 : r;
         if (r == -EAGAIN && ask_after < ASK_MAX_NS)
-            ask_after *= 2;
+            ask_after = brief && asked == 0 ? FOUND_NS : 2 * ask_after;
         if ((r == -EAGAIN || !w->known) &&
             ask_npud(e, w->function, w->number, r == -EAGAIN, told) != 0)
             return session_lost(e->session) ? -EPIPE : 0;
-        if (told->failed)
+        /* What was missed by a search of before may have been submitted since. */
+        asked += r == -EAGAIN;
+        told->missing &= brief && asked > 1;
+        if (told->failed || told->missing)
             return 0;
         w->known = true;
     }
@@ -350,7 +363,7 @@ static int await_told(struct event *e, struct record_wait *w, struct told *told)
  * 0, -ETIMEDOUT, -EPIPE; -ECANCELED when *leave (or NULL) is not 0. *told: what npud has said last.
  */
 static int await_record(struct event *e, const char *function, uint64_t number, uint64_t deadline,
-                        _Atomic int32_t *leave, struct told *told)
+                        _Atomic int32_t *leave, bool brief, struct told *told)
 {
     struct record_wait w = {.function = function,
                             .remote = e->remote,
@@ -361,7 +374,7 @@ static int await_record(struct event *e, const char *function, uint64_t number, 
     int r;
 
     *told = (struct told){0};
-    r = await_told(e, &w, told);
+    r = await_told(e, &w, brief, told);
     wait_record_end(&e->session->waits, &w);
     return r;
 }
@@ -386,7 +399,7 @@ int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout
 {
     uint64_t number = newest_number(e);
     struct told told;
-    int r = await_record(e, function, number, wait_deadline(timeout), NULL, &told);
+    int r = await_record(e, function, number, wait_deadline(timeout), NULL, false, &told);
     int error;
 
     if (r == -ETIMEDOUT)
@@ -423,6 +436,16 @@ static int error_window(struct event *e, const char *function, uint64_t blocker)
         function, (unsigned long long)e->ipc_id, (unsigned long long)blocker);
 }
 
+static int error_missing(struct event *e, const char *function, uint64_t blocker)
+{
+    return error_set(
+        ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+        "%s: nothing can be recorded on IPC event %llu now: record %llu, in whose place this one "
+        "would be, is in no stream; the process that took it was stopped meanwhile, or a process "
+        "that has the event open wrote nonsense into its page; try again, or use a new event",
+        function, (unsigned long long)e->ipc_id, (unsigned long long)blocker);
+}
+
 /*
  * Wait, with the stream's lock, until the record is not pending in whose place the next one is to
  * be: an abort of the stream ends that.
@@ -442,8 +465,10 @@ static int await_window(struct event *e, struct stream *s, const char *function,
         window->waits++ == WINDOW_WAITS_MAX)
         return error_window(e, function, blocker);
     window->blocker = blocker;
-    r = await_record(e, function, blocker, WAIT_FOREVER, &s->aborting, &told);
+    r = await_record(e, function, blocker, WAIT_FOREVER, &s->aborting, true, &told);
     RETURN_IF_ERROR(stream_waited(s, function, r));
+    if (told.missing)
+        return error_missing(e, function, blocker);
     if (ipc_state_of(e->page, blocker) == IPC_FAILED)
         RETURN_IF_ERROR(ask_npud(e, function, blocker, false, &told));
     /* npud has waited for long until it has said so of the first. */

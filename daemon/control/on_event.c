@@ -156,6 +156,7 @@ int32_t on_explain_record(struct call *call)
     if (!over || out->failed)
         out->unsubmitted = ipc_record_unsubmitted(open->event, in->number, &out->pid);
     out->failed |= out->unsubmitted;
+    out->missing = !over && !out->failed && ipc_search_misses(open->event, in->number);
     if (in->search && (!over || out->failed)) /* others may be as this one */
         ipc_search_begin(open->event, call->session, in->number);
     return 0;

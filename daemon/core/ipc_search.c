@@ -300,3 +300,12 @@ void ipc_search_begin(struct ipc_event *ev, struct session *asker, uint64_t numb
     if (!s->asker)
         start_over(s);
 }
+
+bool ipc_search_misses(const struct ipc_event *ev, uint64_t number)
+{
+    const struct ipc_search *s = ev->search;
+    uint32_t i = number % IPC_SLOTS;
+    uint64_t word = s ? s->missed[i].word : 0;
+
+    return word != 0 && ipc_slot_tag(word) == (uint32_t)number && read_slot(ev, i) == word;
+}

@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ipc_event;
@@ -26,3 +27,6 @@ struct session;
  * that the asker waits for. Without memory for it, there is no search.
  */
 void ipc_search_begin(struct ipc_event *event, struct session *asker, uint64_t number);
+
+/** Is the record pending, and has the last search missed it? It may have been submitted since. */
+bool ipc_search_misses(const struct ipc_event *event, uint64_t number);

@@ -205,10 +205,17 @@ static struct scene *scenes; /* ATTACKS of them, shared */
 
 /* --- processes --- */
 
+static struct scene *scene_of(const struct attack *attack)
+{
+    bool listed = attack >= attacks && attack < attacks + ATTACKS;
+
+    return &scenes[listed ? attack - attacks : 0];
+}
+
 static int run_victim(void *arg)
 {
     const struct attack *attack = arg;
-    struct scene *scene = &scenes[attack - attacks];
+    struct scene *scene = scene_of(attack);
     aclrtEvent event;
     aclrtStream stream;
 
@@ -231,7 +238,7 @@ static int run_attacker(void *arg)
 {
     static struct raw raw = {.socket = -1};
     const struct attack *attack = arg;
-    struct scene *scene = &scenes[attack - attacks];
+    struct scene *scene = scene_of(attack);
     struct raw_object event;
     struct ipc_page *page;
     uint64_t latest;
@@ -296,11 +303,52 @@ START_TEST(forged_records_hold_up_nobody)
 }
 END_TEST
 
+/* Of a record that waits for its place, where records have 10 s to come into a stream. */
+#define BRIEF (5 * NSEC_PER_SEC) /* less than one, on a machine that does nothing else */
+
+static void record_briefly(aclrtEvent event, aclrtStream stream, struct scene *scene)
+{
+    uint64_t start = now_ns(), took;
+
+    (void)scene;
+    FAILS_SAYING(FAILED, "is in no stream", aclrtRecordEvent(event, stream));
+    took = now_ns() - start;
+    ck_assert_msg(took < BRIEF, "%llu ms", (unsigned long long)(took / NSEC_PER_MSEC));
+    if (getenv("NPUD_TEST_TABLE"))
+        fprintf(stderr, "a record behind a forged one: %llu ms\n",
+                (unsigned long long)(took / NSEC_PER_MSEC));
+    OK(aclrtDestroyEvent(event));
+    OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    OK(aclrtRecordEvent(event, stream));
+    OK(aclrtSynchronizeEvent(event));
+}
+
+static const struct attack brief = {"briefly", forge_as_self, record_briefly};
+
+START_TEST(a_forged_record_holds_up_briefly)
+{
+    static const char *const set[] = {"--set=ipc.scope=any", NULL};
+    pid_t victim, attacker;
+
+    if (!need_root("a_forged_record_holds_up_briefly"))
+        return;
+    npud_start_shared(set);
+    scenes = child_share(sizeof(*scenes));
+    victim = child_start(run_victim, (void *)&brief);
+    attacker = child_start(run_attacker, (void *)&brief);
+    child_expect_ok(victim);
+    child_kill(attacker);
+    npud_expect_empty();
+    npud_teardown();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("forged_records");
     TCase *t = suite_case(suite, "forged_records", 180, NULL, NULL);
 
     tcase_add_test(t, forged_records_hold_up_nobody);
+    tcase_add_test(t, a_forged_record_holds_up_briefly);
     return run_suite(suite);
 }
