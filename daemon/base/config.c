@@ -95,6 +95,8 @@ static const struct key {
     LIMIT("events", RESOURCE_EVENTS, "1M", "per uid: plain events"),
     LIMIT("ipc_events", RESOURCE_IPC_EVENTS, "8192", "per uid: open IPC events"),
     LIMIT("device_memory", RESOURCE_DEVICE_MEMORY, "1T", "per uid: bytes, all devices together"),
+    KEY("limits", "device_share", TYPE_U32, LIVE, device_share, 1, 100, "90",
+        "per uid: percent of a device's memory that others have not, where npud serves several"),
     LIMIT("host_memory", RESOURCE_HOST_MEMORY, "64G", "per uid: bytes of pinned host memory"),
     LIMIT("fds", RESOURCE_FDS, "65536", "per uid: descriptors that npud holds for it"),
     LIMIT("notifies", RESOURCE_NOTIFIES, "8192", "per uid: open notifies and count notifies"),

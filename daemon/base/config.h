@@ -25,6 +25,7 @@ struct config {
     uint32_t ring_depth;
     bool ipc_any_uid;
     uint32_t linger_max;
+    uint32_t device_share; /* percent */
     uint64_t submit_ms;
     char *job_cgroups;              /* cgroup.h */
     char *job_root;                 /* of /proc and /sys/fs/cgroup of the host; empty: / */

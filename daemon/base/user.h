@@ -20,6 +20,7 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/schedule.h"
+#include "proto/shm/doorbell.h"
 
 enum resource {
     RESOURCE_SESSIONS,
@@ -61,8 +62,9 @@ struct user {
      * subordinate one. Its names and rights are its own. Constant while it lives.
      */
     struct user *payer;
-    uint64_t used[RESOURCE_COUNT]; /* as a payer */
-    _Atomic uint64_t filled;       /* as a payer: RESOURCE_FILLED_MEMORY, by engines */
+    uint64_t used[RESOURCE_COUNT];   /* as a payer */
+    _Atomic uint64_t filled;         /* as a payer: RESOURCE_FILLED_MEMORY, by engines */
+    uint64_t on_device[DEVICES_MAX]; /* as a payer: of RESOURCE_DEVICE_MEMORY, on each device */
     /* Destroyed but still openable events of this user, oldest first (ipc_event.c). */
     struct ipc_event *linger;
     uint32_t n_linger;
@@ -81,6 +83,7 @@ struct users {
     uint64_t total[RESOURCE_COUNT]; /* that npud has; 0: as much as the limits allow */
     uint64_t used[RESOURCE_COUNT];  /* by all users */
     bool shared;                    /* by users_share() */
+    uint32_t device_share;          /* percent of a device's memory that others have not: pages.h */
     const struct subuids *subuids;  /* NULL: none */
     _Atomic uint64_t filled_max;    /* limit[RESOURCE_FILLED_MEMORY], for engines */
     struct schedule *schedule;

@@ -26,7 +26,7 @@ int32_t on_malloc(struct call *call)
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no memory of %llu bytes on device %u, which has %llu free",
                       (unsigned long long)in->size, in->device,
-                      (unsigned long long)(device->info.memory - device->memory_used));
+                      (unsigned long long)pages_device_left(call->session->user, device));
     call->fd = allocation_file(mem);
     out = CALL_REPLY(call, malloc, MALLOC);
     out->slot = mem->slot.number;
@@ -66,7 +66,7 @@ int32_t on_mem_info(struct call *call)
         return refuse(call, CAUSE_DEVICE_NONE, "device %u", index);
     out = CALL_REPLY(call, mem_info, MEM_INFO);
     out->total = device->info.memory;
-    out->free = device->info.memory - device->memory_used;
+    out->free = pages_device_left(call->session->user, device);
     if (call->request->mem_info->usage)
         out->busy = engine_busy_percent(device->engine) + 1;
     return 0;

@@ -125,6 +125,7 @@ void server_configure(struct server *server)
     users_tell_of_memory(&server->users);
     atomic_store(&server->users.filled_max, config->limit[RESOURCE_FILLED_MEMORY]);
     server->linger_max = linger_max(server);
+    server->users.device_share = config->device_share;
     server->any_uid = config->ipc_any_uid;
     server->submit_ns = config->submit_ms * NSEC_PER_MSEC;
     log_set_level(config->log_level);

@@ -15,6 +15,8 @@
 #include "daemon/memory/allocation.h"
 #include "daemon/memory/share.h"
 
+#define PAGE UINT64_C(4096)
+
 static enum resource resource_of(const struct pages *p)
 {
     return p->kind == MEM_HOST ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY;
@@ -27,6 +29,29 @@ static enum cause charge_size(const struct pages *p, struct charge *charge, stru
     return p->kind == MEM_HOST ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
 }
 
+uint64_t pages_device_left(const struct user *user, const struct device *device)
+{
+    uint64_t left = device->info.memory - device->memory_used;
+    uint64_t own = user->payer->on_device[device->index], most = left + own;
+
+    if (!user->users->shared)
+        return left;
+    most = most / 100 * user->users->device_share + most % 100 * user->users->device_share / 100;
+    /* Of whole pages: it is what programs are told to be free. */
+    return most > own ? (most - own) / PAGE * PAGE : 0;
+}
+
+/* After its charge was taken, and before it is given back. */
+static void count_for_user(const struct pages *p, bool more)
+{
+    if (p->kind != MEM_DEVICE || !p->charge.user)
+        return;
+    if (more)
+        p->charge.user->on_device[p->device->index] += p->size;
+    else
+        p->charge.user->on_device[p->device->index] -= p->size;
+}
+
 static enum cause charge_session(struct pages *p, struct session *session)
 {
     const struct device *device = p->device;
@@ -34,7 +59,10 @@ static enum cause charge_session(struct pages *p, struct session *session)
 
     if (p->kind == MEM_DEVICE && p->size > device->info.memory - device->memory_used)
         return CAUSE_DEVICE_MEMORY;
+    if (p->kind == MEM_DEVICE && p->size > pages_device_left(session->user, device))
+        return CAUSE_DEVICE_SHARE;
     cause = charge_size(p, &p->charge, session->user);
+    count_for_user(p, true);
     if (cause == CAUSE_NONE &&
         user_charge(&p->charge_table, session->user, RESOURCE_TABLE_MEMORY, sizeof(*p)) < 0)
         cause = CAUSE_USER_TABLE_MEMORY;
@@ -63,12 +91,14 @@ enum cause pages_check(struct pages *p, struct session *session)
 static void charge_again(struct pages *p, struct session *session)
 {
     user_charge_again(&p->charge, session->user, resource_of(p), p->size, false);
+    count_for_user(p, true);
     user_charge_again(&p->charge_table, session->user, RESOURCE_TABLE_MEMORY, sizeof(*p), false);
     batch_job_charge_again(&p->charge_job, session->batch_job, p->size);
 }
 
 static void give_charges_back(struct pages *p)
 {
+    count_for_user(p, false);
     user_uncharge(&p->charge);
     user_uncharge(&p->charge_table);
     batch_job_uncharge(&p->charge_job);

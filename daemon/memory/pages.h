@@ -75,6 +75,13 @@ struct pages {
     UT_hash_handle hh; /* all->pages, if they have a number */
 };
 
+/**
+ * How much memory of the device the user could get at this moment. Where npud serves several users,
+ * no user gets more than a share of what the others have not ([limits] device_share): so a user
+ * that comes later finds some, and one that is alone has nearly all.
+ */
+uint64_t pages_device_left(const struct user *user, const struct device *device);
+
 /** Pages of a device, or of host memory, charged to the session. size: of whole pages. */
 enum cause pages_new(struct session *session, struct device *device, enum mem_kind kind,
                      uint64_t size, struct pages **pages);

@@ -518,11 +518,60 @@ START_TEST(without_a_limit_npud_is_killed)
 }
 END_TEST
 
+/* --- memory of a device --- */
+
+/* As much as it gets, down to pages, and no page is touched. */
+static int take_device(void *arg)
+{
+    static struct raw raw = {.socket = -1};
+    struct raw_object memory;
+
+    (void)arg;
+    second_user_become();
+    ck_assert(raw_open(&raw) && raw_open_device(&raw, 0));
+    for (uint64_t size = UINT64_C(8) << 30; size >= 4096; size /= 2)
+        while (raw_malloc(&raw, false, size, &memory) && raw.n_maps < RAW_MAPS)
+            ;
+    ck_assert_int_eq(raw.error, ACL_ERROR_RT_MEMORY_ALLOCATION);
+    hold();
+    return 0;
+}
+
+/* Another user finds a tenth, and what it is told to be free can be had. */
+static bool a_device_is_never_taken_whole(unsigned attempt)
+{
+    size_t left, total, now_left, now_total;
+    void *memory;
+    bool good;
+    pid_t pid;
+
+    if (!need_root(__func__))
+        return true;
+    start_shared("--set=sim.memory=8G");
+    pid = start_attack(take_device);
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(0));
+    OK(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
+    ck_assert_uint_eq(total, (size_t)8 << 30);
+    ck_assert_uint_ge(left, total / 12);
+    ck_assert_uint_le(left, total / 10);
+    OK(aclrtMalloc(&memory, left - 64, ACL_MEM_MALLOC_NORMAL_ONLY));
+    OK(aclrtGetMemInfo(ACL_HBM_MEM, &now_left, &now_total));
+    ck_assert_uint_lt(now_left, 4096);
+    FAILS_SAYING(ACL_ERROR_RT_MEMORY_ALLOCATION, "device_share",
+                 aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
+    OK(aclrtFree(memory));
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+    work_honestly(2);
+    good = end_attack(pid, "all memory of a device, untouched", attempt);
+    end_shared();
+    return good;
+}
+
 static bool (*const attacks[])(unsigned attempt) = {
-    tables_that_were_large,
-    all_descriptors_that_there_are,
-    connections_that_say_nothing,
-    memory_that_npud_is_to_fill,
+    a_device_is_never_taken_whole, tables_that_were_large,      all_descriptors_that_there_are,
+    connections_that_say_nothing,  memory_that_npud_is_to_fill,
 };
 
 START_TEST(beside_an_attack)
