@@ -14,21 +14,16 @@
 #include "daemon/base/config.h"
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/keeper_link.h"
+#include "daemon/control/arrival.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/listener.h"
 #include "daemon/core/server.h"
-#include "daemon/control/session_life.h"
 
 struct passed {
     int control, admin; /* -1: not passed */
 };
 
 static struct passed from_supervisor = {-1, -1};
-
-static void accept_client(struct server *server, int socket)
-{
-    session_new(server, socket);
-}
 
 /* One descriptor of the list that systemd passed. A wrong one is refused: an accept loop over a
  * socket that does not listen would only burn time, and under a wrong name clients would wait for
@@ -190,7 +185,10 @@ static int open_control(struct entrance *e, struct server *server, int fd)
     if (!e->passed)
         fd = open_own(&e->control, KEEPER_KEY_CONTROL, KEEPER_KEY_CONTROL_LOCK, c->socket,
                       c->access_group, is_for_everyone(c));
-    return fd < 0 ? fd : listen_at(server->clients, server, fd, accept_client);
+    if (fd < 0)
+        return fd;
+    server->clients->takes_many = true;
+    return listen_at(server->clients, server, fd, arrival_take);
 }
 
 int entrance_open(struct entrance *e, struct server *server)

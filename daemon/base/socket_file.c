@@ -15,7 +15,6 @@
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 
-#define BACKLOG    1024 /* a thousand clients may start together */
 #define LOCK_TRIES 100  /* each is another npud that ended between two calls of this one */
 
 static char *lock_path(const char *path)
@@ -173,7 +172,7 @@ static int open_named(struct socket_file *file, const char *group, bool everyone
     r = bind_name(file, fd, &addr);
     if (r == 0)
         r = set_access(file->path, group, everyone);
-    if (r == 0 && listen(fd, BACKLOG) < 0)
+    if (r == 0 && listen(fd, SOCKET_BACKLOG) < 0)
         r = -errno;
     if (r == 0)
         return fd;

@@ -11,6 +11,13 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/**
+ * How many clients may stand in the queue of a listening socket. Few: what stands there is of no
+ * user, a process can fill it by connecting and closing, and npud takes them in the order in which
+ * they came. Beyond that connect() waits, and there each process waits for its own.
+ */
+#define SOCKET_BACKLOG 64
+
 struct socket_file {
     char *path; /* NULL: none */
     int lock;   /* holds an exclusive flock(); -1: none */

@@ -46,6 +46,7 @@ enum resource {
 /** Key names in [limits], and in `npuctl limits`. */
 extern const char *const resource_names[RESOURCE_COUNT];
 
+struct arrivals;
 struct ipc_event;
 struct queue;
 struct subuids;
@@ -68,12 +69,13 @@ struct user {
     /* Destroyed but still openable events of this user, oldest first (ipc_event.c). */
     struct ipc_event *linger;
     uint32_t n_linger;
-    struct queue **queues; /* by id; NULL: it has made none so far (daemon/buffers/queue.c) */
-    uint32_t next_queue;   /* id of the next queue, unless it is taken */
-    struct unread *unread; /* what its processes have not read (control/answer.c) */
-    bool refused;          /* a session was refused, and that was logged */
-    uint64_t report_ns;    /* its next report of its own waits is made from then on, */
-    bool reporting;        /* unless one is being made */
+    struct queue **queues;     /* by id; NULL: it has made none so far (daemon/buffers/queue.c) */
+    uint32_t next_queue;       /* id of the next queue, unless it is taken */
+    struct unread *unread;     /* what its processes have not read (control/answer.c) */
+    struct arrivals *arrivals; /* clients that are no sessions yet (control/arrival.c) */
+    bool refused;              /* a session was refused, and that was logged */
+    uint64_t report_ns;        /* its next report of its own waits is made from then on, */
+    bool reporting;            /* unless one is being made */
     UT_hash_handle hh;
 };
 

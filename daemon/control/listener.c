@@ -10,6 +10,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/log.h"
 #include "daemon/base/message_id.h"
+#include "daemon/base/socket_file.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
@@ -94,9 +95,13 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
     (void)what;
     schedule_begin(&l->server->schedule);
     spare_fds_fill(&l->server->spare);
-    s = take_or_search(l);
+    do {
+        s = take_or_search(l);
+        if (s >= 0 && l->takes_many)
+            l->accept(l->server, s);
+    } while (s >= 0 && l->takes_many && !schedule_step_over(&l->server->schedule));
     schedule_end(&l->server->schedule, "accept", geteuid());
-    if (s >= 0)
+    if (s >= 0 && !l->takes_many)
         l->accept(l->server, s);
 }
 
@@ -133,12 +138,15 @@ int listener_init(struct listener *l, struct server *server, int fd,
 {
     client_socket_refuse_fds(fd); /* accepted sockets begin with the listener's setting */
     *l = (struct listener){.server = server,
+                           .takes_many = l->takes_many,
                            .fd = fd,
                            .reserve = -1,
                            .place = -1,
                            .search = {run_search, "room for a client", &server->schedule.own},
                            .accept = accept};
     l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    /* systemd may have made a longer queue. What does not listen here is no socket: tests. */
+    (void)listen(fd, SOCKET_BACKLOG);
     l->on_client = event_new(server->base, fd, EV_READ | EV_PERSIST, on_client, l);
     if (l->reserve < 0 || !hold_place(l) || !l->on_client || event_add(l->on_client, NULL) < 0) {
         listener_deinit(l);

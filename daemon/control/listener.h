@@ -28,6 +28,7 @@ struct listener {
     bool asleep;        /* until something is closed */
     bool found_none;    /* the next client is refused, if it finds none either */
     bool exhausted;     /* logged */
+    bool takes_many;    /* clients at once, as long as a step may take */
     bool may_use_spare; /* descriptors of server->spare: clients are administrators */
     /** Takes over the accepted, non-blocking socket. */
     void (*accept)(struct server *server, int socket);

@@ -19,6 +19,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/queue_rest.h"
 #include "daemon/control/answer.h"
+#include "daemon/control/arrival.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/job_lookup.h"
 #include "daemon/control/kept_request.h"
@@ -291,7 +292,6 @@ struct session *session_new(struct server *server, int socket)
     struct session *session = NULL;
     int r;
 
-    schedule_begin(&server->schedule);
     r = identify_peer(socket, &process);
     if (r == -EMFILE && listener_give_place(server->clients))
         r = identify_peer(socket, &process);
@@ -303,7 +303,6 @@ struct session *session_new(struct server *server, int socket)
         deferred_close_socket(NULL, socket, client_socket_refuse_fds(socket));
         server->clients->exhausted = false; /* as in session_free() */
     }
-    schedule_end(&server->schedule, "connect", process.uid);
     return session;
 }
 
@@ -524,6 +523,7 @@ int sessions_init(struct server *server)
 void sessions_deinit(struct server *server)
 {
     server->ending = true;
+    arrivals_deinit(server);
     job_lookups_deinit();
     queues_finish(server->queues);
     queue_rests_finish(server->queues);

@@ -1,0 +1,152 @@
+#include "daemon/control/arrival.h"
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <linux/sockios.h>
+#include <utlist.h>
+
+#include "daemon/base/client_socket.h"
+#include "daemon/base/deferred_close.h"
+#include "daemon/control/session_life.h"
+#include "daemon/core/server.h"
+#include "daemon/core/session.h"
+
+struct arrival {
+    int socket;
+    struct arrival *prev, *next; /* arrivals->list, the oldest first */
+};
+
+/* Those of a user, while there are any. */
+struct arrivals {
+    struct server *server;
+    struct user *user; /* a reference */
+    struct arrival *list;
+    struct charge charge, charge_fds;
+    struct job job;
+};
+
+/* It has closed its end already, and has sent nothing. */
+static bool has_hung_up(int socket)
+{
+    struct pollfd p = {.fd = socket};
+    int bytes = 0;
+
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) && ioctl(socket, SIOCINQ, &bytes) == 0 &&
+           bytes == 0;
+}
+
+/* The first one. Returns its socket. */
+static int take_first(struct arrivals *a)
+{
+    struct arrival *first = a->list;
+    int socket = first->socket;
+
+    DL_DELETE(a->list, first);
+    free(first);
+    user_uncharge_part(&a->charge, 1);
+    user_uncharge_part(&a->charge_fds, 1);
+    return socket;
+}
+
+static void close_socket(const struct user *user, int socket)
+{
+    deferred_close_socket(user, socket, client_socket_refuse_fds(socket));
+}
+
+static void free_empty(struct arrivals *a)
+{
+    a->user->arrivals = NULL;
+    job_cancel(&a->job);
+    user_unref(a->user);
+    free(a);
+}
+
+static bool run_arrivals(struct job *job)
+{
+    struct arrivals *a = (struct arrivals *)((char *)job - offsetof(struct arrivals, job));
+
+    while (a->list) {
+        int socket = take_first(a);
+
+        if (has_hung_up(socket))
+            close_socket(a->user->payer, socket);
+        else
+            session_new(a->server, socket);
+        if (schedule_step_over(&a->server->schedule) && a->list)
+            return true;
+    }
+    free_empty(a);
+    return false;
+}
+
+static struct arrivals *arrivals_of(struct server *server, uid_t uid)
+{
+    struct user *user = user_ref(&server->users, uid);
+    struct arrivals *a = user ? user->arrivals : NULL;
+
+    if (user && !a)
+        a = calloc(1, sizeof(*a));
+    if (!a || a->user) {
+        user_unref(user);
+        return a;
+    }
+    a->server = server;
+    a->user = user;
+    a->job = (struct job){run_arrivals, "connect", &user->payer->schedule.left};
+    user->arrivals = a;
+    return a;
+}
+
+/* False: the user may not have it, or npud lacks memory. */
+static bool add_arrival(struct arrivals *a, int socket)
+{
+    struct arrival *arrival;
+
+    if (user_charge_more(&a->charge, a->user, RESOURCE_SESSIONS, 1) < 0)
+        return false;
+    arrival = calloc(1, sizeof(*arrival));
+    if (!arrival || user_charge_more(&a->charge_fds, a->user, RESOURCE_FDS, 1) < 0) {
+        user_uncharge_part(&a->charge, 1);
+        free(arrival);
+        return false;
+    }
+    arrival->socket = socket;
+    DL_APPEND(a->list, arrival);
+    job_list(&a->job);
+    return true;
+}
+
+/* What cannot wait is made a session now, or refused with the reason. */
+void arrival_take(struct server *server, int socket)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    struct arrivals *a = NULL;
+
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
+        a = arrivals_of(server, cred.uid);
+    if (a && add_arrival(a, socket))
+        return;
+    if (a && !a->list)
+        free_empty(a);
+    session_new(server, socket);
+}
+
+void arrivals_deinit(struct server *server)
+{
+    struct user *user, *tmp;
+
+    HASH_ITER (hh, server->users.by_uid, user, tmp) {
+        struct arrivals *a = user->arrivals;
+
+        if (!a)
+            continue;
+        while (a->list)
+            close_socket(NULL, take_first(a));
+        free_empty(a); /* the user may go with it */
+    }
+}
