@@ -17,6 +17,7 @@
 
 struct arrival {
     int socket;
+    struct client_process process;
     struct arrival *prev, *next; /* arrivals->list, the oldest first */
 };
 
@@ -39,22 +40,21 @@ static bool has_hung_up(int socket)
            bytes == 0;
 }
 
-/* The first one. Returns its socket. */
-static int take_first(struct arrivals *a)
+static struct arrival take_first(struct arrivals *a)
 {
-    struct arrival *first = a->list;
-    int socket = first->socket;
+    struct arrival first = *a->list, *place = a->list;
 
-    DL_DELETE(a->list, first);
-    free(first);
+    DL_DELETE(a->list, place);
+    free(place);
     user_uncharge_part(&a->charge, 1);
-    user_uncharge_part(&a->charge_fds, 1);
-    return socket;
+    user_uncharge_part(&a->charge_fds, 2);
+    return first;
 }
 
-static void close_socket(const struct user *user, int socket)
+static void close_arrival(const struct user *user, const struct arrival *arrival)
 {
-    deferred_close_socket(user, socket, client_socket_refuse_fds(socket));
+    close(arrival->process.pidfd);
+    deferred_close_socket(user, arrival->socket, client_socket_refuse_fds(arrival->socket));
 }
 
 static void free_empty(struct arrivals *a)
@@ -70,12 +70,12 @@ static bool run_arrivals(struct job *job)
     struct arrivals *a = (struct arrivals *)((char *)job - offsetof(struct arrivals, job));
 
     while (a->list) {
-        int socket = take_first(a);
+        struct arrival first = take_first(a);
 
-        if (has_hung_up(socket))
-            close_socket(a->user->payer, socket);
+        if (has_hung_up(first.socket))
+            close_arrival(a->user->payer, &first);
         else
-            session_new(a->server, socket);
+            session_new_for(a->server, first.socket, &first.process);
         if (schedule_step_over(&a->server->schedule) && a->list)
             return true;
     }
@@ -102,19 +102,20 @@ static struct arrivals *arrivals_of(struct server *server, uid_t uid)
 }
 
 /* False: the user may not have it, or npud lacks memory. */
-static bool add_arrival(struct arrivals *a, int socket)
+static bool add_arrival(struct arrivals *a, int socket, const struct client_process *process)
 {
     struct arrival *arrival;
 
     if (user_charge_more(&a->charge, a->user, RESOURCE_SESSIONS, 1) < 0)
         return false;
     arrival = calloc(1, sizeof(*arrival));
-    if (!arrival || user_charge_more(&a->charge_fds, a->user, RESOURCE_FDS, 1) < 0) {
+    if (!arrival || user_charge_more(&a->charge_fds, a->user, RESOURCE_FDS, 2) < 0) {
         user_uncharge_part(&a->charge, 1);
         free(arrival);
         return false;
     }
     arrival->socket = socket;
+    arrival->process = *process;
     DL_APPEND(a->list, arrival);
     job_list(&a->job);
     return true;
@@ -123,17 +124,17 @@ static bool add_arrival(struct arrivals *a, int socket)
 /* What cannot wait is made a session now, or refused with the reason. */
 void arrival_take(struct server *server, int socket)
 {
-    struct ucred cred;
-    socklen_t len = sizeof(cred);
-    struct arrivals *a = NULL;
+    struct client_process process = {.pidfd = -1};
+    struct arrivals *a;
 
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
-        a = arrivals_of(server, cred.uid);
-    if (a && add_arrival(a, socket))
+    if (!session_identify(server, socket, &process))
+        return;
+    a = arrivals_of(server, process.uid);
+    if (a && add_arrival(a, socket, &process))
         return;
     if (a && !a->list)
         free_empty(a);
-    session_new(server, socket);
+    session_new_for(server, socket, &process);
 }
 
 void arrivals_deinit(struct server *server)
@@ -145,8 +146,11 @@ void arrivals_deinit(struct server *server)
 
         if (!a)
             continue;
-        while (a->list)
-            close_socket(NULL, take_first(a));
+        while (a->list) {
+            struct arrival first = take_first(a);
+
+            close_arrival(NULL, &first);
+        }
         free_empty(a); /* the user may go with it */
     }
 }

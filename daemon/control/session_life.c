@@ -286,24 +286,27 @@ static bool find_descriptors(struct session *session)
     return false;
 }
 
+bool session_identify(struct server *server, int socket, struct client_process *process)
+{
+    int r = identify_peer(socket, process);
+
+    if (r == -EMFILE && listener_give_place(server->clients))
+        r = identify_peer(socket, process);
+    if (r == 0)
+        return true;
+    /* A process that has ended already does not read why. */
+    refuse_client(NULL, socket, cause_of_errno(r));
+    deferred_close_socket(NULL, socket, client_socket_refuse_fds(socket));
+    server->clients->exhausted = false; /* as in session_free() */
+    return false;
+}
+
 struct session *session_new(struct server *server, int socket)
 {
-    struct client_process process = {.uid = geteuid(), .pidfd = -1};
-    struct session *session = NULL;
-    int r;
+    struct client_process process = {.pidfd = -1};
 
-    r = identify_peer(socket, &process);
-    if (r == -EMFILE && listener_give_place(server->clients))
-        r = identify_peer(socket, &process);
-    if (r == 0) {
-        session = session_new_for(server, socket, &process);
-    } else {
-        /* A process that has ended already does not read why. */
-        refuse_client(NULL, socket, cause_of_errno(r));
-        deferred_close_socket(NULL, socket, client_socket_refuse_fds(socket));
-        server->clients->exhausted = false; /* as in session_free() */
-    }
-    return session;
+    return session_identify(server, socket, &process) ? session_new_for(server, socket, &process)
+                                                      : NULL;
 }
 
 /* The session is heard from now on, as one of this job. */

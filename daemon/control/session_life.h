@@ -18,6 +18,9 @@ struct client_process {
     int pidfd;
 };
 
+/** Whose socket is it? False: that is not known, and the socket is closed. */
+bool session_identify(struct server *server, int socket, struct client_process *process);
+
 /**
  * Take over an accepted socket (closed on failure). Returns NULL after having told the client why,
  * where it can be told.
