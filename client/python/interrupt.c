@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <time.h>
 
 #include "acl/acl_npud.h"
@@ -51,10 +52,31 @@ static int32_t check_signals(void *unused, aclnpudInterruptMoment moment)
     return end;
 }
 
+/*
+ * Python has no public function that tells. signal.signal() asks first whether the thread may
+ * handle signals (ValueError: it may not), and then refuses None as a handler (TypeError).
+ */
+static bool handles_signals(void)
+{
+    PyObject *type, *value, *traceback, *module, *nothing = NULL;
+    bool handles = false;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    module = PyImport_ImportModule("signal");
+    if (module)
+        nothing = PyObject_CallMethod(module, "signal", "iO", SIGINT, Py_None);
+    handles = PyErr_ExceptionMatches(PyExc_TypeError);
+    PyErr_Clear();
+    Py_XDECREF(nothing);
+    Py_XDECREF(module);
+    PyErr_Restore(type, value, traceback);
+    return handles;
+}
+
 static void get_to_know(void)
 {
     known = true;
-    main_one = _PyOS_IsMainThread();
+    main_one = handles_signals();
     if (main_one)
         aclnpudSetInterruptCheck(check_signals, NULL);
 }

@@ -791,7 +791,8 @@ END_TEST
  */
 START_TEST(what_does_not_recover_is_rolled_back)
 {
-    char command[1024], bad[] = "/tmp/npud-test-bad-XXXXXX";
+    static char bad[] = "/tmp/npud-test-bad-XXXXXX"; /* s keeps it */
+    char command[1024];
     int fd, good;
 
     begin_and_serve(NULL);
