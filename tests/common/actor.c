@@ -14,7 +14,7 @@
 #include "tests/common/proc.h"
 
 #define ENDS_MAX 64
-#define GUARD_S  120   /* against hanging; an actor that may take longer calls alarm(0) */
+#define GUARD_S  300   /* against hanging; an actor that may take longer calls alarm(0) */
 #define STEP_MS  60000 /* the same */
 
 /* The test's ends of all socket pairs. An actor closes those that it inherits: otherwise the others

@@ -20,7 +20,7 @@
 #include "tests/common/proc.h"
 
 #define CHILDREN_MAX 64
-#define GUARD_MS     60000                /* against hanging only */
+#define GUARD_MS     900000               /* against hanging only */
 #define QUIET_NS     UINT64_C(2000000000) /* then it is forked all the same */
 
 void *child_share(size_t size)
@@ -142,7 +142,7 @@ pid_t child_start(int (*fn)(void *arg), void *arg)
          * of it.
          */
         signal(SIGALRM, SIG_DFL);
-        alarm(60);
+        alarm(300);
         _exit(fn(arg));
     }
     if (n_children == CHILDREN_MAX)

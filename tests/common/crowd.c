@@ -16,7 +16,7 @@
 #include "proto/util/futex.h"
 #include "tests/common/process.h"
 
-#define GUARD_S 120 /* against hanging only */
+#define GUARD_S 300 /* against hanging only */
 
 #define SHARED_STREAMS 3u /* below this, streams have parts of their own in a lap */
 

@@ -156,11 +156,11 @@ uint64_t cpu_wait_ns(pid_t pid);
 
 /**
  * Wait for a condition of npud or of another process, by asking again and again. Fails with the
- * sentence after a minute, and at once when a child has failed.
+ * sentence after five minutes, and at once when a child has failed.
  */
 #define EVENTUALLY(condition, ...)                                                                 \
     do {                                                                                           \
-        uint64_t give_up_ = now_ns() + UINT64_C(60000000000);                                      \
+        uint64_t give_up_ = now_ns() + UINT64_C(300000000000);                                     \
         while (!(condition)) {                                                                     \
             child_expect_none_failed();                                                            \
             ck_assert_msg(now_ns() < give_up_, __VA_ARGS__);                                       \

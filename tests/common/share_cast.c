@@ -10,7 +10,7 @@
 #include "proto/wire/npud.pb-c.h"
 #include "tests/common/actor.h"
 
-#define GUARD_NS UINT64_C(20000000000)
+#define GUARD_NS UINT64_C(300000000000)
 #define SIZE     200 /* bytes of each buffer: not a class of its own */
 #define KEEP     512
 

@@ -742,7 +742,7 @@ static void fork_in_callback(void *arg)
     ck_assert_int_ge(pid, 0);
     *(pid_t *)arg = pid;
     if (pid == 0)
-        alarm(60);
+        alarm(300);
 }
 
 START_TEST(fork_in_a_callback)

@@ -7,7 +7,7 @@
 #include "tests/common/child.h"
 #include "tests/common/suite.h"
 
-#define LIMIT_S 20 /* far less than the guard of a turn */
+#define LIMIT_S 20 /* thirty of them (tests/run-all.sh) are less than the guard of a turn */
 
 static struct turn turn;
 

@@ -17,7 +17,7 @@
 #include "proto/shm/exception_shm.h"
 #include "proto/wire/npud.pb-c.h"
 
-#define GUARD_NS UINT64_C(20000000000) /* against hanging only */
+#define GUARD_NS UINT64_C(300000000000) /* against hanging only */
 #define CODE     ACL_ERROR_RT_AICORE_EXCEPTION
 
 struct seen {

@@ -15,7 +15,7 @@
 #include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 
-#define GUARD_NS UINT64_C(20000000000) /* against hanging only */
+#define GUARD_NS UINT64_C(300000000000) /* against hanging only */
 #define CODE     ACL_ERROR_RT_AICORE_EXCEPTION
 #define OTHER    ACL_ERROR_RT_AICORE_TIMEOUT
 #define HOUR     UINT64_C(3600000000) /* us */

@@ -20,7 +20,7 @@
 
 #define TAKE 2u
 
-#define GUARD_NS UINT64_C(20000000000) /* against hanging only */
+#define GUARD_NS UINT64_C(300000000000) /* against hanging only */
 #define QUEUES   32u
 
 static struct shared {

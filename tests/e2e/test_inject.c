@@ -12,7 +12,7 @@
 #include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 
-#define GUARD_NS UINT64_C(20000000000) /* against hanging only */
+#define GUARD_NS UINT64_C(300000000000) /* against hanging only */
 #define HOUR_US  UINT64_C(3600000000)
 #define LOST     ACL_ERROR_RT_LOST_HEARTBEAT
 #define SIZE     4096

@@ -21,7 +21,7 @@
 #include "tests/common/moment.h"
 #include "proto/wire/npud.pb-c.h"
 
-#define GUARD_MS 20000
+#define GUARD_MS 300000
 #define CODE     ACL_ERROR_RT_AICORE_EXCEPTION
 
 static aclrtStream stream, other, probe;

@@ -27,7 +27,7 @@
 #define SANITIZED 0
 #endif
 
-#define LIMIT_MS 10000 /* against hanging */
+#define LIMIT_MS 300000 /* against hanging */
 #define KIB      ((size_t)1 << 10)
 #define MIB      ((size_t)1 << 20)
 #define PARAM    ACL_ERROR_RT_PARAM_INVALID

@@ -21,7 +21,7 @@
 #include "queue_kit.h"
 
 #define TAKE     2u
-#define GUARD_MS 10000 /* against hanging only */
+#define GUARD_MS 300000 /* against hanging only */
 
 /* Called once by this thread, right before it sleeps on a shared futex. */
 static _Thread_local void (*before_sleep)(void);

@@ -24,7 +24,7 @@
 #define ENQUEUE ACL_TDT_QUEUE_PERMISSION_ENQUEUE
 #define ALL     (MANAGE | DEQUEUE | ENQUEUE)
 
-#define GUARD_MS 60000 /* against hanging only */
+#define GUARD_MS 300000 /* against hanging only */
 
 /*
  * ck_assert() for processes that are killed, and for loops: ck_assert() writes to the runner's file

@@ -88,8 +88,8 @@ END_TEST
 
 /* --- streams that another thread is destroying --- */
 
-#define GUARD_NS   UINT64_C(20000000000) /* against hanging only */
-#define BLOCKED_NS UINT64_C(30000000)    /* how long a call is left to block that must block */
+#define GUARD_NS   UINT64_C(300000000000) /* against hanging only */
+#define BLOCKED_NS UINT64_C(30000000)     /* how long a call is left to block that must block */
 #define FAILURE    ACL_ERROR_RT_AICORE_EXCEPTION
 
 struct call {

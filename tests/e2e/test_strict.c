@@ -23,7 +23,7 @@
 #define MIB        ((size_t)1 << 20)
 #define SLICE      (4 * MIB) /* client/memory/direct.c */
 #define STAGED_MAX (2 * SLICE)
-#define LIMIT_MS   20000
+#define LIMIT_MS   300000
 #define PARAM      ACL_ERROR_RT_PARAM_INVALID
 
 static const char *const strict[] = {"--set=sim.strict=yes", "--set=sim.latency_us=100", NULL};

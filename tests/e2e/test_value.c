@@ -11,8 +11,8 @@
 #include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
 
-#define GUARD_NS UINT64_C(20000000000) /* against hanging only */
-#define GUARD_MS 20000
+#define GUARD_NS UINT64_C(300000000000) /* against hanging only */
+#define GUARD_MS 300000
 #define GEQ      ACL_STREAM_WAIT_VALUE_GEQ
 #define EQ       ACL_STREAM_WAIT_VALUE_EQ
 #define AND      ACL_STREAM_WAIT_VALUE_AND

@@ -17,7 +17,7 @@
 #include "tests/common/need.h"
 #include "proto/wire/npud.pb-c.h"
 
-#define GUARD_NS UINT64_C(20000000000) /* against hanging only */
+#define GUARD_NS UINT64_C(300000000000) /* against hanging only */
 
 static aclrtStream stream, other, third;
 

@@ -20,7 +20,7 @@ static uint64_t guard_ns(void)
 {
     const char *text = getenv("HANDOVER_GUARD");
 
-    return (text ? strtoull(text, NULL, 0) : 30) * 1000 * MS;
+    return (text ? strtoull(text, NULL, 0) : 300) * 1000 * MS;
 }
 
 struct stage *stage;

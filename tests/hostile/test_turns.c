@@ -43,7 +43,7 @@
 #define RATIO_MAX    2.0
 #define FLOOR_NS     (200 * NSEC_PER_USEC) /* less than that is no delay, whatever it was before */
 #define ANSWER_NS    (5 * NSEC_PER_USEC)   /* about what a request costs npud */
-#define GUARD_NS     (60 * NSEC_PER_SEC)
+#define GUARD_NS     (300 * NSEC_PER_SEC)
 
 static const unsigned crowds[] = {1, 100, SESSIONS_MAX};
 

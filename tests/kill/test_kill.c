@@ -28,7 +28,7 @@
 #include "tests/kill/points.h"
 #include "tests/common/chaos.h"
 
-#define GUARD_NS UINT64_C(30000000000)
+#define GUARD_NS UINT64_C(300000000000)
 #define PASSES   3 /* of one point by one operation that are tried */
 /* a doorbell is rung only if the engine sleeps, and which pass finds it so is not ours to say */
 #define TRIES 5

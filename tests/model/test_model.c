@@ -24,7 +24,7 @@
 #include "tests/model/program.h"
 #include "tests/model/worker.h"
 
-#define GUARD_MS        20000 /* against hanging only */
+#define GUARD_MS        300000 /* against hanging only */
 #define GUARD_SHRINK_MS 1000
 #define SHRINK_NS       UINT64_C(60000000000)
 #define LEDGER_EVERY    200 /* programs between two looks at npud's ledger */

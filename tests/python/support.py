@@ -11,7 +11,7 @@ import acl
 
 SYNC, TIME_LINE, IPC = 0x1, 0x8, 0x40  # flags of events
 HOST, TO_DEVICE, TO_HOST, DEFAULT = 0, 1, 2, 4  # kinds of copies
-LIMIT = 60  # seconds: a guard against hanging; nothing is expected to take that long
+LIMIT = 600  # seconds: a guard against hanging; nothing is expected to take that long
 
 # Whether npud runs with sim.strict=yes: tests/run/mode.sh.
 STRICT = "NPUD_STRICT" in os.environ

@@ -14,7 +14,7 @@ import unittest
 import acl
 import acl.rt
 import acl.util
-from support import HAS_EXCEPTIONS, main, ok
+from support import HAS_EXCEPTIONS, LIMIT, main, ok
 
 
 class Threads(unittest.TestCase):
@@ -173,8 +173,9 @@ class Endings(unittest.TestCase):
     word."""
 
     def program(self, code, status=0, **environment):
-        ended = subprocess.run([sys.executable, "-X", "dev", "-c", PRELUDE + code], timeout=60,
-                               capture_output=True, text=True, env=dict(os.environ, **environment))
+        ended = subprocess.run([sys.executable, "-X", "dev", "-c", PRELUDE + code],
+                               timeout=LIMIT / 2, capture_output=True, text=True,
+                               env=dict(os.environ, **environment))
         self.assertEqual((ended.returncode, ended.stderr), (status, ""))
         return ended.stdout
 
@@ -336,6 +337,8 @@ begun.acquire()
 
     def test_forked_with_callbacks_pending(self):
         self.assertEqual(self.program("""
+import warnings
+warnings.filterwarnings("ignore", "This process .* is multi-threaded") # of Python 3.12
 must(acl.rt.subscribe_report(threading.get_ident(), stream))
 must(acl.rt.launch_callback(lambda a: a.append(1), [], 1, stream))
 if os.fork() == 0:

@@ -9,6 +9,7 @@ build=$(cd "$1" && pwd)
 top=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 group=
+guard=300 # seconds: against hanging only
 read -ra cc <<<"${CC:-cc}"
 export NPUD_SOCKET="$work/npud/npud.sock" NPUD_ADMIN_SOCKET="$work/npud/admin.sock"
 
@@ -72,7 +73,7 @@ sh -c 'echo $$ >"$1/cgroup.procs" && exec "$2" --config=/dev/null --quiet --runt
     --ready-fd=3 3>"$4"' sh "$group" "$build/npud" "$work/npud" "$work/ready" &
 npud=$!
 read -rN 1 _ <"$work/ready"
-said=$(timeout 120 "$work/fill")
+said=$(timeout "$guard" "$work/fill")
 [ "$said" = filled ] && echo "ok a client fills 1 GiB beside an npud that may have 512 MiB" ||
     echo "not ok a client fills 1 GiB beside an npud that may have 512 MiB: $said"
 kill "$npud" && wait "$npud" && echo "ok npud lives, and ends in order" ||
@@ -82,13 +83,14 @@ kill "$npud" && wait "$npud" && echo "ok npud lives, and ends in order" ||
 "$build/npud" --config=/dev/null --quiet --runtime-dir "$work/npud" --ready-fd=3 3>"$work/ready" &
 npud=$!
 read -rN 1 _ <"$work/ready"
-sh -c 'echo $$ >"$1/cgroup.procs" && exec timeout 120 "$2"' sh "$group" "$work/fill" >"$work/said"
+sh -c 'echo $$ >"$1/cgroup.procs" && exec timeout "$3" "$2"' sh "$group" "$work/fill" "$guard" \
+    >"$work/said"
 status=$?
 [ "$status" != 0 ] && [ "$status" != 124 ] && [ ! -s "$work/said" ] &&
     echo "ok a client that may have 512 MiB cannot fill 1 GiB" ||
     echo "not ok a client that may have 512 MiB cannot fill 1 GiB: $status, $(cat "$work/said")"
-said=$(timeout 120 "$work/fill")
+said=$(timeout "$guard" "$work/fill")
 [ "$said" = filled ] && echo "ok another client goes on" || echo "not ok another client: $said"
-timeout 60 "$build/npuctl" --watch=0.02 --json memory | grep -qxF -m 1 '{"memory":[]}' &&
+timeout "$guard" "$build/npuctl" --watch=0.02 --json memory | grep -qxF -m 1 '{"memory":[]}' &&
     echo "ok npud has nothing of them" || echo "not ok npud has memory of them"
 kill "$npud" && wait "$npud" && echo "ok npud lives on" || echo "not ok npud lives on"

@@ -17,6 +17,7 @@ export PROTOCOL=${PROTOCOL%u}
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR
 mkdir "$TMPDIR"
 failed=0
+guard=300 # seconds: against hanging only
 
 report() { # STATUS NAME
     if [ "$1" -eq 0 ]; then
@@ -36,7 +37,7 @@ expect() { # NAME WANTED GOT
 status_of() { # WANTED COMMAND...
     local wanted=$1
     shift
-    timeout 30 "$@" >"$work/out" 2>"$work/err"
+    timeout "$guard" "$@" >"$work/out" 2>"$work/err"
     expect "exit status $wanted: ${*#"$work"/}" "$wanted" $?
 }
 
@@ -203,7 +204,7 @@ mkfifo "$work/here1" "$work/here2"
 for i in 1 2; do
     meet="echo >$work/here1; read -r _ <$work/here2"
     [ $i = 1 ] || meet="read -r _ <$work/here1; echo >$work/here2"
-    timeout 30 npu-run -- "$work/client" "number$i" \
+    timeout "$guard" npu-run -- "$work/client" "number$i" \
         sh -c "$meet; npuctl --json sessions; $meet" >"$work/side$i" &
 done
 wait
@@ -334,7 +335,7 @@ kill -TERM $job
 wait $job
 expect "another one does" 143 $?
 
-timeout 30 "$work/on_terminal" npu-run -- "$work/count_interrupts" >"$work/out"
+timeout "$guard" "$work/on_terminal" npu-run -- "$work/count_interrupts" >"$work/out"
 expect "^C arrives once, and npud stays" 1 $?
 
 [ -z "$(ls "$TMPDIR")" ]

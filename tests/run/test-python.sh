@@ -10,6 +10,7 @@ shift
 export NPUD_BINDIR=$build
 export PYTHONPATH=$build/python3/dist-packages PYTHONDONTWRITEBYTECODE=1
 failed=0
+guard=900 # seconds: against hanging only, above that of tests/python/support.py
 
 files=("$here"/test_*.py)
 if [ $# -gt 0 ]; then
@@ -19,6 +20,6 @@ fi
 for f in "${files[@]}"; do
     echo "# ${f##*/}"
     "$build/npu-run" "${npu_run_options[@]}" --devices 2 -- \
-        timeout 120 /usr/bin/python3 -X dev -W error "$f" "$@" || failed=1
+        timeout "$guard" /usr/bin/python3 -X dev -W error "$f" "$@" || failed=1
 done
 exit $failed

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A trace as users get it: as JSON, and as a page in a browser. usage: test-trace.sh BUILD_DIR
-# Checks are run by name:
-# shellcheck disable=SC2317
+# Checks are run by name, and some by sh:
+# shellcheck disable=SC2016,SC2317
 set -u
 build=$(cd "$1" && pwd)
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -11,6 +11,7 @@ export PATH="$build:$PATH" TMPDIR="$work" LD_LIBRARY_PATH="$build"
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR
 read -ra cc <<<"${CC:-cc}"
 failed=0
+export guard=300 # seconds: against hanging only
 
 check() { # NAME COMMAND...
     local name=$1
@@ -35,24 +36,24 @@ status_of() { # WANTED COMMAND...
     -L"$build" -laclclient || exit 1
 cd "$work" || exit 1
 
-check "npu-run --trace" timeout 60 npu-run --trace=trace.json -- ./trace_program
+check "npu-run --trace" timeout "$guard" npu-run --trace=trace.json -- ./trace_program
 check "the trace has its form" /usr/bin/python3 "$top/tests/run/trace.py" schema \
     "$top/tests/run/trace.schema.json" trace.json
 check "arrows between processes" /usr/bin/python3 "$top/tests/run/trace.py" arrows trace.json
 check "names, ranges, marks and times" /usr/bin/python3 "$top/tests/run/trace.py" text trace.json
-check "the status is that of the command" status_of 7 timeout 60 npu-run --trace=7.json -- \
+check "the status is that of the command" status_of 7 timeout "$guard" npu-run --trace=7.json -- \
     sh -c 'exit 7'
 check "... and the trace is there" /usr/bin/python3 "$top/tests/run/trace.py" schema \
     "$top/tests/run/trace.schema.json" 7.json
 check "without a standard input and output, too" sh -c \
-    'timeout 60 npu-run --trace=closed.json -- true <&- >&-; test -s closed.json'
+    'timeout "$guard" npu-run --trace=closed.json -- true <&- >&-; test -s closed.json'
 check "a trace that the command itself has stopped" sh -c \
-    'timeout 60 npu-run --trace=stopped.json -- npuctl trace stop && test -s stopped.json'
+    'timeout "$guard" npu-run --trace=stopped.json -- npuctl trace stop && test -s stopped.json'
 check "a file that cannot be written ends the run before it begins" status_of 125 \
-    timeout 60 npu-run --trace=/nowhere/trace.json -- touch ran
+    timeout "$guard" npu-run --trace=/nowhere/trace.json -- touch ran
 check "... and the command has not run" test ! -e ran
 
-check "npu-run --trace=FILE.html" timeout 60 npu-run --trace=trace.html -- ./trace_program
+check "npu-run --trace=FILE.html" timeout "$guard" npu-run --trace=trace.html -- ./trace_program
 check "the page asks for nothing" sh -c "! grep -Eo '(src|href)=\"?[a-z]+:' trace.html"
 
 # The page in a browser: what it finds, and what it draws an arrow to.

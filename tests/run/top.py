@@ -16,7 +16,7 @@ import sys
 import termios
 import time
 
-LIMIT = 60
+LIMIT = 300  # seconds: against hanging only
 UP, DOWN, ESCAPE = "\x1bOA", "\x1bOB", "\x1b"
 npuctl = sys.argv[1]
 

@@ -90,7 +90,7 @@
 #define WILD_FIRST   ORDERLY
 #define WILD_STREAM  6 /* of each process: it waits for nothing but wild records */
 #define BLOCKED_MS   1 /* a call that must not succeed gets so long */
-#define GUARD_MS     60000
+#define GUARD_MS     300000
 
 static inline unsigned cell_size(unsigned cell)
 {

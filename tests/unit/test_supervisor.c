@@ -722,7 +722,7 @@ static int be_supervisor_again(void)
 {
     pid_t server, keeper;
 
-    alarm(60);
+    alarm(300);
     signal(SIGPIPE, SIG_IGN);
     set_up(NULL);
     if (!supervisor_is_again(&s) || getenv("NPUD_SUPERVISOR_STATE"))

@@ -40,7 +40,7 @@
 #include "tests/kill/share/case.h"
 #include "tests/kill/points.h"
 
-#define GUARD_NS UINT64_C(30000000000)
+#define GUARD_NS UINT64_C(300000000000)
 #define PASSES   2 /* of one point by one operation that are tried */
 #define TRIES    3
 #define CHURN    100 /* buffers that are written to in search of one that is given twice */
