@@ -54,10 +54,11 @@ demo-python: deps-build
 	    /usr/bin/python3 examples/asyncio/jobs.py
 	@echo '== demo-python: OK'
 
+# With what tests share, which needs libcheck: `deps`, not `deps-build`.
 $(BUILD)/bench: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bench/*.c)) $(TEST_LIB) $(LIB)
 	$(call link,$(USE_LIB) -lm -lpthread)
 
-bench: deps-build
+bench: deps
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
 	$(Q)$(BUILD)/bench --bindir $(BUILD) $(if $(ROWS),--rows $(ROWS))
 	$(Q)$(MAKE) --no-print-directory bench-compare
@@ -72,14 +73,14 @@ bench-compare:
 bench-keep:
 	$(Q)cp $(BUILD)/bench.json $(BENCH_KEPT)
 
-bench-smoke: deps-build
+bench-smoke: deps
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
 	$(Q)$(BUILD)/bench --bindir $(BUILD) --smoke
 
 # This build beside that of another tree, round by round: OLD is the tree or its build folder.
 # ROWS: only these, 1,2,6 for example.
 OLD_BUILD = $(abspath $(if $(wildcard $(OLD)/npud),$(OLD),$(OLD)/build))
-bench-ab: deps-build
+bench-ab: deps
 	@[ -x '$(OLD_BUILD)/npud' ] || \
 	{ echo 'make bench-ab OLD=folder: a tree that was built, or its build folder' >&2; exit 1; }
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
@@ -119,7 +120,7 @@ bench-peers: deps-build
 	$(if $(PEERS_KEEP),$(Q)cp $(BUILD)/peers.svg docs/peers.svg)
 
 # This build with npud that comes back, beside itself with one that does not.
-bench-restartable: deps-build
+bench-restartable: deps
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
 	$(Q)$(BUILD)/bench --bindir $(abspath $(BUILD)) --against $(abspath $(BUILD)) --restartable \
 	    --rows $(if $(ROWS),$(ROWS),2$(comma)3$(comma)10)

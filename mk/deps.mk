@@ -27,9 +27,13 @@ DEPS_DEB   := build-essential debhelper dh-python lintian blhc
 DEPS_LINT  := clang-format clang-tidy shellcheck git abigail-tools
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 DEPS_RISCV64 := gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user-static
-DEPS_FUZZ  := clang libclang-rt-14-dev
+DEPS_FUZZ  := clang libclang-rt-dev
 # python3-prometheus-client: its parser of OpenMetrics holds `npuctl metrics`.
 DEPS_TEST  += python3-prometheus-client
+# What tells of files that change, for `make watch`.
+DEPS_WATCH := inotify-tools
+# A folder with Debian 13, for `make check-debian13`.
+DEPS_DEBIAN13 := debootstrap
 # dot, for `make docs`: the picture is drawn from text, and the result is in the tree.
 DEPS_DOCS  := graphviz
 
@@ -41,6 +45,7 @@ missing = $(shell for p in $(1); do \
     dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -q '^installed' || \
     echo $$p; done)
 
+# One at a time: with `make demo check` two targets ask for packages.
 define install_packages
 @m="$(call missing,$(1))"; [ -z "$$m" ] && exit 0; \
 echo "== packages needed: $$m"; \
@@ -51,13 +56,14 @@ elif sudo -n true 2>/dev/null; then sudo=sudo; \
 elif [ -t 0 ] && [ -t 2 ]; then sudo=sudo; echo "== sudo may ask for your password"; \
 else echo "sudo asks for a password, and there is no terminal to ask on." \
 "Run: sudo apt-get install $$m" >&2; exit 1; fi; \
-export DEBIAN_FRONTEND=noninteractive; \
+mkdir -p $(BUILD) && exec 9>$(BUILD)/deps.lock && flock 9; \
 $$sudo apt-get update -qq && \
-$$sudo apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "== installed: $$m"
+$$sudo env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends $$m >/dev/null && echo "== installed: $$m"
 endef
 
 .PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs \
-        deps-browser deps-cluster deps-deb deps-peers deps-vm
+        deps-browser deps-cluster deps-deb deps-debian13 deps-peers deps-vm deps-watch
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -82,5 +88,9 @@ deps-docs:
 	$(call install_packages,$(DEPS_DOCS))
 deps-peers:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_PEERS))
+deps-watch:
+	$(call install_packages,$(DEPS_WATCH))
+deps-debian13:
+	$(call install_packages,$(DEPS_DEBIAN13))
 deps-deb:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_DEB))
