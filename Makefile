@@ -65,8 +65,11 @@ NPUD_LIBS := -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthre
 # For programs that are run where they are built.
 USE_LIB   := -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
 
-# Holds the compiler and its flags. Its time changes when they do, and all objects depend on it.
-FLAGS   := $(BUILD)/flags
+# Hold the compiler and its flags, and what is for the module of Python and for fuzzers only. Their
+# times change when they do, and what is made with them depends on them.
+FLAGS      := $(BUILD)/flags
+FLAGS_PY   := $(FLAGS)-python
+FLAGS_FUZZ := $(FLAGS)-fuzz
 
 # Names that hide nothing: headers generated from proto/wire/npud.proto live in $(BUILD)/proto/wire.
 PB      := $(BUILD)/proto/wire/npud.pb-c
@@ -128,17 +131,22 @@ include mk/riscv64.mk
 include mk/docs.mk
 include mk/deb.mk
 
-# Installing takes what was built, whatever the flags of the calling make: KEEP_FLAGS.
-FLAGS_NOW := $(CC) $(CXX) $(WARN) $(BASE) $(HARDEN_CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS) \
-             $(PY_INC) $(FUZZ_LINK)
-ifneq ($(strip $(file <$(FLAGS))),$(strip $(FLAGS_NOW)))
-$(FLAGS): $(if $(KEEP_FLAGS),,FORCE)
+# $(call flags_file,FILE,VARIABLE): the file has the value of the variable. With KEEP_FLAGS what was
+# built is taken, whatever the flags of this make.
+define flags_file
+ifneq ($$(strip $$(file <$(1))),$$(strip $$($(2))))
+$(1): $$(if $$(KEEP_FLAGS),,FORCE)
 endif
+$(1):
+	@mkdir -p $$(@D)
+	@printf '%s\n' '$$(subst ','\'',$$($(2)))' >$$@
+endef
+FLAGS_NOW := $(CC) $(CXX) $(WARN) $(BASE) $(HARDEN_CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS)
+$(eval $(call flags_file,$(FLAGS),FLAGS_NOW))
+$(eval $(call flags_file,$(FLAGS_PY),PY_INC))
+$(eval $(call flags_file,$(FLAGS_FUZZ),FUZZ_LINK))
 .PHONY: FORCE
 FORCE:
-$(FLAGS):
-	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' >$@
 
 $(PB).c $(PB).h &: proto/wire/npud.proto
 	@mkdir -p $(@D)
@@ -202,4 +210,9 @@ $(BUILD)/npu-run: $(NPU_RUN_OBJ)
 clean:
 	rm -rf build build-*
 
--include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)
+# What each object was made from, as the compiler has noted. Of the sources of this tree only: below
+# $(BUILD) there are other trees, whose files name their targets as this one does.
+SOURCES := $(foreach d,proto/* daemon daemon/* client client/* client/*/* tests/* tests/*/* \
+    examples/*,$(wildcard $(d)/*.c $(d)/*.cpp)) $(wildcard tests/*/hooks/*.h)
+-include $(wildcard $(foreach s,$(basename $(SOURCES)) proto/wire/npud.pb-c,\
+    $(BUILD)/$(s).d $(BUILD)/$(s).pic.d))

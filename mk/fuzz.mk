@@ -13,6 +13,7 @@ FUZZ_BARE := $(filter-out $(patsubst %,$(BUILD)/tests/fuzz/%.o,act encode world)
 $(FUZZ_BARE): override SAN :=
 $(BUILD)/tests/fuzz/snapshot/heap.o: override CPPFLAGS += \
     $(if $(findstring address,$(FUZZ_LINK)),-DFUZZ_ASAN)
+$(BUILD)/tests/fuzz/snapshot/heap.o: $(FLAGS_FUZZ)
 # fuzz_report.c prints reports as npuctl does: all of it but its main().
 $(BUILD)/tests/fuzz/fuzz_report: $(filter-out $(BUILD)/client/tools/npuctl/npuctl.o,$(NPUCTL_OBJ))
 # Engines without threads, and answers of the kernel that are the same in every run.
@@ -33,7 +34,8 @@ FUZZ_LINK := $(SAN)
 comma     := ,
 FUZZ_LDFLAGS = $(FUZZ_LINK) $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(NPUD_LIBS) $(NPUCTL_LIBS)
 
-$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(FUZZ_LIB) $(FUZZ_NPUD)
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(FUZZ_LIB) $(FUZZ_NPUD) \
+    $(FLAGS_FUZZ)
 	$(call link,$(FUZZ_LDFLAGS))
 
 .PHONY: fuzz fuzz-programs

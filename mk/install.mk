@@ -25,10 +25,14 @@ INSTALL_ENV = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' SYSCONFDIR='$(SYSCONFDIR)' \
               ARCH='$(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))' \
               PYTHON_MODULE='$(PY_MODULE)' PYTHON_DIR='$(PY_INSTALL)'
 
-.PHONY: install uninstall
+.PHONY: install install-built uninstall
 # Installs what was built, whatever the flags of this make: root seldom has those of the builder.
 install: export KEEP_FLAGS := yes
 install: all
+	$(Q)$(MAKE) --no-print-directory install-built
+
+# Builds nothing: for tests, beside which others run what is built.
+install-built:
 	$(Q)$(INSTALL_ENV) sh mk/install.sh install
 
 # The configuration stays: it may have been edited.

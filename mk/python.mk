@@ -35,6 +35,7 @@ python: $(PY_MODULE) $(PY_STUB)
 programs: python
 
 $(PY_OBJ): INC += $(PY_INC)
+$(PY_OBJ): $(FLAGS_PY)
 
 PY_RPATH   := -Wl,-rpath,'$$ORIGIN/acl_npud.libs:$$ORIGIN/../..:$$ORIGIN/../../lib64'
 PY_LDFLAGS := -shared -L$(BUILD) -laclclient -Wl,-z,now $(if $(RPATH:no=),$(PY_RPATH)) -lpthread

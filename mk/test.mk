@@ -162,7 +162,7 @@ KILL_BIN := $(addprefix $(BUILD)/kill/tests/kill/,\
     test_kill share/test_kill_share server/test_kill_server) $(RESTART_SRC:%.c=$(BUILD)/kill/%)
 .PHONY: test-kill
 test-kill:
-	$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN) \
+	$(Q)$(MAKE) --no-print-directory $(if $(V),,-s) BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN) \
 	    $(addprefix $(BUILD)/kill/,npud npud-keeper npud-supervisor npuctl)
 
 # The C++ headers, as users compile them.
@@ -218,6 +218,16 @@ longest_first = $(foreach t,$(LONGEST),$(filter %/$(t),$(1))) \
 
 check-run: test-programs examples
 	$(Q)sh tests/run-all.sh $(BUILD) $(call longest_first,$(TEST_BIN) $(RUN_TESTS))
+
+.PHONY: check-again
+# After make check, in the same tree: there is nothing to build, and what installs, builds and runs
+# programs finds what it found before.
+BUILDS = ' -o |ar rcs|protoc-c|-fsyntax-only|describe.py'
+check-again:
+	$(Q)left=$$($(MAKE) --no-print-directory -n V=1 $(BUILD)/tests/abi/ok test-programs examples) \
+	    || exit 1; ! echo "$$left" | grep -E -- $(BUILDS) || \
+	    { echo 'not ok: a second make builds that again' >&2; exit 1; }
+	$(Q)sh tests/run-all.sh $(BUILD) $(RUN_TESTS)
 
 check: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run

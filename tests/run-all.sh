@@ -30,9 +30,10 @@ run_one() {
     # Died, or lied: no count, or a bad status without a failure.
     if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
     if [ "$p" -eq 0 ] && [ "$f" -eq 0 ]; then f=1; fi
-    echo "$p $f $t" >"$base.sum"
+    took=$(($(date +%s) - begun))
+    echo "$p $f $took $t" >"$base.sum"
     {
-        printf '%-40s %4d passed in %3d s' "${t##*/}" "$p" $(($(date +%s) - begun))
+        printf '%-40s %4d passed in %3d s' "${t##*/}" "$p" "$took"
         [ "$f" -eq 0 ] || printf ', %d FAILED (status %d)' "$f" "$status"
         printf '\n'
         [ "$f" -eq 0 ] || sed 's/^/    /' "$out"
@@ -45,7 +46,7 @@ run_one() {
 # Guards against hanging, for one program and for one case of it: not limits of time, which a busy
 # machine would break.
 limit=1800
-CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-5}
+CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-30}
 export CK_TIMEOUT_MULTIPLIER
 if [ -n "${NPUD_TEST_LONG:-}" ]; then limit=3600; fi
 
@@ -59,6 +60,7 @@ export NPUD_BINDIR
 shift
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+touch "$dir/begun"
 jobs=$(($(nproc) + 1))
 [ "$jobs" -le 5 ] || jobs=5
 jobs=${TEST_JOBS:-$jobs}
@@ -72,11 +74,21 @@ named= # programs that failed
 for t in "$@"; do
     base=$dir/$(printf '%s' "$t" | tr / _)
     p=0 f=1
-    [ ! -e "$base.sum" ] || read -r p f _ <"$base.sum"
+    [ ! -e "$base.sum" ] || read -r p f _ _ <"$base.sum"
     passed=$((passed + p))
     failed=$((failed + f))
     [ "$f" -eq 0 ] || named="$named ${t##*/}"
 done
+
+# They run side by side what is built: none of them builds there. A release has a tree of its own.
+written=$(find "$NPUD_BINDIR" -path "$NPUD_BINDIR/release" -prune -o ! -type d \
+    -newer "$dir/begun" -print)
+if [ -n "$written" ]; then
+    failed=$((failed + 1))
+    named="$named written-while-tests-ran"
+    printf 'Written below %s while its tests ran:\n%s\n' "$NPUD_BINDIR" "$written" |
+        tee "$dir/_written-while-tests-ran.line"
+fi
 
 skipped=$(for t in "$@"; do
     sed -n "s|^SKIPPED |    ${t##*/}: |p" "$dir/$(printf '%s' "$t" | tr / _).out"
@@ -86,6 +98,9 @@ done)
 done >"$SKIPPED_LIST"
 
 echo
+[ $# -lt 10 ] || cat "$dir"/*.sum | sort -k3 -rn | head -n 5 |
+    awk '{ sub(".*/", "", $4); printf "%s %s %d s", NR > 1 ? "," : "longest:", $4, $3 }
+        END { print "" }'
 [ -z "$skipped" ] || printf 'SKIPPED here:\n%s\n' "$skipped"
 # Why, once more: of a long log often only the end is kept.
 for name in $named; do

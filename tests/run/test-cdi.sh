@@ -136,7 +136,8 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
-make -s -C "$top" install PREFIX=/usr DESTDIR="$work/root" BUILD="$build" >"$work/log" 2>&1
+make -s -C "$top" install-built PREFIX=/usr DESTDIR="$work/root" BUILD="$build" \
+    >"$work/log" 2>&1
 report $? "make install"
 toolkit=$work/root/usr/lib/npud/ascend-toolkit
 cat >"$work/program.c" <<'END'

@@ -159,7 +159,8 @@ report $? "libaclclient.7: numbers of errors"
 
 # --- installation, and the example with what was installed ---
 
-make -s -C "$top" install PREFIX=/usr DESTDIR="$work/root" BUILD="$build" >"$work/log" 2>&1
+make -s -C "$top" install-built PREFIX=/usr DESTDIR="$work/root" BUILD="$build" \
+    >"$work/log" 2>&1
 report $? "make install DESTDIR="
 man=$work/root/usr/share/man
 for p in npud.8 npud.conf.5 npu-run.1 npuctl.1 libaclclient.7; do

@@ -13,6 +13,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
+export guard=300 # seconds: against hanging only
 
 report() { # STATUS NAME
     if [ "$1" -eq 0 ]; then
@@ -30,7 +31,8 @@ mpi=(mpirun --oversubscribe --bind-to none --mca btl "self,vader" --mca plm isol
 if [ "$(id -u)" = 0 ]; then mpi+=(--allow-run-as-root); fi
 
 # Against the tree as it is installed, and as its Makefile builds it.
-make -s -C "$top" install PREFIX=/usr DESTDIR="$work/root" BUILD="$build" >"$work/log" 2>&1
+make -s -C "$top" install-built PREFIX=/usr DESTDIR="$work/root" BUILD="$build" \
+    >"$work/log" 2>&1
 report $? "make install"
 cp -r "$top/examples/mpi" "$top/examples/common" "$work/"
 export PKG_CONFIG_SYSROOT_DIR=$work/root LD_LIBRARY_PATH=$work/root/usr/lib
@@ -49,7 +51,8 @@ done
     shift
     "$@" || exit
     for what in memory events sessions; do
-        timeout 60 "$npuctl" --watch=0.02 --json "$what" | grep -qxF -m 1 "{\"$what\":[]}" || exit
+        timeout "$guard" "$npuctl" --watch=0.02 --json "$what" |
+            grep -qxF -m 1 "{\"$what\":[]}" || exit
     done' - "$build/npuctl" "${mpi[@]}" -n 3 "$work/mpi/ring" 1 >"$work/log" 2>&1
 report $? "npud has nothing of them afterwards"
 exit $failed

@@ -25,12 +25,18 @@ if ! /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null; then
     echo "SKIPPED test-pip.sh: needs the package python3-venv"
     exit 0
 fi
-# What was built is taken as it is, whatever the flags of this make: KEEP_FLAGS. No index is asked.
-export BUILD=$build KEEP_FLAGS=yes PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-unset PYTHONPATH LD_LIBRARY_PATH MAKEFLAGS
+# In a copy of the tree, because pip calls make: other tests run what is built. What was built is
+# taken as it is, whatever the flags of this make: KEEP_FLAGS. No index is asked.
+mkdir -p "$work/tree/build"
+tar -C "$top" -c --exclude='./build*' --exclude=./.git . | tar -x -C "$work/tree"
+for part in flags flags-python proto client python3 libaclclient.so.1 libaclclient.so; do
+    cp -a "$build/$part" "$work/tree/build/"
+done
+export KEEP_FLAGS=yes PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+unset PYTHONPATH LD_LIBRARY_PATH BUILD MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 pip=("$work/venv/bin/pip" --quiet)
 check "venv" /usr/bin/python3 -m venv "$work/venv"
-cd "$top" || exit 1
+cd "$work/tree" || exit 1
 check "pip wheel" "${pip[@]}" wheel --no-build-isolation --no-deps -w "$work/first" .
 check "pip wheel again" "${pip[@]}" wheel --no-build-isolation --no-deps -w "$work/second" .
 check "both wheels are the same" cmp "$work/first/"*.whl "$work/second/"*.whl

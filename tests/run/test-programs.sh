@@ -14,6 +14,7 @@ unset ASCEND_GLOBAL_LOG_LEVEL ASCEND_SLOG_PRINT_TO_STDOUT
 TMPDIR=$work
 export TMPDIR
 failed=0
+guard=300 # seconds: against hanging only
 
 # How each program is run: a name, and options of npu-run besides those of mode.sh.
 modes=("strict --strict")
@@ -29,7 +30,8 @@ report() { # STATUS NAME
     fi
 }
 
-make -s -C "$top" install PREFIX=/usr DESTDIR="$work/root" BUILD="$build" >"$work/log" 2>&1
+make -s -C "$top" install-built PREFIX=/usr DESTDIR="$work/root" BUILD="$build" \
+    >"$work/log" 2>&1
 report $? "make install"
 # shellcheck disable=SC1091
 . "$work/root/usr/lib/npud/ascend-toolkit/set_env.sh"
@@ -50,7 +52,7 @@ done
 for mode in "${modes[@]}"; do
     read -ra words <<<"$mode"
     for name in "${names[@]}"; do
-        timeout 120 "$work/root/usr/bin/npu-run" "${npu_run_options[@]}" "${words[@]:1}" -- \
+        timeout "$guard" "$work/root/usr/bin/npu-run" "${npu_run_options[@]}" "${words[@]:1}" -- \
             "$work/programs/$name" >"$work/log" 2>&1 </dev/null
         report $? "$name (${words[0]})"
     done

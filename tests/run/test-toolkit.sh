@@ -13,13 +13,13 @@ report() { # STATUS NAME
 }
 failed=0
 
-make -s -C "$top" install PREFIX="$work/usr" DESTDIR= SYSCONFDIR="$work/etc" BUILD="$build" \
-    >"$work/log" 2>&1
+make -s -C "$top" install-built PREFIX="$work/usr" DESTDIR= SYSCONFDIR="$work/etc" \
+    BUILD="$build" >"$work/log" 2>&1
 report $? "make install"
 cat "$work/log"
 # Where no npud.conf can be written, root or not: the file stands where a folder should.
-make -s -C "$top" install PREFIX="$work/home" DESTDIR= SYSCONFDIR="$work/log/etc" BUILD="$build" \
-    >"$work/log2" 2>&1 &&
+make -s -C "$top" install-built PREFIX="$work/home" DESTDIR= SYSCONFDIR="$work/log/etc" \
+    BUILD="$build" >"$work/log2" 2>&1 &&
     grep -q "npud.conf is not there" "$work/log2" &&
     [ -e "$work/home/lib/npud/ascend-toolkit/set_env.sh" ]
 report $? "make install where npud.conf cannot be written"

@@ -48,9 +48,11 @@ old=$release/tree/build
 echo "ok the release is commit $(git -C "$top" log -1 --format='%h' "$commit")"
 
 # The same program with the headers and the library of each.
-for side in "$old:$release/tree" "$build:$top"; do
-    "${cc[@]}" -O1 -I"${side#*:}/include" "$top/tests/run/upgrade_client.c" -lpthread \
-        -o "${side%%:*}/upgrade_client" "${side%%:*}/libaclclient.so.1" || fail "a program is built"
+mkdir "$work/old" "$work/new"
+for side in "old:$old:$release/tree" "new:$build:$top"; do
+    IFS=: read -r name programs tree <<<"$side"
+    "${cc[@]}" -O1 -I"$tree/include" "$top/tests/run/upgrade_client.c" -lpthread \
+        -o "$work/$name/upgrade_client" "$programs/libaclclient.so.1" || fail "a program is built"
 done
 
 read -ra without <<<"${NPUD_UPGRADE_WITHOUT-}"
@@ -58,7 +60,7 @@ read -ra without <<<"${NPUD_UPGRADE_WITHOUT-}"
 mkdir "$work/bin" "$work/tmp"
 cp "$old"/{npud,npud-supervisor,npud-keeper,npu-run} "$work/bin/"
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY NPUD_SUPERVISOR XDG_RUNTIME_DIR
-TMPDIR=$work/tmp timeout 500 "$work/bin/npu-run" --restartable -- \
+TMPDIR=$work/tmp timeout 1500 "$work/bin/npu-run" --restartable -- \
     python3 "$top/tests/run/upgrade.py" "$work" "$old" "$build" ${without+"${without[@]}"}
 status=$?
 [ -z "$(ls -A "$work/tmp")" ] || fail "npud leaves nothing behind"

@@ -3,8 +3,8 @@
 replaced by that of the tree and back while clients go on.
 
 usage: upgrade.py FOLDER OLD NEW [WITHOUT...]
-    FOLDER/bin: what is installed, at first the release. OLD, NEW: build folders; each has
-    upgrade_client, linked with the library of that build, and WITHOUT are its arguments.
+    FOLDER/bin: what is installed, at first the release. OLD, NEW: build folders. FOLDER/old and
+    FOLDER/new have upgrade_client, linked with the library of the build; WITHOUT: its arguments.
 """
 import json
 import os
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 PROGRAMS = ("npud", "npud-supervisor", "npud-keeper")
-GUARD_S = 60  # against hanging
+GUARD_S = 300  # against hanging
 
 folder, old, new = sys.argv[1:4]
 without = sys.argv[4:]
@@ -55,8 +55,9 @@ class Client:
     def __init__(self, name, build):
         self.name = name
         self.process = subprocess.Popen(
-            [os.path.join(build, "upgrade_client"), *without], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, env=dict(os.environ, LD_LIBRARY_PATH=build))
+            [os.path.join(folder, "old" if build == old else "new", "upgrade_client"), *without],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env=dict(os.environ, LD_LIBRARY_PATH=build))
 
     def goes_on(self, when):
         """Rounds that begin after what was done last."""

@@ -67,7 +67,8 @@ make_disk() {
 
     mkdir -p "$etc/systemd/system" "$tmp/disk/work" "$tmp/disk/home" \
         "$tmp/disk/var/lib/containers" "$check/results" || return 1
-    make -s install PREFIX=/usr DESTDIR="$tmp/disk/upper" BUILD="$build" >/dev/null || return 1
+    make -s install-built PREFIX=/usr DESTDIR="$tmp/disk/upper" BUILD="$build" >/dev/null ||
+        return 1
     cp -r examples "$here/"*inside.sh tests/systemd/helpers-inside.sh "$here/client.c" "$check" ||
         return 1
     : >"$etc/fstab"
