@@ -130,6 +130,7 @@ include mk/arm64.mk
 include mk/riscv64.mk
 include mk/docs.mk
 include mk/deb.mk
+include mk/debian13.mk
 
 # $(call flags_file,FILE,VARIABLE): the file has the value of the variable. With KEEP_FLAGS what was
 # built is taken, whatever the flags of this make.

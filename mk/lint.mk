@@ -18,7 +18,12 @@ $(TIDY): tidy/%: $(PB).h $(ERROR_NAMES) $(PY_DOCS)
 lint: deps-lint
 	$(Q)$(MAKE) --no-print-directory lint-run
 
+# The layout is that of one version.
+CLANG_FORMAT := 14
 lint-run: $(PB).h $(ERROR_NAMES)
+	@v=$$(clang-format --version | sed 's/.*version \([0-9]*\).*/\1/'); \
+	[ "$$v" = $(CLANG_FORMAT) ] || { echo "make lint needs clang-format $(CLANG_FORMAT)," \
+	    "which Debian 12 has; this one is version $$v" >&2; exit 1; }
 	@echo '== clang-format'
 	$(Q)clang-format --dry-run --Werror $(C_FILES)
 	@echo '== clang-tidy'

@@ -1,0 +1,19 @@
+# npud on Debian 13, with its gcc 14 and Python 3.13: in a root of that, npud is built and its unit
+# and e2e tests run. The root lies below build-debian13, with what was built: a second run fetches
+# nothing, and builds only what has changed. Prints "SKIPPED" where that cannot be.
+
+DEBIAN13_BUILD := build-debian13
+# What has to do with Python, the toolchain and what is installed. The others take longer, and meet
+# nothing of the machine that these do not.
+DEBIAN13_RUN := $(patsubst %,tests/run/test-%.sh,python pip toolkit programs examples man npu-run)
+
+.PHONY: check-debian13 check-debian13-run
+check-debian13:
+	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory deps-debian13 || true
+	$(Q)bash mk/debian13.sh $(DEBIAN13_BUILD) \
+	    sh -c 'make WERROR=$(WERROR) demo && make WERROR=$(WERROR) check-debian13-run'
+
+# In there.
+check-debian13-run: deps
+	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run \
+	    TEST_BIN='$(UNIT_BIN) $(E2E_BIN) $(CXX_BIN)' RUN_TESTS='$(DEBIAN13_RUN)'
