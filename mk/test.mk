@@ -219,7 +219,26 @@ longest_first = $(foreach t,$(LONGEST),$(filter %/$(t),$(1))) \
 check-run: test-programs examples
 	$(Q)sh tests/run-all.sh $(BUILD) $(call longest_first,$(TEST_BIN) $(RUN_TESTS))
 
-.PHONY: check-again
+# One program, or one script of tests/run or file of tests/python, with what npud says:
+# make t T=e2e/test_queue CASE=name (a case of libcheck, or a test of the file of Python).
+T_RUN = $(if $(filter run/%,$(T)),bash $(T:%=tests/%.sh) $(BUILD),$(if $(filter python/%,$(T)),\
+    bash tests/run/test-python.sh $(BUILD) $(T:python/%=%.py) $(CASE),$(T_BIN)))
+T_BIN = $(or $(filter $(BUILD)/kill/tests/$(T),$(KILL_BIN)),$(BUILD)/tests/$(T))
+T_NEEDS = $(if $(filter run/% python/%,$(T)),examples,$(if $(filter $(T_BIN),$(KILL_BIN)),\
+    test-kill,$(T_BIN)))
+.PHONY: t watch check-again
+t: deps
+	@[ -n '$(T)' ] || { echo 'make t T=e2e/test_queue [CASE=name], T=run/test-man,' \
+	    'T=python/test_events [CASE=Events.test_reset]' >&2; exit 1; }
+	$(Q)$(MAKE) --no-print-directory -s programs $(T_NEEDS)
+	$(Q)NPUD_BINDIR=$(BUILD) NPUD_TEST_VERBOSE=1 CK_VERBOSITY=verbose CK_TIMEOUT_MULTIPLIER=30 \
+	    $(if $(CASE),CK_RUN_CASE='$(CASE)') $(T_RUN)
+
+# Builds and runs what a change touches, until it is interrupted. WATCH="e2e/test_x": only these.
+watch: deps
+	$(Q)$(MAKE) --no-print-directory deps-watch
+	$(Q)MAKE='$(MAKE)' bash tests/watch.sh $(BUILD) $(if $(WATCH),$(WATCH:%=$(BUILD)/tests/%),all)
+
 # After make check, in the same tree: there is nothing to build, and what installs, builds and runs
 # programs finds what it found before.
 BUILDS = ' -o |ar rcs|protoc-c|-fsyntax-only|describe.py'
