@@ -442,8 +442,10 @@ static void watch_attack(const struct attack *attack, uint32_t ms)
         attack->meanwhile();
         victims_work(1);
     }
+    /* On a busy machine it may be late: all of that would have shown nothing. */
+    if (!attack->meanwhile)
+        EVENTUALLY((victims_work(1), attack_turns() > 0), "the attack has done nothing");
     child_expect_none_failed();
-    ck_assert(attack->meanwhile || attack_turns() > 0);
 }
 
 /* False: once more. */
