@@ -3,11 +3,12 @@
 
 #include <acl/acl_npud.h>
 
-static void produce(int out)
+static void produce(int in, int out)
 {
     aclrtIpcEventHandle handle;
     aclrtStream stream;
     aclrtEvent event;
+    char opened;
 
     CALL(aclInit(NULL));
     CALL(aclrtSetDevice(0));
@@ -17,6 +18,7 @@ static void produce(int out)
     CALL(aclnpudLaunchDelay(50000, ACL_SUCCESS, stream));
     CALL(aclrtRecordEvent(event, stream));
     GIVE(out, handle);
+    TAKE(in, opened); /* or it may have ended before */
     CALL(aclrtSynchronizeStream(stream));
     CALL(aclrtDestroyEvent(event));
     CALL(aclrtDestroyStream(stream));
@@ -30,19 +32,22 @@ int main(void)
     aclrtIpcEventHandle handle;
     aclrtStream stream;
     aclrtEvent event;
-    int ends[2];
+    int ends[2], back[2];
+    char opened = 1;
     pid_t child;
 
-    EXPECT(pipe(ends) == 0);
+    EXPECT(pipe(ends) == 0 && pipe(back) == 0);
     child = fork();
     if (child == 0)
-        produce(ends[1]);
+        produce(back[0], ends[1]);
     close(ends[1]);
+    close(back[0]);
     TAKE(ends[0], handle);
     CALL(aclInit(NULL));
     CALL(aclrtSetDevice(1));
     CALL(aclrtCreateStream(&stream));
     CALL(aclrtIpcOpenEventHandle(handle, &event));
+    GIVE(back[1], opened);
     CALL(aclrtStreamWaitEvent(stream, event));
     CALL(aclrtSynchronizeStream(stream));
     CALL(aclrtQueryEventStatus(event, &status));
