@@ -55,8 +55,8 @@ int place_find(struct session *s, const char *function, const void *address, siz
                const char *name, struct place *at);
 
 /**
- * Are `size` bytes there registered, so that devices reach them at their address? Host memory of the
- * program, or of aclrtMallocHost, or managed.
+ * Are `size` bytes there registered, so that devices reach them at their address? Host memory of
+ * the program, or of aclrtMallocHost, or managed.
  */
 bool place_is_registered(struct session *s, const struct place *at, uint64_t size);
 
@@ -100,7 +100,8 @@ int place_check_peers(struct session *s, const char *function, const struct plac
 
 /**
  * Where `size` bytes at address are, which must be memory that the device reaches at its address:
- * device memory within one mapping, or host memory that is registered, of whatever kind. 0, ACL_ERROR_RT_PARAM_INVALID, or ACL_ERROR_RT_DRV_INTERNAL_ERROR without
+ * device memory within one mapping, or host memory that is registered, of whatever kind. 0,
+ * ACL_ERROR_RT_PARAM_INVALID, or ACL_ERROR_RT_DRV_INTERNAL_ERROR without
  * aclrtDeviceEnablePeerAccess. name: of the argument, for the sentence.
  */
 int place_find_device(struct session *s, const char *function, uint32_t device, const char *name,

@@ -974,8 +974,8 @@ ACL_FUNC_VISIBILITY aclError aclrtRegStreamStateCallback(const char *regName,
 
 /*
  * A task that stores the 64-bit value at devAddr when the stream reaches it. devAddr is device
- * memory of the stream's device, or of one with which peer access is enabled, 8-byte aligned; flag
- * must be 0. Needs a context. Memory that is freed before the stream gets there fails the task with
+ * memory of the stream's device, or of one with which peer access is enabled, or registered host
+ * memory, 8-byte aligned; flag must be 0. Needs a context. Memory that is freed before the stream gets there fails the task with
  * 507013. Errors: devAddr NULL 100000; flag not 0, not aligned, or not device memory, 107000; no
  * peer access 507899; stream codes.
  */
@@ -987,7 +987,7 @@ ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void *devAddr, uint64_t value, uint
  * condition; it has no time limit and does not change the word. The word is looked at when the
  * stream gets there, and whenever a task of any stream (value write, copy, set, reduction) or a
  * copy or set function of any thread of the process has written it; a store through a pointer wakes
- * no stream. A condition that held in between only may have been missed. When the memory is freed,
+ * no stream, but in registered host memory. A condition that held in between only may have been missed. When the memory is freed,
  * the task fails with 507013. Needs a context.
  * In memory that other processes have or had, too (exported or imported, by key, descriptor or
  * handle), the word is for one of them to write, and a wait fails with 507057 when none is left:
@@ -1126,7 +1126,8 @@ ACL_FUNC_VISIBILITY aclError aclrtSwitchLabelByIndex(void *ptr, uint32_t maxValu
  * UINT32, and SUM, MAX and MIN for INT4 (two to a byte). Integers wrap around. Floating-point sums
  * are rounded to nearest, ties to even, and overflow to infinity; MAX and MIN with a NaN are NaN.
  * EQUAL is 1 or 0 in the type. dst and src may be the same; other overlap is unspecified. Both are
- * memory of the stream's device, or of one with which peer access is enabled. Needs a context.
+ * memory of the stream's device, or of one with which peer access is enabled, or registered host
+ * memory. Needs a context.
  * Errors: dst or src NULL, reserve not NULL, any other type 100000; count 0 or not whole elements,
  * SUM of more than 4 GiB, kind unknown, not device memory 107000; EQUAL of INT4 207000; not aligned
  * to an element 107008; no peer access 507899; stream codes.
@@ -1965,29 +1966,25 @@ ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void *ptr,
                                                        aclrtPtrAttributes *attributes);
 
 /*
- * Host memory of the program made known to the device. There are two ways.
+ * Host memory of the program made known to the device. PINNED and MAPPED mean the same here, but
+ * that MAPPED memory must begin at a multiple of 4096 bytes. Registering remembers the range, and
+ * changes nothing about the memory: any memory of the process will do, private or shared, a file's,
+ * a thread's stack, of aclrtMallocHost. A child of fork() has its copy, as of all memory.
  *
- * PINNED: asynchronous copies from and to the range are queued, as with memory of aclrtMallocHost,
- * and the memory must stay, and stay registered, until the stream has passed them. A thread of the
- * library makes them. Registering costs no more than to remember the range. Any memory of the
- * process will do, at any alignment.
+ * The address at which devices reach it is its own. Copies, sets, reductions, value writes and
+ * waits and random numbers take it like device memory, in any pairing; a copy between two places
+ * that are both registered says by its kind which of them is a device's. A thread of the library
+ * executes such tasks in the order of their stream. A value wait there sees stores of the program
+ * within some 10 ms, and what the library writes at once.
  *
- * MAPPED: devices reach the memory itself. It must begin at a multiple of 4096 bytes and be private
- * anonymous memory, as malloc, aligned_alloc and mmap give it; its pages, the last one as a whole,
- * are exchanged for others with the same contents. Other threads may use the memory meanwhile: they
- * wait, and no write is lost. Their system calls with such memory wait too, or fail with EFAULT if
- * the kernel lets this process not handle that (vm.unprivileged_userfaultfd). Where the kernel
- * forbids userfaultfd(2) at all, a write by another thread during the call may be lost. Memory of
- * aclrtMallocHost can be registered as well, and is used as it is. What mlock() and madvise() have
- * set for the range does not stay.
- *
- * fork(): the child has a copy of MAPPED memory as it was, and sees nothing that is written later.
- * fork() takes as long as copying takes. It does not hold for vfork() and clone().
+ * The memory must stay, and stay registered, until the stream has passed the tasks that name it:
+ * the library does not see that it is unmapped, and would fault. A value wait for memory that is
+ * not registered any more fails with 507013.
  *
  * The memory is the program's: it stays when the device is reset, and the registration too. With
- * aclFinalize, or when aclInit finds that npud was lost, registrations end; the contents stay.
- * aclrtPointerGetAttributes says HOST for a registered range, in either way. A copy that leaves the
- * range is one of pageable memory.
+ * aclFinalize, or when aclInit finds that npud was lost, registrations end.
+ * aclrtPointerGetAttributes says HOST for a registered range. A copy that leaves the range is one
+ * of pageable memory.
  */
 typedef enum aclrtHostRegisterType {
     ACL_HOST_REGISTER_MAPPED = 0,
@@ -2004,8 +2001,8 @@ typedef enum aclrtHostRegisterType {
  * Registers `size` bytes as MAPPED. *devPtr becomes their address for kernels, which here is ptr.
  * READONLY has no effect. Errors, the first that fits: ptr or devPtr NULL, size 0 100000; IOMEMORY
  * or unknown bits 207000; no context 107002; not aligned, not mapped, or too large 107000; a shared
- * buffer 207000; part of it is registered 507910; device memory, or freed 107000; a file's, shared
- * memory, the thread's own stack 207000; out of memory 207001.
+ * buffer 207000; part of it is registered 507910; device memory, or freed 107000; out of memory
+ * 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type,
                                                void **devPtr);
@@ -2014,22 +2011,20 @@ ACL_FUNC_VISIBILITY aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHo
  * Registers `size` bytes by flag: ACL_HOST_REG_PINNED, ACL_HOST_REG_MAPPED or both, which is as
  * MAPPED. READONLY may be added, and has no effect. Errors, the first that fits: ptr NULL, size 0
  * 100000; unknown bits, or none of the two 107000; IOMEMORY 207000; the rest as aclrtHostRegister,
- * and PINNED of what aclrtMallocHost gave 507910.
+ * but that memory that is PINNED alone may begin anywhere.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag);
 
 /*
- * The address for kernels of memory that was registered as MAPPED, by its start: the same address.
- * So copies take it, where it means the memory itself. Errors: NULL, flag not 0 100000; no such
- * start, or PINNED alone 107000.
+ * The address for devices of memory that was registered in either way, by its start: the same
+ * address. Errors: NULL, flag not 0 100000; no such start 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag);
 
 /*
- * Ends a registration by its start, before the memory is freed. Does not wait for copies that are
- * queued, but for one of PINNED memory that is being made. MAPPED memory becomes private again with
- * its contents, and other threads may use it meanwhile as above. Needs no context. Errors: NULL
- * 100000; no such start 507911; no memory for the contents 207001, and it stays registered.
+ * Ends a registration by its start, before the memory is freed. Does not wait for tasks that are
+ * queued, but for one that the library's thread executes at this moment. Needs no context. Errors:
+ * NULL 100000; no such start 507911.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostUnregister(void *ptr);
 

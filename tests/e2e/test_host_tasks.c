@@ -173,7 +173,7 @@ static void (*const copies[])(void *dst, void *src) = {
 };
 enum { COPIES = sizeof(copies) / sizeof(copies[0]) };
 
-/* The source gets its bytes while the stream is held, where it is held: what copies, copies late. */
+/* Where the stream is held, the source gets its bytes meanwhile: what copies, copies late. */
 static void try_copy(int copy, void *dst, void *src, unsigned seed, bool held)
 {
     unsigned char *bytes = pages_of(SIZE, MAP_PRIVATE);

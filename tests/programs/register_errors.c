@@ -21,8 +21,10 @@ int main(void)
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtHostRegisterV2(device, 4096, ACL_HOST_REG_PINNED));
     FAILS(ACL_ERROR_RT_PARAM_INVALID,
           aclrtHostRegister(memory + 64, 4096, ACL_HOST_REGISTER_MAPPED, &for_device));
+    CALL(aclrtHostRegisterV2(own, 4096, ACL_HOST_REG_PINNED));
     FAILS(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
           aclrtHostRegisterV2(own, 4096, ACL_HOST_REG_PINNED));
+    CALL(aclrtHostUnregister(own));
 
     CALL(aclrtHostRegisterV2(memory, 8192, ACL_HOST_REG_PINNED | ACL_HOST_REG_MAPPED));
     FAILS(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
