@@ -22,8 +22,8 @@ static inline bool copy_is_task(const struct place *to, const struct place *from
 }
 
 /*
- * Is it, to a copy of this kind, memory of a device? What is registered has a device's address, too,
- * which is the same: the kind tells which of the two is meant.
+ * Is it, to a copy of this kind, memory of a device? What is registered has a device's address,
+ * too, which is the same: the kind tells which of the two is meant.
  */
 static inline bool copy_to_device(struct session *s, const struct place *to, aclrtMemcpyKind kind)
 {

@@ -28,7 +28,7 @@ int host_task_copy(struct stream *s, const char *function, const struct place *t
 int host_task_copy_bytes(struct stream *s, const char *function, const struct place *to,
                          const void *bytes, uint64_t count);
 
-/** Fill `count` bytes at PLACE_REGISTERED with a word; of a fill with bytes it has one four times. */
+/** Fill `count` bytes at PLACE_REGISTERED with a word: the byte of a fill with bytes four times. */
 int host_task_set(struct stream *s, const char *function, const struct place *at, uint32_t word,
                   uint64_t count);
 

@@ -987,8 +987,8 @@ ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void *devAddr, uint64_t value, uint
  * condition; it has no time limit and does not change the word. The word is looked at when the
  * stream gets there, and whenever a task of any stream (value write, copy, set, reduction) or a
  * copy or set function of any thread of the process has written it; a store through a pointer wakes
- * no stream, but in registered host memory. A condition that held in between only may have been missed. When the memory is freed,
- * the task fails with 507013. Needs a context.
+ * no stream, but in registered host memory. A condition that held in between only may have been
+ * missed. When the memory is freed, the task fails with 507013. Needs a context.
  * In memory that other processes have or had, too (exported or imported, by key, descriptor or
  * handle), the word is for one of them to write, and a wait fails with 507057 when none is left:
  * when the last other process has given the memory up, or has ended; and, once a process has ended
