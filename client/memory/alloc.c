@@ -645,6 +645,18 @@ struct memory_list memory_take_device(struct session *s, uint32_t device)
     return list;
 }
 
+bool memory_has_of_device(struct session *s, uint32_t device)
+{
+    struct memory *m;
+
+    pthread_rwlock_rdlock(&s->memory_lock);
+    DL_FOREACH (s->allocations, m)
+        if (!m->host && m->device == device)
+            break;
+    pthread_rwlock_unlock(&s->memory_lock);
+    return m != NULL;
+}
+
 void memory_release(struct session *s, const char *function, struct memory_list list)
 {
     struct memory *m, *next;

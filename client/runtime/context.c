@@ -163,25 +163,34 @@ static bool any_is_open(const struct session *s)
     return false;
 }
 
-/* Does a context end that end_copiers() is going to follow? Its tasks may need a copier. */
-static bool any_stream_ends(struct session *s)
+/* Of the program, on this device, or on any. */
+static bool has_streams(struct session *s, uint32_t device, bool any)
 {
     struct stream *stream;
 
     for (uint32_t cursor = 0; (stream = stream_next(s, &cursor));)
-        if (!stream->context->hidden)
+        if (!stream->context->hidden && (any || stream->device == device))
             return true;
     return false;
 }
 
-/* Under session->lock. When all contexts have ended, no copier is made: it would stay. */
+/*
+ * Under session->lock. Of a device that is not open, memory that was imported may be copied, and
+ * what streams still do before end_copiers(). A copy that is late makes no copier: it would stay.
+ */
+static bool may_copy(struct session *s, uint32_t device)
+{
+    return device_is_open(s, device) || has_streams(s, device, !any_is_open(s)) ||
+           memory_has_of_device(s, device);
+}
+
 static int make_copier(struct session *s, const char *function, uint32_t device)
 {
     struct device_state *d = &s->devices[device];
 
     if (d->copier)
         return 0;
-    if (!any_is_open(s) && !any_stream_ends(s))
+    if (!may_copy(s, device))
         return context_error_gone(function);
     RETURN_IF_ERROR(context_new(s, function, device, true, &d->copier));
     /* Relaxed: a failure of the stream comes by npud, after this. */

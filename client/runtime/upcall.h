@@ -27,6 +27,8 @@ struct memory_list {
  * at this moment, so that what another thread allocates after a new aclrtSetDevice is its own.
  */
 struct memory_list memory_take_device(struct session *s, uint32_t device);
+/** Is there memory of the device, whatever device it goes with? */
+bool memory_has_of_device(struct session *s, uint32_t device);
 /** Free what was taken, if it was, and what the library keeps for coming copies. */
 void memory_release(struct session *s, const char *function, struct memory_list list);
 
