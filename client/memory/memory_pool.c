@@ -1,4 +1,5 @@
 /* The calls on pools of memory: include/acl/acl_rt_memory_soma.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "acl/acl.h"
@@ -44,6 +45,10 @@ static int make_pool(struct context *c, const char *function, const aclrtMemPool
 
     if (!context_is_current(c))
         return context_error_gone(function);
+    if (!s->pool_index)
+        s->pool_index = calloc(1, sizeof(*s->pool_index));
+    if (!s->pool_index)
+        return error_no_memory(function);
     pool = slots_take(&s->memory_pools);
     if (!pool && !slots_full(&s->memory_pools))
         return error_no_memory(function);
@@ -241,7 +246,7 @@ aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *
     REQUIRE(value);
     RETURN_IF_ERROR(check_attr(__func__, attr));
     s = FIND_OR_RETURN(lock_pool, __func__, memPool, &pool);
-    pool_blocks_settle(s, __func__, pool);
+    pool_blocks_trim(s, __func__, pool, pool->threshold);
     is_on = find_switch(pool, attr);
     if (is_on)
         memcpy(value, is_on, sizeof(*is_on));
@@ -308,6 +313,7 @@ static void init_pools(struct session *s, uint32_t seed)
 static void free_pools(struct session *s)
 {
     pool_blocks_free_all(s);
+    free(s->pool_index);
     slots_deinit(&s->memory_pools);
 }
 

@@ -55,21 +55,21 @@ static void forget_block(struct session *s, struct pool_block *b)
     if (b->used)
         end_use(b);
     else
-        pool_index_remove(&b->pool->idle, b);
+        pool_index_remove(s->pool_index, b);
     memory_set_block(s, b->memory, NULL);
     free(b);
 }
 
-static bool trim_pool(struct session *s, const char *function, struct memory_pool *pool,
-                      uint64_t bytes, bool all)
+/* Of what is known to be ready. */
+static bool trim_ready(struct session *s, const char *function, struct memory_pool *pool,
+                       uint64_t bytes)
 {
-    struct pool_block *b;
     struct memory *m;
     bool any = false;
 
-    while (pool->reserved.now > bytes && (b = pool_index_ready(&pool->idle, all))) {
-        m = b->memory;
-        forget_block(s, b);
+    while (pool->reserved.now > bytes && pool->ready) {
+        m = pool->ready->memory;
+        forget_block(s, pool->ready);
         memory_give_back(s, function, m);
         any = true;
     }
@@ -79,23 +79,15 @@ static bool trim_pool(struct session *s, const char *function, struct memory_poo
 bool pool_blocks_trim(struct session *s, const char *function, struct memory_pool *pool,
                       uint64_t bytes)
 {
-    return trim_pool(s, function, pool, bytes, true);
-}
-
-static void list_unsettled(struct session *s, struct memory_pool *pool, bool unsettled)
-{
-    if (pool->unsettled)
-        DL_DELETE(s->unsettled_pools, pool);
-    pool->unsettled = unsettled;
-    if (unsettled)
-        DL_APPEND(s->unsettled_pools, pool);
+    pool_index_look(s->pool_index, POOL_INDEX_ALL);
+    return trim_ready(s, function, pool, bytes);
 }
 
 static void end_if_empty(struct session *s, struct memory_pool *pool)
 {
-    if (pool->state != MEMORY_POOL_DESTROYED || pool_index_any(&pool->idle) || pool->held)
+    if (pool->state != MEMORY_POOL_DESTROYED || pool_index_any(pool) || pool->held)
         return;
-    list_unsettled(s, pool, false);
+    pool_index_forget(s->pool_index, pool);
     pool->state = MEMORY_POOL_ABSENT;
     slots_put(&s->memory_pools, pool);
 }
@@ -113,11 +105,9 @@ static struct memory_pool *next_pool(struct session *s, uint32_t *cursor)
     return NULL;
 }
 
-/* Last in the list, if it has still more than it is to keep, and else in it no more. */
 static void settle_pool(struct session *s, const char *function, struct memory_pool *pool)
 {
-    trim_pool(s, function, pool, pool->threshold, false);
-    list_unsettled(s, pool, pool->reserved.now > pool->threshold && pool_index_any(&pool->idle));
+    trim_ready(s, function, pool, pool->threshold);
     end_if_empty(s, pool);
 }
 
@@ -125,10 +115,18 @@ static void settle_pool(struct session *s, const char *function, struct memory_p
 
 void pool_blocks_settle(struct session *s, const char *function, struct memory_pool *pool)
 {
+    struct memory_pool *other;
+
+    if (s->pool_index)
+        pool_index_look(s->pool_index, POOL_INDEX_FEW);
     if (pool)
         settle_pool(s, function, pool);
-    for (int i = 0; i < SETTLED_AT_ONCE && s->unsettled_pools; i++)
-        settle_pool(s, function, s->unsettled_pools);
+    for (int i = 0; i < SETTLED_AT_ONCE && s->pool_index; i++) {
+        other = pool_index_next(s->pool_index);
+        if (!other)
+            return;
+        settle_pool(s, function, other);
+    }
 }
 
 static bool trim_all(struct session *s, const char *function)
@@ -202,7 +200,7 @@ void pool_blocks_forget_device(struct session *s, uint32_t device)
     for (uint32_t cursor = 0; (pool = next_pool(s, &cursor));) {
         if (pool->device != device)
             continue;
-        while ((b = pool_index_any(&pool->idle)))
+        while ((b = pool_index_any(pool)))
             forget_block(s, b);
         while (pool->held)
             forget_block(s, pool->held);
@@ -215,15 +213,27 @@ void pool_blocks_forget_device(struct session *s, uint32_t device)
 /* --- allocating; the lock is held --- */
 
 /*
- * The smallest that fits, and is not more than twice as large. Of a stream that is gone, all places
- * are passed: the next one with this ctrl is as good.
+ * The smallest that fits, if it is not more than twice as large. Of a stream that is gone, all
+ * places are passed: the next one with this ctrl is as good.
  */
-static struct pool_block *find_block(struct memory_pool *pool, const struct stream *s, size_t bytes)
+static struct pool_block *find_fit(struct memory_pool *pool, const struct stream *s, size_t bytes)
 {
     bool any = pool->reuse[ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC - 1] != 0;
-    struct pool_block *b = pool_index_find(&pool->idle, s->ctrl, bytes, any);
+    struct pool_block *b = pool_index_find(s->session->pool_index, pool, s->ctrl, bytes, any);
 
     return b && block_bytes(b) / 2 <= bytes ? b : NULL;
+}
+
+#define LOOKS 64u /* before npud is asked for memory */
+
+static struct pool_block *find_block(struct memory_pool *pool, const struct stream *s, size_t bytes)
+{
+    struct pool_block *b = find_fit(pool, s, bytes);
+
+    if (b)
+        return b;
+    pool_index_look(s->session->pool_index, LOOKS);
+    return find_fit(pool, s, bytes);
 }
 
 static struct pool_block *make_block(struct memory_pool *pool, struct stream *s,
@@ -270,7 +280,7 @@ int pool_blocks_take(struct memory_pool *pool, struct stream *s, const char *fun
                          device_user_id(s->session, pool->device));
     b = find_block(pool, s, bytes);
     if (b) {
-        pool_index_remove(&pool->idle, b);
+        pool_index_remove(s->session->pool_index, b);
         memory_lend(s->session, b->memory, size);
     } else {
         b = FIND_OR_RETURN(make_block, pool, s, function, size, bytes);
@@ -300,7 +310,7 @@ int pool_blocks_put(struct stream *s, const char *function, void *pointer,
     b = m->block;
     b->freed = (struct point){.ctrl = s->ctrl, .position = s->tail};
     end_use(b);
-    if (!pool_index_add(&b->pool->idle, b)) { /* then the program has it still */
+    if (!pool_index_add(s->session->pool_index, b)) { /* then the program has it still */
         begin_use(b);
         memory_lend(s->session, m, m->size);
         return error_no_memory(function);
@@ -315,8 +325,8 @@ void pool_blocks_free_all(struct session *s)
     struct pool_block *b, *next;
 
     for (uint32_t cursor = 0; (pool = next_pool(s, &cursor));) {
-        while ((b = pool_index_any(&pool->idle))) {
-            pool_index_remove(&pool->idle, b);
+        while ((b = pool_index_any(pool))) {
+            pool_index_remove(s->pool_index, b);
             free(b);
         }
         DL_FOREACH_SAFE (pool->held, b, next)

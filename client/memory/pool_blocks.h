@@ -27,8 +27,9 @@ struct pool_block {
     /* ... and, for pool_index.c, as which one of the pool, among which, and is it passed? */
     uint64_t number;
     struct pool_stream *stream;
+    struct pool_block *stream_prev, *stream_next;
     bool ready;
-    struct pool_block *prev, *next;
+    struct pool_block *prev, *next; /* of the pool, one of: */
 };
 
 enum memory_pool_state {
@@ -50,10 +51,12 @@ struct memory_pool {
     uint64_t threshold; /* what is idle goes back while it reserves more */
     int32_t reuse[3];   /* by aclrtMemPoolAttr, from the first one on */
     struct memory_size reserved, used;
-    struct pool_index idle;
-    struct pool_block *held;         /* used */
-    bool unsettled;                  /* in session->unsettled_pools, by: */
-    struct memory_pool *prev, *next; /* pool_blocks_settle() */
+    struct pool_block *held;    /* used */
+    struct pool_block *waiting; /* idle, and its stream has not passed the place, ... */
+    struct pool_block *ready;   /* ... or it has, that longest first */
+    void *by_size;              /* tsearch(3): the last ones once more */
+    bool has_more;              /* it is in session->pool_index->has_more, by: */
+    struct memory_pool *prev, *next;
 };
 
 /* --- the lock is held --- */
@@ -63,9 +66,9 @@ bool pool_blocks_trim(struct session *s, const char *function, struct memory_poo
                       uint64_t bytes);
 
 /**
- * The same down to its threshold; if the pool is destroyed and empty, it ends. Each call does it
- * with its pool, and with two others that have something to give back, in turn: because nothing
- * runs when a stream passes a place. NULL: only with others.
+ * The same down to its threshold, of what is known to be passed; if the pool is destroyed and
+ * empty, it ends. Each call does it with its pool, and with two others that have something to give
+ * back: because nothing runs when a stream passes a place. NULL: only with others.
  */
 void pool_blocks_settle(struct session *s, const char *function, struct memory_pool *pool);
 

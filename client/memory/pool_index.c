@@ -9,31 +9,36 @@
 
 #include "client/memory/pool_blocks.h"
 
-/* Streams that a call asks what they have passed; the others have their turn in later calls. */
-#define LOOKS 64u
-
 /* Blocks that were freed on one stream. */
 struct pool_stream {
     struct stream_ctrl *ctrl;
-    void *by_size;              /* tsearch(3): all of them */
+    void *by_size;              /* tsearch(3): all of them, by pool and size */
     struct pool_block *waiting; /* those that are not ready, in the order of their places */
     uint32_t n;
     struct pool_stream *prev, *next; /* index->waiting, if it has such */
     UT_hash_handle hh;
 };
 
-/* --- by size --- */
+/* --- by pool and size --- */
 
+static int compare_numbers(uint64_t x, uint64_t y)
+{
+    return x < y ? -1 : x > y;
+}
+
+/* Of equals, what was freed longest ago is the first. */
 static int compare_blocks(const void *a, const void *b)
 {
     const struct pool_block *x = a, *y = b;
+    int order = compare_numbers((uintptr_t)x->pool, (uintptr_t)y->pool);
 
-    if (x->memory->mapped.size != y->memory->mapped.size)
-        return x->memory->mapped.size < y->memory->mapped.size ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
+    if (order == 0)
+        order = compare_numbers(x->memory->mapped.size, y->memory->mapped.size);
+    return order != 0 ? order : compare_numbers(x->number, y->number);
 }
 
 struct fit {
+    const struct memory_pool *pool;
     uint64_t bytes;
     struct pool_block *best;
 };
@@ -43,20 +48,23 @@ static int compare_fit(const void *key, const void *node)
 {
     struct fit *f = (struct fit *)(uintptr_t)key;
     struct pool_block *b = (struct pool_block *)(uintptr_t)node;
+    int order = compare_numbers((uintptr_t)b->pool, (uintptr_t)f->pool);
 
-    if (b->memory->mapped.size < f->bytes)
+    if (order == 0)
+        order = compare_numbers(b->memory->mapped.size, f->bytes);
+    if (order < 0)
         return 1;
     f->best = b;
     return -1;
 }
 
-/* Of equals that which was freed longest ago. */
-static struct pool_block *find_fit(void *const *tree, uint64_t bytes)
+static struct pool_block *find_fit(void *const *tree, const struct memory_pool *pool,
+                                   uint64_t bytes)
 {
-    struct fit f = {.bytes = bytes};
+    struct fit f = {.pool = pool, .bytes = bytes};
 
     tfind(&f, tree, compare_fit);
-    return f.best;
+    return f.best && f.best->pool == pool ? f.best : NULL;
 }
 
 /* --- streams --- */
@@ -98,12 +106,14 @@ static void begin_waiting(struct pool_index *index, struct pool_stream *s, struc
         DL_APPEND(index->waiting, s);
         index->n_waiting++;
     }
-    DL_APPEND(s->waiting, b);
+    DL_APPEND2(s->waiting, b, stream_prev, stream_next);
+    DL_APPEND(b->pool->waiting, b);
 }
 
 static void end_waiting(struct pool_index *index, struct pool_stream *s, struct pool_block *b)
 {
-    DL_DELETE(s->waiting, b);
+    DL_DELETE2(s->waiting, b, stream_prev, stream_next);
+    DL_DELETE(b->pool->waiting, b);
     if (!s->waiting) {
         DL_DELETE(index->waiting, s);
         index->n_waiting--;
@@ -115,19 +125,25 @@ static void end_waiting(struct pool_index *index, struct pool_stream *s, struct 
 /* False: it waits still. Without memory it does, too. */
 static bool note_passed(struct pool_index *index, struct pool_stream *s, struct pool_block *b)
 {
-    if (!point_passed(&b->freed) || !tsearch(b, &index->by_size, compare_blocks))
+    struct memory_pool *pool = b->pool;
+
+    if (!point_passed(&b->freed) || !tsearch(b, &pool->by_size, compare_blocks))
         return false;
     end_waiting(index, s, b);
     b->ready = true;
-    DL_APPEND(index->ready, b);
+    DL_APPEND(pool->ready, b);
+    if (!pool->has_more) {
+        pool->has_more = true;
+        DL_APPEND(index->has_more, pool);
+    }
     return true;
 }
 
-static void look_at_streams(struct pool_index *index, uint32_t most)
+void pool_index_look(struct pool_index *index, uint32_t streams)
 {
     struct pool_stream *s;
 
-    for (uint32_t n = index->n_waiting < most ? index->n_waiting : most; n > 0; n--) {
+    for (uint32_t n = index->n_waiting < streams ? index->n_waiting : streams; n > 0; n--) {
         s = index->waiting;
         while (s->waiting && note_passed(index, s, s->waiting))
             ;
@@ -138,7 +154,23 @@ static void look_at_streams(struct pool_index *index, uint32_t most)
     }
 }
 
-/* --- --- */
+struct memory_pool *pool_index_next(struct pool_index *index)
+{
+    struct memory_pool *pool = index->has_more;
+
+    if (pool)
+        pool_index_forget(index, pool);
+    return pool;
+}
+
+void pool_index_forget(struct pool_index *index, struct memory_pool *pool)
+{
+    if (pool->has_more)
+        DL_DELETE(index->has_more, pool);
+    pool->has_more = false;
+}
+
+/* --- blocks --- */
 
 bool pool_index_add(struct pool_index *index, struct pool_block *b)
 {
@@ -167,8 +199,8 @@ void pool_index_remove(struct pool_index *index, struct pool_block *b)
     tdelete(b, &s->by_size, compare_blocks);
     s->n--;
     if (b->ready) {
-        tdelete(b, &index->by_size, compare_blocks);
-        DL_DELETE(index->ready, b);
+        tdelete(b, &b->pool->by_size, compare_blocks);
+        DL_DELETE(b->pool->ready, b);
     } else {
         end_waiting(index, s, b);
     }
@@ -176,29 +208,19 @@ void pool_index_remove(struct pool_index *index, struct pool_block *b)
     free_if_empty(index, s);
 }
 
-struct pool_block *pool_index_find(struct pool_index *index, const struct stream_ctrl *ctrl,
-                                   uint64_t bytes, bool any)
+struct pool_block *pool_index_find(struct pool_index *index, struct memory_pool *pool,
+                                   const struct stream_ctrl *ctrl, uint64_t bytes, bool any)
 {
     struct pool_stream *s = find_stream(index, ctrl);
-    struct pool_block *own = s ? find_fit(&s->by_size, bytes) : NULL, *ready;
+    struct pool_block *own = s ? find_fit(&s->by_size, pool, bytes) : NULL;
+    struct pool_block *ready = any ? find_fit(&pool->by_size, pool, bytes) : NULL;
 
-    if (!any)
-        return own;
-    look_at_streams(index, LOOKS);
-    ready = find_fit(&index->by_size, bytes);
     if (!own || !ready)
         return own ? own : ready;
     return compare_blocks(own, ready) <= 0 ? own : ready;
 }
 
-struct pool_block *pool_index_ready(struct pool_index *index, bool all)
+struct pool_block *pool_index_any(const struct memory_pool *pool)
 {
-    if (!index->ready)
-        look_at_streams(index, all ? UINT32_MAX : LOOKS);
-    return index->ready;
-}
-
-struct pool_block *pool_index_any(const struct pool_index *index)
-{
-    return index->ready ? index->ready : index->waiting ? index->waiting->waiting : NULL;
+    return pool->ready ? pool->ready : pool->waiting;
 }

@@ -121,8 +121,8 @@ struct session {
     size_t staging_bytes;    /* in all of them */
 
     pthread_mutex_t memory_pool_lock;
-    struct slots memory_pools;           /* client/memory/memory_pool.c */
-    struct memory_pool *unsettled_pools; /* of them: pool_blocks_settle() */
+    struct slots memory_pools;     /* client/memory/memory_pool.c */
+    struct pool_index *pool_index; /* of their idle blocks; NULL: there was no pool */
 
     pthread_mutex_t allocator_lock;
     struct allocator_entry *allocators; /* client/memory/allocator.c: by stream */
