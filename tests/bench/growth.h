@@ -23,7 +23,7 @@ struct field {
     aclrtContext context;
     aclrtStream stream, held;
     aclrtEvent event, gate;
-    void *memory;
+    void *memory, *pool;
     uint32_t queue;
     char key[65];
     char host[4096];
