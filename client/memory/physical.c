@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -383,18 +384,39 @@ static int check_flags(const char *function, uint64_t flags)
                      (unsigned long long)flags);
 }
 
-/* Of the host: there is no fabric to others. */
+/*
+ * Within the host a fabric handle is as good as a number, which it begins with; zeros follow. There
+ * is no fabric to other hosts.
+ */
 static int check_share_type(const char *function, aclrtMemSharedHandleType type)
 {
-    if (type == ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT)
+    if (type == ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT || type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC)
         return 0;
-    if (type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC)
-        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                         "%s: these devices have no fabric to other servers: use "
-                         "ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT",
-                         function);
     return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: there is no shareType %d", function,
                      (int)type);
+}
+
+static void write_shareable(void *shareable, aclrtMemSharedHandleType type, uint64_t number)
+{
+    if (type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC)
+        memset(shareable, 0, sizeof(aclrtMemFabricHandle));
+    memcpy(shareable, &number, sizeof(number));
+}
+
+static int read_shareable(const char *function, const void *shareable,
+                          aclrtMemSharedHandleType type, uint64_t *number)
+{
+    aclrtMemFabricHandle wanted, handle;
+
+    memcpy(number, shareable, sizeof(*number));
+    if (type == ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT)
+        return 0;
+    memcpy(&handle, shareable, sizeof(handle));
+    write_shareable(&wanted, type, *number);
+    if (memcmp(&handle, &wanted, sizeof(wanted)) == 0)
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: this is no fabric handle of this host",
+                     function);
 }
 
 aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType,
@@ -415,12 +437,15 @@ aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t fl
                                            void *shareableHandle)
 {
     CALL_SCOPE;
+    uint64_t number;
 
     REQUIRE(handle);
     REQUIRE(shareableHandle);
     RETURN_IF_ERROR(check_flags(__func__, flags));
     RETURN_IF_ERROR(check_share_type(__func__, shareType));
-    return export_physical(__func__, handle, flags, shareableHandle);
+    RETURN_IF_ERROR(export_physical(__func__, handle, flags, &number));
+    write_shareable(shareableHandle, shareType, number);
+    return 0;
 }
 
 static int allow_number(const char *function, uint64_t number, const int32_t *pid, size_t n)
@@ -451,11 +476,13 @@ aclError aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
                                            size_t pidNum)
 {
     CALL_SCOPE;
+    uint64_t number;
 
     REQUIRE(shareableHandle);
     RETURN_IF_ERROR(check_pids(__func__, pid, pidNum));
     RETURN_IF_ERROR(check_share_type(__func__, shareType));
-    return allow_number(__func__, *(const uint64_t *)shareableHandle, pid, pidNum);
+    RETURN_IF_ERROR(read_shareable(__func__, shareableHandle, shareType, &number));
+    return allow_number(__func__, number, pid, pidNum);
 }
 
 /* User id of a device that the program may not see. */
@@ -521,6 +548,7 @@ aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle,
 {
     CALL_SCOPE;
     struct context *c;
+    uint64_t number;
 
     REQUIRE(shareableHandle);
     REQUIRE(handle);
@@ -528,7 +556,8 @@ aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle,
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: flags must be 0", __func__);
     RETURN_IF_ERROR(check_share_type(__func__, shareType));
     c = FIND_OR_RETURN(context_get, __func__);
-    return import_number(c->session, __func__, *(const uint64_t *)shareableHandle, handle);
+    RETURN_IF_ERROR(read_shareable(__func__, shareableHandle, shareType, &number));
+    return import_number(c->session, __func__, number, handle);
 }
 
 /* --- life --- */

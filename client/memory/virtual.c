@@ -14,7 +14,7 @@
 #include "client/runtime/device.h"
 
 #define PAGE          4096u
-#define RESERVE_MAX   (UINT64_C(128) << 30)
+#define RESERVE_MAX   (UINT64_C(32) << 40)
 #define ALIGNMENT_MAX (UINT64_C(1) << 30)
 /* Where a program may wish for addresses. */
 #define WISH_FROM (UINT64_C(16) << 40)
@@ -24,9 +24,8 @@
 struct reservation {
     struct address_range addresses; /* in session->reservations */
     uint64_t number;                /* struct memory: reservation */
-    uint32_t mapped;                /* mappings in it, and of what kind they all are: */
-    uint32_t device;
-    bool host, imported;
+    uint32_t mapped;                /* mappings in it, ... */
+    bool host; /* ... and whether they are all of the host, or all of devices */
 };
 
 /* Of a process: no two reservations have the same. */
@@ -111,7 +110,7 @@ static int check_reserve(const char *function, size_t size, size_t alignment, ui
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0, or flags is above 1", function);
     if (size % PHYSICAL_GRANULARITY != 0 || size > RESERVE_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: size is %zu, must be a multiple of %llu, and 128 GiB at most",
+                         "%s: size is %zu, must be a multiple of %llu, and 32 TiB at most",
                          function, size, (unsigned long long)PHYSICAL_GRANULARITY);
     if (alignment > ALIGNMENT_MAX || (alignment & (alignment - 1)) != 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
@@ -251,12 +250,11 @@ static int find_room(struct session *s, const char *function, const void *addres
                          "%s: %zu bytes at %p are not within addresses of one "
                          "aclrtReserveMemAddress",
                          function, size, address);
-    if (r->mapped > 0 &&
-        (r->device != p->device || r->host != p->host || r->imported != p->imported))
+    if (r->mapped > 0 && r->host != p->host)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: other mappings of this reservation are of another device, or "
-                         "imported where this is not: reserve addresses for each",
-                         function);
+                         "%s: other mappings of this reservation are of %s: reserve addresses for "
+                         "each",
+                         function, r->host ? "the host" : "devices");
     pthread_rwlock_rdlock(&s->memory_lock);
     taken = range_map_overlap(&s->memory, (uintptr_t)address, size) != NULL;
     pthread_rwlock_unlock(&s->memory_lock);
@@ -271,9 +269,7 @@ static int find_room(struct session *s, const char *function, const void *addres
 static void begin_mapping(struct reservation *r, struct physical *p)
 {
     r->mapped++;
-    r->device = p->device;
     r->host = p->host;
-    r->imported = p->imported;
     physical_ref(p);
 }
 

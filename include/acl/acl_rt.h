@@ -2419,7 +2419,7 @@ typedef struct aclrtMemFabricHandle {
 } aclrtMemFabricHandle;
 
 /*
- * Addresses. size: at most 128 GiB. alignment: 0, or a power of two up to 1 GiB. expectPtr: NULL,
+ * Addresses. size: at most 32 TiB, which cost nothing until memory is mapped. alignment: 0, or a power of two up to 1 GiB. expectPtr: NULL,
  * or a wish between 16 TiB and 24 TiB. Release: the start, with nothing mapped there. Neither
  * needs a context.
  * Errors: virPtr NULL, size 0 or flags above 1 100000; size, alignment or wish other than above, or
@@ -2455,8 +2455,9 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvM
 /*
  * Mappings. The owner of the memory may read and write; others need aclrtMemSetAccess, which lets a
  * device reach it as aclrtDeviceEnablePeerAccess does. size is that of the physical memory, offset
- * 0. All mappings of one reservation are of the same device, or all of the host, and all of own or
- * all of imported memory. SetAccess: of what one MapMem has mapped; GetAccess: any address there.
+ * 0. All mappings of one reservation are of devices, or all of the host: own and imported memory may
+ * lie side by side, also of several devices. SetAccess: of what one MapMem has mapped; GetAccess:
+ * any address there.
  * Errors: NULL (SetAccess: 107000), size 0 or flags 100000; addresses, sizes or rights other than
  * above 107000; not a handle 107017; something is mapped there 507899.
  */
@@ -2490,7 +2491,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle,
  * Sharing. The number, or the 128 bytes, goes to the importer by a channel of the program. Lists of
  * importers, and lifetimes, are as with aclrtIpcMemGetExportKey. A handle is exported once. The
  * number ends with the last handle of the exporter, whatever is mapped: imports go on.
- * FABRIC: 207000.
+ * FABRIC: the 128 bytes stand for the number, and are good on the same host only.
  * Errors: NULL or another handleType 100000; flags above 1, another shareType, or to export what
  * was imported, 107000; Import: no such device 107001, no context of it 107002; not on the list
  * 207006; exported before, or not (any more), 507899.
