@@ -140,11 +140,15 @@ toolkit() {
     file 644 client/toolkit/AscendCLConfig.cmake \
         "$toolkit/lib64/cmake/AscendCL/AscendCLConfig.cmake"
     link ../../tools/tikcpp/ascendc_kernel_cmake "$toolkit/compiler/tikcpp/ascendc_kernel_cmake"
+    link ../../tools/tikcpp/ascendc_kernel_cmake \
+        "$toolkit/$ARCH-linux/tikcpp/ascendc_kernel_cmake"
     link ../../../../tools/tikcpp/ascendc_kernel_cmake/ascendc.cmake \
         "$toolkit/ascendc_devkit/tikcpp/samples/cmake/ascendc.cmake"
     file 755 "$BUILD/toolkit/npu-smi" "$toolkit/bin/npu-smi"
     file 644 client/toolkit/setenv.bash "$toolkit/bin/setenv.bash"
     fill client/toolkit/set_env.sh.in "$toolkit/set_env.sh"
+    # By which programs look whether there is a runtime, and of which release.
+    file 644 client/toolkit/version.info "$toolkit/share/info/runtime/version.info"
 }
 
 # An administrator may have changed it: never replaced, never removed. A user who installs below his
@@ -172,7 +176,9 @@ remove_folders() {
     [ -z "$PYTHON_MODULE" ] || rmdir "$DESTDIR$PYTHON_DIR/acl-stubs" 2>/dev/null || true
     for dir in "$toolkit/include" "$toolkit/lib64/cmake/ASC" "$toolkit/lib64/cmake/AscendCL" \
         "$toolkit/lib64/cmake" "$toolkit/lib64" "$toolkit/bin" "$toolkit/python/site-packages" \
-        "$toolkit/python" "$toolkit/$ARCH-linux" "$toolkit/tools/tikcpp/ascendc_kernel_cmake" \
+        "$toolkit/python" "$toolkit/$ARCH-linux/tikcpp" "$toolkit/$ARCH-linux" \
+        "$toolkit/share/info/runtime" "$toolkit/share/info" "$toolkit/share" \
+        "$toolkit/tools/tikcpp/ascendc_kernel_cmake" \
         "$toolkit/tools/tikcpp" "$toolkit/tools" "$toolkit/compiler/tikcpp" "$toolkit/compiler" \
         "$toolkit/ascendc_devkit/tikcpp/samples/cmake" "$toolkit/ascendc_devkit/tikcpp/samples" \
         "$toolkit/ascendc_devkit/tikcpp" "$toolkit/ascendc_devkit" "$toolkit" \

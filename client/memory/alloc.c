@@ -634,7 +634,7 @@ struct memory_list memory_take_device(struct session *s, uint32_t device)
     struct memory *m, *next;
 
     pool_blocks_forget_device(s, device);
-    s->devices[device].overflow_flags = NULL; /* one of them */
+    memset(s->devices[device].areas, 0, sizeof(s->devices[device].areas)); /* some of them */
     memory_lock_to_change(s);
     DL_FOREACH_SAFE (s->allocations, m, next)
         if (goes_with_device(m) && m->home == device) {

@@ -5,10 +5,10 @@
  */
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/device_area.h"
 #include "client/memory/host_task.h"
 #include "client/memory/place.h"
 #include "client/memory/submit.h"
-#include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 
 #define STATUS_SIZE 64u /* bytes of a status, which the API has for all chips */
@@ -90,40 +90,10 @@ aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream
     return clear_status(__func__, stream);
 }
 
-/* The program may have freed it. */
-static bool is_allocated(struct session *s, const void *address)
-{
-    struct memory m;
-
-    return address && memory_look_up(s, address, &m) && !m.freed;
-}
-
-/* Under session->lock, where contexts end. */
-static int obtain_flags(struct context *c, const char *function, void **address)
-{
-    void **flags = &c->session->devices[c->device].overflow_flags;
-    struct memory *m;
-
-    if (!context_is_current(c))
-        return context_error_gone(function);
-    if (!is_allocated(c->session, *flags)) {
-        m = FIND_OR_RETURN(memory_make, c, function, STATUS_SIZE, 0, false);
-        *flags = (void *)m->mapped.start;
-    }
-    *address = *flags;
-    return 0;
-}
-
 aclError aclrtCtxGetFloatOverflowAddr(void **overflowAddr)
 {
     CALL_SCOPE;
-    struct context *c;
-    int error;
 
     REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, overflowAddr);
-    c = FIND_OR_RETURN(context_get, __func__);
-    pthread_mutex_lock(&c->session->lock);
-    error = obtain_flags(c, __func__, overflowAddr);
-    pthread_mutex_unlock(&c->session->lock);
-    return error;
+    return device_area_get(__func__, DEVICE_AREA_OVERFLOW, STATUS_SIZE, overflowAddr);
 }

@@ -61,9 +61,9 @@ int place_find(struct session *s, const char *function, const void *address, siz
 bool place_is_registered(struct session *s, const struct place *at, uint64_t size);
 
 /**
- * For calls that only name memory, and read or write nothing there: what place_find() is to be asked
- * for. A program may name all of an allocation by the pages that aclrtMemGetAddressRange() has told
- * it; else it is `count` itself.
+ * For calls that only name memory, and read or write nothing there: what place_find() is to be
+ * asked for. A program may name all of an allocation by the pages that aclrtMemGetAddressRange()
+ * has told it; else it is `count` itself.
  */
 size_t place_named(struct session *s, const void *address, size_t count);
 

@@ -45,7 +45,7 @@ void pool_index_look(struct pool_index *index, uint32_t streams);
 struct pool_block *pool_index_find(struct pool_index *index, struct memory_pool *pool,
                                    const struct stream_ctrl *ctrl, uint64_t bytes, bool any);
 
-/** A pool of which a block has become ready since it was told the last time; NULL: there is none. */
+/** A pool of which a block has become ready since it was told last; NULL: there is none. */
 struct memory_pool *pool_index_next(struct pool_index *index);
 /** The pool goes, and has no idle block. */
 void pool_index_forget(struct pool_index *index, struct memory_pool *pool);

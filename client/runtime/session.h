@@ -42,6 +42,12 @@ struct visible {
     uint32_t device[DEVICES_MAX]; /* npud's numbers, ascending */
 };
 
+enum device_area {
+    DEVICE_AREA_OVERFLOW, /* aclrtCtxGetFloatOverflowAddr */
+    DEVICE_AREA_SYNC,     /* aclrtGetHardwareSyncAddr */
+    DEVICE_AREAS
+};
+
 struct device_state {
     bool open; /* OpenDevice was answered */
     int doorbell;
@@ -52,7 +58,7 @@ struct device_state {
     _Atomic uint32_t copier_id;     /* of its stream, and 1 more; any thread reads it */
     uint32_t peers;                 /* bit p: this device may reach device p */
     uint32_t res_limit[RES_LIMITS]; /* by aclrtDevResLimitType; 0: not set */
-    void *overflow_flags;           /* of aclrtCtxGetFloatOverflowAddr; NULL: not asked for */
+    void *areas[DEVICE_AREAS];      /* client/memory/device_area.h; NULL: not asked for */
 };
 
 struct session {

@@ -520,7 +520,12 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t 
  */
 ACL_FUNC_VISIBILITY aclError aclrtDeviceL2CacheFlush(void *rsv);
 
-/* Not implemented: 207000. */
+/*
+ * Device memory of 4 KiB, zeros at first, by which kernels would synchronise the cores of the
+ * current device: the same for each call of the process until the device is reset. No core uses it
+ * here.
+ * Errors: NULL 107000; no context 107002; out of memory 207001.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtGetHardwareSyncAddr(void **addr);
 
 /*
@@ -2419,9 +2424,9 @@ typedef struct aclrtMemFabricHandle {
 } aclrtMemFabricHandle;
 
 /*
- * Addresses. size: at most 32 TiB, which cost nothing until memory is mapped. alignment: 0, or a power of two up to 1 GiB. expectPtr: NULL,
- * or a wish between 16 TiB and 24 TiB. Release: the start, with nothing mapped there. Neither
- * needs a context.
+ * Addresses. size: at most 32 TiB, which cost nothing until memory is mapped. alignment: 0, or a
+ * power of two up to 1 GiB. expectPtr: NULL, or a wish between 16 TiB and 24 TiB. Release: the
+ * start, with nothing mapped there. Neither needs a context.
  * Errors: virPtr NULL, size 0 or flags above 1 100000; size, alignment or wish other than above, or
  * not a start, 107000; no such addresses left 207001; addresses in use, or mappings there, 507899.
  * NoUCMemory: 207000, as addresses above 47 bits are no user's here.
@@ -2455,9 +2460,9 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvM
 /*
  * Mappings. The owner of the memory may read and write; others need aclrtMemSetAccess, which lets a
  * device reach it as aclrtDeviceEnablePeerAccess does. size is that of the physical memory, offset
- * 0. All mappings of one reservation are of devices, or all of the host: own and imported memory may
- * lie side by side, also of several devices. SetAccess: of what one MapMem has mapped; GetAccess:
- * any address there.
+ * 0. All mappings of one reservation are of devices, or all of the host: own and imported memory
+ * may lie side by side, also of several devices. SetAccess: of what one MapMem has mapped;
+ * GetAccess: any address there.
  * Errors: NULL (SetAccess: 107000), size 0 or flags 100000; addresses, sizes or rights other than
  * above 107000; not a handle 107017; something is mapped there 507899.
  */
@@ -2871,7 +2876,10 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream,
                                                             aclrtTaskGrp handle);
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
 
-/* Building. */
+/* Building. A stream of a model starts with it, or waits until another one activates it. */
+#define ACL_MODEL_STREAM_FLAG_HEAD    0x00000000U
+#define ACL_MODEL_STREAM_FLAG_DEFAULT 0x7FFFFFFFU
+
 ACL_FUNC_VISIBILITY aclError aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream,
                                                 uint32_t flag);

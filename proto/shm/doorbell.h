@@ -101,8 +101,8 @@ struct session_page {
      * npud: a bit for each allocation of the session, by its slot: streams, of this session or of
      * another that has the same pages, may be parked on a word of it. A thread that has written
      * device memory by itself tells npud only then: stores, seq_cst fence, this load; npud sets the
-     * bit before it looks at the word for the last time. Not in pages that were made before protocol
-     * 10: session_page_tells_waited().
+     * bit before it looks at the word for the last time. Not in pages that were made before
+     * protocol 10: session_page_tells_waited().
      */
     alignas(64) _Atomic uint64_t waited[SESSION_MEMS_MAX / 64];
 };

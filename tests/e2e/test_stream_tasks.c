@@ -249,38 +249,46 @@ static void *ask_without_context(void *arg)
 
     (void)arg;
     FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtCtxGetFloatOverflowAddr(&p));
+    FAILS(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetHardwareSyncAddr(&p));
     return NULL;
 }
 
-START_TEST(flags_are_device_memory)
+static aclError (*const areas[])(void **) = {aclrtCtxGetFloatOverflowAddr,
+                                             aclrtGetHardwareSyncAddr};
+
+/* _i: an area that the library gives by its address. */
+START_TEST(areas_are_device_memory)
 {
+    void *others;
     aclrtPtrAttributes attributes;
     unsigned char *flags, *same, *elsewhere;
     aclrtContext context;
 
-    FAILS(PARAM, aclrtCtxGetFloatOverflowAddr(NULL));
+    FAILS(PARAM, areas[_i](NULL));
     thread_call(ask_without_context, NULL);
-    OK(aclrtCtxGetFloatOverflowAddr((void **)&flags));
+    OK(areas[_i]((void **)&flags));
+    OK(areas[1 - _i](&others));
+    ck_assert_ptr_ne(flags, others);
     OK(aclrtPointerGetAttributes(flags, &attributes));
     ck_assert_int_eq(attributes.location.type, ACL_MEM_LOCATION_TYPE_DEVICE);
     ck_assert(all_are(flags, 64, 0));
     OK(aclrtMemcpyAsync(memory, 64, flags, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     synchronize();
     OK(aclrtCreateContext(&context, 0));
-    OK(aclrtCtxGetFloatOverflowAddr((void **)&same));
+    OK(areas[_i]((void **)&same));
     ck_assert_ptr_eq(same, flags);
     OK(aclrtDestroyContext(context));
     OK(aclrtSetDevice(1));
-    OK(aclrtCtxGetFloatOverflowAddr((void **)&elsewhere));
+    OK(areas[_i]((void **)&elsewhere));
     ck_assert_ptr_ne(elsewhere, flags);
     OK(aclrtPointerGetAttributes(elsewhere, &attributes));
     ck_assert_uint_eq(attributes.location.id, 1);
     OK(aclrtFree(elsewhere));
-    OK(aclrtCtxGetFloatOverflowAddr((void **)&elsewhere));
+    OK(areas[_i]((void **)&elsewhere));
     ck_assert(all_are(elsewhere, 64, 0));
     OK(aclrtResetDevice(1));
     OK(aclrtSetDevice(1));
-    OK(aclrtCtxGetFloatOverflowAddr((void **)&elsewhere));
+    OK(areas[_i]((void **)&elsewhere));
     ck_assert(all_are(elsewhere, 64, 0));
     OK(aclrtResetDevice(1));
     OK(aclrtResetDeviceForce(0));
@@ -759,7 +767,7 @@ int main(void)
     tcase_add_loop_test(all, tasks_wait_and_hints_do_not, 0, CALLS);
     tcase_add_loop_test(overflow, no_overflow_is_ever_set, 0, 3);
     tcase_add_test(overflow, modes_of_a_check_do_not_matter);
-    tcase_add_test(overflow, flags_are_device_memory);
+    tcase_add_loop_test(overflow, areas_are_device_memory, 0, 2);
     tcase_add_test(hints, hints_check_their_arguments);
     tcase_add_test(hints, a_descriptor_stays_within_its_size);
     tcase_add_loop_test(numbers, known_blocks, 0, COUNT(known));

@@ -1,4 +1,4 @@
-// The second form of shareable handles, for any process of the user; handles between hosts are not.
+// The second form of shareable handles, for any process of the user: a fabric handle within a host.
 #include "expect.h"
 
 #include <cstring>
@@ -25,13 +25,13 @@ struct mapping {
 static void answer(int in, int out)
 {
     aclrtDrvMemHandle handle = nullptr;
-    uint64_t shared = 0;
+    aclrtMemFabricHandle shared = {};
 
     CALL(aclInit(nullptr));
     CALL(aclrtSetDevice(0));
     TAKE(in, shared);
-    CALL(aclrtMemImportFromShareableHandleV2(&shared, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 0,
-                                             &handle));
+    CALL(
+        aclrtMemImportFromShareableHandleV2(&shared, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 0, &handle));
     {
         const mapping there(handle);
         CALL(aclrtMemset(there.at, bytes, 'A', bytes));
@@ -43,10 +43,9 @@ static void answer(int in, int out)
 int main()
 {
     aclrtPhysicalMemProp prop = {};
-    aclrtMemFabricHandle fabric;
+    aclrtMemFabricHandle shared = {};
     aclrtDrvMemHandle handle = nullptr;
     int in = -1, out = -1;
-    uint64_t shared = 0;
     char last = 0;
     const pid_t child = start_child(answer, &in, &out);
 
@@ -57,12 +56,9 @@ int main()
     CALL(aclrtMallocPhysical(&handle, bytes, &prop, 0));
     {
         const mapping here(handle);
-        FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-              aclrtMemExportToShareableHandleV2(handle, 0, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC,
-                                                &fabric));
         CALL(aclrtMemExportToShareableHandleV2(handle,
                                                ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION,
-                                               ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, &shared));
+                                               ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, &shared));
         GIVE(out, shared);
         TAKE(in, shared);
         const char *end = static_cast<char *>(here.at) + bytes;

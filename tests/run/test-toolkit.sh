@@ -71,6 +71,8 @@ report $? "import acl"
 . "$work/usr/lib/npud/ascend-toolkit/bin/setenv.bash"
 [ "$ASCEND_INSTALL_PATH" = "$work/usr/lib/npud/ascend-toolkit" ]
 report $? "setenv.bash names its own tree"
+grep -q '^Version=[0-9]*[.][0-9]*[.][0-9]*$' "$ASCEND_HOME_PATH/share/info/runtime/version.info"
+report $? "the tree has the version of a runtime"
 
 cc "$work/prog.c" -o "$work/p2" -I"$ASCEND_INSTALL_PATH/include" -L"$ASCEND_INSTALL_PATH/lib64" \
     -lascendcl && run "$work/p2"
@@ -139,7 +141,7 @@ C
     cmake -S "$work/kernels" -B "$work/kernels/out" >"$work/log" 2>&1
 }
 for folder in tools/tikcpp/ascendc_kernel_cmake compiler/tikcpp/ascendc_kernel_cmake \
-    ascendc_devkit/tikcpp/samples/cmake; do
+    "$arch/tikcpp/ascendc_kernel_cmake" ascendc_devkit/tikcpp/samples/cmake; do
     kernels "$folder" && cmake --build "$work/kernels/out" >>"$work/log" 2>&1 &&
         run "$work/kernels/out/main"
     report $? "CMake with $folder/ascendc.cmake"
