@@ -168,11 +168,11 @@ static bool add_memory(struct session *s, struct memory *m)
 static bool add_import(struct session *s, struct memory *m, const char *key)
 {
     m->imported = true;
-    if (!imports_add(&s->imports, key, m))
+    if (!imports_add(&s->imports, key, &m->import))
         return false;
     if (add_memory(s, m))
         return true;
-    imports_remove(&s->imports, m);
+    imports_remove(&s->imports, &m->import);
     return false;
 }
 
@@ -257,8 +257,8 @@ static void move_to_freed(struct session *s, struct memory *m)
     DL_DELETE(s->allocations, m);
     uncount_use(s, m->device, device_bytes(m));
     s->managed_bytes -= m->managed ? m->size : 0;
-    if (m->import)
-        imports_remove(&s->imports, m);
+    if (m->import.import)
+        imports_remove(&s->imports, &m->import);
     m->freed = range_map_add(&s->freed_map, &m->mapped);
     if (first || m->mapped.start < s->freed_from)
         s->freed_from = m->mapped.start;
@@ -324,12 +324,15 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
 
 struct memory *memory_take_import(struct session *s, const char *key)
 {
-    struct memory *m;
+    struct import_entry *oldest;
+    struct memory *m = NULL;
 
     memory_lock_to_change(s);
-    m = imports_find(s->imports, key);
-    if (m)
+    oldest = imports_find(s->imports, key);
+    if (oldest) {
+        m = (struct memory *)((char *)oldest - offsetof(struct memory, import));
         move_to_freed(s, m);
+    }
     pthread_rwlock_unlock(&s->memory_lock);
     return m;
 }

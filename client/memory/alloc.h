@@ -14,11 +14,11 @@
 
 #include "acl/acl.h"
 #include "client/core/range_map.h"
+#include "client/memory/imports.h"
 #include "client/runtime/session.h"
 #include "client/runtime/upcall.h"
 
 struct context;
-struct import;
 struct physical;
 struct pool_block;
 
@@ -52,8 +52,7 @@ struct memory {
     uint64_t populated;        /* a bit for each part of it: memory_populate() */
     /* Not in a copy: */
     struct memory *prev, *next; /* session->allocations, or session->freed */
-    struct import *import;      /* of session->imports; else NULL */
-    struct memory *import_prev, *import_next;
+    struct import_entry import; /* in session->imports */
 };
 
 /**

@@ -7,12 +7,11 @@
 #define HASH_NONFATAL_OOM 1 /* an element without memory has no hh.tbl */
 #include <uthash.h>
 
-#include "client/memory/alloc.h"
 #include "client/memory/export.h"
 
 struct import {
     char key[EXPORT_KEY_SIZE + 1];
-    struct memory *first; /* by import_next: the oldest first */
+    struct import_entry *first;
     UT_hash_handle hh;
 };
 
@@ -38,7 +37,7 @@ static struct import *add_import(struct import **map, const char *key)
     return NULL;
 }
 
-bool imports_add(struct import **map, const char *key, struct memory *m)
+bool imports_add(struct import **map, const char *key, struct import_entry *entry)
 {
     struct import *i = find_import(*map, key);
 
@@ -46,8 +45,8 @@ bool imports_add(struct import **map, const char *key, struct memory *m)
         i = add_import(map, key);
     if (!i)
         return false;
-    m->import = i;
-    DL_APPEND2(i->first, m, import_prev, import_next);
+    entry->import = i;
+    DL_APPEND(i->first, entry);
     return true;
 }
 
@@ -57,17 +56,17 @@ static void free_import(struct import **map, struct import *i)
     free(i);
 }
 
-void imports_remove(struct import **map, struct memory *m)
+void imports_remove(struct import **map, struct import_entry *entry)
 {
-    struct import *i = m->import;
+    struct import *i = entry->import;
 
-    DL_DELETE2(i->first, m, import_prev, import_next);
-    m->import = NULL;
+    DL_DELETE(i->first, entry);
+    entry->import = NULL;
     if (!i->first)
         free_import(map, i);
 }
 
-struct memory *imports_find(struct import *map, const char *key)
+struct import_entry *imports_find(struct import *map, const char *key)
 {
     struct import *i = find_import(map, key);
 

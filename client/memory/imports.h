@@ -7,14 +7,19 @@
 #include <stdbool.h>
 
 struct import;
-struct memory;
 
-/** m was imported by this key. A map is a pointer; NULL is an empty one. False: no memory. */
-bool imports_add(struct import **map, const char *key, struct memory *m);
-void imports_remove(struct import **map, struct memory *m);
+/** Part of what the map finds. */
+struct import_entry {
+    struct import *import;            /* NULL: it is in no map */
+    struct import_entry *prev, *next; /* of the same key, the oldest first */
+};
+
+/** It was imported by this key. A map is a pointer; NULL is an empty one. False: no memory. */
+bool imports_add(struct import **map, const char *key, struct import_entry *entry);
+void imports_remove(struct import **map, struct import_entry *entry);
 
 /** What was imported first by this key, or NULL. */
-struct memory *imports_find(struct import *map, const char *key);
+struct import_entry *imports_find(struct import *map, const char *key);
 
 /** Empties the map. The memory is the caller's. */
 void imports_clear(struct import **map);

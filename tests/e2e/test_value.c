@@ -340,7 +340,7 @@ static void copy_while_npud_stands(void *to)
     kill(npud.pid, SIGCONT);
 }
 
-/* Also if it is shared, or a stream waits for a word elsewhere, or one has waited for a word here. */
+/* Also if it is shared, a stream waits for a word elsewhere, or one has waited for a word here. */
 START_TEST(copies_ask_npud_only_where_a_stream_waits)
 {
     char *elsewhere = make_device_memory(4096), key[65];
