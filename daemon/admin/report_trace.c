@@ -234,11 +234,17 @@ static const char *name_what(const struct trace_event *event)
     return "";
 }
 
-/* Is it of a kind that the writer of the ring has a right to? What is no event is lost. */
+/*
+ * Is it of a kind, and of an object, that the writer of the ring has a right to? What is no event is
+ * lost. Of its own streams it tells by slots, which are its own whatever it stores.
+ */
 static bool is_right(const struct source *source, const struct trace_event *event)
 {
-    return event->kind < TRACE_KINDS && kinds[event->kind].name &&
-           kinds[event->kind].by_client == (source->client != NULL);
+    if (event->kind >= TRACE_KINDS || !kinds[event->kind].name ||
+        kinds[event->kind].by_client != (source->client != NULL))
+        return false;
+    return !source->client || kinds[event->kind].words != WORDS_HANDOVER ||
+           trace_may_tell(source->client, (enum trace_kind)event->kind, event->handover.queue);
 }
 
 /*

@@ -19,6 +19,7 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/core/trace.h"
 
 int queues_init(struct queues *queues, struct job_owner *owner)
 {
@@ -61,6 +62,8 @@ int queue_make_ring(struct queue *queue, uint32_t depth, struct queue_ring *ring
 {
     uint32_t number = find_number(queue->server);
 
+    if (number != 0)
+        trace_forget_queue(queue->server->trace, number);
     return number == 0 ? -ENOSPC : queue_ring_new(ring, queue->user, number, depth);
 }
 
@@ -548,6 +551,12 @@ enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
         queue_party_left(queue, lost, session->pid);
     queue_check_used(queue);
     return CAUSE_NONE;
+}
+
+void queue_attach_trace(const struct queue_attach *attach)
+{
+    trace_note_queue(attach->peer->session, attach->queue->ring.view.number,
+                     attach->rights & QUEUE_PUT, attach->rights & QUEUE_TAKE);
 }
 
 void queue_attach_set_idle(struct queue_attach *attach, bool idle)

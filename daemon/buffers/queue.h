@@ -208,6 +208,9 @@ static inline bool queue_attach_counts(const struct queue_attach *attach)
     return !attach->leaving && !attach->idle;
 }
 
+/** The session gets the ring: what it then tells a trace of the queue is believed. */
+void queue_attach_trace(const struct queue_attach *attach);
+
 /** Its process has finalized, and stays attached; or uses the queue again. */
 void queue_attach_set_idle(struct queue_attach *attach, bool idle);
 

@@ -97,8 +97,10 @@ void queues_finish_restoring(struct server *server)
     restored_forget(&restored);
     DL_FOREACH (server->queues->all, queue) {
         queue_routed(queue);
-        DL_FOREACH2 (queue->attached, attach, qnext)
+        DL_FOREACH2 (queue->attached, attach, qnext) {
             queue_count_again(attach);
+            queue_attach_trace(attach);
+        }
         if (!queue->attached && !queue->grants)
             job_list(&queue->end);
     }

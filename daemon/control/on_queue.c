@@ -20,6 +20,7 @@ static int32_t reply_queue(struct call *call, const struct queue_attach *attach)
     struct queue_file files[QUEUE_FILES];
     int fds[QUEUE_FILES];
 
+    queue_attach_trace(attach);
     if (queue_ring_open(&queue->ring, attach->rights, fds) < 0)
         return refuse(call, CAUSE_DESCRIPTORS, "queue %u", queue->id);
     queue_ring_files(&queue->ring, attach->rights, files);

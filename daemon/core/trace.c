@@ -14,6 +14,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/kept/fds.h"
+#include "proto/shm/queue_shm.h"
 #include "proto/util/clock.h"
 #include "proto/util/random.h"
 
@@ -69,6 +70,7 @@ void trace_client_free(struct trace_client *client)
     user_uncharge(&client->charge_memory);
     user_uncharge(&client->charge_file);
     user_unref(client->user);
+    free(client->queues);
     free(client);
 }
 
@@ -290,6 +292,49 @@ void trace_carried(struct trace *trace, enum trace_kind kind, uint64_t begin_ns,
 /* --- rings of sessions --- */
 
 /* In the order of their sessions' numbers, in which a dump goes through them. */
+/* --- what a client may tell of --- */
+
+#define MAY_PUT          UINT64_C(1)
+#define MAY_TAKE         UINT64_C(2)
+#define NUMBERS_PER_WORD 32
+
+static unsigned shift_of(uint32_t number)
+{
+    return number % NUMBERS_PER_WORD * 2;
+}
+
+/* 16 KiB at most, of TRACE_CLIENTS_MAX clients: charged to nobody. Without memory, it is lost. */
+void trace_note_queue(struct session *session, uint32_t number, bool put, bool take)
+{
+    struct trace_client *client = session->trace;
+
+    if (!client || number >= QUEUE_NUMBERS)
+        return;
+    if (!client->queues)
+        client->queues = calloc(QUEUE_NUMBERS / NUMBERS_PER_WORD, sizeof(*client->queues));
+    if (client->queues)
+        client->queues[number / NUMBERS_PER_WORD] |= ((put ? MAY_PUT : 0) | (take ? MAY_TAKE : 0))
+                                                     << shift_of(number);
+}
+
+void trace_forget_queue(struct trace *trace, uint32_t number)
+{
+    struct trace_client *client;
+
+    DL_FOREACH (trace->clients, client)
+        if (client->queues)
+            client->queues[number / NUMBERS_PER_WORD] &=
+                ~((MAY_PUT | MAY_TAKE) << shift_of(number));
+}
+
+bool trace_may_tell(const struct trace_client *client, enum trace_kind kind, uint64_t number)
+{
+    uint64_t may = kind == TRACE_ENQUEUE ? MAY_PUT : MAY_TAKE;
+
+    return number < QUEUE_NUMBERS && client->queues &&
+           (client->queues[number / NUMBERS_PER_WORD] >> shift_of((uint32_t)number) & may) != 0;
+}
+
 void trace_list_client(struct trace *trace, struct trace_client *client)
 {
     struct trace_client *last = trace->clients ? trace->clients->prev : NULL;

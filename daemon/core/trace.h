@@ -42,10 +42,15 @@ struct trace_client {
     struct user *user; /* pays for it */
     struct charge charge_file, charge_memory;
     char program[64];
-    bool ended;                       /* its session is no more */
-    int fd;                           /* of the ring */
-    uint64_t from;                    /* its first event of this trace */
-    struct trace_ring *ring;          /* shared, hostile */
+    bool ended;              /* its session is no more */
+    int fd;                  /* of the ring */
+    uint64_t from;           /* its first event of this trace */
+    struct trace_ring *ring; /* shared, hostile */
+    /*
+     * By number of a queue's ring two bits, may put and may take: what it tells of other queues is
+     * not believed. NULL: of none. Not kept: the next npud knows what sessions have then.
+     */
+    uint64_t *queues;
     struct trace_client *prev, *next; /* trace->clients, in the order of their sessions' numbers */
     struct kept record;
 };
@@ -115,6 +120,13 @@ void trace_note_session(struct session *session);
 void trace_tell_session(struct session *session);
 /** It is about to be freed. */
 void trace_forget_session(struct session *session);
+
+/** The session has the queue with this ring, and may put or take there. */
+void trace_note_queue(struct session *session, uint32_t number, bool put, bool take);
+/** The number is another ring's from now on. */
+void trace_forget_queue(struct trace *trace, uint32_t number);
+/** Had the session of the ring the right to that (TRACE_ENQUEUE or TRACE_DEQUEUE)? */
+bool trace_may_tell(const struct trace_client *client, enum trace_kind kind, uint64_t number);
 
 /** A route is about to take or put a buffer: the time, for trace_carried(). 0: no trace runs. */
 uint64_t trace_carry(const struct trace *trace);

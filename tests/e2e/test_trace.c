@@ -776,6 +776,80 @@ START_TEST(positions_without_events_cost_nothing)
 }
 END_TEST
 
+static void forge_handover(struct trace_ring *ring, enum trace_kind kind, const Npud__TraceRow *row)
+{
+    struct trace_event event = {.kind = (uint8_t)kind,
+                                .begin_ns = row->end_ns,
+                                .end_ns = row->end_ns,
+                                .handover = {.queue = row->queue, .buffer = row->buffer}};
+
+    trace_put_shared(ring, &event, 1);
+}
+
+/*
+ * Another process says that it has taken a message, or put it, at a queue in which it has no part:
+ * right behind the honest enqueue, before the honest dequeue.
+ */
+START_TEST(nobody_takes_anothers_arrow)
+{
+    static struct raw raw;
+    struct trace_ring *ring = take_ring(&raw);
+    const Npud__TraceRow *put;
+    acltdtBuf buffer;
+    uint32_t queue;
+    Npud__Report *r;
+    unsigned ends = 0;
+    int status;
+    char *out;
+
+    session_open();
+    OK(acltdtCreateQueue(NULL, &queue));
+    OK(acltdtAllocBuf(64, 0, &buffer));
+    OK(acltdtEnqueue(queue, buffer, 10000));
+    r = read_trace();
+    put = find_handover(r, "enqueue", false, 0);
+    forge_handover(ring, _i ? TRACE_ENQUEUE : TRACE_DEQUEUE, put);
+    OK(acltdtDequeue(queue, &buffer, 10000));
+    OK(acltdtFreeBuf(buffer));
+    npud__report__free_unpacked(r, NULL);
+    r = read_trace();
+    ck_assert_uint_eq(count_rows(r, "enqueue", NULL), 1);
+    ck_assert_uint_eq(count_rows(r, "dequeue", NULL), 1);
+    npud__report__free_unpacked(r, NULL);
+    out = npuctl("trace dump", &status);
+    for (char *c = out; (c = strstr(c, "\"name\":\"handover\"")); c++)
+        ends++;
+    ck_assert_uint_eq(ends, 2);
+    free(out);
+    session_close();
+    raw_close(&raw);
+}
+END_TEST
+
+/* What a process has had before the trace began, or has destroyed since, is its own all the same. */
+START_TEST(queues_of_before_and_after)
+{
+    acltdtBuf buffer;
+    uint32_t queue;
+    Npud__Report *r;
+
+    npuctl_says("trace stop", 0, "");
+    session_open();
+    OK(acltdtCreateQueue(NULL, &queue));
+    npuctl_says("trace start", 0, "");
+    OK(acltdtAllocBuf(64, 0, &buffer));
+    OK(acltdtEnqueue(queue, buffer, 10000));
+    OK(acltdtDequeue(queue, &buffer, 10000));
+    OK(acltdtFreeBuf(buffer));
+    OK(acltdtDestroyQueue(queue));
+    session_close();
+    r = read_trace();
+    ck_assert_uint_eq(count_rows(r, "enqueue", NULL), 1);
+    ck_assert_uint_eq(count_rows(r, "dequeue", NULL), 1);
+    npud__report__free_unpacked(r, NULL);
+}
+END_TEST
+
 START_TEST(no_ring_without_a_trace)
 {
     static struct raw raw;
@@ -1046,6 +1120,8 @@ int main(void)
     tcase_add_test(tc, all_sessions_hear_of_it);
     tcase_add_test(tc, rings_full_of_garbage);
     tcase_add_test(tc, positions_without_events_cost_nothing);
+    tcase_add_loop_test(tc, nobody_takes_anothers_arrow, 0, 2);
+    tcase_add_test(tc, queues_of_before_and_after);
     tcase_add_test(tc, no_ring_without_a_trace);
     tc = suite_case(suite, "awake", 60, set_up_awake, npud_teardown);
     tcase_add_test(tc, no_task_begins_before_it_was_submitted);

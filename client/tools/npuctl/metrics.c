@@ -114,8 +114,10 @@ static void print_devices(FILE *f, const Npud__Report *d)
     PRINT_DEVICE_GAUGE(f, d, "npud_device_streams", "Streams on the device.", r->streams);
     PRINT_DEVICE_GAUGE(f, d, "npud_device_busy_percent", "How busy the device is.",
                        r->busy_percent);
-    PRINT_DEVICE_COUNTER(f, d, "npud_device_tasks", "Tasks retired since the start.", r->tasks);
-    PRINT_DEVICE_COUNTER(f, d, "npud_device_wakeups", "How often the engine was woken.",
+    PRINT_DEVICE_COUNTER(f, d, "npud_device_tasks",
+                         "Tasks retired since this server process began.", r->tasks);
+    PRINT_DEVICE_COUNTER(f, d, "npud_device_wakeups",
+                         "How often the engine was woken since this server process began.",
                          r->wakeups);
 }
 
