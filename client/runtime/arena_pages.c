@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "client/runtime/point.h"
@@ -12,10 +13,34 @@
 #define SEGMENTS_KEPT 2u                  /* event segments, for new events */
 #define USES_FIRST    4u                  /* places of a segment; they double */
 
-/* Without success (locked memory, a kernel that refuses) the pages stay until the session ends. */
-static void punch_hole(void *at, size_t size)
+/* In the place of a mapping. Without success the old one stays, until the next object comes. */
+static void detach_mapping(void *at, size_t size, size_t kept)
 {
-    madvise(at, size, MADV_REMOVE);
+    void *own = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (own == MAP_FAILED)
+        return;
+    madvise(own, size, MADV_NOHUGEPAGE);
+    madvise(own, size, MADV_DONTFORK);
+    memcpy(own, at, kept);
+    if (mremap(own, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED)
+        munmap(own, size);
+}
+
+/* False: npud says that something is still there, or it lacks memory. */
+static bool renew_segment(struct session *s, bool events, uint32_t segment)
+{
+    REQUEST(renew_arena, RENEW_ARENA, .events = events, .segment = segment);
+
+    if (session_command_unheard(s, &request) != 0)
+        return false;
+    if (events)
+        detach_mapping(s->event_segments[segment], arena_event_segment_size(), 0);
+    else
+        detach_mapping(s->stream_segments[segment], arena_stream_segment_size(s->ring_depth),
+                       ARENA_STREAMS * sizeof(struct stream_ctrl));
+    return true;
 }
 
 /* --- rings --- */
@@ -30,26 +55,26 @@ static size_t ring_size(const struct session *s)
     return (size_t)s->ring_depth * sizeof(struct task);
 }
 
-/* Rings of a word that follow each other in one segment take one call. */
-static void punch_word(struct session *s, uint32_t word)
+/* If it has no stream and none that leaves, its pages go. */
+static void renew_rings(struct session *s, uint32_t segment)
 {
-    uint64_t bits = s->arena.rings[word].left;
+    uint32_t first = segment * ARENA_STREAMS, pages = 0;
 
-    while (bits) {
-        uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits), n = 0;
-        void *segment = s->stream_segments[slot / ARENA_STREAMS];
-        uint32_t pages = 0;
+    for (uint32_t slot = first; slot < first + ARENA_STREAMS; slot++) {
+        uint16_t more = s->arena.ring_pages[slot];
 
-        for (; (slot + n) / ARENA_STREAMS == slot / ARENA_STREAMS && (bits & bit_of(slot + n));
-             n++) {
-            bits &= ~bit_of(slot + n);
-            pages += s->arena.ring_pages[slot + n];
-            s->arena.ring_pages[slot + n] = 0;
-        }
-        if (pages > 0)
-            punch_hole(arena_stream_ring(segment, slot, s->ring_depth), n * ring_size(s));
-        s->arena.pages_left -= pages;
+        if (arena_pages_ring_lives(s, slot) ||
+            (more > 0 && !(s->arena.rings[slot / 64].left & bit_of(slot))))
+            return;
+        pages += more;
     }
+    if (pages == 0)
+        return;
+    /* Once: what npud does not renew now stays until the slots are used again. */
+    s->arena.renewed_rings[segment] = renew_segment(s, false, segment);
+    for (uint32_t slot = first; slot < first + ARENA_STREAMS; slot++)
+        s->arena.ring_pages[slot] = 0;
+    s->arena.pages_left -= pages;
 }
 
 bool arena_pages_ring_lives(const struct session *s, uint32_t slot)
@@ -63,6 +88,7 @@ void arena_pages_ring_taken(struct session *s, uint32_t slot)
         s->arena.pages_left -= s->arena.ring_pages[slot];
     s->arena.rings[slot / 64].left &= ~bit_of(slot);
     s->arena.rings[slot / 64].live |= bit_of(slot);
+    s->arena.renewed_rings[slot / ARENA_STREAMS] = false;
 }
 
 void arena_pages_ring_leaving(struct session *s, uint32_t slot, uint64_t tasks)
@@ -84,8 +110,8 @@ void arena_pages_ring_left(struct session *s, uint32_t slot)
     s->arena.pages_left += s->arena.ring_pages[slot];
     if (s->arena.pages_left <= RINGS_KEPT / PAGE)
         return;
-    for (uint32_t w = 0; w < SESSION_STREAMS_MAX / 64; w++)
-        punch_word(s, w);
+    for (uint32_t i = 0; i < SESSION_STREAMS_MAX / ARENA_STREAMS; i++)
+        renew_rings(s, i);
 }
 
 /* --- event segments --- */
@@ -97,14 +123,14 @@ static bool all_passed(struct arena_events *e)
     return e->n == 0;
 }
 
-static void punch_segments(struct session *s)
+static void renew_events(struct session *s)
 {
     for (uint32_t i = 0; i < SESSION_EVENTS_MAX / ARENA_EVENTS; i++) {
         struct arena_events *e = &s->arena.events[i];
 
-        if (e->live > 0 || !e->dirty || !all_passed(e))
+        if (e->live > 0 || !e->dirty || !all_passed(e) || !renew_segment(s, true, i))
             continue;
-        punch_hole(s->event_segments[i], arena_event_segment_size());
+        e->renewed = true;
         e->dirty = false;
         free(e->uses);
         e->uses = NULL;
@@ -175,6 +201,7 @@ void arena_pages_event_taken(struct session *s, uint32_t slot)
     if (e->live++ == 0 && e->dirty)
         s->arena.segments_left--;
     e->dirty = true;
+    e->renewed = false;
 }
 
 void arena_pages_event_left(struct session *s, uint32_t slot, const struct use *uses, uint32_t n)
@@ -189,7 +216,7 @@ void arena_pages_event_left(struct session *s, uint32_t slot, const struct use *
     if (--e->live > 0)
         return;
     if (++s->arena.segments_left > SEGMENTS_KEPT)
-        punch_segments(s);
+        renew_events(s);
 }
 
 void arena_pages_deinit(struct session *s)

@@ -1,17 +1,16 @@
 /*
- * Pages of the arena that this process gives back to the system: rings of destroyed streams, and
- * segments whose events are all destroyed. What a peak took goes with it, and not with the session.
+ * Memory of the arena that goes back to the system while the session goes on: segments whose
+ * streams or events are all destroyed. What a peak took goes with it, and not with the session.
  *
- * The process punches the holes and not npud: the kernel takes the file's lock for that, which a
- * hostile process with the same file can keep, and no client may make npud wait. What a client does
- * not punch goes with its session; the limits on streams and events bound how much that is. npud
- * believes nothing that it reads there: a hole reads as zeros, which is a ring without tasks and an
- * event that was never recorded.
+ * npud takes other memory in the place of such a segment (RenewArena), and the process puts memory
+ * of its own in the place of its mapping, until the next object there brings that of npud. No side
+ * makes holes in the old one: that is done under locks of the file, which a hostile process with
+ * the same file can keep, so the kernel refuses it for files of npud (docs/security.md).
  *
- * Control blocks of streams are never punched: positions captured of destroyed streams read them.
+ * Control blocks of streams stay as they were: positions captured of destroyed streams read them.
  *
- * A hole costs a system call, and a page fault when the place is used again. So a few rings and
- * segments are kept: a program that makes and destroys one object after the other punches nothing.
+ * To renew costs a request, and page faults when the place is used again. So a few rings and
+ * segments are kept: a program that makes and destroys one object after the other renews nothing.
  *
  * All functions: under session->lock, which also orders them with the creation of the next object
  * in the same place.
@@ -31,6 +30,7 @@ struct use;
 struct arena_events {
     uint32_t live; /* events in it */
     bool dirty;    /* it may have pages */
+    bool renewed;  /* npud's memory for it comes with the next event */
     uint32_t n;    /* of uses: where tasks on its destroyed events were queued */
     uint32_t size;
     struct use *uses; /* also what has passed since, and earlier ones of the same stream */
@@ -45,6 +45,8 @@ struct arena_pages {
     /* that the slot's ring may have; of destroyed streams */
     uint16_t ring_pages[SESSION_STREAMS_MAX];
     uint32_t pages_left; /* in all rings that are left */
+    /* npud's memory for the segment comes with the next stream */
+    bool renewed_rings[SESSION_STREAMS_MAX / ARENA_STREAMS];
     struct arena_events events[SESSION_EVENTS_MAX / ARENA_EVENTS];
     uint32_t segments_left; /* dirty and without events */
 };

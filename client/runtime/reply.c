@@ -101,16 +101,18 @@ static const char *check_hello(const struct answer *a)
                                                           : "its descriptor is no session page";
 }
 
-/* Of the arena: it comes once, with the first object in it. */
+/* Of the arena: it comes once, with the first object in it, until it is renewed. */
 static const char *check_segment_of_arena(const struct answer *a, bool is_new, bool mapped,
-                                          uint64_t size)
+                                          bool renewed, uint64_t size)
 {
     if (!a->fds)
         return NULL;
     if (is_new != (a->n > 0))
         return "it says something else of its descriptor";
-    if (is_new && mapped)
+    if (is_new && mapped && !renewed)
         return "it has memory that came before";
+    if (!is_new && renewed)
+        return "it lacks memory that has been renewed";
     return !is_new || holds_bytes(a, 0, size) ? NULL : "its descriptor is no memory of the arena";
 }
 
@@ -124,6 +126,7 @@ static const char *check_create_stream(const struct answer *a)
     if (arena_pages_ring_lives(s, in->slot))
         return "the slot is another stream's";
     return check_segment_of_arena(a, in->new_segment, s->stream_segments[in->slot / ARENA_STREAMS],
+                                  s->arena.renewed_rings[in->slot / ARENA_STREAMS],
                                   arena_stream_segment_size(s->ring_depth));
 }
 
@@ -133,9 +136,9 @@ static const char *check_create_event(const struct answer *a)
 
     if (in->slot >= SESSION_EVENTS_MAX)
         return "the slot is out of range";
-    return check_segment_of_arena(a, in->new_segment,
-                                  a->session->event_segments[in->slot / ARENA_EVENTS],
-                                  arena_event_segment_size());
+    return check_segment_of_arena(
+        a, in->new_segment, a->session->event_segments[in->slot / ARENA_EVENTS],
+        a->session->arena.events[in->slot / ARENA_EVENTS].renewed, arena_event_segment_size());
 }
 
 static const char *check_abort_stream(const struct answer *a)

@@ -77,7 +77,8 @@ int session_map_segment(struct session *s, const char *function, int fd, size_t 
                          "%s: the memory that is shared with npud cannot be mapped: try again, or "
                          "aclFinalize and aclInit",
                          function);
-    map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    /* In the place of what was renewed (arena_pages.h): addresses in it stay good. */
+    map = mmap(*where, size, PROT_READ | PROT_WRITE, MAP_SHARED | (*where ? MAP_FIXED : 0), fd, 0);
     KILL_POINT(SEGMENT_MAPPED);
     close(fd);
     if (map == MAP_FAILED) {

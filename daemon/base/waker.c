@@ -174,6 +174,18 @@ bool waker_wakes(const _Atomic uint32_t *word)
     return wakes;
 }
 
+bool waker_wakes_in(const void *from, size_t bytes)
+{
+    const struct rest *rest;
+    bool wakes = false;
+
+    pthread_mutex_lock(&waker.lock);
+    for (rest = waker.by_word; rest && !wakes; rest = rest->hh.next)
+        wakes = (uintptr_t)rest->word - (uintptr_t)from < bytes;
+    pthread_mutex_unlock(&waker.lock);
+    return wakes;
+}
+
 bool waker_await(const _Atomic uint32_t *word, struct job *woken)
 {
     struct rest *rest;

@@ -41,6 +41,8 @@ struct job;
 
 /** Are there sleepers of the word that are left to the thread? */
 bool waker_wakes(const _Atomic uint32_t *word);
+/** Of any word in these bytes? */
+bool waker_wakes_in(const void *from, size_t bytes);
 /** If there are, the job is sent when they have been woken; else false. One job for a word. */
 bool waker_await(const _Atomic uint32_t *word, struct job *woken);
 /** The job is not sent any more. It may have been: job_cancel(). */

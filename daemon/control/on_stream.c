@@ -87,6 +87,17 @@ int32_t on_set_stream_priority(struct call *call)
     return 0;
 }
 
+int32_t on_renew_arena(struct call *call)
+{
+    const Npud__RenewArena *in = call->request->renew_arena;
+    struct session *session = call->session;
+    struct segments *segments = in->events ? &session->event_segments : &session->stream_segments;
+
+    return refuse(call, session_segment_renew(segments, in->segment),
+                  "no other memory for segment %u of %s", in->segment,
+                  in->events ? "events" : "streams");
+}
+
 int32_t on_streams_left(struct call *call)
 {
     Npud__StreamsLeftReply *out;

@@ -16,6 +16,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/pidfd.h"
+#include "daemon/base/waker.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/kept/record.h"
@@ -298,6 +299,53 @@ enum cause session_segment(struct session *session, struct segments *segs, uint3
         kept_touch(&file->kept);
     }
     file->to_send = false;
+    return CAUSE_NONE;
+}
+
+/* --- a segment without objects --- */
+
+/* Also one that was destroyed and goes when its streams have passed it. */
+static bool has_objects(const struct arena_file *file)
+{
+    const struct slots *table =
+        file->kind == KEPT_STREAMS ? &file->session->streams : &file->session->events;
+    uint32_t n = arena_kept_slots(file->kind);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (slots_get(table, file->index * n + i))
+            return true;
+    return false;
+}
+
+static void exchange_file(struct arena_file *file, int fd, void *map)
+{
+    if (file->kind == KEPT_STREAMS)
+        memcpy(map, file->map, ARENA_STREAMS * sizeof(struct stream_ctrl));
+    munmap(file->map, file->size);
+    KILL_HERE(SEGMENT_UNMAPPED);
+    kept_close(file->fd);
+    file->fd = session_own_fd(file->session->server, fd);
+    kept_fd(file->fd);
+    file->map = map;
+    file->to_send = true;
+    kept_touch(&file->kept);
+}
+
+enum cause session_segment_renew(struct segments *segs, uint32_t index)
+{
+    struct arena_file *file = index < segs->n ? segs->file[index] : NULL;
+    void *map;
+    int fd, r;
+
+    if (!file)
+        return CAUSE_NO_OBJECT;
+    /* Sleepers that are still to be woken sleep on the memory that goes. */
+    if (has_objects(file) || waker_wakes_in(file->map, file->size))
+        return CAUSE_ARENA_USED;
+    r = memfd_map_new("npud-arena", file->size, &fd, &map);
+    if (r < 0)
+        return cause_of_errno(r);
+    exchange_file(file, fd, map);
     return CAUSE_NONE;
 }
 

@@ -281,6 +281,12 @@ enum cause session_segment(struct session *session, struct segments *segments, u
                            size_t size, void **mapping, int *fd);
 
 /**
+ * The session has no object in segment `index` of a kind: it gets other memory, which is sent with
+ * the next one. Only what is read of streams that are gone stays, their control blocks.
+ */
+enum cause session_segment_renew(struct segments *segments, uint32_t index);
+
+/**
  * A segment is there again, of the kind that the record is of: KEPT_STREAMS or KEPT_EVENTS. *file:
  * NULL if another record of it was found before. False: it cannot be restored.
  */

@@ -9,9 +9,9 @@
  * Segments are made when a slot in them is first given out, and live as long as the session, so
  * that an address in the arena never dies before its session does. Slot s is in segment s / ARENA_x
  * at index s % ARENA_x. All are sealed against shrinking and growing; pages appear when touched, so
- * an idle stream costs its 256 bytes of control block. The client punches what destroyed streams
- * and events leave, and npud touches no ring in which there was no task: after a peak the pages go,
- * and the control blocks stay.
+ * an idle stream costs its 256 bytes of control block. npud touches no ring in which there was no
+ * task. A segment whose streams or events are all gone is renewed (RenewArena): other memory takes
+ * its place, in which the control blocks are as they were. So after a peak the pages go.
  */
 #pragma once
 

@@ -5,6 +5,7 @@
 #include "npud.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 static struct session *session;
 
@@ -171,6 +172,78 @@ START_TEST(kept_descriptors_stand_apart)
 }
 END_TEST
 
+/* --- other memory for a segment without objects --- */
+
+/* By which its file is told from another. */
+static ino_t inode_of(const struct arena_file *file)
+{
+    struct stat st;
+
+    ck_assert_int_eq(fstat(file->fd, &st), 0);
+    return st.st_ino;
+}
+
+/* A stream that lives would have its tasks in memory that is gone. */
+START_TEST(only_a_segment_without_streams_is_renewed)
+{
+    struct segments *segments = &session->stream_segments;
+    struct stream_ctrl *ctrl;
+    struct stream *stream[2];
+    uint64_t fds, maps, bytes;
+    ino_t inode;
+    int fd;
+
+    ck_assert_int_eq(session_segment_renew(segments, 0), CAUSE_NO_OBJECT);
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert_int_eq(stream_new(session, session_attach(session, 0), 0, 0, 0, &stream[i], &fd),
+                         CAUSE_NONE);
+    inode = inode_of(segments->file[0]);
+    ctrl = stream[1]->ctrl;
+    stream[1]->ring[0].op = 1;
+    fds = used_of(RESOURCE_FDS);
+    maps = used_of(RESOURCE_MAPPINGS);
+    bytes = used_of(RESOURCE_TABLE_MEMORY);
+    stream_free(stream[1]);
+    atomic_store(&ctrl->done, 77);
+    ck_assert_int_eq(session_segment_renew(segments, 0), CAUSE_ARENA_USED);
+    ck_assert_uint_eq(inode_of(segments->file[0]), inode);
+    stream_free(stream[0]);
+    ck_assert_int_eq(session_segment_renew(segments, 0), CAUSE_NONE);
+    ck_assert_uint_ne(inode_of(segments->file[0]), inode);
+    ck_assert_uint_eq(used_of(RESOURCE_FDS), fds);
+    ck_assert_uint_eq(used_of(RESOURCE_MAPPINGS), maps);
+    ck_assert_uint_eq(used_of(RESOURCE_TABLE_MEMORY), bytes);
+    /* Positions of streams that are gone read as before, and their tasks are gone. */
+    ctrl = arena_stream_ctrl(segments->file[0]->map, 1);
+    ck_assert_uint_eq(atomic_load(&ctrl->done), 77);
+    ck_assert_uint_eq(arena_stream_ring(segments->file[0]->map, 1, session->ring_depth)[0].op, 0);
+    ck_assert_int_eq(make_stream(&fd), CAUSE_NONE);
+    ck_assert_int_eq(fd, segments->file[0]->fd);
+}
+END_TEST
+
+/* One that was destroyed, and that a stream is still to pass, is there. */
+START_TEST(only_a_segment_without_events_is_renewed)
+{
+    struct segments *segments = &session->event_segments;
+    struct event_obj *event;
+    ino_t inode;
+    int fd;
+
+    ck_assert_int_eq(event_obj_new(session, 0, 0, &event, &fd), CAUSE_NONE);
+    inode = inode_of(segments->file[0]);
+    atomic_store(&event->shm->records, 5);
+    event_obj_set_closing(event, true);
+    ck_assert_int_eq(session_segment_renew(segments, 0), CAUSE_ARENA_USED);
+    event_obj_free(session, event);
+    ck_assert_int_eq(session_segment_renew(segments, 0), CAUSE_NONE);
+    ck_assert_uint_ne(inode_of(segments->file[0]), inode);
+    ck_assert_uint_eq(atomic_load(&arena_event(segments->file[0]->map, 0)->records), 0);
+    ck_assert_int_eq(make_event(&fd), CAUSE_NONE);
+    ck_assert_int_eq(fd, segments->file[0]->fd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("arena");
@@ -179,6 +252,8 @@ int main(void)
     tcase_add_test(c, a_segment_of_events_is_charged);
     tcase_add_test(c, a_segment_of_streams_is_charged);
     tcase_add_test(c, a_page_is_charged);
+    tcase_add_test(c, only_a_segment_without_streams_is_renewed);
+    tcase_add_test(c, only_a_segment_without_events_is_renewed);
     tcase_add_test(c, kept_descriptors_stand_apart);
     return run_suite(s);
 }
