@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/deferred_close.h"
@@ -63,18 +62,6 @@ void queue_ring_close(struct queue_ring *ring)
     }
 }
 
-/*
- * A client with a read-only descriptor could open the file again for writing, through
- * /proc/self/fd, if its mode allowed that. npud itself must be able to open it for reading, and may
- * not be root.
- */
-static int make_file(size_t size, int *fd, void **map)
-{
-    int r = memfd_map_new("npud-queue", size, fd, map);
-
-    return r < 0 ? r : fchmod(*fd, S_IRUSR) < 0 ? -errno : 0;
-}
-
 int queue_ring_new(struct queue_ring *ring, const struct user *user, uint32_t number,
                    uint32_t depth)
 {
@@ -87,9 +74,9 @@ int queue_ring_new(struct queue_ring *ring, const struct user *user, uint32_t nu
     ring->view.number = number;
     r = memfd_read_only_new("npud-queue-news", QUEUE_NEWS_SIZE, &ring->news_fd, &news);
     if (r == 0)
-        r = make_file(queue_put_size(depth), &ring->put_fd, &put);
+        r = memfd_read_only_new("npud-queue", queue_put_size(depth), &ring->put_fd, &put);
     if (r == 0)
-        r = make_file(queue_take_size(), &ring->take_fd, &take);
+        r = memfd_read_only_new("npud-queue", queue_take_size(), &ring->take_fd, &take);
     ring->view.put = put;
     ring->view.take = take;
     ring->view.news = news;

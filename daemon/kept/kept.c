@@ -371,7 +371,7 @@ static void sign_file(void)
 
 int kept_begin(void)
 {
-    int fd = memfd_new("npud-kept", KEPT_BYTES), r;
+    int fd = memfd_new_own("npud-kept", KEPT_BYTES), r;
 
     if (fd < 0)
         return fd;

@@ -8,7 +8,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <linux/fs.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -71,4 +74,14 @@ static inline bool need_no_emulator(const char *test, const char *what)
 static inline bool need_root(const char *test)
 {
     return geteuid() == 0 || need_lacks(test, "root, to have a second user");
+}
+
+/** To tell the kernel that a memfd gets no holes: what npud does where it may. */
+static inline bool need_flags_of_files(const char *test)
+{
+    int fd = memfd_create("need", MFD_CLOEXEC), flags = FS_IMMUTABLE_FL, r;
+
+    r = ioctl(fd, FS_IOC_SETFLAGS, &flags);
+    close(fd);
+    return r == 0 || need_lacks(test, "CAP_LINUX_IMMUTABLE and Linux 6.0");
 }

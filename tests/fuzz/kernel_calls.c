@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -182,6 +183,8 @@ WRAP(int, ioctl, int fd, unsigned long request, void *value)
 
     if (!kernel_has(fd))
         return __real_ioctl(fd, request, value);
+    if (request == FS_IOC_SETFLAGS)
+        return fail_with(EPERM); /* as without CAP_LINUX_IMMUTABLE */
     MUST(request == SIOCOUTQ);
     file = kernel_file(fd);
     unread = file->peer ? (int)file->peer->queued : 0;

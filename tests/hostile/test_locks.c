@@ -9,10 +9,15 @@
  */
 #include "tests/common/harness.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "proto/util/futex.h"
@@ -29,6 +34,7 @@
 static struct {
     _Atomic uint32_t reached; /* what the hostile process has got to */
     _Atomic uint32_t allowed; /* how far it may go */
+    _Atomic bool refused;     /* the kernel makes no hole for it */
 } * shared;
 
 static struct silent_file file;
@@ -118,6 +124,114 @@ static int hold_locks(void *arg)
     reach_step(3);
     for (;;)
         pause();
+}
+
+/* --- a file with many mappings --- */
+
+/*
+ * For a hole in a file the kernel walks all its mappings, under the lock that npud needs to map and
+ * to unmap it, and its page faults wait. A thread that gets hardly any CPU time walks for seconds.
+ */
+#define MAPPINGS 60000u
+#define BYTES    (ROUNDS * PAGE)
+#define HOGS     4u
+#define ROUNDS   4u
+#define PUNCH    (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)
+
+/* Other programs have their CPU time beside them; the thread that makes holes has not. */
+static void start_hogs(void)
+{
+    for (unsigned i = 0; i < HOGS; i++)
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;)
+                continue;
+        }
+}
+
+static struct {
+    char *map[MAPPINGS];
+    int fd;
+    _Atomic unsigned begun, ended; /* holes */
+} holes;
+
+static void *make_holes(void *arg)
+{
+    sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
+    while (!atomic_load(&shared->refused)) {
+        atomic_fetch_add(&holes.begun, 1);
+        if (fallocate(holes.fd, PUNCH, 0, BYTES) < 0)
+            atomic_store(&shared->refused, errno == EPERM);
+        atomic_fetch_add(&holes.ended, 1);
+    }
+    return arg;
+}
+
+/* A walk takes longer where pages are mapped. Returns in one that lasts, if there are any. */
+static void await_hole(void)
+{
+    unsigned ended;
+
+    for (unsigned i = 0; i < MAPPINGS; i++)
+        holes.map[i][0] = 1;
+    do {
+        ended = atomic_load(&holes.ended);
+        poll(NULL, 0, 10);
+    } while (!atomic_load(&shared->refused) &&
+             (atomic_load(&holes.begun) == ended || atomic_load(&holes.ended) != ended));
+}
+
+/* It takes memory, and holds the locks of that file from now on. */
+static struct raw_object take_held_memory(void)
+{
+    static struct raw_object memory;
+    pthread_t thread;
+
+    start_hogs(); /* first: none has the session's socket */
+    raw.keep_fds = true;
+    must(raw_open(&raw) && raw_open_device(&raw, 0) && raw_create_stream(&raw, 0), "a session");
+    must(raw_malloc(&raw, false, BYTES, &memory), "memory");
+    holes.fd = raw.map[raw.n_maps - 1].fd;
+    for (unsigned i = 0; i < MAPPINGS; i++) {
+        holes.map[i] = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, holes.fd, 0);
+        must(holes.map[i] != MAP_FAILED, "a mapping");
+    }
+    must(pthread_create(&thread, NULL, make_holes, NULL) == 0, "a thread");
+    await_hole();
+    return memory;
+}
+
+/* npud touches that memory, again and again, and then unmaps it. */
+static int have_npud_use_it(void *arg)
+{
+    struct raw_stream *s = &raw.stream[0];
+    struct task set = {.op = TASK_SET, .set.size = PAGE};
+    struct raw_object memory;
+
+    second_user_become();
+    memory = take_held_memory();
+    set.object = memory.slot;
+    set.generation = memory.generation;
+    reach_step(1);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        set.set.offset = i * PAGE; /* which npud has not touched so far */
+        raw_put(&raw, s, &set);
+        raw_ring(&raw, s);
+        raw_wait(s);
+        await_hole();
+    }
+    raw_free(&raw, memory.slot);
+    close(raw.socket);
+    reach_step(2);
+    return arg ? 1 : 0;
+}
+
+static int hold_it(void *arg)
+{
+    second_user_become();
+    take_held_memory();
+    reach_step(1);
+    return arg ? 1 : 0;
 }
 
 /* --- files whose close does not end --- */
@@ -224,6 +338,84 @@ START_TEST(locks_of_shared_files_are_held)
 }
 END_TEST
 
+/* In ns. Without holes the machine alone can make a round long, and it has hogs. */
+#define ROUND_MAX UINT64_C(1000000000)
+
+/*
+ * Until the hostile process has got so far: the longest time in which the victims got no round, which
+ * an engine does, or no request done.
+ */
+static uint64_t watch_victims(uint32_t step)
+{
+    uint64_t longest = 0;
+
+    while (atomic_load(&shared->reached) < step) {
+        uint64_t begin = now_ns(), took;
+
+        victims_phase(PHASE_HOSTILE);
+        do
+            victims_work(1);
+        while (victims_count(PHASE_HOSTILE, MEASURED_ROUND) == 0 ||
+               victims_count(PHASE_HOSTILE, MEASURED_REQUEST) == 0);
+        took = now_ns() - begin;
+        longest = took > longest ? took : longest;
+        victims_phase(PHASE_NONE);
+        if (atomic_load(&shared->reached) < step)
+            victims_forget_times();
+    }
+    return longest;
+}
+
+/* Neither an engine nor the control thread waits for a process that makes a hole. */
+START_TEST(holes_in_a_file_with_many_mappings)
+{
+    aclrtIpcEventHandle spoiled;
+    uint64_t longest;
+    pid_t pid;
+
+    if (!need_root(__func__) || !need_flags_of_files(__func__))
+        return;
+    shared = child_share(sizeof(*shared));
+    victims_start(&spoiled);
+    pid = child_start_group(have_npud_use_it);
+    await_step(1);
+    allow_step(1);
+    longest = watch_victims(2);
+    npud_await_sessions(2);
+    child_kill_group(pid);
+    ck_assert(atomic_load(&shared->refused));
+    row_finish_victims("holes in a file with 60,000 mappings", 1, 1, 0);
+    ck_assert_msg(longest < ROUND_MAX, "npud held others up for %llu ms",
+                  (unsigned long long)longest / 1000000);
+    victims_end();
+}
+END_TEST
+
+/* A later npud maps all files again, when the one before has ended and unmapped them. */
+START_TEST(such_a_file_holds_up_no_restart)
+{
+    uint64_t begin, took;
+    pid_t pid;
+
+    if (!need_root(__func__) || !need_flags_of_files(__func__))
+        return;
+    npud_teardown();
+    npud_start_restartable(NULL);
+    second_user_let_in();
+    shared = child_share(sizeof(*shared));
+    pid = child_start_group(hold_it);
+    await_step(1);
+    begin = now_ns();
+    npud_kill_server();
+    took = now_ns() - begin;
+    ck_assert_msg(took < 2 * ROUND_MAX, "no server for %llu ms",
+                  (unsigned long long)took / 1000000);
+    ck_assert_uint_eq(npud_ledger().sessions, 1);
+    child_kill_group(pid);
+    npud_await_sessions(0);
+}
+END_TEST
+
 /* npud has none of them: it goes on, and it ends while the file system lives. */
 START_TEST(files_whose_close_hangs)
 {
@@ -251,5 +443,7 @@ int main(void)
 
     tcase_add_test(t, locks_of_shared_files_are_held);
     tcase_add_test(t, files_whose_close_hangs);
+    tcase_add_test(t, holes_in_a_file_with_many_mappings);
+    tcase_add_test(t, such_a_file_holds_up_no_restart);
     return run_suite(suite);
 }

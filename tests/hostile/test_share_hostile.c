@@ -149,7 +149,7 @@ static void expect_read_only(int fd, size_t size)
     if (geteuid() != 0) {
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         ck_assert_int_eq(open(path, O_RDWR | O_CLOEXEC), -1);
-        ck_assert_int_eq(errno, EACCES);
+        ck_assert(errno == EACCES || errno == EPERM);
         /*
          * Where npud has the attacker's own uid, the file is the attacker's: nothing is promised.
          */

@@ -160,7 +160,7 @@ check_sandbox() {
     figure=$(sed -n 's/.*exposure level for npud.service: \([0-9.]*\).*/\1/p' <<<"$said")
     verdict "$status" "systemd-analyze security npud.service: ${figure:-no figure}, at most 2.0" \
         "$(grep -v '✓' <<<"$said")"
-    equal "npud has no capability" "0000000000000000" \
+    equal "npud has one capability, CAP_LINUX_IMMUTABLE" "0000000000000200" \
         "$(sed -n 's/^CapBnd:\t//p' "/proc/$(server_pid)/status")"
     said=$(systemd-analyze security --no-pager --threshold=20 npud-keeper.service 2>&1)
     status=$?
