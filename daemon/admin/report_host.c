@@ -96,24 +96,43 @@ static char *describe_step(struct rows *rows, const struct step *step)
     return report_rows_copy_text(rows, text);
 }
 
+static void report_held_up(struct rows *rows, const struct step *control, const struct step *engine,
+                           Npud__StatusRow *r)
+{
+    r->longest_wait_us = control->ns / NSEC_PER_USEC;
+    r->longest_wait = describe_step(rows, control);
+    r->longest_wait_uid = control->uid;
+    r->longest_wait_session = control->session;
+    r->longest_engine_wait_us = engine->ns / NSEC_PER_USEC;
+    r->longest_engine_wait = describe_step(rows, engine);
+    r->longest_engine_wait_uid = engine->uid;
+    r->longest_engine_wait_session = engine->session;
+}
+
 static void report_steps(struct server *server, struct rows *rows, Npud__StatusRow *r)
 {
-    struct step step, longest = {0};
+    struct step step, longest = {0}, waited = {0};
 
     step_meter_longest(&server->schedule.meter, &step);
     r->longest_step_us = step.ns / NSEC_PER_USEC;
     r->longest_step = describe_step(rows, &step);
     r->longest_step_uid = step.uid;
+    r->longest_step_session = step.session;
     for (uint32_t i = 0; i < server->devices->n; i++) {
         struct engine_stats stats;
 
         engine_get_stats(server->devices->device[i].engine, &stats);
         if (stats.longest.ns > longest.ns)
             longest = stats.longest;
+        if (stats.waited.ns > waited.ns)
+            waited = stats.waited;
     }
     r->longest_engine_step_us = longest.ns / NSEC_PER_USEC;
     r->longest_engine_step = describe_step(rows, &longest);
     r->longest_engine_step_uid = longest.uid;
+    r->longest_engine_step_session = longest.session;
+    step_meter_waited(&server->schedule.meter, &step);
+    report_held_up(rows, &step, &waited, r);
 }
 
 static void report_refusals(struct rows *rows)

@@ -162,18 +162,20 @@ static void run_step(struct schedule *schedule)
 {
     struct schedule_user *user = take_user(schedule);
     struct job *job = take_job(user);
-    const char *what = job->what;
+    struct step step = {.what = job->what, .uid = user->uid};
     uint64_t begun = schedule->meter.begun, took;
-    uid_t uid = user->uid;
 
     schedule->running = user;
     schedule->detail = 0;
+    schedule->session = 0;
     schedule->until = begun + SLICE;
     if (job->run(job))
         list_job(job);
     if (schedule->after_step)
         schedule->after_step();
-    step_meter_end(&schedule->meter, clock_ns(), what, schedule->detail, uid);
+    step.detail = schedule->detail;
+    step.session = schedule->session;
+    step_meter_end(&schedule->meter, clock_ns(), &step);
     took = schedule->meter.begun - begun;
     /* What other processes have run meanwhile counts as well: so there is a limit. */
     if (schedule->running && took > TURN)
@@ -221,7 +223,7 @@ void schedule_end(struct schedule *schedule, const char *what, uid_t uid)
 {
     if (schedule->after_step)
         schedule->after_step();
-    step_meter_end(&schedule->meter, clock_ns(), what, 0, uid);
+    step_meter_end(&schedule->meter, clock_ns(), &(struct step){.what = what, .uid = uid});
     schedule->until = 0;
 }
 

@@ -60,6 +60,7 @@ struct schedule {
     struct schedule_user *running; /* the user of the step that runs; NULL: none, or it has gone */
     uint64_t until;                /* the time limit of the step that runs */
     uint32_t detail;               /* of this step, for npuctl; set by the step */
+    uint64_t session;              /* the same: for which session it is; 0: none */
     struct step_meter meter;
     void (*after_step)(void);      /* what is done at the end of each step; NULL: nothing */
     struct schedule_user own_user; /* npud itself */

@@ -113,6 +113,7 @@ static bool run_serve(struct job *job)
 
     if (rest_takes(session))
         return false;
+    session->server->schedule.session = session->id;
     if (session->kept && !session->kept->request)
         return find_descriptors(session);
     r = dispatch_handle(session);
@@ -508,6 +509,7 @@ static bool run_end(struct job *job)
 {
     struct session *session = (struct session *)((char *)job - offsetof(struct session, end));
 
+    session->server->schedule.session = session->id;
     if (session->state == SESSION_ENDED)
         return !session_free_some(session);
     session_end(session);

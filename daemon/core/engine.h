@@ -27,7 +27,7 @@ struct engine_stats {
     uint64_t tasks;   /* retired */
     uint64_t wakeups; /* times it was woken from sleep */
     bool asleep;
-    struct step longest;
+    struct step longest, waited;
 };
 
 struct engine;

@@ -201,13 +201,16 @@ void engine_unpark_all(struct engine *e, int32_t result)
 /* A function of its own: time_step() is on the way from a task to the engine's look at it. */
 static __attribute__((cold, noinline)) void judge_step(struct engine *e, uint64_t now)
 {
-    step_meter_judge(&e->meter, now, task_row(e->worked_op)->name, 0, e->worked_uid);
+    const struct step step = {
+        .what = task_row(e->worked_op)->name, .uid = e->worked_uid, .session = e->worked_session};
+
+    step_meter_judge(&e->meter, now, &step);
 }
 
 /* The clock was read: what was done since it was read before is a step. */
 static inline void time_step(struct engine *e, uint64_t now)
 {
-    if (e->worked && step_meter_seems_longest(&e->meter, now))
+    if (e->worked && step_meter_seems_long(&e->meter, now))
         judge_step(e, now);
     usage_end_step(e, now);
     e->worked = false;
@@ -277,6 +280,7 @@ static void note_work(struct engine *e, struct stream *s, uint64_t now)
     e->worked = true;
     e->worked_op = s->kept->task.op;
     e->worked_uid = a->user->uid;
+    e->worked_session = a->session->id;
     s->rung = false;
     a->spurious = 0;
     s->idle_since = a->idle_since = now;
@@ -472,7 +476,8 @@ static void run_turn(struct engine *e)
     atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
     time_step(e, now);
     if (drain_inbox(e) + run_timers(e, now) > UNTIMED_MAX)
-        step_meter_end(&e->meter, clock_ns(), "streams that go on", 0, geteuid());
+        step_meter_end(&e->meter, clock_ns(),
+                       &(struct step){.what = "streams that go on", .uid = geteuid()});
     if (watch_poll_is_due(e, now))
         watch_poll(e, now);
     worked = run_all(e, now);
@@ -596,4 +601,5 @@ void engine_get_stats(struct engine *e, struct engine_stats *stats)
         .asleep = atomic_load_explicit(&e->sleeping, memory_order_relaxed),
     };
     step_meter_longest(&e->meter, &stats->longest);
+    step_meter_waited(&e->meter, &stats->waited);
 }

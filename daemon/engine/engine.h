@@ -79,6 +79,7 @@ struct engine {
     bool resumed;        /* a parked stream goes on, since engine_run_quick() was called last */
     uint8_t worked_op;
     uid_t worked_uid;
+    uint64_t worked_session;
 
     struct busy_meter busy;
 

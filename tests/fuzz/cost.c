@@ -20,10 +20,8 @@ static struct {
 static uint64_t own; /* time that the fuzzer has taken for itself */
 
 /* clang-format off */
-void __real_step_meter_judge(struct step_meter *meter, uint64_t now, const char *what,
-                             uint32_t detail, uid_t uid);
-void __wrap_step_meter_judge(struct step_meter *meter, uint64_t now, const char *what,
-                             uint32_t detail, uid_t uid);
+void __real_step_meter_judge(struct step_meter *meter, uint64_t now, const struct step *step);
+void __wrap_step_meter_judge(struct step_meter *meter, uint64_t now, const struct step *step);
 void __wrap_step_meter_read(struct step_meter *meter, uint64_t now);
 int __real_clock_gettime(clockid_t id, struct timespec *ts);
 /* clang-format on */
@@ -76,16 +74,15 @@ uint64_t cost_clock(uint64_t now)
 }
 
 /* npud notes a step that is long by the clock of the input; the oracle judges all. */
-void __wrap_step_meter_judge(struct step_meter *meter, uint64_t now, const char *what,
-                             uint32_t detail, uid_t uid)
+void __wrap_step_meter_judge(struct step_meter *meter, uint64_t now, const struct step *judged)
 {
-    struct step step = {
-        .ns = read_step_clock() - meter->cpu, .what = what, .detail = detail, .uid = uid};
+    struct step step = *judged;
 
+    step.ns = read_step_clock() - meter->cpu;
     if (step.ns > longest.ns)
         longest = step;
-    __real_step_meter_judge(meter, now, what, detail, uid);
-    meter->longest_ns = 0;
+    __real_step_meter_judge(meter, now, judged);
+    meter->longest.ns = meter->look_ns = 0;
     meter->read = 0;
 }
 

@@ -34,9 +34,12 @@ void row_print(const struct row *row, const Npud__StatusRow *status)
            row->sessions ? row->sessions : row->attackers, (unsigned long long)row->honest);
     print_time(row->p99);
     print_time(row->p99_compared);
-    printf(" %5llu us, %s | %5llu us, %s |\n", (unsigned long long)status->longest_step_us,
+    printf(" %5llu us, %s | %5llu us, %s |", (unsigned long long)status->longest_step_us,
            status->longest_step, (unsigned long long)status->longest_engine_step_us,
            status->longest_engine_step);
+    printf(" %5llu us, %s | %5llu us, %s |\n", (unsigned long long)status->longest_wait_us,
+           status->longest_wait, (unsigned long long)status->longest_engine_wait_us,
+           status->longest_engine_wait);
     fflush(stdout);
 }
 

@@ -2,7 +2,8 @@
  * Rows of the table of hostile clients: one for each thing that they do. With NPUD_TEST_TABLE=1 in
  * the environment each program below tests/hostile prints its rows, all with the same columns: who
  * attacks, what became of the honest clients beside them, how long these waited (the 99th
- * percentile, and beside what it is compared with), and the longest step that npud has done.
+ * percentile, and beside what it is compared with), the longest step that npud has done, and the
+ * longest wait in one: of the control thread and of all engines.
  */
 #pragma once
 

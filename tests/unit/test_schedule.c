@@ -295,6 +295,7 @@ static bool run_asleep(struct job *job)
 {
     (void)job;
     poll(NULL, 0, 50);
+    schedule.session = 99;
     return false;
 }
 
@@ -313,6 +314,34 @@ static bool run_busy(struct job *job)
     schedule.detail = 7;
     return false;
 }
+
+/* A wait is no work, and no time in which others had the CPU. It is noted beside the longest step. */
+START_TEST(the_longest_wait_is_noted)
+{
+    struct job asleep = {run_asleep, "sleep", NULL}, busy = {run_busy, "work", NULL};
+    struct step step;
+
+    crowd_begin(&many, 1234, 0, 0);
+    many.owner[0].user = &many.user;
+    asleep.owner = busy.owner = &many.owner[0];
+    job_list(&busy);
+    schedule_pass(&schedule);
+    step_meter_waited(&schedule.meter, &step);
+    ck_assert_ptr_null(step.what);
+    job_list(&asleep);
+    schedule_pass(&schedule);
+    step_meter_waited(&schedule.meter, &step);
+    ck_assert_str_eq(step.what, "sleep");
+    ck_assert_uint_ge(step.ns, 40 * NSEC_PER_MSEC);
+    ck_assert_uint_eq(step.uid, 1234);
+    ck_assert_uint_eq(step.session, 99);
+    job_list(&busy);
+    schedule_pass(&schedule);
+    step_meter_waited(&schedule.meter, &step);
+    ck_assert_str_eq(step.what, "sleep");
+    crowd_end(&many);
+}
+END_TEST
 
 START_TEST(the_longest_step_is_by_cpu_time)
 {
@@ -361,6 +390,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, what_threads_send_runs_once);
     t = suite_case(s, "longest", 60, setup_schedule, teardown_schedule);
     tcase_add_test(t, the_longest_step_is_by_cpu_time);
+    tcase_add_test(t, the_longest_wait_is_noted);
     return s;
 }
 
