@@ -400,8 +400,9 @@ static const char *request_name(uint32_t kind)
 /* One in which no call of the program returns what became of the request. */
 static bool is_unheard(uint32_t kind)
 {
-    return kind == NPUD__REQUEST__BODY_TRIM_SEGMENT || kind == NPUD__REQUEST__BODY_QUEUE_BELL ||
-           kind == NPUD__REQUEST__BODY_LEAVE_SESSION || kind == NPUD__REQUEST__BODY_IDLE_QUEUE ||
+    return kind == NPUD__REQUEST__BODY_TRIM_SEGMENT || kind == NPUD__REQUEST__BODY_RENEW_ARENA ||
+           kind == NPUD__REQUEST__BODY_QUEUE_BELL || kind == NPUD__REQUEST__BODY_LEAVE_SESSION ||
+           kind == NPUD__REQUEST__BODY_IDLE_QUEUE ||
            kind == NPUD__REQUEST__BODY_GET_TRACE_RING;
 }
 
