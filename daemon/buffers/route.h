@@ -75,6 +75,9 @@ struct route {
     struct route *waiting_prev, *waiting_next;
     struct route *bound_prev, *bound_next; /* binder->routes */
     struct route *over_next;               /* router->over */
+    struct route_node {
+        struct route *left, *right;
+    } node[3]; /* route_index.h */
 };
 
 /** Messages that a route did not get while it was unbound, and had some to deliver. */

@@ -2,10 +2,9 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "daemon/base/array.h"
 #include "daemon/buffers/route.h"
+#include "proto/util/random.h"
 
 struct key {
     uint32_t first, second;
@@ -29,62 +28,135 @@ static int compare_keys(const struct key *a, const struct key *b)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static int compare_by_source(const void *item, const void *key)
+static struct key key_in(const struct route_list *list, const struct route *route)
 {
-    struct key k = key_of(*(struct route *const *)item, false);
-
-    return compare_keys(&k, key);
+    return key_of(route, list->by_destination);
 }
 
-static int compare_by_destination(const void *item, const void *key)
-{
-    struct key k = key_of(*(struct route *const *)item, true);
+/* --- the tree: a treap, in which each route is above those with a lower priority --- */
 
-    return compare_keys(&k, key);
+static struct route **left_of(const struct route_list *list, struct route *route)
+{
+    return &route->node[list->nodes].left;
 }
 
-static size_t find_key(const struct route_list *list, const struct key *key)
+static struct route **right_of(const struct route_list *list, struct route *route)
 {
-    return array_lower_bound(list->route, list->n, sizeof(struct route *), key,
-                             list->by_destination ? compare_by_destination : compare_by_source);
+    return &route->node[list->nodes].right;
 }
 
-size_t route_list_find(const struct route_list *list, uint32_t first, uint32_t second,
-                       uint64_t number)
+/* By a key that no client knows: so none can make it deep. The bits are those of splitmix64. */
+static uint64_t priority_of(const struct route_list *list, const struct route *route)
 {
-    return find_key(list, &(struct key){first, second, number});
+    uint64_t x = route->number * UINT64_C(0x9e3779b97f4a7c15) ^ list->key;
+
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
 }
 
-/* Room for one more. */
-static bool reserve_room(struct route_list *list, size_t n)
+static bool is_before(const struct route_list *list, const struct route *route,
+                      const struct key *key)
 {
-    struct route **grown = array_grow(list->route, &list->size, n, sizeof(struct route *));
+    struct key own = key_in(list, route);
 
-    if (grown)
-        list->route = grown;
-    return grown != NULL;
+    return compare_keys(&own, key) < 0;
+}
+
+/* What is before the key goes to *before, the rest to *rest. */
+static void split(const struct route_list *list, struct route *root, const struct key *key,
+                  struct route **before, struct route **rest)
+{
+    while (root) {
+        if (is_before(list, root, key)) {
+            *before = root;
+            before = right_of(list, root);
+            root = *before;
+        } else {
+            *rest = root;
+            rest = left_of(list, root);
+            root = *rest;
+        }
+    }
+    *before = *rest = NULL;
+}
+
+/* All of a is before all of b. */
+static struct route *merge(const struct route_list *list, struct route *a, struct route *b)
+{
+    struct route *root = NULL, **link = &root;
+
+    while (a && b) {
+        if (priority_of(list, a) > priority_of(list, b)) {
+            *link = a;
+            link = right_of(list, a);
+            a = *link;
+        } else {
+            *link = b;
+            link = left_of(list, b);
+            b = *link;
+        }
+    }
+    *link = a ? a : b;
+    return root;
 }
 
 static void insert_route(struct route_list *list, struct route *route)
 {
-    struct key key = key_of(route, list->by_destination);
-    size_t at = find_key(list, &key);
+    struct key key = key_in(list, route);
+    uint64_t priority = priority_of(list, route);
+    struct route **link = &list->root;
 
-    assert(list->n < list->size);
-    memmove(&list->route[at + 1], &list->route[at], (list->n - at) * sizeof(struct route *));
-    list->route[at] = route;
+    while (*link && priority_of(list, *link) >= priority)
+        link = is_before(list, *link, &key) ? right_of(list, *link) : left_of(list, *link);
+    split(list, *link, &key, left_of(list, route), right_of(list, route));
+    *link = route;
     list->n++;
 }
 
-static void delete_route(struct route_list *list, const struct route *route)
+static void delete_route(struct route_list *list, struct route *route)
 {
-    struct key key = key_of(route, list->by_destination);
-    size_t at = find_key(list, &key);
+    struct key key = key_in(list, route);
+    struct route **link = &list->root;
 
-    assert(at < list->n && list->route[at] == route);
+    while (*link != route) {
+        assert(*link);
+        link = is_before(list, *link, &key) ? right_of(list, *link) : left_of(list, *link);
+    }
+    *link = merge(list, *left_of(list, route), *right_of(list, route));
     list->n--;
-    memmove(&list->route[at], &list->route[at + 1], (list->n - at) * sizeof(struct route *));
 }
+
+static struct route *find_key(const struct route_list *list, const struct key *key)
+{
+    struct route *route = list->root, *found = NULL;
+
+    while (route) {
+        if (is_before(list, route, key)) {
+            route = *right_of(list, route);
+        } else {
+            found = route;
+            route = *left_of(list, route);
+        }
+    }
+    return found;
+}
+
+struct route *route_list_find(const struct route_list *list, uint32_t first, uint32_t second,
+                              uint64_t number)
+{
+    return find_key(list, &(struct key){first, second, number});
+}
+
+struct route *route_list_next(const struct route_list *list, const struct route *route)
+{
+    struct key key = key_in(list, route);
+
+    key.number++;
+    return find_key(list, &key);
+}
+
+/* --- users --- */
 
 struct route_index *route_index_of(const struct router *router, uid_t uid)
 {
@@ -105,6 +177,11 @@ static struct route_index *make_index(struct router *router, uid_t uid)
         return NULL;
     index->uid = uid;
     index->by_destination.by_destination = true;
+    index->by_destination.nodes = 1;
+    index->abnormal.nodes = 2;
+    /* Without random numbers it may be deep, and is right all the same. */
+    if (random_fill(&index->by_source.key, sizeof(index->by_source.key)))
+        index->by_destination.key = index->abnormal.key = index->by_source.key;
     HASH_ADD(hh, router->by_user, uid, sizeof(index->uid), index);
     if (index->hh.tbl)
         return index;
@@ -118,25 +195,15 @@ static void free_if_empty(struct router *router, struct route_index *index)
         return;
     assert(index->by_destination.n == 0 && index->abnormal.n == 0);
     HASH_DEL(router->by_user, index);
-    free(index->by_source.route);
-    free(index->by_destination.route);
-    free(index->abnormal.route);
     free(index);
 }
 
 bool route_index_add(struct router *router, struct route *route)
 {
     struct route_index *index = make_index(router, route->named->name.uid);
-    size_t n = index ? index->by_source.n + 1 : 0;
 
     if (!index)
         return false;
-    /* All may become abnormal, and then there must be room. */
-    if (!reserve_room(&index->by_source, n) || !reserve_room(&index->by_destination, n) ||
-        !reserve_room(&index->abnormal, n)) {
-        free_if_empty(router, index);
-        return false;
-    }
     insert_route(&index->by_source, route);
     insert_route(&index->by_destination, route);
     return true;

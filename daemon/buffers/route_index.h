@@ -14,10 +14,15 @@
 struct route;
 struct router;
 
-/** Sorted; routes with the same pair of queues by number. */
+/**
+ * Sorted; routes with the same pair of queues by number. A tree whose nodes are in the routes: what
+ * changes it costs little, however many there are, and cannot fail.
+ */
 struct route_list {
-    struct route **route;
-    size_t n, size;
+    struct route *root;
+    size_t n;
+    uint64_t key;        /* random */
+    unsigned nodes;      /* which node of a route is of this list */
     bool by_destination; /* and then by source; else the other way round */
 };
 
@@ -39,8 +44,10 @@ void route_index_remove(struct router *router, struct route *route);
 void route_index_set_abnormal(struct router *router, struct route *route, bool abnormal);
 
 /**
- * Where in the list the routes begin that are not before this: the queue by which it is sorted, the
- * other one, and the number of the route.
+ * The first route of the list that is not before this: the queue by which it is sorted, the other
+ * one, and the number of the route. NULL: there is none.
  */
-size_t route_list_find(const struct route_list *list, uint32_t first, uint32_t second,
-                       uint64_t number);
+struct route *route_list_find(const struct route_list *list, uint32_t first, uint32_t second,
+                              uint64_t number);
+/** The one after this, or NULL. */
+struct route *route_list_next(const struct route_list *list, const struct route *route);

@@ -14,7 +14,7 @@
 /* Where the routes are that a query is about: in this list, from `at` on, as long as ... */
 struct range {
     const struct route_list *list;
-    size_t at;
+    const struct route *at;         /* NULL: there are no more */
     bool by_source, by_destination; /* ... the source, or the destination, is that of the query */
 };
 
@@ -43,7 +43,8 @@ static bool may_see(struct looker *l, const struct range *range, const struct ro
            (!(range->by_source && !range->by_destination) && is_attached(l, route->destination));
 }
 
-static size_t find_begin(const struct route_list *list, const struct route_query *query)
+static const struct route *find_begin(const struct route_list *list,
+                                      const struct route_query *query)
 {
     uint32_t after = query->after_source;
 
@@ -52,7 +53,7 @@ static size_t find_begin(const struct route_list *list, const struct route_query
         if (!query->goes_on || after < query->source)
             return route_list_find(list, query->source, 0, 0);
         return after > query->source
-                   ? list->n
+                   ? NULL
                    : route_list_find(list, after, query->after_destination, UINT64_MAX);
     case QUERY_DESTINATION:
         if (!query->goes_on)
@@ -64,11 +65,11 @@ static size_t find_begin(const struct route_list *list, const struct route_query
         if (query->goes_on &&
             (after > query->source ||
              (after == query->source && query->after_destination >= query->destination)))
-            return list->n;
+            return NULL;
         return route_list_find(list, query->source, query->destination, 0);
     default:
         return query->goes_on ? route_list_find(list, after, query->after_destination, UINT64_MAX)
-                              : 0;
+                              : route_list_find(list, 0, 0, 0);
     }
 }
 
@@ -92,8 +93,11 @@ static struct range range_of(const struct route_index *index, const struct route
 /* The next one, or NULL. */
 static const struct route *next_route(struct range *range, const struct route_query *query)
 {
-    const struct route *route = range->at < range->list->n ? range->list->route[range->at++] : NULL;
+    const struct route *route = range->at;
     const struct route_name *name = route ? &route->named->name : NULL;
+
+    if (route)
+        range->at = route_list_next(range->list, route);
 
     if (!route || (range->by_source && name->source != query->source) ||
         (range->by_destination && name->destination != query->destination))

@@ -65,14 +65,17 @@ static struct route *find_listed(struct session *session, const struct route_nam
 }
 
 /* One that still delivers what it has, and can go on. */
-static struct route *find_ended(struct relay *source, struct relay *destination)
+static struct route *find_ended(struct router *router, const struct route_name *name,
+                                struct relay *source, struct relay *destination)
 {
+    struct route_namesakes *named = route_find_namesakes(router, name);
     struct route *route;
 
-    if (!source || !destination)
+    if (!source || !destination || !named)
         return NULL;
-    DL_FOREACH2 (destination->in, route, in_next)
-        if (route->source == source && route->state == ROUTE_UNBOUND)
+    DL_FOREACH2 (named->routes, route, same_next)
+        if (route->source == source && route->destination == destination &&
+            route->state == ROUTE_UNBOUND)
             return route;
     return NULL;
 }
@@ -104,7 +107,7 @@ static enum cause bind_new(struct session *session, struct queue *from, struct q
                            const struct route_name *name)
 {
     struct relay *source = relay_get(from), *destination = relay_get(to);
-    struct route *route = find_ended(source, destination);
+    struct route *route = find_ended(session->server->router, name, source, destination);
     enum cause cause = source && destination ? CAUSE_NONE : CAUSE_MEMORY;
 
     if (cause == CAUSE_NONE && !route)

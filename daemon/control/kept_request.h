@@ -23,6 +23,7 @@ struct user;
 struct room_wait {
     struct room_search search;
     uint64_t last; /* deferred_close_await() */
+    uint32_t done; /* of the parts of a request that has many (control/on_route.c) */
 };
 
 struct kept_request {

@@ -5,6 +5,7 @@
 #include "daemon/buffers/route_bell.h"
 #include "daemon/buffers/route_query.h"
 #include "daemon/buffers/router.h"
+#include "daemon/control/kept_request.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -56,7 +57,29 @@ static void explain_route(struct call *call, const struct route_refusal *why, ui
         refuse_explain(call, why->cause, "route from queue %u to %u", source, destination);
 }
 
-/* The sentence is that of the first one that did not become `wanted`. */
+/*
+ * Some of them, from the one on that the turn before has come to. False: there are more, and the
+ * request has another turn.
+ */
+static bool change_some(struct call *call, Npud__Route **routes, size_t n, change_fn *fn)
+{
+    struct room_wait *wait = call->wait;
+    struct route_refusal why;
+
+    while (wait->done < n) {
+        const Npud__Route *route = routes[wait->done++];
+
+        fn(call->session, route->source, route->destination, &why);
+        if (wait->done < n && schedule_late(&call->session->server->schedule))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * The sentence is that of the first one that did not become `wanted`. When all have had their turn,
+ * each is asked for once more: what it has become already costs little.
+ */
 static int32_t change_routes(struct call *call, Npud__Route **routes, size_t n, change_fn *fn,
                              enum route_state wanted)
 {
@@ -64,6 +87,8 @@ static int32_t change_routes(struct call *call, Npud__Route **routes, size_t n, 
 
     if (n > ROUTES_MAX)
         return refuse(call, CAUSE_ROUTES_OF_REQUEST, "%zu routes", n);
+    if (n > 1 && !change_some(call, routes, n, fn))
+        return refuse(call, CAUSE_ROUTES_GO_ON, "%u of %zu routes", call->wait->done, n);
     reply_begin(call);
     for (size_t i = 0; i < n; i++) {
         uint32_t source = routes[i]->source, destination = routes[i]->destination;

@@ -215,16 +215,20 @@ bool raw_bell(struct raw *r, uint32_t number, int *fd)
     return reply != NULL;
 }
 
-bool raw_route(struct raw *r, uint32_t source, uint32_t destination, bool bind)
+bool raw_routes(struct raw *r, unsigned n, const uint32_t (*pairs)[2], bool bind)
 {
     Npud__Request q = NPUD__REQUEST__INIT;
     Npud__BindRoutes in = NPUD__BIND_ROUTES__INIT;
     Npud__UnbindRoutes out = NPUD__UNBIND_ROUTES__INIT;
-    Npud__Route route = NPUD__ROUTE__INIT, *routes[] = {&route};
+    static Npud__Route route[ROUTES_MAX], *routes[ROUTES_MAX];
 
-    route.source = source;
-    route.destination = destination;
-    in.n_routes = out.n_routes = 1;
+    for (unsigned i = 0; i < n; i++) {
+        route[i] = (Npud__Route)NPUD__ROUTE__INIT;
+        route[i].source = pairs[i][0];
+        route[i].destination = pairs[i][1];
+        routes[i] = &route[i];
+    }
+    in.n_routes = out.n_routes = n;
     in.routes = out.routes = routes;
     if (bind)
         q.bind_routes = &in;
@@ -232,4 +236,11 @@ bool raw_route(struct raw *r, uint32_t source, uint32_t destination, bool bind)
         q.unbind_routes = &out;
     q.body_case = bind ? NPUD__REQUEST__BODY_BIND_ROUTES : NPUD__REQUEST__BODY_UNBIND_ROUTES;
     return succeed_in_request(r, &q);
+}
+
+bool raw_route(struct raw *r, uint32_t source, uint32_t destination, bool bind)
+{
+    const uint32_t pair[1][2] = {{source, destination}};
+
+    return raw_routes(r, 1, pair, bind);
 }

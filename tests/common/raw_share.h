@@ -37,4 +37,6 @@ bool raw_destroy_queue(struct raw *r, uint32_t id);
 bool raw_grant(struct raw *r, uint32_t id, int32_t pid, uint32_t rights);
 bool raw_allow_map(struct raw *r, uint32_t number, uint32_t segment);
 bool raw_bell(struct raw *r, uint32_t number, int *fd);
+/** At most ROUTES_MAX of them in one request. */
+bool raw_routes(struct raw *r, unsigned n, const uint32_t (*pairs)[2], bool bind);
 bool raw_route(struct raw *r, uint32_t source, uint32_t destination, bool bind);

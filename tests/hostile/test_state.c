@@ -310,6 +310,35 @@ static void bind_many_routes(void)
     }
 }
 
+#define ENDS 180 /* sources, and destinations: nearly all combinations are routes */
+
+/* As many routes in a request as it may have, beside those that there are already. */
+static void bind_in_one_request(void)
+{
+    static uint32_t id[2 * ENDS], pairs[ENDS * ENDS][2];
+    struct raw *raw = session_new(0);
+    const unsigned all = ENDS * ENDS / ROUTES_MAX * ROUTES_MAX;
+
+    for (unsigned i = 0; i < 2 * ENDS; i++) {
+        struct raw_queue queue;
+
+        must(raw_create_queue(raw, 2, &queue), "queue");
+        id[i] = queue.id;
+        raw_unmap_queue(&queue);
+    }
+    for (unsigned i = 0; i < ENDS * ENDS; i++) {
+        pairs[i][0] = id[i % ENDS];
+        pairs[i][1] = id[ENDS + i / ENDS];
+    }
+    for (unsigned i = 0; i < all; i += ROUTES_MAX)
+        must(raw_routes(raw, ROUTES_MAX, &pairs[i], true), "routes");
+    state_stands();
+    for (bool bind = false;; bind = !bind) {
+        must(raw_routes(raw, ROUTES_MAX, pairs, bind), "routes");
+        turn_done();
+    }
+}
+
 /* --- engines --- */
 
 #define CROWD 32 /* sessions of each process */
@@ -400,6 +429,7 @@ static const struct attack {
     {"65,536 buffers that seem to be in full rings", leave_buffers_beside_full_rings, 2, 2, NULL},
     {"rights: 40 queues times 40 segments", change_rights, 2, 4, NULL},
     {"300 routes from one queue", bind_many_routes, 2, 2, NULL},
+    {"512 routes in a request, beside 32,000", bind_in_one_request, 1, 1, NULL},
     {"128 sessions that keep an engine busy", keep_engine_busy, 4, 4 * CROWD, NULL},
     {"8,192 messages in a ring that moves", move_full_ring, 1, 1, NULL},
     {"queues on which 1,500 threads sleep", end_queues_of_sleepers, 1, 1, NULL},
