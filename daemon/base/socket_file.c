@@ -15,7 +15,7 @@
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 
-#define LOCK_TRIES 100  /* each is another npud that ended between two calls of this one */
+#define LOCK_TRIES 100 /* each is another npud that ended between two calls of this one */
 
 static char *lock_path(const char *path)
 {
