@@ -72,7 +72,8 @@ $(BUILD)/tests/unit/test_mbuf_steps: $(MBUF_STEPS:%=$(BUILD)/tests/unit/hooks/%)
 $(BUILD)/tests/unit/test_api_call: $(addprefix $(BUILD)/client/core/,api_call.o thread_mark.o)
 $(BUILD)/tests/unit/test_callback_table: $(BUILD)/client/callback/callback_table.o
 $(BUILD)/tests/unit/test_wait: \
-    $(addprefix $(BUILD)/client/core/,wait.o api_call.o biased_lock.o thread_mark.o trace_writer.o npud_clock.o)
+    $(addprefix $(BUILD)/client/core/,wait.o api_call.o biased_lock.o thread_mark.o \
+        trace_writer.o npud_clock.o)
 $(BUILD)/tests/unit/test_access: $(BUILD)/client/core/access.o
 $(BUILD)/tests/unit/test_text: $(BUILD)/client/tools/npuctl/text.o
 $(BUILD)/tests/unit/test_biased_lock: $(BUILD)/client/core/biased_lock.o

@@ -80,7 +80,7 @@ uint64_t blocked_object(const struct blocked *b);
 /** What it waits for, and what blocks it, in words. */
 void blocked_describe(const struct blocked *b, char *buf, size_t size);
 void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size);
-/** What ends the wait, and is not seen from outside of the process; "": nothing is known of that. */
+/** What ends the wait, and is not seen from outside of the process; "": nothing is known. */
 void blocked_advise(const struct blocked *b, char *buf, size_t size);
 /** Its name: "stream 3" or "thread 1234 in aclrtSynchronizeEvent". */
 void blocked_name(const struct blocked *b, char *buf, size_t size);

@@ -235,8 +235,8 @@ static const char *name_what(const struct trace_event *event)
 }
 
 /*
- * Is it of a kind, and of an object, that the writer of the ring has a right to? What is no event is
- * lost. Of its own streams it tells by slots, which are its own whatever it stores.
+ * Is it of a kind, and of an object, that the writer of the ring has a right to? What is no event
+ * is lost. Of its own streams it tells by slots, which are its own whatever it stores.
  */
 static bool is_right(const struct source *source, const struct trace_event *event)
 {

@@ -10,8 +10,8 @@
  * npud has.
  *
  * Streams wait for words of the pages (engine/value.h), and another holder is to write them. When
- * one leaves, and when a wait begins, npud asks whether anybody is left who could: pages_deserted().
- * A session that waits is not taken for one who could, even if its own streams or threads might.
+ * one leaves, and when a wait begins, npud asks whether one is left that could: pages_deserted(). A
+ * session that waits is not taken for one that could, even if its own streams or threads might.
  *
  * Control thread, unless said otherwise.
  */

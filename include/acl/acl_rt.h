@@ -1497,7 +1497,8 @@ ACL_FUNC_VISIBILITY aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream s
  * A task that holds the stream until the bit is set, and clears it. timeout in seconds; 0 and
  * 0xFFFFFFFF wait for ever; when it passes, the next synchronise returns 107020. Only on the device
  * of the notify, also for importers. If the last other process that has the notify open leaves it
- * meanwhile, by aclrtDestroyNotify or by its end, the wait fails with 507057. Errors: notify NULL 100000; other device 107000; 107017; stream codes.
+ * meanwhile, by aclrtDestroyNotify or by its end, the wait fails with 507057. Errors: notify NULL
+ * 100000; other device 107000; 107017; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream,
                                                      uint32_t timeout);

@@ -39,8 +39,8 @@ enum wait_kind {
 
 struct wait_slot {
     /*
-     * CLOCK_MONOTONIC of npud, some milliseconds early at most; 0: the slot is free. Each sleep has another
-     * one.
+     * CLOCK_MONOTONIC of npud, some milliseconds early at most; 0: the slot is free. Each sleep has
+     * another one.
      */
     alignas(64) _Atomic uint64_t since_ns;
     _Atomic uint64_t target;

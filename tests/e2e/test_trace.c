@@ -826,7 +826,7 @@ START_TEST(nobody_takes_anothers_arrow)
 }
 END_TEST
 
-/* What a process has had before the trace began, or has destroyed since, is its own all the same. */
+/* What a process had before the trace began, or has destroyed since, is its own all the same. */
 START_TEST(queues_of_before_and_after)
 {
     acltdtBuf buffer;

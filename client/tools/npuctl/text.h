@@ -10,7 +10,7 @@
 char *text_escape(const char *s, bool one_word, int *width);
 
 /**
- * The same for JSON: valid UTF-8, in every locale. cJSON escapes what JSON forbids, but copies broken
- * UTF-8, and it copies DEL and the control characters above ASCII, which some terminals obey.
+ * The same for JSON: valid UTF-8, in every locale. cJSON escapes what JSON forbids, but copies
+ * broken UTF-8, and it copies DEL and the control characters above ASCII, which some terminals obey.
  */
 char *text_clean(const char *s);
