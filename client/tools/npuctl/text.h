@@ -11,6 +11,6 @@ char *text_escape(const char *s, bool one_word, int *width);
 
 /**
  * The same for JSON: valid UTF-8, in every locale. cJSON escapes what JSON forbids, but copies
- * broken UTF-8, and it copies DEL and the control characters above ASCII, which some terminals obey.
+ * broken UTF-8, DEL and the control characters above ASCII, which some terminals obey.
  */
 char *text_clean(const char *s);
