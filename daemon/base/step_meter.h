@@ -10,7 +10,8 @@
  * thousand times a second at most, and a step may be charged what ran since the last reading. What
  * is neither CPU time, nor time in which the thread was ready and had no CPU, is a wait. The latter
  * is in a file of /proc, which is read once a second at most: a step may be let off with what the
- * thread was ready since the last reading.
+ * thread was ready since the last reading, and in a virtual machine it may be charged what the host
+ * did meanwhile.
  */
 #pragma once
 
