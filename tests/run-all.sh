@@ -99,7 +99,7 @@ done >"$SKIPPED_LIST"
 
 echo
 [ $# -lt 10 ] || cat "$dir"/*.sum | sort -k3 -rn | head -n 5 |
-    awk '{ sub(".*/", "", $4); printf "%s %s %d s", NR > 1 ? "," : "longest:", $4, $3 }
+    awk '{ sub(".*/", "", $4); printf "%s %s %d s", (NR > 1 ? "," : "longest:"), $4, $3 }
         END { print "" }'
 [ -z "$skipped" ] || printf 'SKIPPED here:\n%s\n' "$skipped"
 # Why, once more: of a long log often only the end is kept.
