@@ -35,8 +35,8 @@ TOUCHES = (
 UNLIFTED = re.compile(r"(?<!lift_fd\()\b(?:open|openat|fopen|opendir|socket|socketpair|accept4?|"
                       r"dup|memfd_create|timerfd_create|eventfd|epoll_create1?|signalfd|"
                       r"pidfd_open|inotify_init1?|pipe2?|mkostemp)\((?!2\))|F_DUPFD_CLOEXEC, 0")
-# Tools occupy 0 to 2. The two files exchange pages of host memory, which is going to end.
-UNLIFTED_EXCEPT = ("client/tools/", "client/memory/host_pages.c", "client/memory/shared_range.c")
+# Tools occupy 0 to 2.
+UNLIFTED_EXCEPT = ("client/tools/",)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "proto/util/lift_fd.h"
+
 /* Two clocks that are no further apart than this are one, if npud's answer says nothing else. */
 #define SAME_NS (10 * NSEC_PER_MSEC)
 
@@ -12,7 +14,7 @@ _Atomic int64_t npud_clock_offset;
 /* How far this process's time namespace is ahead of the first one, in which npud is mostly. */
 static int64_t namespace_offset(void)
 {
-    FILE *f = fopen("/proc/self/timens_offsets", "re");
+    FILE *f = lift_open("/proc/self/timens_offsets");
     int64_t seconds = 0, ns = 0;
 
     if (!f)

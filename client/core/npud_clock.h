@@ -25,7 +25,7 @@ static inline uint64_t npud_clock_ns(void)
 }
 
 /**
- * npud's clock was at `theirs` at some moment between `before` and `after` of the own one. theirs 0:
- * an older npud, which does not say.
+ * npud's clock was at `theirs` at some moment between `before` and `after` of the own one. theirs
+ * 0: an older npud, which does not say.
  */
 void npud_clock_learn(uint64_t theirs, uint64_t before, uint64_t after);

@@ -221,7 +221,8 @@ int session_command_unheard(struct session *s, Npud__Request *request);
 
 /**
  * Map a segment of the arena that came as fd (closed in any case) to *where. fd -1: it came before,
- * and is to be mapped already. Where *where is mapped, the new one takes its place. 0 or an ACL error.
+ * and is to be mapped already. Where *where is mapped, the new one takes its place. 0 or an ACL
+ * error.
  */
 int session_map_segment(struct session *s, const char *function, int fd, size_t size, void **where);
 

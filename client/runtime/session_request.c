@@ -66,8 +66,8 @@ static int receive_answer(struct session *s, const Npud__Request *request, struc
 /*
  * Send and receive, the socket being ours alone. 0 with *replyp, -EMFILE with it when the answer's
  * descriptors found no place in this process, -EPIPE when npud is gone, -EBADMSG with *fault when
- * its answer is not as it must be: nothing of it is used. -EBADF with *replyp and *fault: that is so
- * for a descriptor of it alone.
+ * its answer is not as it must be: nothing of it is used. -EBADF with *replyp and *fault: that is
+ * so for a descriptor of it alone.
  */
 static int exchange_packets(struct session *s, Npud__Request *request, struct packet *packet,
                             Npud__Reply **replyp, const char **fault)
@@ -160,8 +160,9 @@ static void undo_request(struct session *s, Npud__Request__BodyCase kind, const 
 
 /*
  * npud has made something and its descriptor found no place here, or is of no use: the program does
- * not know the object. It goes before the next request of this process, as npud keeps a new segment of the arena
- * only until that one. A process that dies before this loses its session, and all that it made.
+ * not know the object. It goes before the next request of this process, as npud keeps a new segment
+ * of the arena only until that one. A process that dies before this loses its session, and all that
+ * it made.
  */
 static void take_back(struct session *s, const Npud__Request *request, const Npud__Reply *made,
                       struct packet *packet)

@@ -12,8 +12,9 @@ int memfd_new_empty(const char *name);
 
 /**
  * A memfd of size bytes, close-on-exec, sealed against shrinking, growing and further seals, in
- * which nobody can make holes, npud neither, where npud may tell the kernel so (CAP_LINUX_IMMUTABLE,
- * Linux 6.0). For clients: see docs/security.md, "Locks of files". fd or -errno.
+ * which nobody can make holes, npud neither, where npud may tell the kernel so
+ * (CAP_LINUX_IMMUTABLE, Linux 6.0). For clients: see docs/security.md, "Locks of files". fd or
+ * -errno.
  */
 int memfd_new(const char *name, uint64_t size);
 

@@ -980,9 +980,9 @@ ACL_FUNC_VISIBILITY aclError aclrtRegStreamStateCallback(const char *regName,
 /*
  * A task that stores the 64-bit value at devAddr when the stream reaches it. devAddr is device
  * memory of the stream's device, or of one with which peer access is enabled, or registered host
- * memory, 8-byte aligned; flag must be 0. Needs a context. Memory that is freed before the stream gets there fails the task with
- * 507013. Errors: devAddr NULL 100000; flag not 0, not aligned, or not device memory, 107000; no
- * peer access 507899; stream codes.
+ * memory, 8-byte aligned; flag must be 0. Needs a context. Memory that is freed before the stream
+ * gets there fails the task with 507013. Errors: devAddr NULL 100000; flag not 0, not aligned, or
+ * not device memory, 107000; no peer access 507899; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag,
                                              aclrtStream stream);

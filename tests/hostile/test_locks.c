@@ -342,8 +342,8 @@ END_TEST
 #define ROUND_MAX UINT64_C(1000000000)
 
 /*
- * Until the hostile process has got so far: the longest time in which the victims got no round, which
- * an engine does, or no request done.
+ * Until the hostile process has got so far: the longest time in which the victims got no round,
+ * which an engine does, or no request done.
  */
 static uint64_t watch_victims(uint32_t step)
 {

@@ -315,7 +315,9 @@ static bool run_busy(struct job *job)
     return false;
 }
 
-/* A wait is no work, and no time in which others had the CPU. It is noted beside the longest step. */
+/*
+ * A wait is no work, and no time in which others had the CPU. It is noted beside the longest step.
+ */
 START_TEST(the_longest_wait_is_noted)
 {
     struct job asleep = {run_asleep, "sleep", NULL}, busy = {run_busy, "work", NULL};
