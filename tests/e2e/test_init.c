@@ -557,7 +557,7 @@ START_TEST(cycles_leave_nothing_behind)
         OK(aclFinalize());
     }
     npud_expect_empty();
-    ck_assert_uint_eq(npud_ledger().fds, fds);
+    EVENTUALLY(npud_ledger().fds == fds); /* a thread of npud closes sockets */
 }
 END_TEST
 

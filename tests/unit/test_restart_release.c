@@ -35,7 +35,7 @@ static void tell_session(struct session *s)
     struct ipc_open *open;
     struct event_obj *ev;
 
-    tell("session %d: %u streams, %u event descriptors, %zu fences\n  events:", (int)s->pid,
+    tell("session %d: %u streams, %u event descriptors, %u fences\n  events:", (int)s->pid,
          s->streams.live, s->n_event_fds, s->n_fences);
     slots_foreach (&s->events, i, ev)
         tell(" %u%s", i, ev->closing ? " closing" : "");
