@@ -205,12 +205,12 @@ static void halt_sessions(struct server *server)
         session_halt(s);
 }
 
-/* An npud that was started by hand, without a directory that this user may write to. */
-static void say_how_by_hand(const struct npud *npud)
+/* An npud that was started by hand, without the groups or a directory of an installed one. */
+static void say_how_by_hand(const struct options *options)
 {
     const char *manager = getenv("NOTIFY_SOCKET");
 
-    if (!npud->options->runtime_dir && !(manager && manager[0]))
+    if (!options->runtime_dir && !(manager && manager[0]))
         log_error("to run an npud of your own: npu-run -- COMMAND, or npud --runtime-dir=DIR with "
                   "a DIR that does not exist yet, and NPUD_SOCKET=DIR/npud.sock for its clients");
 }
@@ -262,7 +262,7 @@ static int serve_begin(struct npud *npud, int signals)
         r = entrance_open(&npud->entrance, server);
     KILL_HERE(SOCKETS_OPEN);
     if (r == -EACCES || r == -ENOENT || r == -EROFS)
-        say_how_by_hand(npud);
+        say_how_by_hand(npud->options);
     if (r < 0)
         return r;
     r = add_events(npud, signals);
@@ -399,8 +399,11 @@ static int configure_and_run(const struct options *options, int signals)
     if (r < 0)
         return r;
     r = options_load_config(options, &config);
-    if (r == 0)
+    if (r == 0) {
         r = check_start(&config);
+        if (r < 0 && !options->check_config)
+            say_how_by_hand(options);
+    }
     if (options->check_config)
         return r;
     configured = r == 0;

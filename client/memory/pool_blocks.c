@@ -68,6 +68,7 @@ static bool trim_ready(struct session *s, const char *function, struct memory_po
     bool any = false;
 
     while (pool->reserved.now > bytes && pool->ready) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was freed is off the list */
         m = pool->ready->memory;
         forget_block(s, pool->ready);
         memory_give_back(s, function, m);
@@ -203,6 +204,7 @@ void pool_blocks_forget_device(struct session *s, uint32_t device)
         while ((b = pool_index_any(pool)))
             forget_block(s, b);
         while (pool->held)
+            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was freed is off the list */
             forget_block(s, pool->held);
         pool->state = MEMORY_POOL_DESTROYED;
         end_if_empty(s, pool);
