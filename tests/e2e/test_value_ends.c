@@ -295,6 +295,13 @@ static void go_on_to_wait(int who, enum order order)
 
 /* --- one waits, and all others leave, one after the other --- */
 
+/* Each row by each way of sharing; where starts are slow, by one of them. */
+#ifdef __SANITIZE_THREAD__
+#define WAYS_OF_ROW 1
+#else
+#define WAYS_OF_ROW WAYS
+#endif
+
 #define CASES_OF(n) ((n)*LEAVES * ORDERS * 2)
 
 struct row {
@@ -341,8 +348,8 @@ static void leave_alone(int n, enum way way, struct row row, bool restarts)
 
 START_TEST(the_last_one_is_told)
 {
-    for (int way = 0; way < WAYS; way++) {
-        leave_alone(2 + _i / CASES_OF(1), (enum way)way, row_of(_i), false);
+    for (int way = 0; way < WAYS_OF_ROW; way++) {
+        leave_alone(2 + _i / CASES_OF(1), (enum way)((_i + way) % WAYS), row_of(_i), false);
         tear_down_test();
         set_up_test();
     }
