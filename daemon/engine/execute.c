@@ -1,6 +1,6 @@
 #include "daemon/engine/execute.h"
 
-#include <string.h>
+#include <assert.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/kill_here.h"
@@ -331,11 +331,13 @@ static enum run_result run_unknown(struct stream *s, uint64_t now)
     return run_bad_entry(s, "unknown op");
 }
 
+static_assert(sizeof(struct task_row) == 128, "a row is found by a shift, and has two cache lines");
+
 /* Behind the last op: the row of all that are unknown. */
 static const struct task_row rows[TASK_OPS + 1] = {
     [TASK_NOP] = {"nop", run_nop, .brief = true},
-    [TASK_RECORD] = {"record", run_record, fail_record, pass_over_record, .completes = true,
-                     .only_with = TASK_RECORD_LEVEL | TASK_RECORD_WAKE,
+    [TASK_RECORD] = {"record", run_record, .fail = fail_record, .pass_over = pass_over_record,
+                     .completes = true, .only_with = TASK_RECORD_LEVEL | TASK_RECORD_WAKE,
                      .number = TASK_WORD(record.number), .brief = true},
     [TASK_RESET] = {"reset", run_reset, .brief = true},
     [TASK_WAIT_LEVEL] = {"wait", run_wait_level, .waits_for = WAITS_FOR_LEVEL,
@@ -344,30 +346,43 @@ static const struct task_row rows[TASK_OPS + 1] = {
     [TASK_WAIT_POS] = {"wait", run_wait_pos, .waits_for = WAITS_FOR_POSITION,
                        .timeout = TASK_WORD(wait.timeout_ns), .target = TASK_WORD(wait.target),
                        .event_wait = true},
-    [TASK_IPC_RECORD] = {"IPC record", run_ipc_record, fail_ipc_record, pass_over_ipc_record,
-                         .completes = true, .number = TASK_WORD(ipc.number), .brief = true},
+    [TASK_IPC_RECORD] = {"IPC record", run_ipc_record, .fail = fail_ipc_record,
+                         .pass_over = pass_over_ipc_record, .completes = true,
+                         .number = TASK_WORD(ipc.number), .brief = true},
     [TASK_IPC_WAIT] = {"IPC wait", run_ipc_wait, .waits_for = WAITS_FOR_RECORD,
                        .timeout = TASK_WORD(ipc.timeout_ns), .target = TASK_WORD(ipc.number),
                        .event_wait = true},
-    [TASK_COPY] = {"copy", work_run_copy, .writes = TASK_WORD(copy.dst_offset),
-                   .size = TASK_WORD(copy.size)},
-    [TASK_SET] = {"set", work_run_set, .writes = TASK_WORD(set.offset),
+    [TASK_COPY] = {"copy", work_run_copy, .tell = value_tell, .give_up = work_give_up,
+                   .drop = work_drop, .restore = work_restore_copy,
+                   .writes = TASK_WORD(copy.dst_offset), .size = TASK_WORD(copy.size)},
+    [TASK_SET] = {"set", work_run_set, .tell = value_tell, .give_up = work_give_up,
+                  .drop = work_drop, .restore = work_restore_set, .writes = TASK_WORD(set.offset),
                   .size = TASK_WORD(set.size)},
     [TASK_DELAY] = {"delay", work_run_delay},
-    [TASK_CALLBACK] = {"callback", run_callback, fail_callback, .brief = true},
-    [TASK_NOTIFY_RECORD] = {"notify record", notify_run_record, fail_notify_record,
-                            pass_over_notify_record, .completes = true, .brief = true},
-    [TASK_NOTIFY_WAIT] = {"notify wait", notify_run_wait, fail_notify_wait,
-                          .waits_for = WAITS_FOR_NOTIFY, .timeout = TASK_WORD(notify.timeout_ns)},
-    [TASK_COUNT_RECORD] = {"count notify record", notify_run_count_record, fail_notify_record,
-                           pass_over_notify_record, .completes = true, .brief = true},
-    [TASK_COUNT_WAIT] = {"count notify wait", notify_run_count_wait, .waits_for = WAITS_FOR_NOTIFY,
+    [TASK_CALLBACK] = {"callback", run_callback, .fail = fail_callback, .brief = true,
+                       .wakes_thread = true},
+    [TASK_NOTIFY_RECORD] = {"notify record", notify_run_record, .fail = fail_notify_record,
+                            .pass_over = pass_over_notify_record, .completes = true, .brief = true},
+    [TASK_NOTIFY_WAIT] = {"notify wait", notify_run_wait, .fail = fail_notify_wait,
+                          .rejoin = notify_rejoin_wait, .waits_for = WAITS_FOR_NOTIFY,
+                          .timeout = TASK_WORD(notify.timeout_ns)},
+    [TASK_COUNT_RECORD] = {"count notify record", notify_run_count_record,
+                           .tell = notify_count_tell, .fail = fail_notify_record,
+                           .pass_over = pass_over_notify_record, .give_up = notify_count_give_up,
+                           .drop = notify_count_drop, .rejoin = notify_rejoin_count_record,
+                           .completes = true, .brief = true},
+    [TASK_COUNT_WAIT] = {"count notify wait", notify_run_count_wait, .tell = notify_count_tell,
+                         .give_up = notify_count_give_up, .drop = notify_count_drop,
+                         .rejoin = notify_rejoin_count_wait, .waits_for = WAITS_FOR_NOTIFY,
                          .timeout = TASK_WORD(notify.timeout_ns)},
-    [TASK_VALUE_WRITE] = {"value write", value_run_write, .writes = TASK_WORD(value.offset)},
-    [TASK_VALUE_WAIT] = {"value wait", value_run_wait, .waits_for = WAITS_FOR_VALUE,
-                         .target = TASK_WORD(value.offset)},
-    [TASK_REDUCE] = {"reduce", work_run_reduce, .writes = TASK_WORD(reduce.dst_offset),
-                     .size = TASK_WORD(reduce.size)},
+    [TASK_VALUE_WRITE] = {"value write", value_run_write, .tell = value_tell, .give_up = value_tell,
+                          .drop = value_drop, .writes = TASK_WORD(value.offset)},
+    [TASK_VALUE_WAIT] = {"value wait", value_run_wait, .give_up = value_give_up_wait,
+                         .drop = value_drop_wait, .rejoin = value_rejoin_wait,
+                         .waits_for = WAITS_FOR_VALUE, .target = TASK_WORD(value.offset)},
+    [TASK_REDUCE] = {"reduce", work_run_reduce, .tell = value_tell, .give_up = work_give_up,
+                     .drop = work_drop, .restore = work_restore_reduce,
+                     .writes = TASK_WORD(reduce.dst_offset), .size = TASK_WORD(reduce.size)},
     [TASK_OPS] = {"unknown", run_unknown},
 };
 
@@ -384,6 +399,14 @@ static enum run_result tell_failure(struct stream *s, enum run_result r)
     return r;
 }
 
+/* Not inlined: quick tasks, which do not go on, would pay for its registers. */
+__attribute__((noinline)) static bool tell_changes(struct stream *s)
+{
+    const struct task_row *row = task_row(s->kept->task.op);
+
+    return !row->tell || row->tell(s);
+}
+
 enum run_result execute_task(struct stream *s, uint64_t now)
 {
     enum run_result r = RUN_RETIRED;
@@ -391,8 +414,7 @@ enum run_result execute_task(struct stream *s, uint64_t now)
     if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0)
         return failure_pass_over(s);
     if (!stream_has_failed(s)) { /* else it has failed before, and there was no room to tell */
-        /* what the last step has changed */
-        if (stream_has_begun(s) && (!value_check(s) || !notify_count_check(s)))
+        if (stream_has_begun(s) && !tell_changes(s))
             return RUN_AGAIN;
         r = task_row(s->kept->task.op)->run(s, now);
     }
@@ -406,10 +428,9 @@ enum run_result execute_fail(struct stream *s, int32_t code)
 
     if (row->fail)
         row->fail(s);
-    /* Of a task that had begun. An administrator's rule fails it, once: not in steps. */
-    while (!value_pass_over(s) || !notify_count_pass_over(s))
+    /* An administrator's rule fails it, once: not in steps. */
+    while (row->give_up && !row->give_up(s))
         ;
-    work_end(s);
     stream_fail(s, code, 0);
     stream_begin_task(s);
     return tell_failure(s, RUN_RETIRED);
@@ -425,9 +446,10 @@ void execute_abandon(struct stream *s)
 
 void engine_drop_task(struct stream *s)
 {
-    work_end(s);
-    value_drop(s);
-    notify_count_drop(s);
+    const struct task_row *row = task_row(s->kept->task.op);
+
+    if (row->drop)
+        row->drop(s);
 }
 
 enum run_result execute_hold(struct stream *s, struct waitlist *list)

@@ -8,12 +8,9 @@
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
 #include "daemon/engine/execute.h"
-#include "daemon/engine/notify_tasks.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/engine/task_row.h"
-#include "daemon/engine/value.h"
-#include "daemon/engine/work.h"
 #include "proto/shm/task.h"
 
 /* --- what stops --- */
@@ -69,10 +66,9 @@ enum run_result failure_pass_over(struct stream *s)
 
     if (!stream_has_begun(s) && row->pass_over)
         row->pass_over(s);
-    work_end(s);
     /* It may have begun; and there may be thousands of waiters that it has to tell. */
     stream_begin_task(s);
-    return value_pass_over(s) && notify_count_pass_over(s) ? RUN_RETIRED : RUN_AGAIN;
+    return !row->give_up || row->give_up(s) ? RUN_RETIRED : RUN_AGAIN;
 }
 
 /* --- exceptions --- */

@@ -222,7 +222,7 @@ enum run_result notify_run_record(struct stream *s, uint64_t now)
     return RUN_RETIRED;
 }
 
-bool notify_count_check(struct stream *s)
+bool notify_count_tell(struct stream *s)
 {
     struct notify *n;
     bool over;
@@ -248,13 +248,13 @@ bool notify_count_check(struct stream *s)
     return over;
 }
 
-bool notify_count_pass_over(struct stream *s)
+bool notify_count_give_up(struct stream *s)
 {
     if (s->count_change == COUNT_TURN) {
         s->count_change = 0;
         notify_drop_task(s, s->kept->position, &s->kept->task, engine_of(s));
     }
-    return notify_count_check(s);
+    return notify_count_tell(s);
 }
 
 /* Control thread. */
@@ -282,7 +282,7 @@ static void list_look(struct notify *n, struct session *session)
 
 void notify_count_drop(struct stream *s)
 {
-    if (notify_count_pass_over(s))
+    if (notify_count_give_up(s))
         return;
     s->count_change = 0;
     list_look(notify_of_task(s->session, &s->kept->task, true), s->session);
@@ -388,30 +388,11 @@ enum run_result notify_run_count_wait(struct stream *s, uint64_t now)
 
 /* --- again --- */
 
-static bool is_wait(const struct task *t)
+/* The look that the change of the current task has begun. */
+static void restore_look(struct stream *s, const struct notify *n)
 {
-    return t->op == TASK_NOTIFY_WAIT || t->op == TASK_COUNT_WAIT;
-}
-
-static struct notify *notify_of_head(struct stream *s)
-{
-    const struct task *t = &s->kept->task;
-    bool counts = t->op == TASK_COUNT_WAIT || t->op == TASK_COUNT_RECORD;
-
-    return is_wait(t) || counts || t->op == TASK_NOTIFY_RECORD
-               ? notify_of_task(s->session, t, counts)
-               : NULL;
-}
-
-/* The look that its change has begun, or the turn that its change waits for. */
-static void restore_count_change(struct stream *s, const struct notify *n)
-{
-    if (notify_has_effect(s)) {
-        if (is_looking(n) && s->kept->effect == notify_word(&n->live->changes))
-            s->count_change = s->kept->effect;
-    } else if (s->kept->task.op == TASK_COUNT_RECORD && stream_has_begun(s)) {
-        s->count_change = COUNT_TURN;
-    }
+    if (notify_has_effect(s) && is_looking(n) && s->kept->effect == notify_word(&n->live->changes))
+        s->count_change = s->kept->effect;
 }
 
 /* npud has ended when the wait had come, and before it was over or on the list. */
@@ -438,17 +419,39 @@ static bool wait_again(struct stream *s, struct notify *n)
     return true;
 }
 
-bool notify_restore_stream(struct stream *s)
+static bool rejoin(struct stream *s, struct notify *n)
 {
-    struct notify *n = stream_has_read(s) && !stream_has_failed(s) ? notify_of_head(s) : NULL;
+    return run_waits_still(s) && !is_over(s, n) && wait_again(s, n);
+}
+
+bool notify_rejoin_wait(struct stream *s)
+{
+    struct notify *n = notify_of_task(s->session, &s->kept->task, false);
+
+    return n && rejoin(s, n);
+}
+
+bool notify_rejoin_count_wait(struct stream *s)
+{
+    struct notify *n = notify_of_task(s->session, &s->kept->task, true);
 
     if (!n)
         return false;
-    if (n->counts)
-        restore_count_change(s, n);
-    return is_wait(&s->kept->task) && stream_has_waited(s) && !stream_is_let_go(s) &&
-           atomic_load(&s->stopped) == 0 && s->attach->device->lost == 0 && !is_over(s, n) &&
-           wait_again(s, n);
+    restore_look(s, n);
+    return rejoin(s, n);
+}
+
+/* It has changed the counter, or has waited for its turn. */
+bool notify_rejoin_count_record(struct stream *s)
+{
+    struct notify *n = notify_of_task(s->session, &s->kept->task, true);
+
+    if (!n)
+        return false;
+    restore_look(s, n);
+    if (!notify_has_effect(s) && stream_has_begun(s))
+        s->count_change = COUNT_TURN;
+    return false;
 }
 
 void notifies_look_again(struct server *server)

@@ -22,15 +22,15 @@ enum run_result notify_run_count_wait(struct stream *s, uint64_t now);
 
 /**
  * Go on with the look at waits, of what the current task has changed, or of the change before it.
- * True: that is over. Like value_check().
+ * True: that is over. Like value_tell().
  */
-bool notify_count_check(struct stream *stream);
+bool notify_count_tell(struct stream *stream);
 
 /**
- * The task at the head is passed over: no stream is left waiting for what it has changed, or was to
+ * The task at the head does not go on: no stream is left waiting for what it has changed, or was to
  * change. False: to be called again.
  */
-bool notify_count_pass_over(struct stream *stream);
+bool notify_count_give_up(struct stream *stream);
 
 /** Control thread: the same of a task that is dropped. The look at waits goes on in steps. */
 void notify_count_drop(struct stream *stream);
@@ -45,6 +45,8 @@ void notify_give_back(struct stream *stream);
  * Recovery, before an engine runs: the stream's part in what a notify was at. True: it is parked in
  * its wait again, in the order in which waits came.
  */
-bool notify_restore_stream(struct stream *stream);
+bool notify_rejoin_wait(struct stream *stream);
+bool notify_rejoin_count_wait(struct stream *stream);
+bool notify_rejoin_count_record(struct stream *stream);
 /** Recovery: looks that were under way go on, also those of streams that are gone. */
 void notifies_look_again(struct server *server);

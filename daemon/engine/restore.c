@@ -14,9 +14,6 @@
 #include "daemon/engine/inject.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
-#include "daemon/engine/value.h"
-#include "daemon/engine/work.h"
-#include "daemon/memory/allocation.h"
 
 /*
  * What is done is told once more, and all sleepers look again: the npud before may have ended
@@ -68,29 +65,6 @@ static bool has_entry(struct stream *s)
 
 /* --- the task at the head --- */
 
-/* The slice of a reduction that was noted, and maybe not put in its destination. */
-static void put_slice_again(struct stream *s)
-{
-    const struct device_kept *d = s->attach->device->kept;
-    struct stream_kept *k = s->kept;
-    uint64_t at = stream_has_begun(s) ? k->progress : 0;
-    struct mem *m = allocation_get_begun(s->session, k->task.object, k->task.generation);
-    struct work_place dst;
-
-    if (k->effect_at != k->position + 1 || k->effect != at || d->slice_bytes > sizeof(d->slice))
-        return;
-    dst = allocation_place(m, k->task.reduce.dst_offset + at, d->slice_bytes);
-    if (!dst.memory || !allocation_filled(m))
-        return;
-    s->attach->device->backend->slice_put(dst, d->slice, d->slice_bytes);
-    allocation_filled(m);
-    KILL_HERE(SLICE_AGAIN);
-    kept_order();
-    k->progress = at + d->slice_bytes;
-    kept_order();
-    stream_begin_task(s);
-}
-
 static void restore_task(struct stream *s)
 {
     struct stream_kept *k = s->kept;
@@ -99,10 +73,8 @@ static void restore_task(struct stream *s)
     if (!stream_has_read(s))
         return;
     stream_count_implicit(k);
-    if (k->task.op == TASK_REDUCE)
-        put_slice_again(s);
-    if (!stream_has_failed(s))
-        work_restore(s);
+    if (row->restore)
+        row->restore(s);
     if (row->waits_for == WAITS_FOR_NOTHING || stream_has_failed(s))
         return;
     if (stream_has_waited(s) && stream_is_let_go(s)) {
@@ -112,6 +84,13 @@ static void restore_task(struct stream *s)
     } else {
         k->begun_at = 0; /* it waits again */
     }
+}
+
+static bool rejoin(struct stream *s)
+{
+    const struct task_row *row = task_row(s->kept->task.op);
+
+    return row->rejoin && stream_has_read(s) && !stream_has_failed(s) && row->rejoin(s);
 }
 
 /* --- streams --- */
@@ -128,8 +107,7 @@ static void restore_stream(struct stream *s)
         s->held_watched = true;
         return;
     }
-    if (inject_restore(s->session->server->inject, s) || notify_restore_stream(s) ||
-        value_restore_stream(s))
+    if (inject_restore(s->session->server->inject, s) || rejoin(s))
         return;
     if (!has_entry(s) && !stream_has_read(s))
         return;

@@ -53,6 +53,11 @@ bool run_unpark(struct stream *s);
 /** The stream goes on after a wait: fail with what the waker said, or retire. */
 enum run_result run_finish_wait(struct stream *s);
 
+/**
+ * Recovery: the current task has waited when npud ended, and nothing has ended its wait since.
+ */
+bool run_waits_still(const struct stream *s);
+
 /** Not so long that it would wrap around. */
 bool run_valid_timeout(uint64_t ns);
 

@@ -31,18 +31,18 @@ static inline uint64_t task_word(const struct task *task, uint8_t word)
     return word != 0 ? task->words[word - 1] : 0;
 }
 
+/*
+ * All of a kind of task. Where a function is NULL there is nothing to do. What a quick task needs is
+ * in the first cache line.
+ */
 struct task_row {
-    const char *name; /* in words, for messages: "copy" */
+    _Alignas(64) const char *name; /* in words, for messages: "copy" */
 
-    /* engine threads, under the lock of the stream's engine */
-    enum run_result (*run)(struct stream *s, uint64_t now);
     /*
-     * It fails without being executed: what has to be done for streams and processes that wait for
-     * it. NULL: none can.
+     * Engine threads, under the lock of the stream's engine, like all up to `give_up`. The task
+     * begins; or, if stream_has_begun(), it goes on.
      */
-    void (*fail)(struct stream *s);
-    /* The same for one that has not begun, and whose stream was stopped before. */
-    void (*pass_over)(struct stream *s);
+    enum run_result (*run)(struct stream *s, uint64_t now);
 
     /* Words of an entry: TASK_WORD(), or 0 for none. A client wrote them: they may be anything. */
     uint8_t timeout; /* time limit of a wait, in nanoseconds; its value 0: no limit */
@@ -56,6 +56,36 @@ struct task_row {
     uint8_t only_with; /* ... if it has one of these flags; 0: always */
     bool brief;        /* it takes no time: no task that is "being executed" */
     bool event_wait;   /* over its limit it is no exception: the API excepts waits for events */
+    bool wakes_thread; /* each time: it is not quick */
+
+    /*
+     * Before it goes on: those that wait for what its last step has changed are told. False: not
+     * all of them; it is called again when other streams have had their turn.
+     */
+    bool (*tell)(struct stream *s);
+    /*
+     * It fails without being executed: what has to be done for streams and processes that wait for
+     * it.
+     */
+    void (*fail)(struct stream *s);
+    /* The same for one that has not begun, and whose stream was stopped before. */
+    void (*pass_over)(struct stream *s);
+    /*
+     * It does not go on, because it has failed or its stream was stopped. No stream is left waiting
+     * for what it has changed, and it gives back what it uses. False: to be called again.
+     */
+    bool (*give_up)(struct stream *s);
+
+    /* Control thread, the engine is locked out. As `give_up`; what is long is done in steps. */
+    void (*drop)(struct stream *s);
+
+    /* Recovery, before an engine runs. It takes again what it has used; also on a held stream. */
+    void (*restore)(struct stream *s);
+    /*
+     * Recovery, later: it has not failed, and nothing holds it. True: it is parked in its wait
+     * again. False: its engine is to look at it.
+     */
+    bool (*rejoin)(struct stream *s);
 };
 
 /** The row of an op, also of one that there is not. */
@@ -66,12 +96,9 @@ const struct task_row *task_row(unsigned op);
 /* The same, in less time than two looks at the clock take. */
 #define WORK_TINY 256
 
-/**
- * Does the task take no longer than most, and does it wait for nothing? Not a callback: it wakes a
- * thread each time.
- */
+/** Does the task take no longer than most, and does it wait for nothing? */
 static inline bool task_is_quick(const struct task_row *row, const struct task *task)
 {
-    return row->waits_for == WAITS_FOR_NOTHING && task->op != TASK_CALLBACK &&
-           task_word(task, row->size) <= WORK_SMALL;
+    return row->waits_for == WAITS_FOR_NOTHING && task_word(task, row->size) <= WORK_SMALL &&
+           !row->wakes_thread;
 }

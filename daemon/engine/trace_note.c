@@ -4,6 +4,7 @@
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/core/trace.h"
+#include "daemon/engine/task_row.h"
 #include "proto/util/clock.h"
 
 /*
@@ -95,14 +96,16 @@ void trace_note_result(struct stream *s, enum run_result r)
 
 void trace_note_release(const struct stream *s, const struct waiter *w)
 {
+    const struct task_row *row = task_row(s->kept->task.op);
     const struct stream *from = trace_note_running;
     struct trace_event event = {.kind = TRACE_RELEASE, .op = s->kept->task.op};
 
     event.begin_ns = event.end_ns = clock_ns();
     event.release.from_session = from->session->id;
     /* A waiter for a position is let go when that is published, which may be some tasks later. */
-    event.release.from_position =
-        s->kept->task.op == TASK_WAIT_POS && w->target != 0 ? w->target - 1 : from->kept->position;
+    event.release.from_position = row->waits_for == WAITS_FOR_POSITION && w->target != 0
+                                      ? w->target - 1
+                                      : from->kept->position;
     event.from_slot = (uint16_t)from->slot.number;
     event.release.session = s->session->id;
     event.release.position = s->kept->position;

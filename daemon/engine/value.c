@@ -100,7 +100,7 @@ bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t si
     return go_through(s, m);
 }
 
-bool value_check(struct stream *s)
+bool value_tell(struct stream *s)
 {
     struct mem *m;
 
@@ -266,24 +266,20 @@ static bool wait_again(struct stream *s, struct mem *m)
     return true;
 }
 
-bool value_restore_stream(struct stream *s)
+bool value_rejoin_wait(struct stream *s)
 {
     const struct task *t = &s->kept->task;
     struct mem *m;
 
-    if (!stream_has_read(s) || t->op != TASK_VALUE_WAIT || stream_has_failed(s) ||
-        !stream_has_waited(s) || stream_is_let_go(s) || atomic_load(&s->stopped) != 0 ||
-        s->attach->device->lost != 0)
+    if (!run_waits_still(s))
         return false;
     m = allocation_get(s->session, t->object, t->generation);
     s->word = allocation_place(m, t->value.offset, WORD).memory;
     return s->word && wait_again(s, m);
 }
 
-bool value_pass_over(struct stream *s)
+bool value_give_up_wait(struct stream *s)
 {
-    if (!value_check(s))
-        return false;
     uncount_waiter(s);
     return true;
 }
@@ -348,11 +344,15 @@ void value_written(struct mem *m, uint64_t offset, uint64_t size)
 void value_drop(struct stream *s)
 {
     const struct task *t = &s->kept->task;
-    bool over = value_check(s) || leave_rest(s->session, t->object, t->generation, s->changed);
+    bool over = value_tell(s) || leave_rest(s->session, t->object, t->generation, s->changed);
 
     while (!over)
-        over = value_check(s);
+        over = value_tell(s);
     s->changing = false;
+}
+
+void value_drop_wait(struct stream *s)
+{
     uncount_waiter(s);
 }
 

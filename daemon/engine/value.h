@@ -26,11 +26,11 @@ enum run_result value_run_wait(struct stream *s, uint64_t now);
 
 /**
  * Engine: the current task has changed these bytes of m, its destination. Goes through some of the
- * waiters. True: through with all of them, or there were none; else value_check() goes on.
+ * waiters. True: through with all of them, or there were none; else value_tell() goes on.
  */
 bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t size);
 /** Engine: go through some more of the waiters. As value_changed(). */
-bool value_check(struct stream *s);
+bool value_tell(struct stream *s);
 
 /**
  * Control thread: the client has changed these bytes. Of many waiters, which other sessions may
@@ -43,17 +43,14 @@ void value_written(struct mem *mem, uint64_t offset, uint64_t size);
  * that the end of another session, which may come first, finds it waiting. False: its engine is to
  * look at its task.
  */
-bool value_restore_stream(struct stream *s);
+bool value_rejoin_wait(struct stream *s);
 
+/* The stream does not count as waiting any more: task_row.h. */
+bool value_give_up_wait(struct stream *s);
+void value_drop_wait(struct stream *s);
 /**
- * Engine: the task at the head of s is passed over. No stream is left waiting for what it has
- * changed, and it does not count as waiting any more. False: to be called again.
- */
-bool value_pass_over(struct stream *s);
-
-/**
- * Control thread: the same of a task that is dropped. Of many waiters some are told at once, and
- * the others in steps of the session.
+ * Control thread: the current task, which may have changed memory, is dropped. Of many waiters some
+ * are told at once, and the others in steps of the session.
  */
 void value_drop(struct stream *s);
 /** Control thread: the session ends. */

@@ -50,7 +50,8 @@ static void use_memory(struct stream *s, struct mem *target, struct mem *source)
             allocation_begin_work(s->uses[i]);
 }
 
-void work_end(struct stream *s)
+/* It is over, or does not go on: memory that it has used can go. */
+static void end_work(struct stream *s)
 {
     for (unsigned i = 0; i < 2; i++) {
         if (s->uses[i])
@@ -59,16 +60,16 @@ void work_end(struct stream *s)
     }
 }
 
-void work_restore(struct stream *s)
+bool work_give_up(struct stream *s)
 {
-    const struct task *t = &s->kept->task;
-    struct mem *source = NULL;
+    end_work(s);
+    return value_tell(s);
+}
 
-    if (!stream_has_begun(s) || (t->op != TASK_COPY && t->op != TASK_SET && t->op != TASK_REDUCE))
-        return;
-    if (t->op != TASK_SET)
-        source = allocation_get_begun(s->session, t->copy.src, t->copy.src_generation);
-    use_memory(s, allocation_get_begun(s->session, t->object, t->generation), source);
+void work_drop(struct stream *s)
+{
+    end_work(s);
+    value_drop(s);
 }
 
 /* --- a slice of it --- */
@@ -94,7 +95,7 @@ static void keep_progress(struct stream *s)
 
 /*
  * A reduction must not be done twice: the result of a slice is put in kept memory, then it is noted
- * where it goes, and then it goes there; if npud ends, restore.c lets it go there again.
+ * where it goes, and then it goes there; if npud ends, put_slice_again() lets it go there again.
  */
 static void put_slice(struct stream *s, uint64_t at)
 {
@@ -160,7 +161,7 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, st
     enum run_result r = do_slice(s, now, m, offset);
 
     if (r == RUN_RETIRED || r == RUN_WORKED)
-        work_end(s);
+        end_work(s);
     else if (!s->uses[0])
         use_memory(s, m, source);
     return r;
@@ -174,7 +175,7 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, st
  */
 static enum run_result fail_unplaced(struct stream *s)
 {
-    work_end(s);
+    end_work(s);
     return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
 }
 
@@ -248,4 +249,60 @@ enum run_result work_run_reduce(struct stream *s, uint64_t now)
                               .reduce = (uint8_t)t->reduce.kind,
                               .type = (uint8_t)t->reduce.type});
     return do_work(s, now, m, source, t->reduce.dst_offset);
+}
+
+/* --- again --- */
+
+static bool was_at_work(const struct stream *s)
+{
+    return stream_has_begun(s) && !stream_has_failed(s);
+}
+
+static struct mem *target_of_begun(struct stream *s)
+{
+    return allocation_get_begun(s->session, s->kept->task.object, s->kept->task.generation);
+}
+
+void work_restore_copy(struct stream *s)
+{
+    const struct task *t = &s->kept->task;
+
+    if (was_at_work(s))
+        use_memory(s, target_of_begun(s),
+                   allocation_get_begun(s->session, t->copy.src, t->copy.src_generation));
+}
+
+void work_restore_set(struct stream *s)
+{
+    if (was_at_work(s))
+        use_memory(s, target_of_begun(s), NULL);
+}
+
+/* The slice of a reduction that was noted, and maybe not put in its destination. */
+static void put_slice_again(struct stream *s)
+{
+    const struct device_kept *d = s->attach->device->kept;
+    struct stream_kept *k = s->kept;
+    uint64_t at = stream_has_begun(s) ? k->progress : 0;
+    struct mem *m = target_of_begun(s);
+    struct work_place dst;
+
+    if (k->effect_at != k->position + 1 || k->effect != at || d->slice_bytes > sizeof(d->slice))
+        return;
+    dst = allocation_place(m, k->task.reduce.dst_offset + at, d->slice_bytes);
+    if (!dst.memory || !allocation_filled(m))
+        return;
+    s->attach->device->backend->slice_put(dst, d->slice, d->slice_bytes);
+    allocation_filled(m);
+    KILL_HERE(SLICE_AGAIN);
+    kept_order();
+    k->progress = at + d->slice_bytes;
+    kept_order();
+    stream_begin_task(s);
+}
+
+void work_restore_reduce(struct stream *s)
+{
+    put_slice_again(s);
+    work_restore_copy(s);
 }

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/engine/run.h"
@@ -15,11 +16,10 @@ enum run_result work_run_set(struct stream *s, uint64_t now);
 enum run_result work_run_delay(struct stream *s, uint64_t now);
 enum run_result work_run_reduce(struct stream *s, uint64_t now);
 
-/**
- * The task at the head is over, or dropped: memory that it has used can go. Also the control thread
- * while the engine is locked out.
- */
-void work_end(struct stream *s);
-
-/** Recovery: if npud has ended in the work of the task at the head, this still has its memory. */
-void work_restore(struct stream *s);
+/* More of their rows: task_row.h. Memory that work has used can go when it is given up. */
+bool work_give_up(struct stream *s);
+void work_drop(struct stream *s);
+/* If npud has ended in the work of the task at the head, this still has its memory. */
+void work_restore_copy(struct stream *s);
+void work_restore_set(struct stream *s);
+void work_restore_reduce(struct stream *s);

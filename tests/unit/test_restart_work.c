@@ -236,7 +236,7 @@ START_TEST(work_whose_memory_is_gone_fails)
                      0);
     submit_sum();
     await_work();
-    work_end(stream_in(OWNER, 0));
+    work_drop(stream_in(OWNER, 0));
     allocation_free(mem_in((uint32_t)_i));
     kept_commit();
     restart_npud();
