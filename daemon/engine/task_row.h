@@ -32,7 +32,7 @@ static inline uint64_t task_word(const struct task *task, uint8_t word)
 }
 
 /*
- * All of a kind of task. Where a function is NULL there is nothing to do. What a quick task needs is
+ * All of a kind of task. Where a function is NULL there is nothing to do. What quick tasks need is
  * in the first cache line.
  */
 struct task_row {
