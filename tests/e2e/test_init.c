@@ -557,7 +557,8 @@ START_TEST(cycles_leave_nothing_behind)
         OK(aclFinalize());
     }
     npud_expect_empty();
-    EVENTUALLY(npud_ledger().fds == fds); /* a thread of npud closes sockets */
+    /* A thread of npud closes sockets. */
+    EVENTUALLY(npud_ledger().fds == fds, "%u descriptors, and not %u", npud_ledger().fds, fds);
 }
 END_TEST
 
