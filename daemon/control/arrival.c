@@ -137,20 +137,25 @@ void arrival_take(struct server *server, int socket)
     session_new_for(server, socket, &process);
 }
 
+static struct arrivals *any_arrivals(const struct server *server)
+{
+    for (struct user *user = server->users.by_uid; user; user = user->hh.next)
+        if (user->arrivals)
+            return user->arrivals;
+    return NULL;
+}
+
+/* From the first user on each time: one may go with its arrivals, and its payer with it. */
 void arrivals_deinit(struct server *server)
 {
-    struct user *user, *tmp;
+    struct arrivals *a;
 
-    HASH_ITER (hh, server->users.by_uid, user, tmp) {
-        struct arrivals *a = user->arrivals;
-
-        if (!a)
-            continue;
+    while ((a = any_arrivals(server)) != NULL) {
         while (a->list) {
             struct arrival first = take_first(a);
 
             close_arrival(NULL, &first);
         }
-        free_empty(a); /* the user may go with it */
+        free_empty(a);
     }
 }

@@ -9,6 +9,8 @@
 #include <sys/un.h>
 
 #include "acl/acl_base.h"
+#include "daemon/base/subuid.h"
+#include "daemon/control/arrival.h"
 #include "daemon/control/listener.h"
 #include "requester.h"
 
@@ -223,6 +225,27 @@ START_TEST(a_client_waits_for_what_is_being_closed)
 }
 END_TEST
 
+/* --- not a session yet --- */
+
+/* Its user goes with it, and the owner of that uid, which nothing else holds. */
+START_TEST(npud_ends_before_a_subordinate_user_has_its_turn)
+{
+    struct subuid_range range = {.first = getuid(), .end = (uint64_t)getuid() + 1, .owner = OTHER};
+    struct subuids subuids = {.range = &range, .n = 1};
+    int ends[2];
+
+    npud_start(NULL);
+    server.users.subuids = &subuids;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    arrival_take(&server, ends[1]);
+    ck_assert_uint_eq(server.n_sessions, 0);
+    ck_assert_ptr_nonnull(server.users.by_uid);
+    close(ends[0]);
+    npud_stop();
+    ck_assert_ptr_null(server.users.by_uid);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("arrival");
@@ -231,6 +254,7 @@ int main(void)
     tcase_add_loop_test(c, a_session_waits_for_descriptors_of_its_user, 0, LAST_IS_USED + 1);
     tcase_add_test(c, a_client_leaves_while_it_waits);
     tcase_add_loop_test(c, a_client_waits_for_descriptors_of_npud, 0, LAST_IS_USED + 1);
+    tcase_add_test(c, npud_ends_before_a_subordinate_user_has_its_turn);
     tcase_add_test(c, a_pidfd_has_its_place);
     tcase_add_test(c, a_refused_client_keeps_nobody_out);
     tcase_add_loop_test(c, a_client_waits_for_what_is_being_closed, 0, NPUD_ENDS + 1);
