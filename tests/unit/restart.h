@@ -193,7 +193,8 @@ static inline void restart_start(const char *const *settings)
     blame_note_serving();
 }
 
-static enum blame_end restart_end; /* how npud seems to have ended */
+static enum blame_end restart_end;     /* how npud seems to have ended */
+static void (*restart_last_act)(void); /* when its engines have stopped; NULL: nothing */
 
 /**
  * This npud is gone, with whatever it had begun and not committed, and the next one serves. Its
@@ -205,6 +206,8 @@ static inline void restart_npud(void)
 
     for (uint32_t i = 0; i < server.devices->n; i++)
         engine_free(server.devices->device[i].engine);
+    if (restart_last_act)
+        restart_last_act();
 #ifdef NPUD_KILL_POINTS
     waitlist_forget_locks();
     cells_forget_lock();

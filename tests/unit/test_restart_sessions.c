@@ -305,20 +305,31 @@ static void tear_down_sessions(void)
     restart_stop();
 }
 
+static bool control_has, engine_has;
+
 static void take_in_hand(unsigned who)
 {
     kept_in_hand(kept_in_hand_of(who), the_session()->id, 1);
 }
 
+/* An engine that runs may have a turn, and has nothing in hand after it. */
+static void take_all_in_hand(void)
+{
+    if (control_has)
+        take_in_hand(KEPT_CONTROL);
+    if (engine_has)
+        take_in_hand(0);
+}
+
 /* npud ends with the session in hand of these threads, and the next one serves. */
 static void end_with(enum blame_end end, bool control, bool engine)
 {
-    if (control)
-        take_in_hand(KEPT_CONTROL);
-    if (engine)
-        take_in_hand(0);
+    control_has = control;
+    engine_has = engine;
+    restart_last_act = take_all_in_hand;
     restart_end = end;
     restart_npud();
+    restart_last_act = NULL;
 }
 
 static bool ended(void)
