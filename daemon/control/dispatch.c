@@ -175,29 +175,40 @@ static bool refuse_npuctl(const struct session *session, const struct packet *pa
     return is_one;
 }
 
+/* In hand meanwhile (kept/blame.h), in each turn of a request that has several. */
+static enum dispatched take_turn_in_hand(struct session *session, Npud__Request *request,
+                                         struct room_wait wait)
+{
+    struct kept_in_hand *in_hand = kept_in_hand_of(KEPT_CONTROL);
+    enum dispatched r;
+
+    kept_in_hand(in_hand, session->id, request->body_case);
+    r = take_turn(session, request, wait);
+    kept_in_hand(in_hand, 0, 0);
+    /* A request that goes on has yet to show that npud outlives it. */
+    if (r == DISPATCH_HANDLED)
+        session_forgive(session);
+    return r;
+}
+
 static enum dispatched handle_packet(struct session *session, const struct packet *packet)
 {
     struct kept_in_hand *in_hand = kept_in_hand_of(KEPT_CONTROL);
     Npud__Request *request;
-    enum dispatched r = DISPATCH_ENDED;
 
     kept_in_hand(in_hand, session->id, 0);
     request =
         (Npud__Request *)envelope_unpack(&npud__request__descriptor, packet->data, packet->size);
     if (request && request->id != 0) {
         ++*session_requests(session);
-        kept_in_hand(in_hand, session->id, request->body_case);
-        r = take_turn(session, request, (struct room_wait){0});
-    } else {
-        if (request || !refuse_npuctl(session, packet))
-            log_client_fault(&session->log, "sent a malformed packet: session ended");
-        if (request)
-            envelope_free(&request->base);
+        return take_turn_in_hand(session, request, (struct room_wait){0});
     }
+    if (request || !refuse_npuctl(session, packet))
+        log_client_fault(&session->log, "sent a malformed packet: session ended");
+    if (request)
+        envelope_free(&request->base);
     kept_in_hand(in_hand, 0, 0);
-    if (r != DISPATCH_ENDED)
-        session_forgive(session);
-    return r;
+    return DISPATCH_ENDED;
 }
 
 /*
@@ -233,7 +244,8 @@ static enum dispatched receive(struct session *session)
 enum dispatched dispatch_handle(struct session *session)
 {
     struct kept_request *kept = session->kept;
-    enum dispatched r = kept ? take_turn(session, kept->request, kept->wait) : receive(session);
+    enum dispatched r =
+        kept ? take_turn_in_hand(session, kept->request, kept->wait) : receive(session);
 
     if (r == DISPATCH_ENDED)
         session_end(session);

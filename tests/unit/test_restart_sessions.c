@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "daemon/base/pidfd.h"
+#include "daemon/control/dispatch.h"
 #include "daemon/kept/kept_room.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
@@ -388,6 +389,37 @@ START_TEST(what_crashes_before_it_serves_counts)
 }
 END_TEST
 
+/* A request that has several turns: the first goes well, and npud dies in the last one. */
+static void take_two_turns(void *arg)
+{
+    (void)arg;
+    server.schedule.until = 1; /* late */
+    ck_assert_int_eq(dispatch_handle(the_session()), DISPATCH_WAITS);
+    server.schedule.until = 0;
+    dispatch_handle(the_session());
+}
+
+START_TEST(a_later_turn_counts_and_a_turn_forgives_nothing)
+{
+    REQUEST(bind_routes, BIND_ROUTES, BindRoutes);
+    Npud__Route one = NPUD__ROUTE__INIT, two = NPUD__ROUTE__INIT;
+    Npud__Route *routes[] = {&one, &two};
+
+    set_up_one_session();
+    bind_routes.n_routes = 2;
+    bind_routes.routes = routes;
+    send_request(&request);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(the_session()->state, SESSION_OPEN);
+        restart_end = BLAME_CRASHED;
+        ck_assert(restart_kill(KILL_HERE_ANSWER_COMMITTED, 1, take_two_turns, NULL));
+        server.schedule.until = 0;
+    }
+    ck_assert(ended());
+    tear_down_sessions();
+}
+END_TEST
+
 /* The thread that crashes says so: what other threads have in hand counts for nothing. */
 START_TEST(only_the_thread_that_crashed_counts)
 {
@@ -621,6 +653,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, a_session_is_as_it_was);
     tcase_add_test(t, a_session_that_npud_dies_of_twice_ends);
     tcase_add_test(t, one_end_counts_once);
+    tcase_add_test(t, a_later_turn_counts_and_a_turn_forgives_nothing);
     tcase_add_test(t, kills_count_for_nothing);
     tcase_add_test(t, what_has_not_served_counts_for_nothing);
     tcase_add_test(t, what_crashes_before_it_serves_counts);
