@@ -182,13 +182,13 @@ struct session {
     struct survivor *survivor; /* while the session is being freed: of its process that lives on */
 };
 
-/* A size of which jemalloc has places: of a byte more, each session takes 256 bytes more. */
 /** Who pays for the session, or NULL: it is not known yet. */
 static inline const struct user *session_payer(const struct session *session)
 {
     return session->user ? session->user->payer : NULL;
 }
 
+/* A size of which jemalloc has places: of a byte more, each session takes 256 bytes more. */
 static_assert(sizeof(struct session) <= 1792, "holes between members cost memory, too");
 
 /**

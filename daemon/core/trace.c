@@ -289,9 +289,6 @@ void trace_carried(struct trace *trace, enum trace_kind kind, uint64_t begin_ns,
     trace_put(trace->own[TRACE_CONTROL].ring, &event);
 }
 
-/* --- rings of sessions --- */
-
-/* In the order of their sessions' numbers, in which a dump goes through them. */
 /* --- what a client may tell of --- */
 
 #define MAY_PUT          UINT64_C(1)
@@ -335,6 +332,9 @@ bool trace_may_tell(const struct trace_client *client, enum trace_kind kind, uin
            (client->queues[number / NUMBERS_PER_WORD] >> shift_of((uint32_t)number) & may) != 0;
 }
 
+/* --- rings of sessions --- */
+
+/* In the order of their sessions' numbers, in which a dump goes through them. */
 void trace_list_client(struct trace *trace, struct trace_client *client)
 {
     struct trace_client *last = trace->clients ? trace->clients->prev : NULL;
