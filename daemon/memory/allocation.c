@@ -115,19 +115,23 @@ static void give_address_back(struct mem *m)
     d->backend->address_free(m->session->space, d->index, m->address);
 }
 
-/* The session has the pages in this slot. Else it is to leave them. */
+/* The session has the pages in this slot. Else they are as they were; pages of its own are gone. */
 static enum cause begin_use(struct mem *m, struct pages *pages)
 {
     enum cause cause;
 
     pages_join(pages, m);
-    pages_expect(pages);
     cause = take_address(m);
     if (cause == CAUSE_NONE && !keep_record(m))
         cause = CAUSE_FILE_MEMORY;
-    if (cause == CAUSE_NONE)
-        slots_publish(m);
-    return cause;
+    if (cause != CAUSE_NONE) {
+        give_address_back(m);
+        pages_unjoin(pages, m);
+        return cause;
+    }
+    pages_expect(pages);
+    slots_publish(m);
+    return CAUSE_NONE;
 }
 
 static void leave_pages(struct mem *m)
@@ -151,11 +155,8 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
     if (!m)
         return cause;
     cause = pages_new(session, device, kind, (size + PAGE - 1) & ~(uint64_t)(PAGE - 1), &pages);
-    if (cause == CAUSE_NONE) {
+    if (cause == CAUSE_NONE)
         cause = begin_use(m, pages);
-        if (cause != CAUSE_NONE)
-            leave_pages(m);
-    }
     if (cause != CAUSE_NONE) {
         put_slot(m);
         return cause;
@@ -175,7 +176,6 @@ enum cause allocation_import(struct session *session, struct pages *pages, uint6
     m->imported = size;
     cause = begin_use(m, pages);
     if (cause != CAUSE_NONE) {
-        leave_pages(m);
         put_slot(m);
         return cause;
     }

@@ -365,7 +365,8 @@ static void tell_others(struct pages *p, const struct session *session)
     engine_look_again(p);
 }
 
-void pages_leave(struct pages *p, struct mem *m)
+/* False: it was the last one. */
+static bool let_go(struct pages *p, struct mem *m)
 {
     struct session *session = m->session;
     bool first = p->holders == m;
@@ -377,11 +378,22 @@ void pages_leave(struct pages *p, struct mem *m)
     }
     if (!p->holders) {
         free_pages(p, session->user);
-        return;
+        return false;
     }
     if (first)
         pass_on(p);
-    tell_others(p, session);
+    return true;
+}
+
+void pages_leave(struct pages *p, struct mem *m)
+{
+    if (let_go(p, m))
+        tell_others(p, m->session);
+}
+
+void pages_unjoin(struct pages *p, struct mem *m)
+{
+    let_go(p, m);
 }
 
 struct session *pages_maker(const struct pages *p)

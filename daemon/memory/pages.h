@@ -97,6 +97,11 @@ void pages_join(struct pages *pages, struct mem *mem);
  * go.
  */
 void pages_leave(struct pages *pages, struct mem *mem);
+/**
+ * The allocation that has joined could not be made: the same, but nobody has left. What streams of
+ * other holders wait for is as it was.
+ */
+void pages_unjoin(struct pages *pages, struct mem *mem);
 
 /**
  * Has every holder left that could write a word for which a stream waits now? So it is if only one

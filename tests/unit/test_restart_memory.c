@@ -307,6 +307,28 @@ START_TEST(a_wait_is_there_before_engines_run)
 }
 END_TEST
 
+/* No session has left that could write the word: the importer has never had it. */
+START_TEST(an_import_that_fails_ends_no_wait)
+{
+    struct share *share;
+
+    start_clients();
+    allocation_free(mem_in(SECOND, 0));
+    share = export_by(FIRST, 0, true, false);
+    kept_commit();
+    submit(FIRST, 1, TASK_VALUE_WAIT);
+    act_turns();
+    restart_lacks = KEPT_MEMORY;
+    ck_assert_int_eq(try_import(THIRD, share), CAUSE_FILE_MEMORY);
+    restart_lacks = KEPT_KIND_MAX;
+    ck_assert_uint_eq(atomic_load(&mem_in(FIRST, 0)->pages->left), 0);
+    act_turns();
+    ck_assert_uint_eq(client_error(stream_in(FIRST, 1)), 0);
+    ck_assert_uint_eq(atomic_load(&session_of(FIRST)->page->value_waiters), 1);
+    stop_all();
+}
+END_TEST
+
 /* No memory for a record: nothing has changed. */
 START_TEST(without_memory_for_records)
 {
@@ -557,6 +579,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, memory_is_as_it_was);
     tcase_add_test(t, an_importer_is_the_same_process);
     tcase_add_test(t, a_wait_is_there_before_engines_run);
+    tcase_add_test(t, an_import_that_fails_ends_no_wait);
     tcase_add_loop_test(t, without_memory_for_records, 0, 3);
     tcase_add_loop_test(t, each_act_at_each_place, 0, (int)ACTS);
     return s;
