@@ -9,6 +9,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/pidfd.h"
 #include "daemon/control/session_life.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/value.h"
 #include "daemon/memory/share.h"
@@ -619,6 +620,9 @@ static struct stream *wait_on(const struct mem *m, uint32_t device, uint64_t off
 
     client_submit(s, on_word(m, TASK_VALUE_WAIT, offset, 7));
     AWAIT(atomic_load(&p->values.n) == n + 1);
+    /* Its engine tells the holders then, and looks at the word once more: all in one turn. */
+    engine_lock(device_of(device)->engine);
+    engine_unlock(device_of(device)->engine);
     return s;
 }
 
