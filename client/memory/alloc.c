@@ -72,7 +72,8 @@ bool memory_is_there(struct session *s, const struct memory *copy)
 
     pthread_rwlock_rdlock(&s->memory_lock);
     m = find_in(&s->memory, (const void *)copy->mapped.start);
-    there = m && !m->freed && !m->no_access && m->mapped.start == copy->mapped.start &&
+    /* It may be freed and still be mapped, for what streams do before (struct memory). */
+    there = m && !m->no_access && m->mapped.start == copy->mapped.start &&
             m->mapped.size == copy->mapped.size && m->remote == copy->remote &&
             m->remote_generation == copy->remote_generation &&
             m->remote_offset == copy->remote_offset;
@@ -248,17 +249,22 @@ static void trim_freed(struct session *s, size_t count, uint64_t bytes)
     unmap_list(out);
 }
 
-/* Caller holds memory_lock. From the one table to the other. */
-static void move_to_freed(struct session *s, struct memory *m)
+/* Caller holds memory_lock. No allocation any more, but still in the table. */
+static void end_allocation(struct session *s, struct memory *m)
 {
-    bool first = s->freed_map == NULL;
-
-    range_map_remove(&s->memory, &m->mapped);
     DL_DELETE(s->allocations, m);
     uncount_use(s, m->device, device_bytes(m));
     s->managed_bytes -= m->managed ? m->size : 0;
     if (m->import.import)
         imports_remove(&s->imports, &m->import);
+}
+
+/* Caller holds memory_lock. From the one table to the other, after end_allocation(). */
+static void change_table(struct session *s, struct memory *m)
+{
+    bool first = s->freed_map == NULL;
+
+    range_map_remove(&s->memory, &m->mapped);
     m->freed = range_map_add(&s->freed_map, &m->mapped);
     if (first || m->mapped.start < s->freed_from)
         s->freed_from = m->mapped.start;
@@ -266,16 +272,22 @@ static void move_to_freed(struct session *s, struct memory *m)
         s->freed_to = m->mapped.start + m->mapped.size;
 }
 
+/* Caller holds memory_lock. */
+static void move_to_freed(struct session *s, struct memory *m)
+{
+    end_allocation(s, m);
+    change_table(s, m);
+}
+
 /* The memory goes, and its addresses stay, after move_to_freed(). */
 static void keep_freed(struct session *s, struct memory *m)
 {
+    hold_await(m->mapped.start, m->mapped.size);
     if (!m->freed) { /* without memory for that */
-        hold_await(m->mapped.start, m->mapped.size);
         memory_unmap(m);
         delete_memory(m);
         return;
     }
-    hold_await(m->mapped.start, m->mapped.size);
     /* At the limit of mappings: then the memory goes with its addresses. */
     if (mmap((void *)m->mapped.start, m->mapped.size, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
@@ -308,7 +320,7 @@ static struct memory *take_allocation(struct session *s, const void *address, bo
     m = find_in(&s->memory, address);
     if (m && !is_freed_by(m, address, host))
         m = NULL;
-    if (m && m->freed) { /* and a pool has it */
+    if (m && m->freed) { /* and a pool has it, or its device is being reset */
         *again = true;
         m = NULL;
     } else if (m) {
@@ -641,7 +653,8 @@ struct memory_list memory_take_device(struct session *s, uint32_t device)
     memory_lock_to_change(s);
     DL_FOREACH_SAFE (s->allocations, m, next)
         if (goes_with_device(m) && m->home == device) {
-            move_to_freed(s, m);
+            end_allocation(s, m);
+            m->freed = true;
             DL_APPEND(list.first, m);
         }
     pthread_rwlock_unlock(&s->memory_lock);
@@ -667,8 +680,10 @@ void memory_release(struct session *s, const char *function, struct memory_list 
     if (!list.taken)
         return;
     DL_FOREACH_SAFE (list.first, m, next) {
-        memory_free_remote(s, function, m->remote);
-        keep_freed(s, m);
+        memory_lock_to_change(s);
+        change_table(s, m);
+        pthread_rwlock_unlock(&s->memory_lock);
+        memory_drop(s, function, m);
     }
     staging_trim(s, function, 0);
 }

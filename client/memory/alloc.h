@@ -28,8 +28,9 @@ struct memory {
     bool host;                   /* pinned host memory, else device memory */
     bool managed;                /* host memory that is a device's as well: managed.c */
     /*
-     * The program has freed it. Either only its addresses are left, in session->freed, or it is in
-     * session->memory, and a pool keeps it.
+     * The program has freed it, and no call takes it. Either only its addresses are left, in
+     * session->freed; or it is in session->memory, and what streams were given before still uses
+     * it: a pool keeps it, or its device is being reset.
      */
     bool freed;
     uint32_t device;
@@ -97,8 +98,9 @@ bool memory_look_up(struct session *s, const void *address, struct memory *copy)
 bool memory_search(struct session *s, const void *address, struct memory *copy, uint64_t *changes);
 
 /**
- * Is what was found there still mapped, and at the same addresses: neither freed nor unmapped, nor
- * something else in its place? copy: a copy of it.
+ * Is what was found there still mapped, and at the same addresses: neither given back nor unmapped,
+ * nor something else in its place? What was freed in the order of a stream is still there, for what
+ * the stream does before. copy: a copy of it.
  */
 bool memory_is_there(struct session *s, const struct memory *copy);
 

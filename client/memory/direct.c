@@ -304,7 +304,10 @@ int direct_copy_in_turn(struct session *s, const char *function, const struct pl
     if (!is_there(s, function, to, count) || !is_there(s, function, from, count))
         return ACL_ERROR_RT_SYS_DMA;
     error = direct_copy(s, function, to, from, count);
-    return error == ACL_ERROR_RT_PARAM_INVALID ? ACL_ERROR_RT_SYS_DMA : error;
+    /* 107002: its device was reset, so that no stream copies for it. */
+    return error == ACL_ERROR_RT_PARAM_INVALID || error == ACL_ERROR_RT_CONTEXT_NULL
+               ? ACL_ERROR_RT_SYS_DMA
+               : error;
 }
 
 int direct_read(struct session *s, const char *function, const struct place *from, void *to,

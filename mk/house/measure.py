@@ -20,8 +20,8 @@ import sys
 
 PRODUCT = ("daemon", "client", "proto")
 FILES = {
-    "registration": ("client/memory/registration.*", "client/memory/registered_copy.*",
-                     "client/memory/host_pages.*", "client/memory/shared_range.*"),
+    "registration": ("client/memory/registration.*", "client/memory/host_task.*",
+                     "client/memory/hold.*", "client/callback/stream_work.c"),
     "records": ("daemon/*/*_record.[ch]", "daemon/kept/*.h", "daemon/recovery/*.[ch]"),
     "requests": ("daemon/control/dispatch.[ch]", "daemon/control/on_*.c", "daemon/core/call.h",
                  "daemon/control/fetch.*", "client/runtime/reply.*", "proto/wire/requests.inc"),

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "acl/acl_rt_memory_soma.h"
 #include "device_bytes.h"
 #include "gate.h"
 #include "pattern.h"
@@ -722,6 +723,66 @@ START_TEST(what_goes_during_its_turn)
 }
 END_TEST
 
+/* --- what goes in the order of a stream is there until then --- */
+
+/* The block goes back behind the copies. Kept: it is lent again before they are made. */
+START_TEST(freed_behind_its_copies)
+{
+    aclrtMemPoolProps props = {.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+                               .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+    char *host = pinned_new(UNIT), *back = pinned_new(UNIT);
+    aclrtMemPool pool;
+    aclrtEvent gate;
+    void *p, *again;
+
+    memset(host, 7, UNIT);
+    OK(aclrtMemPoolCreate(&pool, &props));
+    gate = stream_hold(stream);
+    OK(aclrtMemPoolMallocAsync(&p, UNIT, pool, stream));
+    OK(aclrtMemcpyAsync(p, UNIT, host, UNIT, D2D, stream));
+    OK(aclrtMemcpyAsync(back, UNIT, p, UNIT, D2D, stream));
+    OK(aclrtMemPoolFreeAsync(p, stream));
+    if (_i == 1)
+        OK(aclrtMemPoolMallocAsync(&again, UNIT, pool, stream));
+    if (_i == 2)
+        OK(aclrtMemPoolDestroy(pool));
+    stream_let_go(gate);
+    await(stream);
+    ck_assert(all_are(back, UNIT, 7));
+}
+END_TEST
+
+/*
+ * A reset waits for what its streams have, and the library's own stream ends after them: what they
+ * have copies by it. _i & 1: it was used before, or not. _i & 2: by the end of a context. Nothing
+ * is left.
+ */
+START_TEST(copies_before_a_reset)
+{
+    char *host = pinned_new(MIB), *device, byte = 0;
+    aclrtContext context = NULL;
+    aclrtStream s;
+
+    memset(host, 1, MIB);
+    if (_i & 2) {
+        OK(aclrtResetDevice(0));
+        OK(aclrtCreateContext(&context, 0));
+    }
+    OK(aclrtCtxGetCurrentDefaultStream(&s));
+    device = device_new(MIB);
+    if (_i & 1)
+        OK(aclrtMemcpy(device, 1, &byte, 1, ACL_MEMCPY_HOST_TO_DEVICE));
+    OK(aclrtMemsetAsync(device, MIB, 7, MIB, s));
+    OK(aclrtMemcpyAsync(host, MIB, device, MIB, ACL_MEMCPY_DEVICE_TO_HOST, s));
+    OK(context ? aclrtDestroyContext(context) : aclrtResetDevice(0));
+    ck_assert(all_are(host, MIB, 7));
+    ck_assert_uint_eq(npud_ledger().streams, 0);
+    ck_assert_uint_eq(npud_ledger().memory, 0);
+    OK(aclrtHostUnregister(host));
+    OK(aclrtSetDevice(0));
+}
+END_TEST
+
 /* --- the same beside copies of the calling thread --- */
 
 struct copier {
@@ -789,6 +850,8 @@ static void add_tests(Suite *s, const char *name, void (*set_up)(void))
     tcase_add_test(t, two_mappings);
     tcase_add_loop_test(t, what_goes_before_its_turn, 0, GOERS);
     tcase_add_loop_test(t, what_goes_during_its_turn, 0, GOERS);
+    tcase_add_loop_test(t, freed_behind_its_copies, 0, 3);
+    tcase_add_loop_test(t, copies_before_a_reset, 0, 4);
     tcase_add_loop_test(t, what_goes_beside_copies_of_a_call, 0, GOERS);
 }
 
