@@ -268,16 +268,26 @@ static bool sleep_is_over(void *object, uint64_t target)
     return over;
 }
 
+#define LOOK_NS NSEC_PER_MSEC
+
+/* Pauses also end while there is always more to run. */
 static void run_all(struct session *session)
 {
+    uint64_t looked = 0;
     struct stream *s;
 
     callback_lock();
-    do {
-        while (!session_lost(session) && (s = find_ready(session)))
-            run_first(s);
-        end_pauses(session);
-    } while (!session_lost(session) && find_ready(session));
+    while (!session_lost(session)) {
+        s = find_ready(session);
+        if (!s || clock_ns() - looked >= LOOK_NS) {
+            end_pauses(session);
+            looked = clock_ns();
+            s = find_ready(session);
+        }
+        if (!s)
+            break;
+        run_first(s);
+    }
     callback_unlock();
 }
 

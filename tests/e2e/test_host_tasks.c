@@ -481,6 +481,53 @@ START_TEST(a_wait_holds_nobody_else)
 }
 END_TEST
 
+#define FED_BYTES (32 * MIB)
+enum { FED = 8, FED_FULL = FED * 1000 }; /* copies: then their rings are about full */
+static _Atomic bool fed;
+static _Atomic unsigned launched;
+
+/* There is always a copy that is ready, of one of the streams. */
+static void *feed_streams(void *arg)
+{
+    char *host = arg;
+    aclrtStream streams[FED];
+
+    OK(aclrtSetDevice(0));
+    for (size_t i = 0; i < FED; i++)
+        OK(aclrtCreateStream(&streams[i]));
+    while (!atomic_load(&fed))
+        for (size_t i = 0; i < FED; i++, launched++)
+            OK(aclrtMemcpyAsync(host, FED_BYTES, host + FED_BYTES, FED_BYTES, D2D, streams[i]));
+    for (size_t i = 0; i < FED; i++)
+        OK(aclrtDestroyStreamForce(streams[i]));
+    return NULL;
+}
+
+/*
+ * Work of other streams, however much there is, does not keep it from its turn: with full rings, as
+ * many copies are launched as are made.
+ */
+START_TEST(nobody_else_holds_a_wait)
+{
+    uint64_t *word = pinned_new(64);
+    unsigned before;
+    pthread_t feeder;
+
+    ck_assert_int_eq(pthread_create(&feeder, NULL, feed_streams, mapped_new(2 * FED_BYTES)), 0);
+    EVENTUALLY(launched >= FED_FULL, "the rings are not full");
+    for (uint64_t i = 1; i <= 5; i++) {
+        OK(aclrtValueWait(word, i, ACL_STREAM_WAIT_VALUE_EQ, stream));
+        FAILS(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stream, 30));
+        before = launched;
+        *(_Atomic uint64_t *)word = i;
+        await(stream);
+        ck_assert_uint_lt(launched - before, 8 * FED);
+    }
+    atomic_store(&fed, true);
+    pthread_join(feeder, NULL);
+}
+END_TEST
+
 /* --- waits that end otherwise --- */
 
 static void end_by_abort(void)
@@ -844,6 +891,7 @@ static void add_tests(Suite *s, const char *name, void (*set_up)(void))
     tcase_add_loop_test(t, values_are_waited_for, 0, KINDS * WRITERS);
     tcase_add_loop_test(t, conditions, 0, KINDS);
     tcase_add_test(t, a_wait_holds_nobody_else);
+    tcase_add_test(t, nobody_else_holds_a_wait);
     tcase_add_loop_test(t, waits_are_discarded, 0, ENDINGS);
     tcase_add_test(t, unregistering_fails_a_wait);
     tcase_add_test(t, npud_dies_with_a_wait);
