@@ -189,6 +189,7 @@ void stream_work_written(struct session *session, const void *address, uint64_t 
     bool any = false;
 
     callback_lock();
+    session->works.written++; /* for a wait that looks at this moment */
     DL_FOREACH_SAFE2 (session->works.waiting, s, next, callbacks.work_next) {
         uintptr_t word = (uintptr_t)s->callbacks.work->awaits;
 
@@ -223,7 +224,7 @@ static void run_first(struct stream *s)
     struct session *session = s->session;
     struct callbacks *cb = &s->callbacks;
     struct stream_work *w = cb->work;
-    uint64_t aborts_over = session->works.aborts_over;
+    uint64_t aborts_over = session->works.aborts_over, written = session->works.written;
     int error;
 
     cb->work_runs = session->works.runs = true;
@@ -243,6 +244,8 @@ static void run_first(struct stream *s)
     if (w->let_go)
         return;
     if (error == STREAM_WORK_AGAIN) {
+        if (session->works.written != written)
+            w->pause_ns = 0; /* it may have looked just before */
         pause_first(s);
         return;
     }

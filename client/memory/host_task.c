@@ -214,7 +214,7 @@ static int run_reduce_sliced(struct stream_work *w)
 
         RETURN_IF_ERROR(reduce_slice(t, left < SLICE ? left : SLICE));
     }
-    return 0;
+    return place_tell_written(t->session, t->function, &t->to, t->size);
 }
 
 static int run_reduce(struct stream_work *w)

@@ -22,6 +22,7 @@ struct stream_works {
     struct stream *waiting; /* the first of which runs again after a while */
     bool runs;
     uint64_t done;                      /* counts what has returned */
+    uint64_t written;                   /* counts calls of stream_work_written() */
     uint64_t aborts_begun, aborts_over; /* of devices */
     _Atomic uint32_t waits;             /* works with a word to wait for; read without the lock */
 };
