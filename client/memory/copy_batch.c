@@ -61,6 +61,7 @@ static int check_attrs(const struct batch *b)
     static const uint8_t zero[sizeof(b->attrs->rsv)];
 
     for (size_t k = 0; k < b->n_attrs; k++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): check_arrays() */
         if (memcmp(b->attrs[k].rsv, zero, sizeof(zero)) != 0)
             return error_set(ACL_ERROR_INVALID_PARAM, "%s: attrs[%zu].rsv must be zero",
                              b->function, k);

@@ -175,5 +175,6 @@ void rest_leave(struct session *session)
 void rests_deinit(struct server *server)
 {
     while (server->rests)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it is taken out of the list */
         free_rest(server->rests);
 }
