@@ -3,7 +3,8 @@
  * any moment, outlive each end that is not their doing, however many there are.
  *
  * Skipped under chaos: the test itself ends npud, and counts.
- * Skipped under TSan: what a server may have in memory is limited.
+ * Skipped under ASan and TSan: what a server may have in memory is limited, and the signals of a
+ * crash are the sanitizers' own.
  * Runs long: 30 s.
  */
 #include <pthread.h>
