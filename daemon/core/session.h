@@ -119,14 +119,14 @@ struct session {
     uint32_t end_slot; /* how far it is with ... */
     uint8_t end_part;  /* ... what is being freed: control/session_end.c */
     struct wake_cost wake_cost;
-    uint8_t reported;      /* how often on_socket has told of what is listed already */
-    bool halted;           /* by session_halt(): no engine executes anything of it */
-    bool forgotten;        /* halted, and no engine knows a stream of it any more */
-    bool polled : 1;       /* on_socket is added */
-    bool takes_fds : 1;    /* its socket: base/client_socket.h */
-    bool died : 1;         /* counted in server->deaths */
-    bool left : 1;         /* LeaveSession: its process writes nothing any more */
-    bool tells_waited : 1; /* its page has `waited`: an older npud may have made it */
+    uint8_t reported;   /* how often on_socket has told of what is listed already */
+    bool halted;        /* by session_halt(): no engine executes anything of it */
+    bool forgotten;     /* halted, and no engine knows a stream of it any more */
+    bool tells_waited;  /* its page has `waited`: an older npud may have made it; engines ask */
+    bool polled : 1;    /* on_socket is added */
+    bool takes_fds : 1; /* its socket: base/client_socket.h */
+    bool died : 1;      /* counted in server->deaths */
+    bool left : 1;      /* LeaveSession: its process writes nothing any more */
     bool again : 1; /* restored, and not heard since: its first packet may be answered already */
     /*
      * Ends of npud that were its fault, and are not forgiven; of the last one: 1 + the thread that
