@@ -3,6 +3,7 @@
  * goes with the device goes, also what npud gives at this very moment, and what stays is usable.
  * Nothing is left in npud that the program does not have.
  * Skipped under chaos: npud is stopped, and one that comes back is not.
+ * Runs long: 10 s.
  */
 #include <pthread.h>
 #include <signal.h>

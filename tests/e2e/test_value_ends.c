@@ -3,6 +3,8 @@
  * ways of sharing, numbers of sharers, ways to leave, and orders of the wait and the leaving.
  *
  * The test itself is no client: it directs. Sharer 0 has made the memory, the others import it.
+ *
+ * Runs long: 40 s.
  */
 #include <fcntl.h>
 #include <stdio.h>
