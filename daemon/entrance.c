@@ -240,11 +240,12 @@ void entrance_refuse(const char *why)
 
     if (passed_find(&passed) < 0 || passed.control < 0)
         return;
-    while ((fd = accept4(passed.control, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while (listener_has_client(passed.control) &&
+           (fd = accept4(passed.control, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         dispatch_refuse(NULL, fd, ACL_ERROR_RT_NO_DEVICE, why);
         deferred_close_socket(NULL, fd, true);
     }
-    while (passed.admin >= 0 &&
+    while (passed.admin >= 0 && listener_has_client(passed.admin) &&
            (fd = accept4(passed.admin, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
         close(fd);
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -86,6 +87,17 @@ static int take_or_search(struct listener *l)
     return s;
 }
 
+/*
+ * systemd makes the sockets that it passes blocking at each start of the unit, unless the unit says
+ * NonBlocking=yes, and an npud of before shares that flag: it is asked, and not believed.
+ */
+bool listener_has_client(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLIN);
+}
+
 static void on_client(evutil_socket_t fd, short what, void *arg)
 {
     struct listener *l = arg;
@@ -99,7 +111,8 @@ static void on_client(evutil_socket_t fd, short what, void *arg)
         s = take_or_search(l);
         if (s >= 0 && l->takes_many)
             l->accept(l->server, s);
-    } while (s >= 0 && l->takes_many && !schedule_step_over(&l->server->schedule));
+    } while (s >= 0 && l->takes_many && !schedule_step_over(&l->server->schedule) &&
+             listener_has_client(l->fd));
     schedule_end(&l->server->schedule, "accept", geteuid());
     if (s >= 0 && !l->takes_many)
         l->accept(l->server, s);

@@ -39,6 +39,9 @@ int listener_init(struct listener *l, struct server *server, int fd,
                   void (*accept)(struct server *server, int socket));
 void listener_deinit(struct listener *l);
 
+/** Does a client wait at this socket? Its accept4() may block if none does, whatever fd says. */
+bool listener_has_client(int fd);
+
 /**
  * The client that was accepted has no descriptor for its pidfd: give up the one that is held for
  * it. False: it was given up before.

@@ -6,6 +6,7 @@
 #include "lack.h"
 #include "npud.h"
 
+#include <fcntl.h>
 #include <sys/un.h>
 
 #include "acl/acl_base.h"
@@ -135,6 +136,22 @@ static void come_in_vain(void)
     ck_assert(server.clients->exhausted);
 }
 
+/* systemd makes a socket blocking that it passes once more: npud does not wait in accept4(). */
+START_TEST(a_socket_that_blocks_holds_up_nothing)
+{
+    npud_start(NULL);
+    server.clients->takes_many = true;
+    begin_to_listen();
+    ck_assert_int_eq(fcntl(server.clients->fd, F_SETFL, 0), 0);
+    for (int i = 0; i < 2; i++) {
+        connect_client(i);
+        AWAIT((schedule_round(&server.schedule, server.base, false),
+               server.n_sessions == (unsigned)i + 1));
+    }
+    end_listening();
+}
+END_TEST
+
 /* Others are answered meanwhile. */
 START_TEST(a_client_waits_for_descriptors_of_npud)
 {
@@ -253,6 +270,7 @@ int main(void)
 
     tcase_add_loop_test(c, a_session_waits_for_descriptors_of_its_user, 0, LAST_IS_USED + 1);
     tcase_add_test(c, a_client_leaves_while_it_waits);
+    tcase_add_test(c, a_socket_that_blocks_holds_up_nothing);
     tcase_add_loop_test(c, a_client_waits_for_descriptors_of_npud, 0, LAST_IS_USED + 1);
     tcase_add_test(c, npud_ends_before_a_subordinate_user_has_its_turn);
     tcase_add_test(c, a_pidfd_has_its_place);
