@@ -3,6 +3,7 @@
  * its pages go back a little later is shown in tests/e2e/test_peaks.c.
  *
  * Skipped under ASan and TSan: they have allocators of their own.
+ * Skipped under the emulator: how pages go back is the real kernel's and allocator's.
  */
 #include "daemon/base/heap.h"
 

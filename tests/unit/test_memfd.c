@@ -1,4 +1,8 @@
-/* daemon/base/memfd: what another user can do with a descriptor of npud's memory. */
+/*
+ * daemon/base/memfd: what another user can do with a descriptor of npud's memory.
+ *
+ * Skipped under the emulator: it answers madvise(MADV_REMOVE) by itself.
+ */
 #include "daemon/base/memfd.h"
 
 #include <errno.h>
