@@ -142,6 +142,13 @@ static void fill_holes(void)
         filled[n++] = -1;
 }
 
+static void release_holes(void)
+{
+    for (unsigned i = 0; i < 16; i++)
+        if (filled[i] >= 0)
+            close(filled[i]);
+}
+
 static void come_in_vain(void)
 {
     size_t n;
@@ -150,9 +157,7 @@ static void come_in_vain(void)
     connect_client(0);
     ck_assert_int_eq(await_answer(client[0], &n), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
     ck_assert(server.clients->exhausted);
-    for (unsigned i = 0; i < 16; i++)
-        if (filled[i] >= 0)
-            close(filled[i]);
+    release_holes();
 }
 
 /* systemd makes a socket blocking that it passes once more: npud does not wait in accept4(). */
@@ -245,6 +250,7 @@ START_TEST(a_client_waits_for_what_is_being_closed)
     for (int i = 0; i < 2; i++)
         free_slowly();
     limit_descriptors(_i == IT_IS_NO_HELP ? 3 : lowest_free());
+    fill_holes();
     connect_client(0);
     AWAIT((npud_turn(), server.clients->asleep));
     ck_assert(!schedule_busy(&server.schedule));
@@ -254,6 +260,7 @@ START_TEST(a_client_waits_for_what_is_being_closed)
         ck_assert(server.clients->exhausted == (_i == IT_IS_NO_HELP));
     }
     atomic_store(&allowed, UINT_MAX);
+    release_holes();
     end_listening();
     deferred_close_stop();
     npud_turn();
