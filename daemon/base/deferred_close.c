@@ -52,7 +52,7 @@ struct lane {
     pthread_t thread;
     pthread_cond_t more;
     struct owner *owners, *by_user;
-    bool started;
+    bool started, stop; /* under the lock */
 };
 
 static struct closer {
@@ -61,7 +61,6 @@ static struct closer {
     uint64_t last;           /* number of an item */
     _Atomic uint64_t closed; /* how many; changes under the lock */
     struct job *awaits;      /* sent when the next one has been closed; or NULL */
-    bool stop;
 } closer = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .memory = {.name = "closer", .more = PTHREAD_COND_INITIALIZER},
             .watched = {.name = "watch-closer", .more = PTHREAD_COND_INITIALIZER}};
@@ -165,7 +164,7 @@ static void *close_deferred(void *arg)
         struct item *item;
         bool done;
 
-        while (!lane->owners && !closer.stop)
+        while (!lane->owners && !lane->stop)
             pthread_cond_wait(&lane->more, &closer.lock);
         owner = lane->owners;
         if (!owner)
@@ -182,23 +181,28 @@ static void *close_deferred(void *arg)
 
 static int lane_start(struct lane *lane)
 {
-    int r = pthread_create(&lane->thread, NULL, close_deferred, lane);
+    int r;
 
+    pthread_mutex_lock(&closer.lock);
+    lane->stop = false;
+    r = pthread_create(&lane->thread, NULL, close_deferred, lane);
     lane->started = r == 0;
+    pthread_mutex_unlock(&closer.lock);
     return -r;
 }
 
 static void lane_stop(struct lane *lane)
 {
-    if (!lane->started)
-        return;
+    bool started;
+
     pthread_mutex_lock(&closer.lock);
-    closer.stop = true;
+    started = lane->started;
+    lane->started = false; /* what comes from now on is closed at once */
+    lane->stop = true;
     pthread_cond_signal(&lane->more);
     pthread_mutex_unlock(&closer.lock);
-    pthread_join(lane->thread, NULL);
-    closer.stop = false;
-    lane->started = false;
+    if (started)
+        pthread_join(lane->thread, NULL);
 }
 
 int deferred_close_start(void)
