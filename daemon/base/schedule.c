@@ -247,6 +247,7 @@ int schedule_init(struct schedule *schedule, struct event_base *base)
     *schedule = (struct schedule){.fd = -1, .after_step = schedule->after_step};
     pthread_mutex_init(&schedule->lock, NULL);
     step_meter_init(&schedule->meter);
+    step_meter_attach(&schedule->meter);
     schedule_user_init(&schedule->own_user, schedule, geteuid());
     schedule->own.user = &schedule->own_user;
     schedule->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -260,6 +261,8 @@ int schedule_init(struct schedule *schedule, struct event_base *base)
 
 void schedule_deinit(struct schedule *schedule)
 {
+    if (!schedule->own.user)
+        return; /* schedule_init() was not called */
     if (schedule->on_sent)
         event_free(schedule->on_sent);
     if (schedule->fd >= 0)

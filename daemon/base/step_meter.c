@@ -12,27 +12,29 @@
 
 void step_meter_init(struct step_meter *meter)
 {
-    *meter = (struct step_meter){0};
+    *meter = (struct step_meter){.ready_fd = -1};
     pthread_mutex_init(&meter->lock, NULL);
+}
+
+void step_meter_attach(struct step_meter *meter)
+{
+    meter->ready_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 }
 
 void step_meter_deinit(struct step_meter *meter)
 {
+    if (meter->ready_fd >= 0)
+        close(meter->ready_fd);
     pthread_mutex_destroy(&meter->lock);
 }
 
-/* For how long the calling thread was ready, and had no CPU: the second number there. */
-static uint64_t read_ready(void)
+/* For how long the thread was ready, and had no CPU: the second number there. */
+static uint64_t read_ready(const struct step_meter *meter)
 {
-    int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     uint64_t ready = READY_UNKNOWN;
     char text[64];
-    ssize_t n;
+    ssize_t n = pread(meter->ready_fd, text, sizeof(text) - 1, 0);
 
-    if (fd < 0)
-        return READY_UNKNOWN;
-    n = read(fd, text, sizeof(text) - 1);
-    close(fd);
     text[n > 0 ? n : 0] = '\0';
     return sscanf(text, "%*u %" SCNu64, &ready) == 1 ? ready : READY_UNKNOWN;
 }
@@ -40,7 +42,7 @@ static uint64_t read_ready(void)
 static void read_all(struct step_meter *meter, uint64_t now)
 {
     meter->ready_read = now;
-    meter->ready = read_ready();
+    meter->ready = read_ready(meter);
 }
 
 void step_meter_read(struct step_meter *meter, uint64_t now)

@@ -34,6 +34,7 @@ struct step_meter {
     uint64_t read, cpu; /* when the CPU time was read last, and what it was */
     /* when it was read last for how long the thread was ready and had no CPU, and what it was */
     uint64_t ready_read, ready;
+    int ready_fd;         /* the file of /proc with that; -1: there is none */
     uint64_t look_ns;     /* a step that takes no longer is not noted */
     pthread_mutex_t lock; /* of what follows */
     struct step longest;
@@ -41,6 +42,11 @@ struct step_meter {
 };
 
 void step_meter_init(struct step_meter *meter);
+/**
+ * Of the thread that is timed, before its first step. It opens a file here and none later: between
+ * steps, the last free descriptor of npud is a client's.
+ */
+void step_meter_attach(struct step_meter *meter);
 void step_meter_deinit(struct step_meter *meter);
 
 /** For step_meter_begin(): read the CPU time. */

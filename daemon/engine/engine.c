@@ -518,6 +518,8 @@ static void *engine_main(void *arg)
     pthread_setname_np(pthread_self(), name);
     /* Delays and timeouts to the microsecond, not to the default 50. */
     prctl(PR_SET_TIMERSLACK, 1UL);
+    step_meter_attach(&e->meter);
+    sem_post(&e->begun);
     pthread_mutex_lock(&e->lock);
     while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
         engine_let_others_in(e);
@@ -545,6 +547,7 @@ struct engine *engine_new(struct device *device, uint64_t spin_ns)
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->gate, NULL);
     pthread_mutex_init(&e->inbox_lock, NULL);
+    sem_init(&e->begun, 0, 0);
     step_meter_init(&e->meter);
     slots_init(&e->refs, sizeof(struct attach_ref), 1u << 18, 0);
     if (e->epoll >= 0 && e->wake >= 0 && epoll_ctl(e->epoll, EPOLL_CTL_ADD, e->wake, &ev) == 0)
@@ -556,8 +559,11 @@ struct engine *engine_new(struct device *device, uint64_t spin_ns)
 
 int engine_start(struct engine *e)
 {
-    if (pthread_create(&e->thread, NULL, engine_main, e) == 0)
+    if (pthread_create(&e->thread, NULL, engine_main, e) == 0) {
+        while (sem_wait(&e->begun) < 0)
+            continue; /* a signal */
         return 0;
+    }
     log_error("device %u: its engine cannot be started: no memory or threads", e->device->index);
     e->thread = 0;
     return -ENOMEM;
@@ -579,6 +585,7 @@ void engine_free(struct engine *e)
     if (e->wake >= 0)
         close(e->wake);
     step_meter_deinit(&e->meter);
+    sem_destroy(&e->begun);
     pthread_mutex_destroy(&e->inbox_lock);
     pthread_mutex_destroy(&e->gate);
     pthread_mutex_destroy(&e->lock);

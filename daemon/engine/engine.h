@@ -6,6 +6,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,6 +49,7 @@ struct engine_user {
 struct engine {
     struct device *device;
     pthread_t thread;
+    sem_t begun; /* posted by the thread when it opens no file any more */
     _Atomic bool stop;
 
     /*

@@ -214,6 +214,7 @@ static inline void restart_npud(void)
 #endif
     event_base_free(server.base);
     close(server.schedule.fd);
+    close(server.schedule.meter.ready_fd);
     spare_fds_deinit(&server.spare);
     kept_end();
     ck_assert_int_ge(kept_fds_fetch(), 1);

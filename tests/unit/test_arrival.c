@@ -127,37 +127,13 @@ static void end_listening(void)
         close(client[i]);
 }
 
-/* Also of what an engine has open for a moment (daemon/base/step_meter.c), and then not. */
-static int filled[16];
-
-static void fill_holes(void)
-{
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < 20000 && n < 16; i++) {
-        filled[n] = dup(0);
-        n += filled[n] >= 0;
-    }
-    while (n < 16)
-        filled[n++] = -1;
-}
-
-static void release_holes(void)
-{
-    for (unsigned i = 0; i < 16; i++)
-        if (filled[i] >= 0)
-            close(filled[i]);
-}
-
 static void come_in_vain(void)
 {
     size_t n;
 
-    fill_holes();
     connect_client(0);
     ck_assert_int_eq(await_answer(client[0], &n), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
     ck_assert(server.clients->exhausted);
-    release_holes();
 }
 
 /* systemd makes a socket blocking that it passes once more: npud does not wait in accept4(). */
@@ -250,7 +226,6 @@ START_TEST(a_client_waits_for_what_is_being_closed)
     for (int i = 0; i < 2; i++)
         free_slowly();
     limit_descriptors(_i == IT_IS_NO_HELP ? 3 : lowest_free());
-    fill_holes();
     connect_client(0);
     AWAIT((npud_turn(), server.clients->asleep));
     ck_assert(!schedule_busy(&server.schedule));
@@ -260,7 +235,6 @@ START_TEST(a_client_waits_for_what_is_being_closed)
         ck_assert(server.clients->exhausted == (_i == IT_IS_NO_HELP));
     }
     atomic_store(&allowed, UINT_MAX);
-    release_holes();
     end_listening();
     deferred_close_stop();
     npud_turn();
@@ -294,16 +268,13 @@ int main(void)
     Suite *suite = suite_create("arrival");
     TCase *c = suite_case(suite, "all", 60, NULL, NULL);
 
+    tcase_add_loop_test(c, a_session_waits_for_descriptors_of_its_user, 0, LAST_IS_USED + 1);
     tcase_add_test(c, a_client_leaves_while_it_waits);
     tcase_add_test(c, a_socket_that_blocks_holds_up_nothing);
+    tcase_add_loop_test(c, a_client_waits_for_descriptors_of_npud, 0, LAST_IS_USED + 1);
     tcase_add_test(c, npud_ends_before_a_subordinate_user_has_its_turn);
-    /* An engine may have a file open for a moment when the lowest free number is looked for. */
-    if (getenv("NPUD_TEST_LONG")) {
-        tcase_add_loop_test(c, a_session_waits_for_descriptors_of_its_user, 0, LAST_IS_USED + 1);
-        tcase_add_loop_test(c, a_client_waits_for_descriptors_of_npud, 0, LAST_IS_USED + 1);
-        tcase_add_test(c, a_pidfd_has_its_place);
-        tcase_add_test(c, a_refused_client_keeps_nobody_out);
-        tcase_add_loop_test(c, a_client_waits_for_what_is_being_closed, 0, NPUD_ENDS + 1);
-    }
+    tcase_add_test(c, a_pidfd_has_its_place);
+    tcase_add_test(c, a_refused_client_keeps_nobody_out);
+    tcase_add_loop_test(c, a_client_waits_for_what_is_being_closed, 0, NPUD_ENDS + 1);
     return run_suite(suite);
 }
