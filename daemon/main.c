@@ -302,7 +302,7 @@ static int serve_clients(struct npud *npud, int signals)
     KILL_HERE(TABLES_FREED);
     deferred_close_stop();
     waker_stop();
-    reload_end(&npud->reload);
+    reload_end();
     return r; /* the rest goes with the process */
 }
 

@@ -1,13 +1,13 @@
 #include "daemon/base/client_socket.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
-#include <utlist.h>
+
+#include "daemon/base/worker.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
@@ -17,57 +17,29 @@
 
 /* --- sockets with descriptors in them: closed by a thread --- */
 
-struct kept {
+struct left_open {
+    struct errand errand;
     int socket;
-    struct kept *prev, *next; /* the oldest first */
 };
 
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t more;
-    struct kept *list;
-    bool started;
-} closer = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, false};
-
-static void *close_kept(void *arg)
+static enum errand_end close_one(struct errand *errand)
 {
-    (void)arg;
-    pthread_setname_np(pthread_self(), "client-closer");
-    pthread_mutex_lock(&closer.lock);
-    for (;;) {
-        struct kept *k;
-
-        while (!closer.list)
-            pthread_cond_wait(&closer.more, &closer.lock);
-        k = closer.list;
-        DL_DELETE(closer.list, k);
-        pthread_mutex_unlock(&closer.lock);
-        close(k->socket);
-        free(k);
-        pthread_mutex_lock(&closer.lock);
-    }
+    close(((struct left_open *)errand)->socket); /* its first member */
+    return ERRAND_DONE;
 }
 
-/*
- * Detached: npud does not wait for it when it ends. If there is no memory for either, the socket
- * stays open.
- */
+/* Never stopped: npud does not wait for it when it ends. */
+static struct worker closer = WORKER_LAZY("client-closer", close_one);
+
+/* If there is no memory for it, the socket stays open. */
 static void close_by_thread(int socket)
 {
-    struct kept *k = calloc(1, sizeof(*k));
-    pthread_t thread;
+    struct left_open *open = malloc(sizeof(*open));
 
-    if (!k)
+    if (!open)
         return;
-    k->socket = socket;
-    pthread_mutex_lock(&closer.lock);
-    DL_APPEND(closer.list, k);
-    pthread_cond_signal(&closer.more);
-    if (!closer.started && pthread_create(&thread, NULL, close_kept, NULL) == 0) {
-        pthread_detach(thread);
-        closer.started = true;
-    }
-    pthread_mutex_unlock(&closer.lock);
+    open->socket = socket;
+    worker_put(&closer, &open->errand);
 }
 
 /* --- what is in a socket --- */

@@ -13,6 +13,7 @@
 #include "daemon/base/client_socket.h"
 #include "daemon/base/hash.h"
 #include "daemon/base/schedule.h"
+#include "daemon/base/worker.h"
 
 #define UNMAP_SLICE ((size_t)2 << 20)
 
@@ -35,25 +36,25 @@ struct item {
     unsigned char packet[];
 };
 
-/* A user with something to be closed. */
+/* A user with something to be closed: each turn closes some of it. */
 struct owner {
+    struct errand errand;
+    struct lane *lane;
     const struct user *user; /* compared only: it may have gone */
     struct item *items;
-    struct owner *prev, *next; /* lane->owners, the next in turn first */
     UT_hash_handle hh;
 };
 
 /*
- * A thread, and what it has to close. Two, so that freed memory never waits for the watches of a
- * client, nor they for it.
+ * A thread, and whose things it has to close. Two, so that freed memory never waits for the watches
+ * of a client, nor they for it.
  */
 struct lane {
-    const char *name;
-    pthread_t thread;
-    pthread_cond_t more;
-    struct owner *owners, *by_user;
-    bool started, stop; /* under the lock */
+    struct worker worker;
+    struct owner *by_user;
 };
+
+static enum errand_end close_some(struct errand *errand);
 
 static struct closer {
     pthread_mutex_t lock;
@@ -62,8 +63,8 @@ static struct closer {
     _Atomic uint64_t closed; /* how many; changes under the lock */
     struct job *awaits;      /* sent when the next one has been closed; or NULL */
 } closer = {.lock = PTHREAD_MUTEX_INITIALIZER,
-            .memory = {.name = "closer", .more = PTHREAD_COND_INITIALIZER},
-            .watched = {.name = "watch-closer", .more = PTHREAD_COND_INITIALIZER}};
+            .memory = {.worker = WORKER("closer", close_some)},
+            .watched = {.worker = WORKER("watch-closer", close_some)}};
 
 static void close_one(const struct item *item)
 {
@@ -111,6 +112,7 @@ static bool close_slice(struct item *item)
 
 /* --- under the lock --- */
 
+/* NULL: no memory, or no thread. */
 static struct owner *find_owner(struct lane *lane, const struct user *user)
 {
     struct owner *owner;
@@ -121,115 +123,76 @@ static struct owner *find_owner(struct lane *lane, const struct user *user)
     owner = calloc(1, sizeof(*owner));
     if (!owner)
         return NULL;
+    owner->lane = lane;
     owner->user = user;
     HASH_ADD_PTR(lane->by_user, user, owner);
-    if (!owner->hh.tbl) {
-        free(owner);
-        return NULL;
-    }
-    DL_APPEND(lane->owners, owner);
-    return owner;
+    if (owner->hh.tbl && worker_put(&lane->worker, &owner->errand))
+        return owner;
+    if (owner->hh.tbl)
+        HASH_DEL(lane->by_user, owner);
+    free(owner);
+    return NULL;
 }
 
-/* The owner whose turn it was, and what came of it. */
-static void end_turn(struct lane *lane, struct owner *owner, struct item *item, bool done)
+/* The item of whose turn it was, and whether it is closed. */
+static enum errand_end end_turn(struct owner *owner, struct item *item, bool closed)
 {
-    if (done) {
-        DL_DELETE(owner->items, item);
-        free(item);
-        atomic_fetch_add_explicit(&closer.closed, 1, memory_order_release);
-        if (closer.awaits)
-            job_send(closer.awaits);
-        closer.awaits = NULL;
-    }
-    DL_DELETE(lane->owners, owner);
-    if (owner->items) {
-        DL_APPEND(lane->owners, owner);
-    } else {
-        HASH_DEL(lane->by_user, owner);
-        free(owner);
-    }
+    if (!closed)
+        return ERRAND_AGAIN;
+    DL_DELETE(owner->items, item);
+    free(item);
+    atomic_fetch_add_explicit(&closer.closed, 1, memory_order_release);
+    if (closer.awaits)
+        job_send(closer.awaits);
+    closer.awaits = NULL;
+    if (owner->items)
+        return ERRAND_AGAIN;
+    HASH_DEL(owner->lane->by_user, owner);
+    return ERRAND_DONE;
 }
 
 /* --- the threads --- */
 
-static void *close_deferred(void *arg)
+static enum errand_end close_some(struct errand *errand)
 {
-    struct lane *lane = arg;
-
-    pthread_setname_np(pthread_self(), lane->name);
-    pthread_mutex_lock(&closer.lock);
-    for (;;) {
-        struct owner *owner;
-        struct item *item;
-        bool done;
-
-        while (!lane->owners && !lane->stop)
-            pthread_cond_wait(&lane->more, &closer.lock);
-        owner = lane->owners;
-        if (!owner)
-            break;
-        item = owner->items;
-        pthread_mutex_unlock(&closer.lock);
-        done = close_slice(item);
-        pthread_mutex_lock(&closer.lock);
-        end_turn(lane, owner, item, done);
-    }
-    pthread_mutex_unlock(&closer.lock);
-    return NULL;
-}
-
-static int lane_start(struct lane *lane)
-{
-    int r;
+    struct owner *owner = (struct owner *)errand; /* its first member */
+    struct item *item;
+    enum errand_end end;
+    bool closed;
 
     pthread_mutex_lock(&closer.lock);
-    lane->stop = false;
-    r = pthread_create(&lane->thread, NULL, close_deferred, lane);
-    lane->started = r == 0;
+    item = owner->items;
     pthread_mutex_unlock(&closer.lock);
-    return -r;
-}
-
-static void lane_stop(struct lane *lane)
-{
-    bool started;
-
+    closed = close_slice(item);
     pthread_mutex_lock(&closer.lock);
-    started = lane->started;
-    lane->started = false; /* what comes from now on is closed at once */
-    lane->stop = true;
-    pthread_cond_signal(&lane->more);
+    end = end_turn(owner, item, closed);
     pthread_mutex_unlock(&closer.lock);
-    if (started)
-        pthread_join(lane->thread, NULL);
+    return end;
 }
 
 int deferred_close_start(void)
 {
-    int r = lane_start(&closer.memory);
+    int r = worker_start(&closer.memory.worker);
 
-    return r < 0 ? r : lane_start(&closer.watched);
+    return r < 0 ? r : worker_start(&closer.watched.worker);
 }
 
 void deferred_close_stop(void)
 {
-    lane_stop(&closer.memory);
-    lane_stop(&closer.watched);
+    worker_stop(&closer.memory.worker);
+    worker_stop(&closer.watched.worker);
 }
 
 /* On the thread, if there is one, and memory to tell it. Takes the item over. */
 static void close_later(struct lane *lane, const struct user *user, struct item *item)
 {
-    struct owner *owner = NULL;
+    struct owner *owner;
 
     pthread_mutex_lock(&closer.lock);
-    if (lane->started)
-        owner = find_owner(lane, user);
+    owner = find_owner(lane, user);
     if (owner) {
         item->number = ++closer.last;
         DL_APPEND(owner->items, item);
-        pthread_cond_signal(&lane->more);
     }
     pthread_mutex_unlock(&closer.lock);
     if (owner)
@@ -301,7 +264,7 @@ static bool is_left(const struct lane *lane, uint64_t last)
 {
     const struct owner *owner;
 
-    DL_FOREACH (lane->owners, owner)
+    for (owner = lane->by_user; owner; owner = owner->hh.next)
         if (owner->items->number <= last)
             return true;
     return false;

@@ -1,140 +1,67 @@
 #include "daemon/base/outbox.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
-#include "proto/util/clock.h"
+#include "daemon/base/worker.h"
 
 #define CRASH_TRIES 1000
 
+struct outbox {
+    struct worker worker;
+    outbox_deliver *deliver;
+    pthread_mutex_t lock; /* of what follows */
+    unsigned n, limit;
+    uint64_t lost;
+};
+
 struct message {
-    struct message *next; /* outbox.first */
+    struct errand errand;
+    struct outbox *box;
     size_t size;
     char data[];
 };
 
-/* The lock is never held while a message is delivered. */
-struct outbox {
-    outbox_deliver *deliver;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed; /* a message has come, or `ending` is set */
-    pthread_cond_t over;    /* the thread has left its loop */
-    struct message *first, **last;
-    struct message *delivered; /* the one that the thread is at */
-    unsigned n, limit;
-    uint64_t lost;
-    bool ending, ended;
-};
-
-static struct message *outbox_take(struct outbox *box, uint64_t *lost)
+static enum errand_end deliver_message(struct errand *errand)
 {
-    struct message *m;
+    struct message *m = (struct message *)errand; /* its first member */
+    struct outbox *box = m->box;
+    uint64_t lost;
 
     pthread_mutex_lock(&box->lock);
-    while (!box->first && !box->ending)
-        pthread_cond_wait(&box->changed, &box->lock);
-    m = box->first;
-    if (m) {
-        box->first = m->next;
-        if (!box->first)
-            box->last = &box->first;
-        box->n--;
-        box->delivered = m;
-        *lost = box->lost;
-        box->lost = 0;
-    } else {
-        box->ended = true;
-        pthread_cond_signal(&box->over);
-    }
+    box->n--;
+    lost = box->lost;
+    box->lost = 0;
     pthread_mutex_unlock(&box->lock);
-    return m;
-}
-
-static void *outbox_run(void *arg)
-{
-    struct outbox *box = arg;
-    struct message *m;
-    uint64_t lost;
-
-    while ((m = outbox_take(box, &lost))) {
-        box->deliver(m->data, m->size, lost);
-        pthread_mutex_lock(&box->lock);
-        box->delivered = NULL;
-        pthread_mutex_unlock(&box->lock);
-        free(m);
-    }
-    return NULL;
-}
-
-static int outbox_start(struct outbox *box)
-{
-    sigset_t all, before;
-    int r;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    r = pthread_create(&box->thread, NULL, outbox_run, box);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -r;
+    box->deliver(m->data, m->size, lost);
+    return ERRAND_DONE;
 }
 
 struct outbox *outbox_new(outbox_deliver *deliver, unsigned limit)
 {
-    struct outbox *box = calloc(1, sizeof(*box));
-    pthread_condattr_t monotonic;
+    struct outbox *box = malloc(sizeof(*box));
 
     if (!box)
         return NULL;
-    box->deliver = deliver;
-    box->limit = limit;
-    box->last = &box->first;
-    pthread_mutex_init(&box->lock, NULL);
-    pthread_cond_init(&box->changed, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&box->over, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    if (outbox_start(box) == 0)
+    *box = (struct outbox){.worker = WORKER("outbox", deliver_message),
+                           .deliver = deliver,
+                           .lock = PTHREAD_MUTEX_INITIALIZER,
+                           .limit = limit};
+    if (worker_start(&box->worker) == 0)
         return box;
     free(box);
     return NULL;
 }
 
-/* True when the thread has delivered everything and left. */
-static bool outbox_drain(struct outbox *box, unsigned patience_ms)
-{
-    struct timespec until = timespec_from_ns(clock_ns() + patience_ms * NSEC_PER_MSEC);
-    bool ended;
-
-    pthread_mutex_lock(&box->lock);
-    box->ending = true;
-    pthread_cond_signal(&box->changed);
-    while (!box->ended && pthread_cond_timedwait(&box->over, &box->lock, &until) != ETIMEDOUT)
-        ;
-    ended = box->ended;
-    pthread_mutex_unlock(&box->lock);
-    return ended;
-}
-
 struct outbox *outbox_free(struct outbox *box, unsigned patience_ms)
 {
-    if (!box)
-        return NULL;
-    if (!outbox_drain(box, patience_ms)) {
-        pthread_detach(box->thread);
-        return NULL;
+    if (box && worker_stop_within(&box->worker, patience_ms)) {
+        pthread_mutex_destroy(&box->lock);
+        free(box);
     }
-    pthread_join(box->thread, NULL);
-    pthread_mutex_destroy(&box->lock);
-    pthread_cond_destroy(&box->changed);
-    pthread_cond_destroy(&box->over);
-    free(box);
     return NULL;
 }
 
@@ -144,8 +71,16 @@ struct outbox *outbox_free(struct outbox *box, unsigned patience_ms)
  */
 static void hold_for_good(struct outbox *box)
 {
-    for (unsigned i = 0; i < CRASH_TRIES && pthread_mutex_trylock(&box->lock) != 0; i++)
+    for (unsigned i = 0; i < CRASH_TRIES && pthread_mutex_trylock(&box->worker.lock) != 0; i++)
         sched_yield();
+}
+
+static void deliver_crashed(const struct errand *errand,
+                            void (*deliver)(const void *message, size_t size))
+{
+    const struct message *m = (const struct message *)errand; /* its first member */
+
+    deliver(m->data, m->size);
 }
 
 void outbox_crash(struct outbox *box, void (*deliver)(const void *message, size_t size))
@@ -155,31 +90,29 @@ void outbox_crash(struct outbox *box, void (*deliver)(const void *message, size_
     if (!box)
         return;
     hold_for_good(box);
-    if (box->delivered)
-        deliver(box->delivered->data, box->delivered->size);
-    for (struct message *m = box->first; m && n < box->limit; m = m->next, n++)
-        deliver(m->data, m->size);
+    if (box->worker.at)
+        deliver_crashed(box->worker.at, deliver);
+    for (struct errand *w = box->worker.first; w && n < box->limit; w = w->next, n++)
+        deliver_crashed(w, deliver);
 }
 
 void outbox_put(struct outbox *box, const void *message, size_t size)
 {
     struct message *m = malloc(sizeof(*m) + size);
+    bool takes;
 
     if (m) {
-        m->next = NULL;
+        m->box = box;
         m->size = size;
         memcpy(m->data, message, size);
     }
     pthread_mutex_lock(&box->lock);
-    if (m && box->n < box->limit) {
-        *box->last = m;
-        box->last = &m->next;
+    takes = m && box->n < box->limit && worker_put(&box->worker, &m->errand);
+    if (takes)
         box->n++;
-        m = NULL;
-        pthread_cond_signal(&box->changed);
-    } else {
+    else
         box->lost++;
-    }
     pthread_mutex_unlock(&box->lock);
-    free(m);
+    if (!takes)
+        free(m);
 }

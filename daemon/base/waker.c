@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <utlist.h>
 
 #include "daemon/base/hash.h"
 #include "daemon/base/schedule.h"
+#include "daemon/base/worker.h"
 #include "proto/util/futex.h"
 
 /* Of a word, before the next one has its turn. */
@@ -22,27 +22,26 @@
 #define SLEEPERS_MAX (1u << 20)
 
 struct rest {
+    struct errand errand;
     _Atomic uint32_t *word;
     void *map;         /* of the word, to be unmapped afterwards; NULL: none */
     uint32_t left;     /* to be woken at most */
     bool again;        /* asked for while the thread wakes some */
     struct job *woken; /* sent afterwards; NULL: none */
-    struct rest *prev, *next;
     UT_hash_handle hh; /* by word */
 };
 
+static enum errand_end wake_some(struct errand *errand);
+
 static struct waker {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    pthread_t thread;
-    bool started, stop;
-    struct rest *first; /* has its turn next */
+    struct worker worker;
+    pthread_mutex_t lock; /* of what follows */
     struct rest *by_word;
     unsigned n;
-} waker = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} waker = {.worker = WORKER("waker", wake_some), .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Under the lock. */
-static void free_rest(struct rest *rest)
+static void end_rest(struct rest *rest)
 {
     HASH_DEL(waker.by_word, rest);
     waker.n--;
@@ -50,42 +49,27 @@ static void free_rest(struct rest *rest)
         munmap(rest->map, WAKER_PAGE);
     if (rest->woken)
         job_send(rest->woken);
-    free(rest);
 }
 
-/* One turn of the first word. Under the lock, which it lets go of for that time. */
-static void wake_some(void)
+/* One turn of a word. */
+static enum errand_end wake_some(struct errand *errand)
 {
-    struct rest *rest = waker.first;
-    unsigned n;
+    struct rest *rest = (struct rest *)errand; /* its first member */
+    unsigned n = futex_wake_some(rest->word, PER_TURN);
+    enum errand_end end = ERRAND_AGAIN;
 
-    DL_DELETE(waker.first, rest);
-    pthread_mutex_unlock(&waker.lock);
-    n = futex_wake_some(rest->word, PER_TURN);
     pthread_mutex_lock(&waker.lock);
-    if (rest->again)
+    if (rest->again) {
         rest->left = SLEEPERS_MAX;
-    else if (n < PER_TURN || rest->left <= PER_TURN)
-        rest->left = 0;
-    else
+    } else if (n < PER_TURN || rest->left <= PER_TURN) {
+        end_rest(rest);
+        end = ERRAND_DONE;
+    } else {
         rest->left -= PER_TURN;
+    }
     rest->again = false;
-    if (rest->left > 0)
-        DL_APPEND(waker.first, rest);
-    else
-        free_rest(rest);
-}
-
-static void *wake_rests(void *arg)
-{
-    pthread_mutex_lock(&waker.lock);
-    while (waker.first || !waker.stop)
-        if (waker.first)
-            wake_some();
-        else
-            pthread_cond_wait(&waker.changed, &waker.lock);
     pthread_mutex_unlock(&waker.lock);
-    return arg;
+    return end;
 }
 
 /* Under the lock. NULL: there is no thread to wake it, it has too much to do, or no memory. */
@@ -93,8 +77,6 @@ static struct rest *find_rest(_Atomic uint32_t *word)
 {
     struct rest *rest;
 
-    if (!waker.started)
-        return NULL;
     HASH_FIND_PTR(waker.by_word, &word, rest);
     if (rest || waker.n == WORDS_MAX)
         return rest;
@@ -103,14 +85,14 @@ static struct rest *find_rest(_Atomic uint32_t *word)
         return NULL;
     rest->word = word;
     HASH_ADD_PTR(waker.by_word, word, rest);
-    if (!rest->hh.tbl) {
-        free(rest);
-        return NULL;
+    if (rest->hh.tbl && worker_put(&waker.worker, &rest->errand)) {
+        waker.n++;
+        return rest;
     }
-    waker.n++;
-    DL_APPEND(waker.first, rest);
-    pthread_cond_signal(&waker.changed);
-    return rest;
+    if (rest->hh.tbl)
+        HASH_DEL(waker.by_word, rest);
+    free(rest);
+    return NULL;
 }
 
 void waker_wake(_Atomic uint32_t *word)
@@ -211,22 +193,10 @@ void waker_forget(const struct job *woken)
 
 int waker_start(void)
 {
-    int r;
-
-    waker.stop = false;
-    r = pthread_create(&waker.thread, NULL, wake_rests, NULL);
-    waker.started = r == 0;
-    return -r;
+    return worker_start(&waker.worker);
 }
 
 void waker_stop(void)
 {
-    if (!waker.started)
-        return;
-    pthread_mutex_lock(&waker.lock);
-    waker.stop = true;
-    waker.started = false;
-    pthread_cond_signal(&waker.changed);
-    pthread_mutex_unlock(&waker.lock);
-    pthread_join(waker.thread, NULL);
+    worker_stop(&waker.worker);
 }

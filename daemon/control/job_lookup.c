@@ -1,7 +1,8 @@
 #include "daemon/control/job_lookup.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -10,15 +11,16 @@
 #include "daemon/base/config.h"
 #include "daemon/base/log.h"
 #include "daemon/base/schedule.h"
+#include "daemon/base/worker.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
 struct job_lookup {
+    struct errand errand;
     struct job done; /* sent by the thread: its last act on this one */
     job_found_fn *found;
     struct session *session;        /* NULL: it has ended */
-    struct job_lookup *prev, *next; /* all */
-    struct job_lookup *after;       /* looker.first */
+    struct job_lookup *prev, *next; /* lookups */
     /* from here on for the thread, until it is done */
     const struct config *config; /* of which it reads keys that never change */
     pid_t pid;
@@ -27,16 +29,8 @@ struct job_lookup {
     char path[CGROUP_PATH_MAX];
 };
 
-static struct looker {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t more;
-    struct job_lookup *first, **last; /* to be done, the oldest first */
-    struct job_lookup *all;           /* control thread */
-    bool stop;
-    bool started; /* control thread */
-} looker = {
-    .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .last = &looker.first};
+static struct job_lookup *lookups; /* all */
+static _Atomic bool ending;        /* none is worth its time any more */
 
 static void look_up(struct job_lookup *l)
 {
@@ -47,37 +41,18 @@ static void look_up(struct job_lookup *l)
         l->limit_error = cgroup_memory_max(config->job_root, l->path, &l->memory_max);
 }
 
-static void *run_looker(void *arg)
+static enum errand_end run_lookup(struct errand *errand)
 {
-    (void)arg;
-    pthread_mutex_lock(&looker.lock);
-    while (!looker.stop) {
-        struct job_lookup *l = looker.first;
+    struct job_lookup *l = (struct job_lookup *)errand; /* its first member */
 
-        if (!l) {
-            pthread_cond_wait(&looker.more, &looker.lock);
-            continue;
-        }
-        looker.first = l->after;
-        if (!looker.first)
-            looker.last = &looker.first;
-        pthread_mutex_unlock(&looker.lock);
+    /* Relaxed: it tells no more than itself. */
+    if (!atomic_load_explicit(&ending, memory_order_relaxed))
         look_up(l);
-        job_send(&l->done);
-        pthread_mutex_lock(&looker.lock);
-    }
-    pthread_mutex_unlock(&looker.lock);
-    return NULL;
+    job_send(&l->done);
+    return ERRAND_GONE;
 }
 
-static bool start_thread(void)
-{
-    if (!looker.started) {
-        looker.stop = false;
-        looker.started = pthread_create(&looker.thread, NULL, run_looker, NULL) == 0;
-    }
-    return looker.started;
-}
+static struct worker looker = WORKER("job-lookup", run_lookup);
 
 /*
  * If the process of the session has not ended now, the pid was that of no other when its control
@@ -85,7 +60,7 @@ static bool start_thread(void)
  */
 static bool run_done(struct job *job)
 {
-    struct job_lookup *l = (struct job_lookup *)job; /* its first member */
+    struct job_lookup *l = (struct job_lookup *)((char *)job - offsetof(struct job_lookup, done));
     struct session *session = l->session;
 
     if (session)
@@ -99,14 +74,14 @@ static bool run_done(struct job *job)
                      l->path, strerror(-l->limit_error));
         l->found(session, l->path, l->limit_error < 0 ? NULL : &l->memory_max);
     }
-    DL_DELETE(looker.all, l);
+    DL_DELETE(lookups, l);
     free(l);
     return false;
 }
 
 bool job_lookup_begin(struct session *session, job_found_fn *found)
 {
-    struct job_lookup *l = start_thread() ? calloc(1, sizeof(*l)) : NULL;
+    struct job_lookup *l = worker_start(&looker) == 0 ? calloc(1, sizeof(*l)) : NULL;
 
     if (!l)
         return false;
@@ -116,12 +91,8 @@ bool job_lookup_begin(struct session *session, job_found_fn *found)
     l->config = session->server->config;
     l->pid = session->pid;
     session->lookup = l;
-    DL_APPEND(looker.all, l);
-    pthread_mutex_lock(&looker.lock);
-    *looker.last = l;
-    looker.last = &l->after;
-    pthread_cond_signal(&looker.more);
-    pthread_mutex_unlock(&looker.lock);
+    DL_APPEND(lookups, l);
+    worker_put(&looker, &l->errand); /* control thread: no other stops it */
     return true;
 }
 
@@ -136,21 +107,14 @@ void job_lookups_deinit(void)
 {
     struct job_lookup *l, *next;
 
-    if (!looker.started)
-        return;
-    pthread_mutex_lock(&looker.lock);
-    looker.stop = true;
-    pthread_cond_signal(&looker.more);
-    pthread_mutex_unlock(&looker.lock);
-    pthread_join(looker.thread, NULL);
-    looker.started = false;
-    looker.first = NULL;
-    looker.last = &looker.first;
-    DL_FOREACH_SAFE (looker.all, l, next) {
+    atomic_store_explicit(&ending, true, memory_order_relaxed);
+    worker_stop(&looker);
+    atomic_store_explicit(&ending, false, memory_order_relaxed);
+    DL_FOREACH_SAFE (lookups, l, next) {
         job_cancel(&l->done);
         if (l->session)
             l->session->lookup = NULL;
         free(l);
     }
-    looker.all = NULL;
+    lookups = NULL;
 }

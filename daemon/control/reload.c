@@ -1,8 +1,7 @@
 #include "daemon/control/reload.h"
 
-#include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "daemon/base/config.h"
 #include "daemon/base/log.h"
@@ -12,7 +11,7 @@
 #include "daemon/core/server.h"
 #include "daemon/kept/config_text.h"
 
-#define END_SECONDS 1 /* for a file that answers late */
+#define END_MS 1000 /* for a file that answers late */
 
 static bool reload_run(struct job *job)
 {
@@ -20,7 +19,6 @@ static bool reload_run(struct job *job)
     struct config *read = reload->read;
     unsigned restart;
 
-    pthread_join(reload->thread, NULL); /* its last act was to send the job */
     if (read) {
         /* For users that come from now on. */
         subuids_deinit(&reload->server->subuids);
@@ -44,9 +42,9 @@ static bool reload_run(struct job *job)
     return false;
 }
 
-static void *reload_read(void *arg)
+static enum errand_end reload_read(struct errand *errand)
 {
-    struct reload *reload = arg;
+    struct reload *reload = (struct reload *)((char *)errand - offsetof(struct reload, errand));
     struct config *config = malloc(sizeof(*config));
 
     if (config && options_load_config(reload->options, config) < 0) {
@@ -59,8 +57,10 @@ static void *reload_read(void *arg)
         subuids_read(&reload->subuids, reload->server->config->subuid_file);
     reload->read = config;
     job_send(&reload->job);
-    return NULL;
+    return ERRAND_GONE;
 }
+
+static struct worker reader = WORKER("reload", reload_read);
 
 void reload_begin(struct reload *reload, struct server *server, const struct options *options)
 {
@@ -72,20 +72,14 @@ void reload_begin(struct reload *reload, struct server *server, const struct opt
     reload->options = options;
     reload->running = true;
     service_manager_tell("RELOADING=1");
-    if (pthread_create(&reload->thread, NULL, reload_read, reload) != 0) {
+    if (worker_start(&reader) < 0 || !worker_put(&reader, &reload->errand)) {
         log_error("the configuration cannot be read again: no thread can be started");
         service_manager_tell("READY=1");
         reload->running = false;
     }
 }
 
-void reload_end(struct reload *reload)
+void reload_end(void)
 {
-    struct timespec until;
-
-    if (!reload->running)
-        return;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += END_SECONDS;
-    pthread_timedjoin_np(reload->thread, NULL, &until);
+    worker_stop_within(&reader, END_MS);
 }

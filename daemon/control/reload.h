@@ -4,11 +4,11 @@
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "daemon/base/schedule.h"
 #include "daemon/base/subuid.h"
+#include "daemon/base/worker.h"
 
 struct options;
 struct server;
@@ -19,8 +19,8 @@ struct reload {
     const struct options *options;
     struct config *read;    /* by the thread; NULL: it was bad */
     struct subuids subuids; /* read at the same time */
-    pthread_t thread;
-    bool running; /* a thread reads; until the job is run */
+    struct errand errand;
+    bool running; /* the thread reads; until the job is run */
     bool again;   /* it was asked for meanwhile */
 };
 
@@ -28,4 +28,4 @@ struct reload {
 void reload_begin(struct reload *reload, struct server *server, const struct options *options);
 
 /** npud ends: wait for the thread, which may write to the log, but not for long. */
-void reload_end(struct reload *reload);
+void reload_end(void);

@@ -1,98 +1,53 @@
 #include "daemon/keeper/closer.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/client_socket.h"
+#include "daemon/base/worker.h"
 
 #define BLOCKS_AT_ONCE 2048 /* of 512 bytes: 1 MiB is freed in less than 0.3 ms */
 
-struct closer {
-    void (*close)(int fd);
-    pthread_mutex_t lock;
-    pthread_cond_t more;
-    int *fds;
-    size_t n, room;
-    bool started, working;
+struct left_open {
+    struct errand errand;
+    int fd;
 };
 
-static void close_plain(int fd)
+static enum errand_end close_plain(struct errand *errand)
 {
-    close(fd);
+    close(((struct left_open *)errand)->fd); /* its first member */
+    return ERRAND_DONE;
 }
 
 /* A connection that is shut, in which descriptors may be left, or no socket. */
-static void close_watched(int fd)
+static enum errand_end close_watched(struct errand *errand)
 {
+    int fd = ((struct left_open *)errand)->fd;
     struct stat st;
 
     if (fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode))
         client_socket_close(fd, true);
     else
         close(fd);
+    return ERRAND_DONE;
 }
 
-#define CLOSER(fn)                                                                                 \
-    {                                                                                              \
-        .close = (fn), PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER                         \
-    }
+static struct worker memory = WORKER_LAZY("memory", close_plain),
+                     sockets = WORKER_LAZY("sockets", close_plain),
+                     watched = WORKER_LAZY("watched", close_watched);
 
-static struct closer memory = CLOSER(close_plain), sockets = CLOSER(close_plain),
-                     watched = CLOSER(close_watched);
-
-static void *close_waiting(void *arg)
+/* If there is no memory, fd stays open. */
+static void close_by(struct worker *worker, int fd)
 {
-    struct closer *c = arg;
+    struct left_open *open = malloc(sizeof(*open));
 
-    pthread_mutex_lock(&c->lock);
-    for (;;) {
-        int fd;
-
-        while (c->n == 0)
-            pthread_cond_wait(&c->more, &c->lock);
-        fd = c->fds[--c->n];
-        c->working = true;
-        pthread_mutex_unlock(&c->lock);
-        c->close(fd);
-        pthread_mutex_lock(&c->lock);
-        c->working = false;
-    }
-    return NULL;
-}
-
-/* False: no memory. */
-static bool closer_append(struct closer *c, int fd)
-{
-    if (c->n == c->room) {
-        size_t room = c->room ? 2 * c->room : 64;
-        int *fds = realloc(c->fds, room * sizeof(*fds));
-
-        if (!fds)
-            return false;
-        c->fds = fds;
-        c->room = room;
-    }
-    c->fds[c->n++] = fd;
-    return true;
-}
-
-/* If there is no memory, fd stays open; if there is no thread, the next one tries again. */
-static void close_by(struct closer *c, int fd)
-{
-    pthread_t thread;
-
-    pthread_mutex_lock(&c->lock);
-    if (closer_append(c, fd))
-        pthread_cond_signal(&c->more);
-    if (!c->started && pthread_create(&thread, NULL, close_waiting, c) == 0) {
-        pthread_detach(thread);
-        c->started = true;
-    }
-    pthread_mutex_unlock(&c->lock);
+    if (!open)
+        return;
+    open->fd = fd;
+    worker_put(worker, &open->errand);
 }
 
 static bool socket_listens(int fd)
@@ -135,17 +90,7 @@ void closer_close(int fd, bool ending)
         close(fd);
 }
 
-static bool is_idle(struct closer *c)
-{
-    bool idle;
-
-    pthread_mutex_lock(&c->lock);
-    idle = c->n == 0 && !c->working;
-    pthread_mutex_unlock(&c->lock);
-    return idle;
-}
-
 bool closer_is_idle(void)
 {
-    return is_idle(&memory) && is_idle(&sockets) && is_idle(&watched);
+    return worker_is_idle(&memory) && worker_is_idle(&sockets) && worker_is_idle(&watched);
 }
