@@ -20,40 +20,21 @@ struct address {
     socklen_t size;
 };
 
-/* Splits IP:PORT or [IPV6]:PORT. An IPv6 address without brackets has no port that can be told. */
-static bool split_address(const char *text, char host[64], const char **port)
-{
-    const char *colon = strrchr(text, ':'), *begin = text, *end = colon;
-
-    if (!colon || !colon[1])
-        return false;
-    if (*text == '[') {
-        begin++;
-        end--;
-        if (end < begin || *end != ']')
-            return false;
-    } else if (strchr(text, ':') != colon) {
-        return false;
-    }
-    if (end == begin || end - begin >= 64)
-        return false;
-    memcpy(host, begin, (size_t)(end - begin));
-    host[end - begin] = '\0';
-    *port = colon + 1;
-    return true;
-}
-
-/* Numbers only: a name may mean several addresses, and another tomorrow. */
+/*
+ * IP:PORT or [IPV6]:PORT: an IPv6 address without brackets has no port that can be told. Numbers
+ * only: a name may mean several addresses, and another tomorrow.
+ */
 static bool parse_inet(const char *text, struct address *address)
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
                                    .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
-    char host[64];
-    const char *port;
+    char host[64], port[6];
+    int end = 0;
 
-    if (!split_address(text, host, &port) || strlen(port) > 5 ||
-        strspn(port, "0123456789") != strlen(port) || strtoul(port, NULL, 10) > 65535 ||
+    if ((sscanf(text, "[%63[^]]]:%5[0-9]%n", host, port, &end) != 2 &&
+         sscanf(text, "%63[^][:]:%5[0-9]%n", host, port, &end) != 2) ||
+        text[end] || strtoul(port, NULL, 10) > 65535 ||
         getaddrinfo(host, port, &hints, &found) != 0)
         return false;
     memcpy(&address->inet, found->ai_addr, found->ai_addrlen);
@@ -116,20 +97,17 @@ static int bind_address(int fd, const struct address *address)
     return r < 0 ? r : listen(fd, SOMAXCONN);
 }
 
+/* The port is the one that the system has chosen, if it is 0 in the text. */
 static void print_place(int fd, const char *text)
 {
-    struct address address = {.size = sizeof(address.inet)};
-    char host[64], port[8];
-    bool inet = *text != '/' && getsockname(fd, &address.any, &address.size) == 0 &&
-                getnameinfo(&address.any, address.size, host, sizeof(host), port, sizeof(port),
-                            NI_NUMERICHOST | NI_NUMERICSERV) == 0;
+    struct sockaddr_in6 address; /* the port is where sockaddr_in has it */
+    socklen_t size = sizeof(address);
 
-    if (inet)
-        printf(address.any.sa_family == AF_INET6 ? "npuctl: listens at [%s]:%s\n"
-                                                 : "npuctl: listens at %s:%s\n",
-               host, port);
-    else
+    if (*text == '/')
         printf("npuctl: listens at %s\n", text);
+    else if (getsockname(fd, (struct sockaddr *)&address, &size) == 0)
+        printf("npuctl: listens at %.*s:%u\n", (int)(strrchr(text, ':') - text), text,
+               ntohs(address.sin6_port));
     fflush(stdout);
 }
 
