@@ -60,7 +60,7 @@ define link
 $(call say,LD)
 $(Q)$(LINK) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(1)
 endef
-NPUCTL_LIBS := -lprotobuf-c -lcjson -lncursesw -ltinfo
+NPUCTL_LIBS := -lprotobuf-c -lcjson -lmicrohttpd -lncursesw -ltinfo
 NPUD_LIBS := -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
 # For programs that are run where they are built.
 USE_LIB   := -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))

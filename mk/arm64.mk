@@ -19,7 +19,9 @@ ARM64_DEBS  := libc6 libgcc-s1 libevent-dev libevent-core-2.1-7 libevent-pthread
                libprotobuf-c-dev libprotobuf-c1 libsystemd-dev libsystemd0 libcap2 libgcrypt20 \
                libgpg-error0 liblz4-1 liblzma5 libzstd1 libinih-dev libinih1 libcjson-dev \
                libcjson1 libjemalloc-dev libjemalloc2 libstdc++6 check libsubunit-dev \
-               libsubunit0 libncurses-dev libncursesw6 libtinfo6
+               libsubunit0 libncurses-dev libncursesw6 libtinfo6 libmicrohttpd-dev \
+               libmicrohttpd12 libgnutls30 libp11-kit0 libidn2-0 libunistring2 libtasn1-6 \
+               libnettle8 libhogweed6 libgmp10 libffi8
 ARM64_INC   := -isystem $(ARM64_ROOT)/usr/include \
                -isystem $(ARM64_ROOT)/usr/include/aarch64-linux-gnu
 ARM64_LINK  := -L$(ARM64_LIB) -L$(ARM64_LIB_C) \

@@ -2,6 +2,8 @@
 
 DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compiler libsystemd-dev \
               libinih-dev libjemalloc-dev uthash-dev libcjson-dev python3-dev
+# The server of `npuctl metrics --listen`.
+DEPS_BUILD += libmicrohttpd-dev
 # The screen of `npuctl top`: what terminals can do, keys, and a new size.
 DEPS_BUILD += libncurses-dev
 # mypy: the stubs of acl (tests/python/test_stubs.py); python3-venv: its wheel (test-pip.sh);

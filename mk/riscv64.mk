@@ -12,7 +12,7 @@
 
 RISCV64_BUILD := build-riscv64
 RISCV64_INC   := $(RISCV64_BUILD)/include
-RISCV64_HEADERS := protobuf-c event2 systemd cjson ini.h uthash.h utlist.h \
+RISCV64_HEADERS := protobuf-c event2 systemd cjson ini.h microhttpd.h uthash.h utlist.h \
                    curses.h ncurses.h ncurses_dll.h unctrl.h
 RISCV64_MAKE   = $(MAKE) --no-print-directory BUILD=$(RISCV64_BUILD) CC=riscv64-linux-gnu-gcc \
                  OBJCOPY=riscv64-linux-gnu-objcopy PYTHON=no CFLAGS='-O2 -g1' \

@@ -1,92 +1,50 @@
 #include "client/tools/npuctl/http_accept.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define QUALITY_MAX 1000 /* three digits behind the point */
-#define BLANKS      " \t"
+#define BLANKS " \t"
 
-/* What a field says of one type: what names it more exactly counts. */
-struct said {
-    int exact; /* 1: any type, 2: of this kind, 3: this type; 0: nothing so far */
-    int quality;
-};
-
-/* 0.5 is 500. What is no number is 1. */
-static int read_quality(const char *text)
+/* How exactly a range (audio/ *, for one) names a type. */
+static int match_range(const char *range, const char *type)
 {
-    int quality = *text == '0' ? 0 : QUALITY_MAX, digit = QUALITY_MAX;
+    size_t n = strlen(range);
 
-    if (*text == '0' && text[1] == '.')
-        for (text += 2; *text >= '0' && *text <= '9' && digit > 1; text++)
-            quality += (*text - '0') * (digit /= 10);
-    return quality;
-}
-
-/* Of one element, up to its end: the parameter q. */
-static int find_quality(const char *element, size_t n)
-{
-    for (const char *at = element; (at = memchr(at, ';', n - (size_t)(at - element))); at++) {
-        const char *name = at + 1 + strspn(at + 1, BLANKS);
-
-        if (name + 2 < element + n && (*name == 'q' || *name == 'Q') && name[1] == '=')
-            return read_quality(name + 2);
-    }
-    return QUALITY_MAX;
-}
-
-/* How exactly a range (audio/ *, for one) names a type; 0: it does not. */
-static int match_range(const char *range, size_t n, const char *type)
-{
-    size_t size = strcspn(type, ";"), kind = strcspn(type, "/") + 1;
-
-    if (n == 3 && memcmp(range, "*/*", 3) == 0)
+    if (strcmp(range, "*/*") == 0)
         return 1;
-    if (n == kind + 1 && range[kind] == '*' && strncasecmp(range, type, kind) == 0)
+    if (n > 2 && strcmp(range + n - 2, "/*") == 0 && strncasecmp(range, type, n - 1) == 0)
         return 2;
-    return n == size && strncasecmp(range, type, size) == 0 ? 3 : 0;
+    return n == strcspn(type, ";") && strncasecmp(range, type, n) == 0 ? 3 : 0;
 }
 
-static void read_field(const char *value, const char *type, struct said *said)
+static void read_range(char *text, const char *const types[2], struct http_accept accept[2])
 {
-    size_t end = strcspn(value, "\r\n");
+    char *range = strsep(&text, ";"), *parameter;
+    double quality = 1;
 
-    while (end > 0) {
-        size_t skip = strspn(value, BLANKS ","), n;
-        int exact;
+    range += strspn(range, BLANKS);
+    range[strcspn(range, BLANKS)] = '\0';
+    while ((parameter = strsep(&text, ";"))) {
+        parameter += strspn(parameter, BLANKS);
+        if (strncasecmp(parameter, "q=", 2) == 0)
+            quality = strtod(parameter + 2, NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        int exact = match_range(range, types[i]);
+        bool better = exact == accept[i].exact && quality > accept[i].quality;
 
-        if (skip > end)
-            return;
-        value += skip;
-        end -= skip;
-        n = strcspn(value, ",\r\n");
-        exact = match_range(value, strcspn(value, "; \t,\r\n"), type);
-        if (exact > said->exact)
-            *said = (struct said){exact, find_quality(value, n)};
-        else if (exact != 0 && exact == said->exact && find_quality(value, n) > said->quality)
-            said->quality = find_quality(value, n); /* another version of the same */
-        value += n;
-        end -= n;
+        if (exact > 0 && (exact > accept[i].exact || better))
+            accept[i] = (struct http_accept){exact, quality};
     }
 }
 
-unsigned http_accept(const char *fields, const char *const *types)
+void http_accept_read(const char *value, const char *const types[2], struct http_accept accept[2])
 {
-    unsigned best = 0;
-    int quality = 0;
+    char *copy = strdup(value), *rest = copy;
 
-    for (unsigned i = 0; types[i]; i++) {
-        struct said said = {0, 0};
-        const char *line = fields;
-
-        for (; strncmp(line, "\r\n", 2) != 0; line = strstr(line, "\r\n") + 2)
-            if (strncasecmp(line, "accept:", 7) == 0)
-                read_field(line + 7, types[i], &said);
-        if (said.quality > quality) {
-            best = i;
-            quality = said.quality;
-        }
-    }
-    return best;
+    while (rest)
+        read_range(strsep(&rest, ","), types, accept);
+    free(copy);
 }

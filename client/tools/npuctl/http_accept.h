@@ -1,9 +1,11 @@
-/* Which of several types of content a request would rather have: its fields Accept (RFC 9110). */
+/* Which of two types of content a request would rather have: its fields Accept (RFC 9110). */
 #pragma once
 
-/**
- * The place, in a list of types that ends with NULL, of the one with the highest quality; of equal
- * ones the first, and the first also if the request takes none of them. fields: lines that end with
- * \r\n and then an empty one. Of a type its parameters do not count.
- */
-unsigned http_accept(const char *fields, const char *const *types);
+/* What they say of one type. */
+struct http_accept {
+    int exact; /* the range that names it most exactly. 1: any type, 2: its kind, 3: it; 0: none */
+    double quality;
+};
+
+/** Reads one such field. A type's parameters do not count: of two versions the better one does. */
+void http_accept_read(const char *value, const char *const types[2], struct http_accept accept[2]);

@@ -1,4 +1,4 @@
-/* A small server of one page over HTTP/1.1, for a scraper of metrics: one thread, no encryption. */
+/* A server of one page over HTTP, by libmicrohttpd: one thread, no encryption. */
 #pragma once
 
 #include <stddef.h>
@@ -7,8 +7,8 @@
 
 /** What is served. */
 struct http_page {
-    const char *path;         /* of its URL */
-    const char *const *types; /* Content-Type of its forms, ended by NULL; else the first */
+    const char *path;     /* of its URL */
+    const char *types[2]; /* Content-Type of its forms; the first, if a request prefers neither */
     /** Its text in a form, of *size bytes, freed by the caller. NULL: no memory. Called for each
      * request. */
     char *(*make)(void *data, unsigned form, size_t *size);

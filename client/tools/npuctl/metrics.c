@@ -356,25 +356,36 @@ static enum status ask_anew(FILE *f, struct scrape *s)
     return status;
 }
 
-static bool refresh_scrape(struct scrape *s)
+static void refresh_scrape(struct scrape *s)
 {
-    FILE *f = open_memstream(&s->text, &s->size);
+    FILE *f;
 
+    free(s->text);
+    s->text = NULL;
+    f = open_memstream(&s->text, &s->size);
     if (!f)
-        return false;
+        return;
     if (ask_anew(f, s) != STATUS_OK) {
         print_up(f, false);
         fputs("# EOF\n", f);
     }
+    fclose(f);
     s->at = clock_ns(); /* npud may have taken its time */
-    return fclose(f) == 0;
 }
 
-static char *convert_copy(char *copy, size_t *size)
+static char *make_scrape(void *data, unsigned form, size_t *size)
 {
-    char *text = NULL;
-    FILE *f = copy ? open_memstream(&text, size) : NULL;
+    struct scrape *s = data;
+    char *copy, *text = NULL;
+    FILE *f;
 
+    if (!s->text || clock_ns() - s->at >= AGE_MAX)
+        refresh_scrape(s);
+    copy = s->text ? strdup(s->text) : NULL;
+    *size = s->size;
+    if (!copy || form == METRICS_OPEN)
+        return copy;
+    f = open_memstream(&text, size);
     if (f) {
         metrics_print_as_text(f, copy);
         fclose(f);
@@ -383,37 +394,13 @@ static char *convert_copy(char *copy, size_t *size)
     return text;
 }
 
-static char *make_scrape(void *data, unsigned form, size_t *size)
-{
-    struct scrape *s = data;
-    char *copy = NULL;
-
-    if (s->text && clock_ns() - s->at >= AGE_MAX) {
-        free(s->text);
-        s->text = NULL;
-    }
-    if (!s->text && !refresh_scrape(s)) {
-        free(s->text);
-        s->text = NULL;
-    }
-    if (s->text)
-        copy = malloc(s->size + 1);
-    if (copy)
-        memcpy(copy, s->text, s->size + 1);
-    *size = s->size;
-    return form == METRICS_OPEN ? copy : convert_copy(copy, size);
-}
-
 static enum status serve_metrics(const struct task *task)
 {
     struct scrape scrape = {.path = task->path};
-    static const char *const types[] = {
-        [METRICS_OPEN] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        [METRICS_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
-        NULL};
     const struct http_page page = {
         .path = "/metrics",
-        .types = types,
+        .types = {[METRICS_OPEN] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                  [METRICS_TEXT] = "text/plain; version=0.0.4; charset=utf-8"},
         .make = make_scrape,
         .data = &scrape,
     };
