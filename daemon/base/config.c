@@ -44,7 +44,6 @@ enum life {
     }
 
 #define FILE_BYTES (1u << 20) /* bytes of a configuration file */
-#define LINE_BYTES 4094u      /* bytes of one of its lines: inih splits what is longer */
 #define PATH_BYTES 107u       /* of a socket address */
 
 static const struct key {
@@ -327,49 +326,6 @@ static char *read_file(const char *path, size_t *size)
     return text;
 }
 
-/*
- * What inih would make something of, although it is not what the manual allows: text behind a
- * section's bracket, ':' in place of '=', lines that it would split. NULL, or what is wrong.
- */
-static const char *line_fault(const char *line, size_t length)
-{
-    const char *end = line + length, *p, *text = line + strspn(line, " \t\r");
-
-    if (length > LINE_BYTES)
-        return "is longer than 4094 bytes";
-    if (memchr(line, '\0', length))
-        return "has a zero byte";
-    if (text >= end || *text == '#' || *text == ';')
-        return NULL;
-    if (*text != '[')
-        return memchr(text, '=', strcspn(text, ":#;\n")) ? NULL : "is not \"key = value\"";
-    p = memchr(text, ']', (size_t)(end - text));
-    if (!p)
-        return "is a section without \"]\"";
-    p += 1 + strspn(p + 1, " \t\r");
-    return p >= end || *p == '#' || *p == ';' ? NULL : "has text behind the section's \"]\"";
-}
-
-static int check_lines(const char *path, const char *text, size_t size)
-{
-    const char *line = text, *end = text + size, *next;
-    unsigned number = 1;
-
-    for (; line < end; line = next + 1, number++) {
-        const char *fault;
-
-        next = memchr(line, '\n', (size_t)(end - line));
-        if (!next)
-            next = end;
-        fault = line_fault(line, (size_t)(next - line));
-        if (fault) {
-            log_error("%s: line %u %s", path, number, fault);
-            return -EINVAL;
-        }
-    }
-    return 0;
-}
-
 int config_read_text(struct config *config, const char *name, char *text, size_t size)
 {
     int line;
@@ -377,18 +333,21 @@ int config_read_text(struct config *config, const char *name, char *text, size_t
     free(config->text);
     config->text = text;
     config->size = size;
-    if (check_lines(name, text, size) < 0)
+    if (strlen(text) < size) { /* inih would see its end there */
+        log_error("%s: has a zero byte", name);
         return -EINVAL;
-    /* What inih takes for granted would read "key = value # text" and indented keys as values. */
+    }
+    /* What inih takes for granted would read "key = value # text" and indented keys as values, and
+     * split long lines. */
     ini_allow_multiline = false;
     ini_inline_comment_prefixes = (char *)";#";
     ini_use_stack = false;
-    ini_max_line = ini_initial_alloc = LINE_BYTES + 2;
+    ini_max_line = ini_initial_alloc = FILE_BYTES + 3;
     line = ini_parse_string(text, on_ini, config);
     if (line < 0)
         log_error("%s: out of memory", name);
     else if (line > 0)
-        log_error("%s: line %d is wrong", name, line);
+        log_error("%s: line %d is no section or key = value of npud.conf(5)", name, line);
     return line == 0 ? 0 : -EINVAL;
 }
 

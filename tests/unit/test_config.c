@@ -305,6 +305,17 @@ START_TEST(bad_lines_in_the_file)
 }
 END_TEST
 
+START_TEST(a_zero_byte_is_no_end)
+{
+    static const char text[] = "[sim]\n\0devices = 99\n";
+    char *copy = malloc(sizeof(text));
+
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, text, sizeof(text));
+    ck_assert_int_eq(config_read_text(&config, "text", copy, sizeof(text) - 1), -EINVAL);
+}
+END_TEST
+
 START_TEST(one_bad_line_is_enough)
 {
     ck_assert_int_eq(read_text("[sim]\ndevices = 3\nmemory = much\n[stream]\ndepth = 128\n"),
@@ -380,6 +391,7 @@ static Suite *make_suite(void)
     tcase_add_test(good, deinit_is_safe_to_repeat);
     tcase_add_test(bad, bad_assignments);
     tcase_add_test(bad, bad_lines_in_the_file);
+    tcase_add_test(bad, a_zero_byte_is_no_end);
     tcase_add_test(bad, one_bad_line_is_enough);
     tcase_add_test(bad, file_that_is_not_there);
     return s;
