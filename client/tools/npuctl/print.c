@@ -177,7 +177,7 @@ static bool print_lines(const struct rows *rows)
 
 /* --- for programs --- */
 
-static cJSON *make_row_json(const ProtobufCMessage *row)
+cJSON *print_make_row(const ProtobufCMessage *row)
 {
     cJSON *object = cJSON_CreateObject();
     bool ok = object != NULL;
@@ -210,7 +210,7 @@ static cJSON *make_list_json(const struct rows *rows)
     bool ok = list != NULL;
 
     for (size_t i = 0; ok && i < rows->n; i++) {
-        cJSON *row = make_row_json(rows->row[i]);
+        cJSON *row = print_make_row(rows->row[i]);
 
         ok = row && cJSON_AddItemToArray(list, row);
     }
@@ -223,16 +223,26 @@ static cJSON *make_list_json(const struct rows *rows)
 
 static bool add_json(cJSON *top, const struct rows *rows, const char *name, bool single)
 {
-    cJSON *value = single && rows->n > 0 ? make_row_json(rows->row[0]) : make_list_json(rows);
+    cJSON *value = single && rows->n > 0 ? print_make_row(rows->row[0]) : make_list_json(rows);
 
     return value && cJSON_AddItemToObject(top, name, value);
+}
+
+bool print_document(cJSON *document)
+{
+    char *text = cJSON_PrintUnformatted(document);
+
+    if (text)
+        puts(text);
+    cJSON_free(text);
+    cJSON_Delete(document);
+    return text != NULL;
 }
 
 static bool print_json(const Npud__Report *report, const struct command *command)
 {
     cJSON *top = cJSON_CreateObject();
     struct rows rows = find_rows(report, command->name);
-    char *text = NULL;
     bool ok = top && add_json(top, &rows, command->name, command->single);
 
     if (ok && command->also) {
@@ -240,12 +250,9 @@ static bool print_json(const Npud__Report *report, const struct command *command
         ok = add_json(top, &rows, command->also, false);
     }
     if (ok)
-        text = cJSON_PrintUnformatted(top);
-    if (text)
-        puts(text);
-    cJSON_free(text);
+        return print_document(top);
     cJSON_Delete(top);
-    return text != NULL;
+    return false;
 }
 
 /* For people. */
@@ -287,28 +294,21 @@ enum status print_rule(uint64_t rule, bool json)
     return print_end(true);
 }
 
-static char *format_server(const char *version, int32_t pid)
-{
-    cJSON *object = cJSON_CreateObject();
-    char *clean = text_clean(version), *text;
-
-    cJSON_AddStringToObject(object, "version", clean ? clean : "");
-    cJSON_AddNumberToObject(object, "pid", pid);
-    text = cJSON_PrintUnformatted(object);
-    cJSON_Delete(object);
-    free(clean);
-    return text;
-}
-
 enum status print_server(const char *version, int32_t pid, bool json)
 {
     int width;
-    char *text = json ? format_server(version, pid) : text_escape(version, true, &width);
+    char *text = json ? text_clean(version) : text_escape(version, true, &width);
+    bool ok = text != NULL;
 
-    if (json)
-        printf("%s\n", text ? text : "{}");
-    else
-        printf("npud %s serves (pid %" PRId32 ")\n", text ? text : "", pid);
+    if (ok && json) {
+        cJSON *document = cJSON_CreateObject();
+
+        cJSON_AddStringToObject(document, "version", text);
+        cJSON_AddNumberToObject(document, "pid", pid);
+        ok = print_document(document);
+    } else if (ok) {
+        printf("npud %s serves (pid %" PRId32 ")\n", text, pid);
+    }
     free(text);
-    return print_end(true);
+    return print_end(ok);
 }

@@ -1,6 +1,7 @@
 /* Reports on standard output: tables for people, JSON for programs. */
 #pragma once
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,6 +13,12 @@ enum status print_end(bool ok);
 
 /** Prints the rows of a report that the command shows, sorted, as a table or JSON. */
 enum status print_report(const Npud__Report *report, const struct command *command, bool json);
+
+/** A row as JSON, freed by the caller. NULL: no memory. */
+cJSON *print_make_row(const ProtobufCMessage *row);
+
+/** Prints a JSON document on a line of its own, and frees it. False: no memory. */
+bool print_document(cJSON *document);
 
 /** Prints what was set: for scripts, its number. */
 enum status print_rule(uint64_t rule, bool json);

@@ -312,17 +312,9 @@ void top_print(FILE *f, struct top *top, enum top_order order, const char *filte
 
 /* --- as JSON --- */
 
-static void add_text(cJSON *row, const char *key, const char *value)
+static cJSON *add_row(cJSON *list, const ProtobufCMessage *message)
 {
-    char *clean = text_clean(value);
-
-    cJSON_AddStringToObject(row, key, clean ? clean : "");
-    free(clean);
-}
-
-static cJSON *add_row(cJSON *list)
-{
-    cJSON *row = cJSON_CreateObject();
+    cJSON *row = print_make_row(message);
 
     cJSON_AddItemToArray(list, row);
     return row;
@@ -332,35 +324,19 @@ static void add_devices(cJSON *list, const struct top *top)
 {
     const Npud__Report *report = top->now.devices;
 
-    for (size_t i = 0; i < report->n_devices; i++) {
-        const Npud__DeviceRow *r = report->devices[i];
-        cJSON *row = add_row(list);
-
-        cJSON_AddNumberToObject(row, "device", r->device);
-        add_text(row, "state", r->state);
-        cJSON_AddNumberToObject(row, "busy_percent", r->busy_percent);
-        cJSON_AddNumberToObject(row, "memory_used", (double)r->memory_used);
-        cJSON_AddNumberToObject(row, "memory_total", (double)r->memory_total);
-        cJSON_AddNumberToObject(row, "sessions", r->sessions);
-        cJSON_AddNumberToObject(row, "streams", r->streams);
-        cJSON_AddNumberToObject(row, "tasks_per_s", device_rate(top, r));
-    }
+    for (size_t i = 0; i < report->n_devices; i++)
+        cJSON_AddNumberToObject(add_row(list, &report->devices[i]->base), "tasks_per_s",
+                                device_rate(top, report->devices[i]));
 }
 
 static void add_sessions(cJSON *list, const struct top *top)
 {
     for (size_t i = 0; i < top->n_sessions; i++) {
         const struct session_line *s = &top->sessions[i];
-        cJSON *row = add_row(list);
+        cJSON *row = add_row(list, &s->row->base);
 
-        cJSON_AddNumberToObject(row, "session", (double)s->row->session);
-        cJSON_AddNumberToObject(row, "pid", s->row->pid);
-        cJSON_AddNumberToObject(row, "uid", s->row->uid);
-        add_text(row, "program", s->row->program);
-        cJSON_AddNumberToObject(row, "streams", s->row->streams);
         cJSON_AddNumberToObject(row, "blocked", (double)s->blocked);
         cJSON_AddNumberToObject(row, "tasks_per_s", s->rate);
-        cJSON_AddNumberToObject(row, "memory_bytes", (double)s->row->memory_bytes);
     }
 }
 
@@ -368,19 +344,9 @@ static void add_blocked(cJSON *list, const struct top *top)
 {
     const Npud__Report *report = top->now.streams;
 
-    for (size_t i = 0; i < report->n_streams; i++) {
-        const Npud__StreamRow *r = report->streams[i];
-        cJSON *row;
-
-        if (!r->blocked)
-            continue;
-        row = add_row(list);
-        cJSON_AddNumberToObject(row, "session", (double)r->session);
-        cJSON_AddNumberToObject(row, "pid", r->pid);
-        cJSON_AddNumberToObject(row, "stream", r->stream);
-        add_text(row, "state", r->state);
-        add_text(row, "waits_for", r->waits_for);
-    }
+    for (size_t i = 0; i < report->n_streams; i++)
+        if (report->streams[i]->blocked)
+            add_row(list, &report->streams[i]->base);
 }
 
 static void add_queues(cJSON *list, const struct top *top)
@@ -388,34 +354,23 @@ static void add_queues(cJSON *list, const struct top *top)
     const Npud__Report *report = top->now.queues;
 
     for (size_t i = 0; i < report->n_queues; i++) {
-        const Npud__QueueRow *r = report->queues[i];
-        cJSON *row = add_row(list);
+        Npud__QueueRow *r = report->queues[i];
+        double rate = queue_rate(top, r);
 
-        cJSON_AddNumberToObject(row, "queue", r->queue);
-        cJSON_AddNumberToObject(row, "uid", r->uid);
-        add_text(row, "name", r->name);
-        cJSON_AddNumberToObject(row, "fill", r->fill);
-        cJSON_AddNumberToObject(row, "depth", r->depth);
-        cJSON_AddNumberToObject(row, "waiting", r->waiting);
-        cJSON_AddNumberToObject(row, "messages_per_s", queue_rate(top, r));
+        r->rate = (uint64_t)rate;
+        cJSON_AddNumberToObject(add_row(list, &r->base), "messages_per_s", rate);
     }
 }
 
 static bool print_top_json(const struct top *top)
 {
     cJSON *all = cJSON_CreateObject();
-    char *text;
 
     add_devices(cJSON_AddArrayToObject(all, "devices"), top);
     add_sessions(cJSON_AddArrayToObject(all, "sessions"), top);
     add_blocked(cJSON_AddArrayToObject(all, "blocked"), top);
     add_queues(cJSON_AddArrayToObject(all, "queues"), top);
-    text = cJSON_PrintUnformatted(all);
-    if (text)
-        puts(text);
-    cJSON_free(text);
-    cJSON_Delete(all);
-    return text != NULL;
+    return print_document(all);
 }
 
 enum status top_run(const struct task *task)
