@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "daemon/base/user.h"
+#include "daemon/base/resource.h"
 
 struct config {
     char *socket; /* where to listen when systemd gives no sockets */

@@ -19,29 +19,9 @@
 #include <sys/types.h>
 
 #include "daemon/base/hash.h"
+#include "daemon/base/resource.h"
 #include "daemon/base/schedule.h"
 #include "proto/shm/doorbell.h"
-
-enum resource {
-    RESOURCE_SESSIONS,
-    RESOURCE_STREAMS,
-    RESOURCE_EVENTS,
-    RESOURCE_IPC_EVENTS,
-    RESOURCE_DEVICE_MEMORY,
-    RESOURCE_HOST_MEMORY,
-    RESOURCE_FDS,
-    RESOURCE_NOTIFIES,
-    RESOURCE_MBUF_MEMORY,
-    RESOURCE_QUEUES,
-    RESOURCE_ROUTES,
-    RESOURCE_MEMORY_EXPORTS,
-    RESOURCE_MAPPINGS,
-    RESOURCE_TABLE_MEMORY,
-    RESOURCE_UNREAD_FDS,
-    RESOURCE_ADMINS,
-    RESOURCE_FILLED_MEMORY, /* user->filled */
-    RESOURCE_COUNT
-};
 
 /** Key names in [limits], and in `npuctl limits`. */
 extern const char *const resource_names[RESOURCE_COUNT];

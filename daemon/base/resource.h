@@ -1,0 +1,25 @@
+/*
+ * What a user may hold so much of: the keys of [limits], and what is charged (daemon/core/user.h).
+ */
+#pragma once
+
+enum resource {
+    RESOURCE_SESSIONS,
+    RESOURCE_STREAMS,
+    RESOURCE_EVENTS,
+    RESOURCE_IPC_EVENTS,
+    RESOURCE_DEVICE_MEMORY,
+    RESOURCE_HOST_MEMORY,
+    RESOURCE_FDS,
+    RESOURCE_NOTIFIES,
+    RESOURCE_MBUF_MEMORY,
+    RESOURCE_QUEUES,
+    RESOURCE_ROUTES,
+    RESOURCE_MEMORY_EXPORTS,
+    RESOURCE_MAPPINGS,
+    RESOURCE_TABLE_MEMORY,
+    RESOURCE_UNREAD_FDS,
+    RESOURCE_ADMINS,
+    RESOURCE_FILLED_MEMORY, /* user->filled */
+    RESOURCE_COUNT
+};
