@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"
 

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/buffers/queue_ring.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/buffers_record.h"

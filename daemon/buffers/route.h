@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "daemon/base/hash.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/core/backlog.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/buffers_record.h"

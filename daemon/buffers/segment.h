@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "daemon/base/hash.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/core/batch_job.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/core/cause.h"
 
 struct ipc_open;

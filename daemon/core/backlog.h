@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/kept/kept.h"
 
 #define BACKLOG_MESSAGES 32768u                /* at most */

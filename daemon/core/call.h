@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/core/cause.h"
 #include "daemon/core/export_key.h"
 #include "proto/shm/doorbell.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/schedule.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/ipc_record.h"
 #include "daemon/core/server.h"

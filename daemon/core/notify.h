@@ -26,7 +26,7 @@
 #include "daemon/base/hash.h"
 #include "daemon/core/export_key.h"
 #include "daemon/core/importers.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"

@@ -12,7 +12,7 @@
 #include "daemon/base/schedule.h"
 #include "daemon/base/spare_fds.h"
 #include "daemon/base/subuid.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/core/batch_job.h"
 #include "daemon/kept/kept.h"
 #include "daemon/kept/server_record.h"

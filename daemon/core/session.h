@@ -15,7 +15,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/schedule.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/base/wake_cost.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"

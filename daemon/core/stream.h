@@ -18,7 +18,7 @@
 #include "daemon/core/cause.h"
 #include "daemon/core/device.h"
 #include "daemon/base/timers.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/kept/context_record.h"
 #include "daemon/kept/kept.h"

@@ -28,7 +28,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/kept/kept.h"
 
 struct server;

@@ -22,7 +22,7 @@
 #include <sys/types.h>
 
 #include "daemon/base/schedule.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"
 #include "proto/shm/doorbell.h"

@@ -24,7 +24,7 @@
 
 #include "daemon/base/hash.h"
 #include "daemon/base/schedule.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/batch_job.h"
 #include "daemon/core/cause.h"

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "daemon/base/hash.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/core/cause.h"
 #include "daemon/core/export_key.h"
 #include "daemon/core/importers.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/core/cause.h"
 #include "unit.h"
 

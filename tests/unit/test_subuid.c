@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "unit.h"
 
 static struct subuids subuids;

@@ -1,5 +1,5 @@
 /* daemon/user: what a uid may hold, by its exact edges. */
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 
 #include <errno.h>
 #include <signal.h>

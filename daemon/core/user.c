@@ -1,4 +1,4 @@
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 
 #include <assert.h>
 #include <errno.h>
