@@ -40,7 +40,7 @@ struct item {
 struct owner {
     struct errand errand;
     struct lane *lane;
-    const struct user *user; /* compared only: it may have gone */
+    const void *user; /* compared only: it may have gone */
     struct item *items;
     UT_hash_handle hh;
 };
@@ -113,7 +113,7 @@ static bool close_slice(struct item *item)
 /* --- under the lock --- */
 
 /* NULL: no memory, or no thread. */
-static struct owner *find_owner(struct lane *lane, const struct user *user)
+static struct owner *find_owner(struct lane *lane, const void *user)
 {
     struct owner *owner;
 
@@ -184,7 +184,7 @@ void deferred_close_stop(void)
 }
 
 /* On the thread, if there is one, and memory to tell it. Takes the item over. */
-static void close_later(struct lane *lane, const struct user *user, struct item *item)
+static void close_later(struct lane *lane, const void *user, struct item *item)
 {
     struct owner *owner;
 
@@ -201,7 +201,7 @@ static void close_later(struct lane *lane, const struct user *user, struct item 
     free(item);
 }
 
-static void close_like(struct lane *lane, const struct user *user, const struct item *like)
+static void close_like(struct lane *lane, const void *user, const struct item *like)
 {
     struct item *item = malloc(sizeof(*item));
 
@@ -213,7 +213,7 @@ static void close_like(struct lane *lane, const struct user *user, const struct 
     }
 }
 
-void deferred_close_free_memory(const struct user *user, int fd, void *map, size_t map_bytes,
+void deferred_close_free_memory(const void *user, int fd, void *map, size_t map_bytes,
                                 uint64_t bytes)
 {
     const struct item item = {.fd = fd, .map = map, .bytes = map ? map_bytes : 0};
@@ -224,12 +224,12 @@ void deferred_close_free_memory(const struct user *user, int fd, void *map, size
         close_like(&closer.memory, user, &item);
 }
 
-void deferred_close_watched(const struct user *user, int fd)
+void deferred_close_watched(const void *user, int fd)
 {
     close_like(&closer.watched, user, &(struct item){.fd = fd, .how = HOW_CLOSE});
 }
 
-void deferred_close_say(const struct user *user, int socket, const void *packet, size_t size)
+void deferred_close_say(const void *user, int socket, const void *packet, size_t size)
 {
     struct item *item = malloc(sizeof(*item) + size);
 
@@ -240,12 +240,12 @@ void deferred_close_say(const struct user *user, int socket, const void *packet,
     close_later(&closer.watched, user, item);
 }
 
-void deferred_close_shut(const struct user *user, int socket)
+void deferred_close_shut(const void *user, int socket)
 {
     close_like(&closer.watched, user, &(struct item){.fd = socket, .how = HOW_SHUT});
 }
 
-void deferred_close_socket(const struct user *user, int socket, bool takes_fds)
+void deferred_close_socket(const void *user, int socket, bool takes_fds)
 {
     close_like(&closer.watched, user,
                &(struct item){.fd = socket, .how = HOW_SOCKET, .takes_fds = takes_fds});

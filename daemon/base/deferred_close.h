@@ -14,7 +14,6 @@
 #include <stdint.h>
 
 struct job;
-struct user;
 
 /** Start the threads. 0 or -errno. */
 int deferred_close_start(void);
@@ -30,25 +29,26 @@ void deferred_close_stop(void);
 /**
  * Unmap (map may be NULL) and close a memfd of so many bytes, of which map_bytes are mapped; by
  * that thread when it is much, because the last unmap frees its pages. Then users take turns: what
- * one of them has is not freed after all that another has. user: whose it is; only compared.
+ * one of them has is not freed after all that another has. user: whose it is, or NULL; only
+ * compared.
  *
  * No hole is made in it: the kernel takes the file's lock for that, which a client that can write
  * the file can keep for good. What a client keeps mapped stays memory until it lets go of it.
  */
-void deferred_close_free_memory(const struct user *user, int fd, void *map, size_t map_bytes,
+void deferred_close_free_memory(const void *user, int fd, void *map, size_t map_bytes,
                                 uint64_t bytes);
 
 /** Close a descriptor that a client has, too. user: as above. */
-void deferred_close_watched(const struct user *user, int fd);
+void deferred_close_watched(const void *user, int fd);
 
 /**
  * Of a client's socket: send a packet without waiting, shut it down, and at last close it, which
  * client_socket_close() does. In this order, as long as the user is the same; user: NULL if it is
  * not known.
  */
-void deferred_close_say(const struct user *user, int socket, const void *packet, size_t size);
-void deferred_close_shut(const struct user *user, int socket);
-void deferred_close_socket(const struct user *user, int socket, bool takes_fds);
+void deferred_close_say(const void *user, int socket, const void *packet, size_t size);
+void deferred_close_shut(const void *user, int socket);
+void deferred_close_socket(const void *user, int socket, bool takes_fds);
 
 /** How many files these threads have closed. Read before an attempt to get what they take. */
 uint64_t deferred_close_count(void);

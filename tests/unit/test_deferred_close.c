@@ -85,7 +85,7 @@ static void free_for(const char *user, struct pieces *p, size_t bytes)
     p->map = map;
     p->bytes = bytes;
     atomic_store(&p->left, bytes);
-    deferred_close_free_memory((const struct user *)(const void *)user, fd, map, bytes, bytes);
+    deferred_close_free_memory(user, fd, map, bytes, bytes);
 }
 
 /* The second user has much less, and is not kept waiting for all that the first one has. */
