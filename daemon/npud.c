@@ -21,6 +21,7 @@
 #include "daemon/core/trace.h"
 #include "daemon/engine/inject.h"
 #include "daemon/base/filled.h"
+#include "daemon/control/session_hear.h"
 #include "daemon/memory/share.h"
 
 static struct parts {
@@ -60,6 +61,7 @@ void npud_assemble(struct server *server)
     dispatch_own_waits = own_waits_answer;
     dispatch_drop_own_waits = own_waits_drop;
     server->schedule.after_step = kept_commit;
+    admin_end_session = session_end;
     parts.trace.on_told = admin_trace_told;
 }
 

@@ -79,7 +79,7 @@ static int32_t end_session(struct admin *admin, uint64_t id, char *message, size
     log_event(MESSAGE_SESSION_ENDED, LOG_NOTICE, &session->log,
               "ended on an administrator's request: of uid %u, pid %d", (unsigned)asker.uid,
               (int)asker.pid);
-    session_end(session);
+    admin_end_session(session);
     return 0;
 }
 
@@ -268,6 +268,7 @@ static int answer_command(struct admin *admin, const Npud__AdminRequest *request
 
 /* --- upgrade --- */
 
+void (*admin_end_session)(struct session *session);
 bool (*admin_request_upgrade)(void);
 
 /* The supervisor is asked again if npud is killed while the installed program is made ready. */

@@ -4,11 +4,14 @@
 #include <stdbool.h>
 
 struct server;
+struct session;
 
 /** Take over an accepted socket: answer its requests until it hangs up. Root and the admin group
  * only. */
 void admin_accept(struct server *server, int socket);
 
+/** session_end() (control/session_hear.h), which daemon/npud.c hands over. */
+extern void (*admin_end_session)(struct session *session);
 /**
  * Asks the supervisor for the installed program in place of this one (server_role.h). False: there
  * is none. NULL is the same.

@@ -18,6 +18,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/control/rest.h"
+#include "daemon/control/session_hear.h"
 #include "daemon/core/call.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"

@@ -15,6 +15,7 @@
 #include "daemon/core/device.h"
 #include "daemon/core/refuse.h"
 #include "daemon/base/log.h"
+#include "daemon/control/session_hear.h"
 #include "daemon/kept/kept.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"

@@ -7,6 +7,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/control/listener.h"
+#include "daemon/control/session_hear.h"
 #include "daemon/core/call.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"

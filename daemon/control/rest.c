@@ -7,6 +7,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/wake_cost.h"
+#include "daemon/control/session_hear.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"

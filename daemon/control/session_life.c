@@ -25,6 +25,7 @@
 #include "daemon/control/kept_request.h"
 #include "daemon/control/listener.h"
 #include "daemon/control/rest.h"
+#include "daemon/control/session_hear.h"
 #include "daemon/core/device.h"
 #include "daemon/core/event.h"
 #include "daemon/core/ipc_event.h"

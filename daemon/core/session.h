@@ -192,26 +192,6 @@ static inline const struct user *session_payer(const struct session *session)
 static_assert(sizeof(struct session) <= 1792, "holes between members cost memory, too");
 
 /**
- * The client is gone, or must go: npud hears no more of it, and frees the session. At once if no
- * other of the user is ending and the step that runs has time left; but a thousand clients may end
- * at the same moment, and those that live have requests: then as a job. In control/session_life.c.
- */
-void session_end(struct session *session);
-/**
- * Its process has ended, or closed its socket: counted once. Not if it has left before, has never
- * said Hello, or if npud has ended the session already.
- */
-void session_note_death(struct session *session);
-
-/**
- * No request of the session is read any more: its end has begun, an answer of it is kept, or its
- * job is looked up.
- */
-void session_hear_no_more(struct session *session);
-/** Requests of the session are read again, unless one of these still holds. */
-void session_hear_again(struct session *session);
-
-/**
  * Is the session's process still there? As the kernel knows it now, by its pidfd, also when the
  * news has not come to its turn yet. No other process that gets the same pid is taken for it.
  */

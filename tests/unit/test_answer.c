@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "acl/acl_base.h"
+#include "daemon/control/session_hear.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
 #include "tests/common/need.h"

@@ -13,6 +13,7 @@
 #include "daemon/base/subuid.h"
 #include "daemon/control/arrival.h"
 #include "daemon/control/listener.h"
+#include "daemon/control/session_hear.h"
 #include "requester.h"
 
 #define USER  7001u

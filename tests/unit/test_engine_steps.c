@@ -3,6 +3,7 @@
  * a part of it. The engines have no thread here; each turn is a call.
  */
 #include "acl/acl_rt.h"
+#include "daemon/control/session_hear.h"
 #include "daemon/core/ipc_record.h"
 #include "engine_steps.h"
 #include "npud.h"

@@ -6,6 +6,7 @@
 #include "npud.h"
 
 #include "acl/acl_base.h"
+#include "daemon/control/session_hear.h"
 #include "requester.h"
 
 #define USER  7001u

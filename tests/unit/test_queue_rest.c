@@ -12,6 +12,7 @@
 #include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/sweep.h"
 #include "daemon/control/dispatch.h"
+#include "daemon/control/session_hear.h"
 #include "tests/unit/messages.h"
 #include "tests/unit/requester.h"
 
