@@ -1,14 +1,23 @@
 /*
- * The modules of the library that have something to do when a process has forked, when a thread
- * ends, and when a session begins or ends (client/core/lifecycle.h), in the order of the walks.
+ * What rooms call above them (client/core/upcall.h): the modules of the library that have something
+ * to do when a process has forked, when a thread ends, and when a session begins or ends
+ * (client/core/lifecycle.h), in the order of the walks; and single functions.
  *
  * The order matters where it says so. Elsewhere it is that of the rooms.
  */
 #include <stddef.h>
 
+#include "client/callback/callback.h"
+#include "client/callback/exception.h"
+#include "client/callback/state_callback.h"
+#include "client/callback/stream_work.h"
 #include "client/core/lifecycle.h"
+#include "client/core/upcall.h"
+#include "client/event/event.h"
+#include "client/memory/alloc.h"
+#include "client/runtime/session.h"
 
-const struct part *const lifecycle_parts[] = {
+static const struct part *const parts[] = {
     /* Fork: the child closes the parent's descriptors before it forgets anything else. */
     &session_part,
     &context_part,
@@ -47,3 +56,37 @@ const struct part *const lifecycle_parts[] = {
     &thread_part,
     NULL,
 };
+
+static const struct upcalls table = {
+    .parts = parts,
+    .session_ended = session_ended,
+    .session_npud_gone = session_npud_gone,
+    .session_error_lost = session_error_lost,
+    .memory_take_device = memory_take_device,
+    .memory_has_of_device = memory_has_of_device,
+    .memory_release = memory_release,
+    .callback_stream_init = callback_stream_init,
+    .callback_stream_end = callback_stream_end,
+    .callback_stream_disown = callback_stream_disown,
+    .callback_stream_discard = callback_stream_discard,
+    .callback_context_leave = callback_context_leave,
+    .callback_context_end = callback_context_end,
+    .callback_drop_lost = callback_drop_lost,
+    .callback_join = callback_join,
+    .callback_dispose = callback_dispose,
+    .stream_work_launch = stream_work_launch,
+    .stream_work_written = stream_work_written,
+    .stream_work_await = stream_work_await,
+    .stream_work_abort_begins = stream_work_abort_begins,
+    .stream_work_abort_over = stream_work_abort_over,
+    .exception_drain = exception_drain,
+    .state_callback_stream = state_callback_stream,
+    .state_callback_device = state_callback_device,
+    .event_forget_records = event_forget_records,
+};
+
+/* When the library is loaded: the lower rooms do not know where the table is. */
+static __attribute__((constructor)) void fill_in(void)
+{
+    upcalls = &table;
+}

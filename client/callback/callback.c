@@ -12,7 +12,7 @@
 #include "client/core/interrupt.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
-#include "client/runtime/upcall.h"
+#include "client/callback/stream_work.h"
 #include "proto/util/futex.h"
 
 static struct worker *worker_of(const struct stream *s)

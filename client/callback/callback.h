@@ -118,3 +118,15 @@ void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring);
  * Take all that has not begun off the streams of w, which go on. Dispose of it without the lock.
  */
 struct callback *callback_worker_take(struct worker *w);
+
+/* --- what rooms below call through client/core/upcall.h, which describes it --- */
+
+void callback_stream_init(struct stream *s);
+void callback_stream_end(struct stream *s, bool host_too);
+void callback_stream_disown(struct stream *s, bool own_only);
+struct callback *callback_stream_discard(struct stream *s);
+void callback_context_leave(struct context *c);
+void callback_context_end(struct context *c);
+void callback_drop_lost(void);
+struct callback *callback_join(struct callback *list, struct callback *more);
+void callback_dispose(struct callback *list);

@@ -6,6 +6,8 @@
  * Callbacks are called one after the other, whichever thread calls them. The thread is made when
  * the first callback is set, or with the session if that comes later, and ends with the session.
  */
+#include "client/callback/exception.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -17,7 +19,6 @@
 #include "client/core/error.h"
 #include "client/core/thread.h"
 #include "client/runtime/session.h"
-#include "client/runtime/upcall.h"
 #include "proto/util/futex.h"
 
 /* What a callback gets a pointer to. */

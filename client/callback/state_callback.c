@@ -2,12 +2,13 @@
  * Callbacks of the program at the coming and going of streams and devices. They run on the thread
  * that brings it about, and may use the API: call these with no lock held.
  */
+#include "client/callback/state_callback.h"
+
 #include "client/callback/callback_table.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/core/process.h"
 #include "client/runtime/stream.h"
-#include "client/runtime/upcall.h"
 
 static struct callback_table streams = CALLBACK_TABLE(CALLBACK_BY_NAME);
 static struct callback_table devices = CALLBACK_TABLE(CALLBACK_BY_NAME);

@@ -11,6 +11,8 @@
  * and returns; it looks again after a while, which doubles each time, and meanwhile the thread runs
  * what other streams have, or sleeps.
  */
+#include "client/callback/stream_work.h"
+
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -21,7 +23,6 @@
 #include "client/core/wait.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
-#include "client/runtime/upcall.h"
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
-#include "client/core/lost.h"
+#include "client/core/upcall.h"
 #include "client/core/process.h"
 #include "client/core/thread.h"
 
@@ -141,7 +141,8 @@ static int final_code(int code)
 {
     struct session *s = atomic_load_explicit(&process->session, memory_order_acquire);
 
-    if (!s || !of_runtime_layer(code) || !session_ended(s) || !session_npud_gone(s))
+    if (!s || !of_runtime_layer(code) || !upcalls->session_ended(s) ||
+        !upcalls->session_npud_gone(s))
         return code;
     return ACL_ERROR_RT_SOCKET_CLOSE;
 }
@@ -201,7 +202,7 @@ int error_defer(int code, error_render_fn *render, const char *function, uint32_
     char text[ERROR_SENTENCE_MAX];
 
     if (__builtin_expect(final_code(code) != code, 0))
-        return session_error_lost(function);
+        return upcalls->session_error_lost(function);
     /* A program that polls: nothing has changed. */
     if (__builtin_expect(again && t->deferred.code == code && !t->kept && !process_wide, 1)) {
         if (of_runtime_layer(code))

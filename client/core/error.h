@@ -8,6 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** Of ACL_ERROR_RT_SOCKET_CLOSE. */
+#define ERROR_LOST_SENTENCE                                                                        \
+    "%s: npud has ended or closed the connection. Call aclFinalize and aclInit to connect anew. "  \
+    "If it happens again, an administrator can see why: journalctl -u npud; under npu-run, add "   \
+    "--verbose"
+
 /**
  * Record a sentence for the calling thread; the value is the code to return, which is not 0. A
  * macro, so that compilers and analysers see that.

@@ -1,7 +1,7 @@
 /*
  * What each module does when a process has forked, when a thread ends, and when a session begins,
  * is lost or ends: one row per module, a struct part. client/parts.c lists the rows; it stands
- * above all rooms, so that core and runtime walk the list and include none of the modules.
+ * above all rooms, so that core and runtime walk the list and know none of the modules.
  *
  * Each walk goes through the list in the order of client/parts.c, and calls what is not NULL.
  */
@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "client/core/upcall.h"
 
 struct session;
 struct thread;
@@ -54,13 +56,10 @@ extern const struct part acl_config_part, allocator_part, api_call_part, callbac
     segment_part, session_part, state_callback_part, stream_part, stream_work_part, thread_part,
     trace_part, virtual_part;
 
-/** All rows, in the order of the walks; NULL behind the last one. */
-extern const struct part *const lifecycle_parts[];
-
 /** One walk, as LIFECYCLE_WALK(session_lost, s). For session_begin see client/runtime/session.c. */
 #define LIFECYCLE_WALK(hook, ...)                                                                  \
     do {                                                                                           \
-        for (const struct part *const *p = lifecycle_parts; *p; p++)                               \
+        for (const struct part *const *p = upcalls->parts; *p; p++)                                \
             if ((*p)->hook)                                                                        \
                 (*p)->hook(__VA_ARGS__);                                                           \
     } while (0)

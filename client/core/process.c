@@ -6,8 +6,10 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/core/lifecycle.h"
+#include "client/core/upcall.h"
 
 _Alignas(PROCESS_PAGE) union process_page process_page;
+const struct upcalls *upcalls;
 
 static pid_t owner; /* not wiped: tells a child from a process that never called anything */
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -9,7 +9,6 @@
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/runtime/stream.h"
-#include "client/runtime/upcall.h"
 #include "proto/wire/packet.h"
 
 #define UNSUPPORTED ACL_ERROR_RT_FEATURE_NOT_SUPPORT

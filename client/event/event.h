@@ -302,3 +302,7 @@ void ipc_event_unmap(struct event *e);
  */
 Npud__Fence **event_fences(struct event *e, size_t *n, protobuf_c_boolean *all);
 void event_fences_free(Npud__Fence **fences);
+
+/** Described in client/core/upcall.h, through which runtime calls it. */
+void event_forget_records(struct session *s, const struct stream_ctrl *ctrl, uint64_t from,
+                          uint64_t to);

@@ -11,7 +11,7 @@
 #include "client/runtime/device.h"
 #include "client/core/error.h"
 #include "client/event/event.h"
-#include "client/runtime/upcall.h"
+#include "client/callback/exception.h"
 #include "client/core/handle.h"
 #include "client/runtime/stream.h"
 #include "client/core/wait.h"

@@ -14,9 +14,9 @@
 
 #include "acl/acl.h"
 #include "client/core/range_map.h"
+#include "client/core/upcall.h"
 #include "client/memory/imports.h"
 #include "client/runtime/session.h"
-#include "client/runtime/upcall.h"
 
 struct context;
 struct physical;
@@ -219,3 +219,9 @@ int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy
  * behind them, on the device of the current context. 0, or an ACL error.
  */
 int memory_new(const char *function, void **pointer, size_t size, size_t guard, bool host);
+
+/* --- what runtime calls through client/core/upcall.h, which describes it --- */
+
+struct memory_list memory_take_device(struct session *s, uint32_t device);
+bool memory_has_of_device(struct session *s, uint32_t device);
+void memory_release(struct session *s, const char *function, struct memory_list list);

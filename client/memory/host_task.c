@@ -9,7 +9,7 @@
 #include "client/memory/place.h"
 #include "client/memory/registration.h"
 #include "client/runtime/stream.h"
-#include "client/runtime/upcall.h"
+#include "client/core/upcall.h"
 #include "proto/util/reduce_apply.h"
 
 struct host_task {
@@ -56,7 +56,7 @@ static struct host_task *new_task(struct stream *s, const char *function,
 
 static int launch_task(struct stream *s, struct host_task *t)
 {
-    int error = stream_work_launch(s, t->function, &t->work);
+    int error = upcalls->stream_work_launch(s, t->function, &t->work);
 
     if (error != 0)
         free(t);

@@ -6,7 +6,7 @@
 #include "client/memory/recent.h"
 #include "client/memory/registration.h"
 #include "client/memory/virtual.h"
-#include "client/runtime/upcall.h"
+#include "client/core/upcall.h"
 #include "proto/util/kill_point.h"
 
 const struct place_row place_rows[PLACE_KINDS] = {
@@ -356,7 +356,7 @@ int place_tell_written(struct session *s, const char *function, const struct pla
     KILL_POINT(MEMORY_WRITTEN);
     if (to->kind != PLACE_DEVICE) {
         if (__builtin_expect(atomic_load_explicit(&s->works.waits, memory_order_relaxed) != 0, 0))
-            stream_work_written(s, to->address, count);
+            upcalls->stream_work_written(s, to->address, count);
         return 0;
     }
     if (to->memory.opaque) /* then npud has written */

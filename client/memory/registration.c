@@ -9,7 +9,7 @@
 #include "client/memory/alloc.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
-#include "client/runtime/upcall.h"
+#include "client/core/upcall.h"
 
 #define PAGE 4096u
 
@@ -243,7 +243,8 @@ aclError aclrtHostUnregister(void *ptr)
         return error_set(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
                          "%s: %p is not the start of registered memory", __func__, ptr);
     free(r);
-    stream_work_await(s); /* the program may unmap it now, and a task may be in the middle of it */
+    upcalls->stream_work_await(
+        s); /* the program may unmap it now, and a task may be in the middle of it */
     return 0;
 }
 
@@ -252,7 +253,7 @@ static void end_all(struct session *s)
     memory_lock_to_change(s);
     range_map_clear_with(&s->registered_map, free);
     pthread_rwlock_unlock(&s->memory_lock);
-    stream_work_await(s);
+    upcalls->stream_work_await(s);
 }
 
 const struct part registration_part = {.session_forget = end_all};

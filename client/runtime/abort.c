@@ -5,7 +5,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/runtime/stream.h"
-#include "client/runtime/upcall.h"
+#include "client/core/upcall.h"
 #include "client/core/wait.h"
 #include "proto/util/clock.h"
 
@@ -72,9 +72,9 @@ static void discard_all(struct stream *s, const char *function)
 
     lock_stream(s, ACL_ERROR_RT_STREAM_ABORT);
     request_abort(s, function, 0);
-    callbacks = callback_stream_discard(s);
+    callbacks = upcalls->callback_stream_discard(s);
     abort_unlock(s);
-    callback_dispose(callbacks);
+    upcalls->callback_dispose(callbacks);
 }
 
 void abort_discard(struct stream *s, const char *function)
@@ -91,7 +91,7 @@ void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function)
         pthread_mutex_unlock(&s->session->abort_lock);
         return;
     }
-    callback_stream_disown(s, false);
+    upcalls->callback_stream_disown(s, false);
     discard_all(s, function);
 }
 
@@ -127,10 +127,10 @@ int abort_stream(struct stream *s, const char *function, int32_t code)
     before = atomic_load(&s->aborting); /* its device may be being aborted, too */
     lock_stream(s, code);
     error = discard_tasks(s, function, code);
-    callbacks = callback_stream_discard(s);
+    callbacks = upcalls->callback_stream_discard(s);
     atomic_store(&s->aborting, before);
     abort_unlock(s);
-    callback_dispose(callbacks);
+    upcalls->callback_dispose(callbacks);
     return error;
 }
 
@@ -180,7 +180,7 @@ struct device_abort *abort_device_begin(struct session *session, uint32_t device
 
     if (!a)
         return NULL;
-    stream_work_abort_begins(session);
+    upcalls->stream_work_abort_begins(session);
     pthread_mutex_lock(&session->abort_lock);
     for (size_t i = 0; i < a->n; i++)
         if (is_there(&a->streams[i]))
@@ -215,7 +215,7 @@ static void tell_discarded(const struct device_abort *a)
             continue;
         wait_discarded(&a->session->waits, t->stream->ctrl, t->range.from, t->range.to,
                        ACL_ERROR_RT_DEVICE_TASK_ABORT);
-        event_forget_records(a->session, t->stream->ctrl, t->range.from, t->range.to);
+        upcalls->event_forget_records(a->session, t->stream->ctrl, t->range.from, t->range.to);
     }
 }
 
@@ -223,13 +223,13 @@ static void tell_discarded(const struct device_abort *a)
 static struct callback *let_go(struct aborted *t, const char *function, struct callback *list,
                                int *error)
 {
-    struct callback *callbacks = callback_stream_discard(t->stream);
+    struct callback *callbacks = upcalls->callback_stream_discard(t->stream);
     int r = request_abort(t->stream, function, ACL_ERROR_RT_DEVICE_TASK_ABORT);
 
     KILL_POINT(ABORT_OVER);
     if (*error == 0)
         *error = r;
-    return callback_join(callbacks, list);
+    return upcalls->callback_join(callbacks, list);
 }
 
 /*
@@ -254,7 +254,7 @@ int abort_device_run(struct device_abort *a, const char *function, uint64_t dead
         if (a->streams[i].held)
             callbacks = let_go(&a->streams[i], function, callbacks, &error);
     pthread_mutex_unlock(&a->session->abort_lock);
-    callback_dispose(callbacks);
+    upcalls->callback_dispose(callbacks);
     return error;
 }
 
@@ -265,6 +265,6 @@ void abort_device_end(struct device_abort *a)
         if (is_there(&a->streams[i]))
             atomic_store(&a->streams[i].stream->aborting, 0);
     pthread_mutex_unlock(&a->session->abort_lock);
-    stream_work_abort_over(a->session);
+    upcalls->stream_work_abort_over(a->session);
     free(a);
 }

@@ -6,7 +6,7 @@
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/runtime/stream.h"
-#include "client/runtime/upcall.h"
+#include "client/core/upcall.h"
 
 /* --- binding --- */
 
@@ -73,9 +73,9 @@ static int context_end(struct context *c, const char *function)
     struct session *s = c->session;
     int error;
 
-    callback_context_leave(c);
+    upcalls->callback_context_leave(c);
     error = stream_destroy_all_of(c, function);
-    callback_context_end(c);
+    upcalls->callback_context_end(c);
     pthread_mutex_lock(&s->lock);
     slots_put(&s->contexts, c);
     pthread_mutex_unlock(&s->lock);
@@ -105,7 +105,7 @@ static int set_device(const char *function, int32_t user_id)
     RETURN_IF_ERROR(device_get(function, user_id, &s, &device));
     d = &s->devices[device];
     if (!device_is_set(s, d, 0))
-        state_callback_device(user_id, ACL_RT_DEVICE_STATE_SET_PRE);
+        upcalls->state_callback_device(user_id, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&s->lock);
     if (d->set_count == 0) {
         error = context_new(s, function, device, true, &d->primary);
@@ -117,9 +117,9 @@ static int set_device(const char *function, int32_t user_id)
     }
     pthread_mutex_unlock(&s->lock);
     if (made)
-        state_callback_stream(made, ACL_RT_STREAM_STATE_CREATE_POST);
+        upcalls->state_callback_stream(made, ACL_RT_STREAM_STATE_CREATE_POST);
     if (error == 0)
-        state_callback_device(user_id, ACL_RT_DEVICE_STATE_SET_POST);
+        upcalls->state_callback_device(user_id, ACL_RT_DEVICE_STATE_SET_POST);
     return error;
 }
 
@@ -181,7 +181,7 @@ static bool has_streams(struct session *s, uint32_t device, bool any)
 static bool may_copy(struct session *s, uint32_t device)
 {
     return device_is_open(s, device) || has_streams(s, device, !any_is_open(s)) ||
-           memory_has_of_device(s, device);
+           upcalls->memory_has_of_device(s, device);
 }
 
 static int make_copier(struct session *s, const char *function, uint32_t device)
@@ -238,7 +238,7 @@ static struct memory_list close_device(struct session *s, uint32_t device)
 {
     for (unsigned i = 0; i < RES_LIMITS; i++)
         s->devices[device].res_limit[i] = 0;
-    return memory_take_device(s, device);
+    return upcalls->memory_take_device(s, device);
 }
 
 /*
@@ -298,7 +298,7 @@ static int reset_device(const char *function, int32_t user_id, bool force)
     RETURN_IF_ERROR(device_get(function, user_id, &s, &device));
     d = &s->devices[device];
     if (device_is_set(s, d, 0) && (force || !device_is_set(s, d, 1)))
-        state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_PRE);
+        upcalls->state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_PRE);
     pthread_mutex_lock(&s->lock);
     if (d->set_count == 0) {
         pthread_mutex_unlock(&s->lock);
@@ -316,9 +316,9 @@ static int reset_device(const char *function, int32_t user_id, bool force)
     if (ended)
         error = context_end(ended, function);
     end_copiers(s, function, device);
-    memory_release(s, function, left);
+    upcalls->memory_release(s, function, left);
     if (ended)
-        state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_POST);
+        upcalls->state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_POST);
     return error;
 }
 
@@ -393,7 +393,7 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     }
     pthread_mutex_unlock(&s->lock);
     if (made)
-        state_callback_stream(made, ACL_RT_STREAM_STATE_CREATE_POST);
+        upcalls->state_callback_stream(made, ACL_RT_STREAM_STATE_CREATE_POST);
     return error;
 }
 
@@ -436,7 +436,7 @@ aclError aclrtDestroyContext(aclrtContext context)
     device = c->device;
     error = context_end(c, __func__);
     end_copiers(s, __func__, device);
-    memory_release(s, __func__, left);
+    upcalls->memory_release(s, __func__, left);
     return error;
 }
 

@@ -8,7 +8,7 @@
 #include "client/core/error.h"
 #include "client/runtime/init_callback.h"
 #include "client/core/process.h"
-#include "client/runtime/stream_callbacks.h"
+#include "client/core/upcall.h"
 #include "client/runtime/session.h"
 
 /*
@@ -90,7 +90,7 @@ aclError aclInit(const char *configPath)
 
     process_begin();
     RETURN_IF_ERROR(check_thread(__func__));
-    callback_drop_lost();
+    upcalls->callback_drop_lost();
     RETURN_IF_ERROR(init(configPath, &text));
     error = check_default_device();
     if (error == 0)

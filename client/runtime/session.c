@@ -166,7 +166,7 @@ static struct session *session_new(void)
 
 static int begin_parts(struct session *s, const char *function)
 {
-    for (const struct part *const *p = lifecycle_parts; *p; p++)
+    for (const struct part *const *p = upcalls->parts; *p; p++)
         if ((*p)->session_begin)
             RETURN_IF_ERROR((*p)->session_begin(s, function));
     return 0;

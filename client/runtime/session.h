@@ -16,7 +16,6 @@
 
 #include "client/runtime/arena_pages.h"
 #include "client/core/lifecycle.h"
-#include "client/core/lost.h"
 #include "client/core/process.h"
 #include "client/core/side_thread.h"
 #include "client/core/trace_writer.h"
@@ -173,6 +172,21 @@ static inline bool session_lost(const struct session *s)
 
 /** npud is gone: threads that wait for it see that. Any thread, with any lock. */
 void session_lose(struct session *s);
+
+/**
+ * Whether npud has ended the session; asked after a refusal. Known before the watcher has noticed
+ * the end of the connection.
+ */
+bool session_ended(struct session *s) __attribute__((cold));
+
+/**
+ * The session is lost, and not because aclFinalize has closed it: then calls of other threads that
+ * have found it end as they do when there is none.
+ */
+bool session_npud_gone(const struct session *s);
+
+/** ACL_ERROR_RT_SOCKET_CLOSE, with its sentence. */
+int session_error_lost(const char *function) __attribute__((cold));
 
 /**
  * Declares `request`, and `in`, its body: a message with the given members, all others at their

@@ -1,7 +1,6 @@
 /*
- * What streams and contexts have of callbacks: the state in each stream, and what runtime calls
- * when a stream ends or its tasks are discarded. The contract between runtime and the room above
- * it: client/callback/callback.c and client/callback/callback_run.c implement it.
+ * What a stream has of callbacks, and of work of the library in its order. The room above owns it
+ * (client/callback/callback.h, stream_work.h): runtime does not look inside.
  */
 #pragma once
 
@@ -10,7 +9,6 @@
 
 struct callback;
 struct callback_run;
-struct context;
 struct stream;
 struct stream_work;
 struct worker;
@@ -37,54 +35,18 @@ struct callbacks {
     struct stream *work_prev, *work_next; /* there */
 };
 
-/** A new stream: no worker, and no callback. */
-void callback_stream_init(struct stream *s);
+/** Work of the library in the order of a stream. The first member of what it belongs to. */
+struct stream_work {
+    struct stream_work *next;
+    int (*run)(struct stream_work *w); /* without locks; it waits for nothing that streams do */
+    /* The word of 8 bytes that run() looks at, and may return STREAM_WORK_AGAIN; else NULL */
+    const void *awaits;
+    uint64_t ordinal;
+    bool let_go; /* by the abort of a device: begins anew when no abort is on its way */
+    /* After STREAM_WORK_AGAIN: */
+    uint64_t again_ns; /* when it runs again */
+    uint64_t pause_ns; /* the last one */
+};
 
-/**
- * The stream is about to end: drop what has not begun, wait for what is running (unless the caller
- * is that: then the stream goes on without it). Host functions only if host_too, or if the caller
- * is their thread: they come to their end by themselves. Idempotent. Takes the lock; calls drop
- * functions.
- */
-void callback_stream_end(struct stream *s, bool host_too);
-
-/**
- * The callback of the stream that runs counts as returned: no thread waits for it any more, and the
- * stream goes on. own_only: only if the caller runs it, and is about to wait for the stream's end.
- * Takes the lock.
- */
-void callback_stream_disown(struct stream *s, bool own_only);
-
-/**
- * Tasks of the stream were discarded: its callbacks that have not begun never run. The caller
- * disposes of them, without locks.
- */
-struct callback *callback_stream_discard(struct stream *s);
-
-/** The same for all streams of a context that threads of the program have subscribed to. */
-void callback_context_leave(struct context *c);
-
-/** The streams of the context are gone: end its thread for host functions, if it has one. */
-void callback_context_end(struct context *c);
-
-/** npud is gone: drop all that has not begun. Without process->lock. */
-void callback_drop_lost(void);
-
-/** list, followed by more. */
-struct callback *callback_join(struct callback *list, struct callback *more);
-
-/** Call the drop functions, and free. Without locks. */
-void callback_dispose(struct callback *list);
-
-/**
- * Tasks of the stream were discarded, or it ends: its work that has not begun never runs. Waits for
- * what runs, so that the program may free the memory that it uses.
- */
-void stream_work_discard(struct stream *s);
-
-/**
- * An abort of a device begins, before any stream hears of it, and is over, when all have. Work that
- * it has let go in streams that it has left as they were begins anew then.
- */
-void stream_work_abort_begins(struct session *session);
-void stream_work_abort_over(struct session *session);
+/** What run() returns if the word is not as it shall be: it is called again after a while. */
+#define STREAM_WORK_AGAIN (-1)

@@ -9,7 +9,7 @@
 #include "client/runtime/abort.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
-#include "client/runtime/upcall.h"
+#include "client/core/upcall.h"
 
 #define FLAGS_KNOWN                                                                                \
     (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE |     \
@@ -78,7 +78,7 @@ static void fill_stream(struct stream *s, struct context *c, const Npud__CreateS
     s->doorbell = session->devices[c->device].doorbell;
     s->tail = s->first = s->done_seen = reply->position;
     arena_pages_ring_taken(session, s->remote);
-    callback_stream_init(s);
+    upcalls->callback_stream_init(s);
     s->implicit = 0;
     s->implicit_run = 0;
     atomic_store(&s->aborting, 0);
@@ -177,14 +177,14 @@ static int stream_end(struct stream *s, const char *function, bool *force)
 
     if (*force)
         abort_discard(s, function);
-    callback_stream_end(s, *force);
+    upcalls->callback_stream_end(s, *force);
     if (!*force && !await_work(s, function)) {
         /* Not half: what is left of it goes, and of the caller's other streams too. */
         *force = true;
         abort_discard(s, function);
     }
     /* No thread submits any more: one that had the lock when the handle died has let go of it. */
-    callback_stream_end(s, true);
+    upcalls->callback_stream_end(s, true);
     pthread_mutex_lock(&session->lock);
     set_phase(s, STREAM_ENDING);
     arena_pages_ring_leaving(session, s->remote, s->tail - s->first);
@@ -215,7 +215,7 @@ static int stream_leave(struct stream *s, const char *function, bool *force)
     struct session *session = s->session;
 
     if (!s->context->hidden)
-        state_callback_stream(s, ACL_RT_STREAM_STATE_DESTROY_PRE);
+        upcalls->state_callback_stream(s, ACL_RT_STREAM_STATE_DESTROY_PRE);
     pthread_mutex_lock(&session->lock);
     slots_unpublish(s);
     pthread_mutex_unlock(&session->lock);
@@ -243,7 +243,7 @@ static void await_leaving(struct context *c, const char *function)
                     !pthread_equal(s->leaver, pthread_self());
         }
         if (found) {
-            callback_stream_disown(s, true);
+            upcalls->callback_stream_disown(s, true);
             tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
             if (interrupt_cond_wait(&session->stream_gone, &session->lock))
                 continue;
@@ -299,7 +299,7 @@ int stream_create(const char *function, uint32_t priority, uint32_t flags, aclrt
         *handle = handle_of(HANDLE_STREAM, s);
     pthread_mutex_unlock(&session->lock);
     if (s)
-        state_callback_stream(s, ACL_RT_STREAM_STATE_CREATE_POST);
+        upcalls->state_callback_stream(s, ACL_RT_STREAM_STATE_CREATE_POST);
     return error;
 }
 

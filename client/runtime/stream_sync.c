@@ -9,7 +9,7 @@
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
 #include "client/runtime/stream.h"
-#include "client/runtime/upcall.h"
+#include "client/core/upcall.h"
 
 /* Streams that hosts neither submit to nor wait for. */
 #define FLAGS_NO_WAIT (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
@@ -132,7 +132,7 @@ static int synchronize_stream(const char *function, aclrtStream handle, int32_t 
     if (error == 0)
         error = take_error(session, &t, function);
     if (error != 0 && error != ACLNPUD_ERROR_INTERRUPTED)
-        exception_drain(session);
+        upcalls->exception_drain(session);
     return error;
 }
 
@@ -192,7 +192,7 @@ int stream_synchronize_device(const char *function, int32_t timeout)
     }
     free(targets);
     if (first != 0 && first != ACLNPUD_ERROR_INTERRUPTED)
-        exception_drain(c->session);
+        upcalls->exception_drain(c->session);
     return first;
 }
 

@@ -17,6 +17,7 @@
 #include "client/buffers/segment.h"
 #include "client/core/error.h"
 #include "client/core/thread.h"
+#include "client/core/upcall.h"
 #include "proto/wire/npud.pb-c.h"
 
 #include "unit.h"
@@ -80,12 +81,14 @@ enum registration_kind registration_look_up(struct session *s, const void *addre
     return registered;
 }
 
-void stream_work_written(struct session *s, const void *address, uint64_t size)
+static void stream_work_written(struct session *s, const void *address, uint64_t size)
 {
     (void)s;
     (void)address;
     (void)size;
 }
+
+const struct upcalls *upcalls = &(const struct upcalls){.stream_work_written = stream_work_written};
 
 bool virtual_is_reserved(struct session *s, const void *address)
 {

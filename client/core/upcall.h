@@ -1,0 +1,134 @@
+/*
+ * What core and runtime, and memory in its turn, call in rooms above them. This is the one place
+ * for that: a room calls what is in rooms below it by name, and what is above it through this
+ * table, which client/parts.c fills in when the library is loaded. `make lint` (check-symbols)
+ * finds a call upward that is made by name.
+ *
+ * A member has the name of the function that it calls. Each but the first ones is described here,
+ * and declared once more by the header of its module.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "acl/acl.h"
+
+struct callback;
+struct context;
+struct memory;
+struct part;
+struct session;
+struct stream;
+struct stream_ctrl;
+struct stream_work;
+
+/** Allocations taken out of the table, not freed yet. */
+struct memory_list {
+    bool taken; /* there may have been none */
+    struct memory *first;
+};
+
+struct upcalls {
+    /** What modules do in the life of a process and a session: client/core/lifecycle.h. */
+    const struct part *const *parts;
+
+    /* --- client/runtime/session.h: core/error asks about a session, which it does not know --- */
+
+    bool (*session_ended)(struct session *s);
+    bool (*session_npud_gone)(const struct session *s);
+    int (*session_error_lost)(const char *function);
+
+    /* --- client/memory/alloc.h --- */
+
+    /**
+     * The last context on device is going: take everything that was allocated there out of the
+     * table, at this moment, so that what another thread allocates after a new aclrtSetDevice is
+     * its own.
+     */
+    struct memory_list (*memory_take_device)(struct session *s, uint32_t device);
+    /** Is there memory of the device, whatever device it goes with? */
+    bool (*memory_has_of_device)(struct session *s, uint32_t device);
+    /** Free what was taken, if it was, and what the library keeps for coming copies. */
+    void (*memory_release)(struct session *s, const char *function, struct memory_list list);
+
+    /* --- client/callback/callback.h --- */
+
+    /** A new stream: no worker, and no callback. */
+    void (*callback_stream_init)(struct stream *s);
+    /**
+     * The stream is about to end: drop what has not begun, wait for what is running (unless the
+     * caller is that: then the stream goes on without it). Host functions only if host_too, or if
+     * the caller is their thread: they come to their end by themselves. Idempotent. Takes the lock;
+     * calls drop functions.
+     */
+    void (*callback_stream_end)(struct stream *s, bool host_too);
+    /**
+     * The callback of the stream that runs counts as returned: no thread waits for it any more, and
+     * the stream goes on. own_only: only if the caller runs it, and is about to wait for the
+     * stream's end. Takes the lock.
+     */
+    void (*callback_stream_disown)(struct stream *s, bool own_only);
+    /**
+     * Tasks of the stream were discarded: its callbacks that have not begun never run. The caller
+     * disposes of them, without locks.
+     */
+    struct callback *(*callback_stream_discard)(struct stream *s);
+    /** The same for all streams of a context that threads of the program have subscribed to. */
+    void (*callback_context_leave)(struct context *c);
+    /** The streams of the context are gone: end its thread for host functions, if it has one. */
+    void (*callback_context_end)(struct context *c);
+    /** npud is gone: drop all that has not begun. Without process->lock. */
+    void (*callback_drop_lost)(void);
+    /** list, followed by more. */
+    struct callback *(*callback_join)(struct callback *list, struct callback *more);
+    /** Call the drop functions, and free. Without locks. */
+    void (*callback_dispose)(struct callback *list);
+
+    /* --- client/callback/stream_work.h --- */
+
+    /**
+     * When the stream gets here, w->run(w) is called by a thread of the library, and the stream
+     * goes on when that has returned: 0, or an ACL error with which the task fails. Then w is freed
+     * with free(), also if its task is discarded. The stream is locked. Not 0: an ACL error, and w
+     * is still the caller's.
+     */
+    int (*stream_work_launch)(struct stream *s, const char *function, struct stream_work *w);
+    /** These bytes were written: work that waits for one of their words runs at once. Any locks. */
+    void (*stream_work_written)(struct session *s, const void *address, uint64_t size);
+    /** If any work of the session runs at this moment, wait until it has returned. */
+    void (*stream_work_await)(struct session *s);
+    /**
+     * An abort of a device begins, before any stream hears of it, and is over, when all have. Work
+     * that it has let go in streams that it has left as they were begins anew then.
+     */
+    void (*stream_work_abort_begins)(struct session *session);
+    void (*stream_work_abort_over)(struct session *session);
+
+    /* --- client/callback/exception.h --- */
+
+    /**
+     * An error is about to be returned: all callbacks for what npud has told so far have run when
+     * this returns. Without locks.
+     */
+    void (*exception_drain)(struct session *s);
+
+    /* --- client/callback/state_callback.h; without locks --- */
+
+    /** After a stream was made, or before it goes. */
+    void (*state_callback_stream)(struct stream *stream, aclrtStreamState state);
+    /** user_id: as the program numbers its devices. */
+    void (*state_callback_device)(int32_t user_id, aclrtDeviceState state);
+
+    /* --- client/event/event.h --- */
+
+    /**
+     * The positions after `from`, up to `to`, of the stream with this control block are discarded:
+     * an event whose latest record is one of them looks as never recorded. Takes session->lock.
+     */
+    void (*event_forget_records)(struct session *s, const struct stream_ctrl *ctrl, uint64_t from,
+                                 uint64_t to);
+};
+
+/** Filled in before the program makes its first call. */
+extern const struct upcalls *upcalls;
