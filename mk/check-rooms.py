@@ -119,12 +119,8 @@ def module(path):
     return os.path.splitext(path)[0]
 
 
-def largest_cycle(files, includes):
-    """The largest set of modules that include each other in a circle (Tarjan)."""
-    graph = {}
-    for path in files:
-        graph.setdefault(module(path), set()).update(
-            module(i) for i in includes[path] if i in includes and module(i) != module(path))
+def largest_circle(graph):
+    """The largest set of nodes that reach each other (Tarjan). graph: node -> nodes."""
     index, low, stack, best = {}, {}, [], []
 
     def visit(node):
@@ -149,6 +145,15 @@ def largest_cycle(files, includes):
         if node not in index:
             visit(node)
     return best
+
+
+def largest_cycle(files, includes):
+    """The largest set of modules that include each other in a circle."""
+    graph = {}
+    for path in files:
+        graph.setdefault(module(path), set()).update(
+            module(i) for i in includes[path] if i in includes and module(i) != module(path))
+    return largest_circle(graph)
 
 
 def main():
@@ -227,4 +232,5 @@ def main():
     return 1 if faults else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,8 +13,8 @@ TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 $(TIDY): tidy/%: $(PB).h $(ERROR_NAMES) $(PY_DOCS)
 	$(Q)! clang-tidy --quiet $* -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -E -A9 '(warning|error):'
 
-.PHONY: lint lint-run check-rooms check-links check-threats check-width check-catalog \
-        compile_commands.json
+.PHONY: lint lint-run check-rooms check-symbols check-links check-threats check-width \
+        check-catalog compile_commands.json
 lint: deps-lint
 	$(Q)$(MAKE) --no-print-directory lint-run
 
@@ -37,7 +37,7 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	@echo '== mutants apply'
 	$(Q)$(MAKE) --no-print-directory mutants-apply
 	@echo '== rooms'
-	$(Q)$(MAKE) --no-print-directory check-rooms
+	$(Q)$(MAKE) --no-print-directory check-rooms check-symbols
 	@echo '== what documents refer to'
 	$(Q)$(MAKE) --no-print-directory check-links
 	@echo '== threats and their tests'
@@ -53,6 +53,12 @@ lint-run: $(PB).h $(ERROR_NAMES)
 # Includes go along the tables of rooms in docs/architecture.md and docs/testing.md.
 check-rooms:
 	$(Q)python3 mk/check-rooms.py
+
+# So do calls, and all else that an object takes from another one.
+SYMBOLS_OBJ := $(DAEMON_ALL) $(sort $(CLIENT_OBJ) $(NPUCTL_OBJ) $(NPU_RUN_OBJ) $(PY_OBJ)) \
+               $(PROTO_OBJ)
+check-symbols: $(SYMBOLS_OBJ)
+	$(Q)python3 mk/check-symbols.py $(BUILD) $(SYMBOLS_OBJ)
 
 # What README.md, CONTRIBUTING.md and docs/ refer to is in the tree.
 check-links:
