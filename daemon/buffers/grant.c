@@ -14,7 +14,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/kept/buffers_record.h"
-#include "daemon/kept/fds.h"
+#include "daemon/kept/record.h"
 
 #define TELL_AT_ONCE 32 /* sessions, before others have their turn */
 
@@ -155,17 +155,13 @@ static void on_death(evutil_socket_t fd, short what, void *arg)
     job_list(&grant->ended);
 }
 
-static size_t write_record(const struct kept *kept, void *record)
-{
-    const struct grant *grant =
-        (const struct grant *)((const char *)kept - offsetof(struct grant, kept));
+#define GRANT_MEMBERS(DO)                                                                          \
+    DO##DERIVED(serial, o->queue->serial);                                                         \
+    DO##DERIVED(pidfd_key, kept_key(o->pidfd));                                                    \
+    DO##SAME(pid, pid);                                                                            \
+    DO##SAME(rights, rights);
 
-    *(struct grant_record *)record = (struct grant_record){.serial = grant->queue->serial,
-                                                           .pidfd_key = kept_key(grant->pidfd),
-                                                           .pid = grant->pid,
-                                                           .rights = grant->rights};
-    return sizeof(struct grant_record);
-}
+RECORD(static, grant, GRANT, struct grant, kept, struct grant_record, GRANT_MEMBERS)
 
 /* Takes over the pidfd. NULL: no memory. */
 static struct grant *make_grant(struct queue *queue, pid_t pid, int pidfd, uint32_t rights)
@@ -200,8 +196,7 @@ static enum cause grant_new(struct queue *queue, pid_t pid, int pidfd, uint32_t 
     kept_fd(pidfd);
     if (queue->n_grants > GRANTS_MAX)
         cause = CAUSE_GRANTS_OF_QUEUE;
-    else if (!watch_process(grant) ||
-             !kept_make(&grant->kept, KEPT_GRANT, sizeof(struct grant_record), write_record))
+    else if (!watch_process(grant) || !grant_keep(grant))
         cause = CAUSE_MEMORY;
     else if (user_charge(&grant->charge_fd, queue->user, RESOURCE_FDS, 1) < 0)
         cause = CAUSE_USER_DESCRIPTORS;
@@ -323,14 +318,13 @@ bool grant_restore(struct server *server, struct kept_cell *cell)
     struct queue *queue;
     int pidfd;
 
-    (void)server;
     kept_read(cell, &r, sizeof(r));
     queue = queue_restored(r.serial);
     pidfd = kept_fd_take(r.pidfd_key);
     if (!queue || pidfd < 0)
         return false;
     grant = make_grant(queue, r.pid, pidfd, r.rights);
-    if (!grant || !watch_process(grant) || !kept_bind(&grant->kept, cell, sizeof(r), write_record))
+    if (!grant || !watch_process(grant) || !grant_back(server, grant, cell, &r))
         return false;
     user_charge_again(&grant->charge_fd, queue->user, RESOURCE_FDS, 1, false);
     return true;

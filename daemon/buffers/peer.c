@@ -10,6 +10,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/kept/buffers_record.h"
+#include "daemon/kept/record.h"
 #include "proto/shm/mbuf_shm.h"
 
 static bool run_tell(struct job *job);
@@ -126,25 +127,15 @@ struct peer *peer_get(struct session *session)
 
 /* --- over the end of npud --- */
 
-static size_t write_record(const struct kept *kept, void *record)
-{
-    const struct peer *peer =
-        (const struct peer *)((const char *)kept - offsetof(struct peer, kept));
+#define PEER_MEMBERS(DO)                                                                           \
+    DO##FIND(survivor, survivor, session_id, survivor_by_session(server, r->survivor));            \
+    DO##SAME(number, number);
 
-    *(struct peer_record *)record =
-        (struct peer_record){.survivor = peer->survivor->session_id, .number = peer->number};
-    return sizeof(struct peer_record);
-}
-
-bool peer_keep(struct peer *peer)
-{
-    return kept_make(&peer->kept, KEPT_PEER, sizeof(struct peer_record), write_record);
-}
+RECORD(, peer, PEER, struct peer, kept, struct peer_record, PEER_MEMBERS)
 
 bool peer_restore(struct server *server, struct kept_cell *cell,
                   bool (*exited)(struct survivor_part *part))
 {
-    struct survivor *survivor;
     struct peer_record r;
     struct peer *peer;
 
@@ -156,14 +147,14 @@ bool peer_restore(struct server *server, struct kept_cell *cell,
         kept_discard(cell);
         return true;
     }
-    survivor = survivor_by_session(server, r.survivor);
-    peer = survivor ? calloc(1, sizeof(*peer)) : NULL;
-    if (!peer)
+    peer = calloc(1, sizeof(*peer));
+    if (!peer || !peer_back(server, peer, cell, &r))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
-    *peer = (struct peer){.server = server, .number = r.number, .survivor = survivor};
+    peer->server = server;
     server->peers->by_number[r.number].left = peer;
-    survivor_add(survivor, &peer->left, exited);
-    return kept_bind(&peer->kept, cell, sizeof(r), write_record);
+    survivor_add(peer->survivor, &peer->left, exited);
+    return true;
 }
 
 struct peer *peer_restored(struct server *server, uint32_t number)

@@ -11,8 +11,9 @@
 #include "daemon/core/session.h"
 #include "daemon/buffers/segment_use.h"
 #include "daemon/buffers/peer.h"
-#include "daemon/kept/restored.h"
 #include "daemon/kept/buffers_record.h"
+#include "daemon/kept/record.h"
+#include "daemon/kept/restored.h"
 #include "proto/util/clock.h"
 
 #define LOOK_DELAY      NSEC_PER_SEC
@@ -333,20 +334,15 @@ void pools_look_at_orphans(struct pools *pools)
 
 /* --- life --- */
 
-static size_t write_record(const struct kept *kept, void *record)
-{
-    const struct pool *pool =
-        (const struct pool *)((const char *)kept - offsetof(struct pool, kept));
+#define POOL_MEMBERS(DO)                                                                           \
+    DO##SAME(number, number);                                                                      \
+    DO##SAME(session_id, session_id);                                                              \
+    DO##DERIVED(owner, o->session ? o->session->peer_id : PEER_NPUD);                              \
+    DO##DERIVED(uid, o->user->uid);                                                                \
+    DO##SAME(pid, pid);                                                                            \
+    DO##DERIVED(job, batch_job_number(o->batch_job));
 
-    *(struct pool_record *)record =
-        (struct pool_record){.number = pool->number,
-                             .session_id = pool->session_id,
-                             .owner = pool->session ? pool->session->peer_id : PEER_NPUD,
-                             .uid = pool->user->uid,
-                             .pid = pool->pid,
-                             .job = batch_job_number(pool->batch_job)};
-    return sizeof(struct pool_record);
-}
+RECORD(static, pool, POOL, struct pool, kept, struct pool_record, POOL_MEMBERS)
 
 /* Takes over the reference to the user. NULL: no memory. */
 static struct pool *make_pool(struct server *server, struct user *user)
@@ -384,7 +380,7 @@ struct pool *pool_get(struct session *session)
     pool->number = ++server->last->pool;
     pool->session_id = session->id;
     pool->pid = session->pid;
-    if (!kept_make(&pool->kept, KEPT_POOL, sizeof(struct pool_record), write_record)) {
+    if (!pool_keep(pool)) {
         pool_free(pool);
         return NULL;
     }
@@ -531,12 +527,8 @@ bool pool_restore(struct server *server, struct kept_cell *cell)
     user = user_ref(&server->users, r.uid);
     pool = user ? make_pool(server, user) : NULL;
     if (!pool || !batch_job_take(&server->jobs, r.job, &pool->batch_job) ||
-        !restored_add(&restored, r.number, pool) ||
-        !kept_bind(&pool->kept, cell, sizeof(r), write_record))
+        !restored_add(&restored, r.number, pool) || !pool_back(server, pool, cell, &r))
         return false;
-    pool->number = r.number;
-    pool->session_id = r.session_id;
-    pool->pid = r.pid;
     if (r.owner == PEER_NPUD) {
         become_orphan(pool);
         return true;

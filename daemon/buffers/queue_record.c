@@ -2,47 +2,41 @@
 #include "daemon/buffers/queue.h"
 
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <utlist.h>
 
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/route_bell.h"
-#include "daemon/kept/restored.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/record.h"
+#include "daemon/kept/restored.h"
 
 static struct restored restored;
 
 /* --- queues --- */
 
-static size_t write_queue(const struct kept *kept, void *record)
-{
-    const struct queue *queue =
-        (const struct queue *)((const char *)kept - offsetof(struct queue, kept));
-    struct queue_record *r = record;
+#define QUEUE_MEMBERS(DO)                                                                          \
+    DO##DERIVED(serial, o->serial);                                                                \
+    DO##SAME(before, before);                                                                      \
+    DO##DERIVED(ring, queue_ring_record(&o->ring));                                                \
+    DO##DERIVED(id, o->id);                                                                        \
+    DO##DERIVED(uid, o->user->uid);                                                                \
+    DO##DERIVED(creator, o->creator ? o->creator->peer_id : PEER_NPUD);                            \
+    DO##SAME(puts_gone, puts.gone);                                                                \
+    DO##SAME(takes_gone, takes.gone);                                                              \
+    DO##SAME(puts_pid, puts.pid);                                                                  \
+    DO##SAME(takes_pid, takes.pid);                                                                \
+    DO##SAME(ends, ends);                                                                          \
+    DO##DERIVED(ends_in_turn, o->end.listed);                                                      \
+    DO##DERIVED(ended_by, (uint16_t)(o->ended_by ? o->ended_by->peer_id : PEER_NPUD));             \
+    DO##BYTES(name, name);
 
-    *r = (struct queue_record){.serial = queue->serial,
-                               .before = queue->before,
-                               .ring = queue_ring_record(&queue->ring),
-                               .id = queue->id,
-                               .uid = queue->user->uid,
-                               .creator = queue->creator ? queue->creator->peer_id : PEER_NPUD,
-                               .puts_gone = queue->puts.gone,
-                               .takes_gone = queue->takes.gone,
-                               .puts_pid = queue->puts.pid,
-                               .takes_pid = queue->takes.pid,
-                               .ends = queue->ends,
-                               .ends_in_turn = queue->end.listed,
-                               .ended_by = queue->ended_by ? queue->ended_by->peer_id : PEER_NPUD};
-    memcpy(r->name, queue->name, sizeof(r->name));
-    return sizeof(*r);
-}
+RECORD(static, record_of_queue, QUEUE, struct queue, kept, struct queue_record, QUEUE_MEMBERS)
 
 bool queue_keep(struct queue *queue)
 {
     queue_ring_keep(&queue->ring);
-    return kept_make(&queue->kept, KEPT_QUEUE, sizeof(struct queue_record), write_queue);
+    return record_of_queue_keep(queue);
 }
 
 static void charge_again(struct queue *queue)
@@ -66,17 +60,12 @@ bool queue_restore(struct server *server, struct kept_cell *cell)
     queue = queue_make(server, user, r.id, r.serial);
     if (!queue || !restored_add(&restored, r.serial, queue) ||
         !queue_ring_restore(&queue->ring, &r.ring) ||
-        !kept_bind(&queue->kept, cell, sizeof(r), write_queue))
+        !record_of_queue_back(server, queue, cell, &r))
         return false;
     /* The one that was made last is the last one here. */
     user->next_queue = (r.id + 1) % QUEUE_IDS;
-    queue->before = r.before;
     queue->creator = r.creator != PEER_NPUD ? peer_session(server, r.creator) : NULL;
-    queue->puts = (struct queue_party){.gone = r.puts_gone, .pid = r.puts_pid};
-    queue->takes = (struct queue_party){.gone = r.takes_gone, .pid = r.takes_pid};
-    queue->ends = r.ends;
     queue->ended_by = r.ended_by != PEER_NPUD ? peer_session(server, r.ended_by) : NULL;
-    snprintf(queue->name, sizeof(queue->name), "%.127s", r.name);
     server->queues->by_number[queue->ring.view.number] = queue;
     charge_again(queue);
     if (r.ends_in_turn)
@@ -108,29 +97,19 @@ void queues_finish_restoring(struct server *server)
 
 /* --- attachments --- */
 
-static size_t write_attach(const struct kept *kept, void *record)
-{
-    const struct queue_attach *attach =
-        (const struct queue_attach *)((const char *)kept - offsetof(struct queue_attach, kept));
+#define ATTACH_MEMBERS(DO)                                                                         \
+    DO##DERIVED(serial, o->serial);                                                                \
+    DO##DERIVED(peer, o->peer->number);                                                            \
+    DO##DERIVED(id, o->id);                                                                        \
+    DO##DERIVED(rights, o->rights);                                                                \
+    DO##SAME(counted, counted);                                                                    \
+    DO##SAME(spoils, spoils);                                                                      \
+    DO##SAME(leaving, told);                                                                       \
+    DO##SAME(idle, idle);                                                                          \
+    DO##DERIVED(bell_key, route_bell_key(o));
 
-    *(struct queue_attach_record *)record =
-        (struct queue_attach_record){.serial = attach->serial,
-                                     .peer = attach->peer->number,
-                                     .id = attach->id,
-                                     .rights = attach->rights,
-                                     .counted = attach->counted,
-                                     .spoils = attach->spoils,
-                                     .leaving = attach->told,
-                                     .idle = attach->idle,
-                                     .bell_key = route_bell_key(attach)};
-    return sizeof(struct queue_attach_record);
-}
-
-bool queue_attach_keep(struct queue_attach *attach)
-{
-    return kept_make(&attach->kept, KEPT_QUEUE_ATTACH, sizeof(struct queue_attach_record),
-                     write_attach);
-}
+RECORD(, queue_attach, QUEUE_ATTACH, struct queue_attach, kept, struct queue_attach_record,
+       ATTACH_MEMBERS)
 
 bool queue_attach_restore(struct server *server, struct kept_cell *cell)
 {
@@ -143,14 +122,11 @@ bool queue_attach_restore(struct server *server, struct kept_cell *cell)
     queue = queue_restored(r.serial);
     peer = peer_restored(server, r.peer);
     attach = queue && peer && peer->session ? queue_attach_make(peer, queue, r.id, r.rights) : NULL;
-    if (!attach || !kept_bind(&attach->kept, cell, sizeof(r), write_attach))
+    if (!attach || !queue_attach_back(server, attach, cell, &r))
         return false;
     user_charge_again(&attach->charge, peer->session->user, RESOURCE_TABLE_MEMORY, sizeof(*attach),
                       false);
-    attach->leaving = attach->told = r.leaving;
-    attach->idle = r.idle;
-    attach->counted = r.counted;
-    attach->spoils = r.spoils;
+    attach->leaving = attach->told;
     if (!route_bell_restore(attach, r.bell_key))
         return false;
     /* Those that are leaving stand behind the others: queue_sweep_attachment(). */

@@ -11,7 +11,7 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/route.h"
 #include "daemon/core/server.h"
-#include "daemon/kept/fds.h"
+#include "daemon/kept/record.h"
 #include "proto/util/futex.h"
 
 #define UNSTARVE_AT_ONCE 32 /* relays, before others have their turn */
@@ -133,22 +133,13 @@ void relay_wake(struct relay *relay, _Atomic uint64_t *waiting, _Atomic uint32_t
 
 /* --- life, and the descriptor by which clients wake npud --- */
 
-static size_t write_record(const struct kept *kept, void *record)
-{
-    const struct relay *relay =
-        (const struct relay *)((const char *)kept - offsetof(struct relay, kept));
+#define RELAY_MEMBERS(DO)                                                                          \
+    DO##DERIVED(serial, o->queue->serial);                                                         \
+    DO##DERIVED(bell_key, kept_key(o->bell));                                                      \
+    DO##SAME(gone, gone);                                                                          \
+    DO##SAME(parting, parting);
 
-    *(struct relay_record *)record = (struct relay_record){.serial = relay->queue->serial,
-                                                           .bell_key = kept_key(relay->bell),
-                                                           .gone = relay->gone,
-                                                           .parting = relay->parting};
-    return offsetof(struct relay_record, live);
-}
-
-static void use_record(struct relay *relay)
-{
-    relay->live = &((struct relay_record *)kept_record(&relay->kept))->live;
-}
+RECORD_LIVE(static, relay, RELAY, struct relay, kept, struct relay_record, RELAY_MEMBERS, live)
 
 /* Without a record. */
 static struct relay *make_relay(struct queue *queue)
@@ -173,13 +164,10 @@ struct relay *relay_get(struct queue *queue)
     if (relay)
         return relay;
     relay = make_relay(queue);
-    if (relay && !kept_make(&relay->kept, KEPT_RELAY, sizeof(struct relay_record), write_record)) {
-        relay_free(relay);
-        return NULL;
-    }
-    if (relay)
-        use_record(relay);
-    return relay;
+    if (!relay || relay_keep(relay))
+        return relay;
+    relay_free(relay);
+    return NULL;
 }
 
 void relay_close_bell(struct relay *relay)
@@ -316,15 +304,11 @@ bool relay_restore(struct server *server, struct kept_cell *cell)
     struct queue *queue;
     struct relay *relay;
 
-    (void)server;
     kept_read(cell, &r, sizeof(r));
     queue = queue_restored(r.serial);
     relay = queue && !queue->route ? make_relay(queue) : NULL;
-    if (!relay || !kept_bind(&relay->kept, cell, sizeof(r), write_record))
+    if (!relay || !relay_back(server, relay, cell, &r))
         return false;
-    use_record(relay);
-    relay->gone = r.gone;
-    relay->parting = r.parting;
     relay->armed = true; /* maybe: then its first turn takes the bits away */
     relay->rung = true;
     if (r.bell_key == 0)

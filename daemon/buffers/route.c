@@ -14,6 +14,7 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/record.h"
 
 /* --- names --- */
 
@@ -113,34 +114,12 @@ void route_slot_freed(struct segment *segment)
 
 /* --- messages --- */
 
-/* What it says counts once the message is in a backlog. */
-static size_t write_message(const struct kept *kept, void *record)
-{
-    const struct message *m =
-        (const struct message *)((const char *)kept - offsetof(struct message, kept));
-    struct message_record *r = record;
-
-    *r = (struct message_record){0};
-    if (m->waits)
-        *r = (struct message_record){.source = m->source,
-                                     .sequence = m->sequence,
-                                     .ref = m->ref,
-                                     .generation = m->generation};
-    return sizeof(*r);
-}
-
-static bool make_record(struct message *m)
-{
-    return m->kept.cell ||
-           kept_make(&m->kept, KEPT_MESSAGE, sizeof(struct message_record), write_message);
-}
-
 /* With its record: without one, a message that is in a backlog would be lost with npud. */
 bool message_prepare(struct router *router)
 {
     if (!router->spare)
         router->spare = calloc(1, sizeof(*router->spare));
-    return router->spare && make_record(router->spare);
+    return router->spare && (router->spare->kept.cell || message_record_keep(router->spare));
 }
 
 struct message *message_new(struct relay *from, uint32_t ref, const struct chain *chain)
@@ -158,25 +137,6 @@ struct message *message_new(struct relay *from, uint32_t ref, const struct chain
     m->sequence = atomic_load_explicit(&from->live->sequence, memory_order_relaxed);
     router->held[ref >> 16]++;
     return m;
-}
-
-bool message_bind(struct message *m, struct kept_cell *cell)
-{
-    m->waits = true;
-    return kept_bind(&m->kept, cell, sizeof(struct message_record), write_message);
-}
-
-bool message_keep_again(struct router *router, struct message *m)
-{
-    if (!make_record(m))
-        return false;
-    message_keep(router, m);
-    return true;
-}
-
-void message_unkeep(struct message *m)
-{
-    kept_drop(&m->kept);
 }
 
 void message_keep(struct router *router, struct message *m)
@@ -317,27 +277,21 @@ static void note_bound(struct route *route)
         set_next(route, next_sequence(route));
 }
 
-static size_t write_gap(const struct kept *kept, void *record)
-{
-    const struct route_gap *gap = (const struct route_gap *)kept;
+#define GAP_MEMBERS(DO)                                                                            \
+    DO##DERIVED(route, o->route->number);                                                          \
+    DO##SAME(from, from);                                                                          \
+    DO##SAME(to, to);
 
-    *(struct route_gap_record *)record =
-        (struct route_gap_record){.route = gap->route->number, .from = gap->from, .to = gap->to};
-    return sizeof(struct route_gap_record);
-}
+RECORD(static, gap, ROUTE_GAP, struct route_gap, kept, struct route_gap_record, GAP_MEMBERS)
 
-bool route_add_gap(struct route *route, uint64_t from, uint64_t to, struct kept_cell *cell)
+bool route_add_gap(struct route *route, const struct route_gap_record *r, struct kept_cell *cell)
 {
-    const size_t bytes = sizeof(struct route_gap_record);
     struct route_gap *gap = route ? calloc(1, sizeof(*gap)) : NULL;
-    bool kept;
 
     if (!gap)
         return false;
-    *gap = (struct route_gap){.route = route, .from = from, .to = to};
-    kept = cell ? kept_bind(&gap->kept, cell, bytes, write_gap)
-                : kept_make(&gap->kept, KEPT_ROUTE_GAP, bytes, write_gap);
-    if (!kept) {
+    *gap = (struct route_gap){.route = route, .from = r->from, .to = r->to};
+    if (!(cell ? gap_back(route->router->server, gap, cell, r) : gap_keep(gap))) {
         free(gap);
         return false;
     }
@@ -347,8 +301,9 @@ bool route_add_gap(struct route *route, uint64_t from, uint64_t to, struct kept_
 
 bool route_prepare_gap(struct route *route)
 {
-    return !has_messages(route) || route->end == next_sequence(route) ||
-           route_add_gap(route, route->end, next_sequence(route), NULL);
+    struct route_gap_record r = {.from = route->end, .to = next_sequence(route)};
+
+    return !has_messages(route) || r.from == r.to || route_add_gap(route, &r, NULL);
 }
 
 static void drop_gap(struct route *route)

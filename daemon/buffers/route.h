@@ -114,10 +114,8 @@ bool message_prepare(struct router *router);
 /** The chain with this head, in the memory that was prepared: what the source has taken. */
 struct message *message_new(struct relay *from, uint32_t ref, const struct chain *chain);
 
-/** It has this record again; it gets one; it has none any more. While npud restores. */
-bool message_bind(struct message *m, struct kept_cell *cell);
-bool message_keep_again(struct router *router, struct message *m);
-void message_unkeep(struct message *m);
+/** It gets a record. False: no memory. */
+bool message_record_keep(struct message *m);
 
 /** It is in a backlog: it outlives npud by itself, and not because its source has it in hand. */
 void message_keep(struct router *router, struct message *m);
@@ -196,5 +194,8 @@ struct route *route_make(struct router *router, struct user *user, const struct 
 /** From its source to its destination, either of which may be NULL. */
 void route_join(struct route *route, struct relay *source, struct relay *destination);
 bool route_keep(struct route *route);
-/** cell: of the record that it has; NULL: it gets one. False: no memory, or route is NULL. */
-bool route_add_gap(struct route *route, uint64_t from, uint64_t to, struct kept_cell *cell);
+/**
+ * A gap as r says. cell: of the record that it has; NULL: it gets one. False: no memory, or route
+ * is NULL.
+ */
+bool route_add_gap(struct route *route, const struct route_gap_record *r, struct kept_cell *cell);

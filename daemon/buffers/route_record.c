@@ -22,13 +22,14 @@
 #include "daemon/buffers/queue_rest.h"
 #include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/relay.h"
-#include "daemon/kept/restored.h"
 #include "daemon/buffers/route_index.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/buffers/sweep.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/record.h"
+#include "daemon/kept/restored.h"
 #include "proto/shm/mbuf_chain.h"
 
 static struct restored restored;
@@ -40,39 +41,29 @@ static struct {
 
 /* --- routes --- */
 
-static size_t write_route(const struct kept *kept, void *record)
-{
-    const struct route *route =
-        (const struct route *)((const char *)kept - offsetof(struct route, kept));
-    const struct route_name *name = &route->named->name;
+#define ROUTE_MEMBERS(DO)                                                                          \
+    DO##SAME(number, number);                                                                      \
+    DO##SAME(source, from);                                                                        \
+    DO##DERIVED(destination, o->destination ? o->destination->queue->serial : 0);                  \
+    DO##SAME(end, end);                                                                            \
+    DO##DERIVED(uid, o->named->name.uid);                                                          \
+    DO##DERIVED(source_id, o->named->name.source);                                                 \
+    DO##DERIVED(destination_id, o->named->name.destination);                                       \
+    DO##DERIVED(binder, o->binder ? o->binder->number : PEER_NPUD);                                \
+    DO##DERIVED(state, (uint8_t)o->state);                                                         \
+    DO##DERIVED(has_source, o->source != NULL);                                                    \
+    DO##DERIVED(has_destination, o->destination != NULL);
 
-    *(struct route_record *)record = (struct route_record){
-        .number = route->number,
-        .source = route->from,
-        .destination = route->destination ? route->destination->queue->serial : 0,
-        .end = route->end,
-        .uid = name->uid,
-        .source_id = name->source,
-        .destination_id = name->destination,
-        .binder = route->binder ? route->binder->number : PEER_NPUD,
-        .state = (uint8_t)route->state,
-        .has_source = route->source != NULL,
-        .has_destination = route->destination != NULL};
-    return offsetof(struct route_record, live);
-}
+RECORD_LIVE(, route, ROUTE, struct route, kept, struct route_record, ROUTE_MEMBERS, live)
 
-static void use_record(struct route *route)
-{
-    route->live = &((struct route_record *)kept_record(&route->kept))->live;
-}
+/* What it says counts once the message is in a backlog. */
+#define MESSAGE_MEMBERS(DO)                                                                        \
+    DO##DERIVED(source, o->waits ? o->source : 0);                                                 \
+    DO##SAME(sequence, sequence);                                                                  \
+    DO##SAME(ref, ref);                                                                            \
+    DO##DERIVED(generation, o->generation);
 
-bool route_keep(struct route *route)
-{
-    if (!kept_make(&route->kept, KEPT_ROUTE, sizeof(struct route_record), write_route))
-        return false;
-    use_record(route);
-    return true;
-}
+RECORD(, message_record, MESSAGE, struct message, kept, struct message_record, MESSAGE_MEMBERS)
 
 /* False: it is not there, and should be. */
 static bool find_relay(bool has, uint64_t serial, struct relay **relay)
@@ -116,13 +107,9 @@ bool route_restore(struct server *server, struct kept_cell *cell)
     user = user_ref(&server->users, r.uid);
     route = user && r.state <= ROUTE_ABNORMAL ? route_make(server->router, user, &name, r.number)
                                               : NULL;
-    if (!route || !restored_add(&restored, r.number, route) ||
-        !kept_bind(&route->kept, cell, sizeof(r), write_route))
+    if (!route || !restored_add(&restored, r.number, route) || !route_back(server, route, cell, &r))
         return false;
-    use_record(route);
     user_charge_again(&route->charge, user, RESOURCE_ROUTES, 1, false);
-    route->from = r.source;
-    route->end = r.end;
     if (r.binder != PEER_NPUD) {
         route->binder = peer_restored(server, r.binder);
         if (!route->binder)
@@ -138,7 +125,7 @@ bool route_gap_restore(struct server *server, struct kept_cell *cell)
 
     (void)server;
     kept_read(cell, &r, sizeof(r));
-    return route_add_gap(restored_find(&restored, r.route), r.from, r.to, cell);
+    return route_add_gap(restored_find(&restored, r.route), &r, cell);
 }
 
 /* --- messages --- */
@@ -162,7 +149,6 @@ bool message_restore(struct server *server, struct kept_cell *cell)
     struct message_record r;
     struct message *m;
 
-    (void)server;
     kept_read(cell, &r, sizeof(r));
     /* It was in no backlog: made for the next message, or of one that its source had in hand. */
     if (r.source == 0) {
@@ -172,9 +158,10 @@ bool message_restore(struct server *server, struct kept_cell *cell)
     m = make_message();
     if (!m)
         return false;
-    *m = (struct message){
-        .ref = r.ref, .generation = r.generation, .source = r.source, .sequence = r.sequence};
-    return message_bind(m, cell);
+    m->source = r.source;
+    m->generation = r.generation & MBUF_GENERATION;
+    m->waits = true;
+    return message_record_back(server, m, cell, &r);
 }
 
 static int compare_messages(const struct message *a, const struct message *b)
@@ -288,8 +275,9 @@ static bool finish_take(struct relay *from)
         .ref = NOTE_REF(taken), .generation = generation, .source = serial, .sequence = sequence};
     from->message = m;
     sort_messages();
-    if (!message_keep_again(server->router, m))
+    if (!message_record_keep(m))
         return false;
+    message_keep(server->router, m);
     KILL_HERE(TAKE_FINISHED);
     return true;
 }
@@ -382,7 +370,7 @@ static void forget_undue(struct server *server)
         }
         if (m->ref != 0)
             message_delivered(server->router, m);
-        message_unkeep(m);
+        kept_drop(&m->kept);
         free(m);
     }
     found.n = n;

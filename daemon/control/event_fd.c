@@ -10,6 +10,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/kept/record.h"
 #include "daemon/kept/release_record.h"
 #include "proto/util/futex.h"
 
@@ -26,20 +27,16 @@ struct event_fd {
     struct event_fd *prev, *next; /* session->event_fds */
 };
 
-static size_t write_record(const struct kept *kept, void *record)
-{
-    const struct event_fd *e =
-        (const struct event_fd *)((const char *)kept - offsetof(struct event_fd, record));
+#define EVENT_FD_MEMBERS(DO)                                                                       \
+    DO##FIND(session, session, id, session_by_id(r->session));                                     \
+    DO##SAME(target, target);                                                                      \
+    DO##SAME(number, number);                                                                      \
+    DO##DERIVED(ipc, o->open != NULL);                                                             \
+    DO##DERIVED(slot, o->open ? o->open->slot.number : o->stream);                                 \
+    DO##DERIVED(generation, o->open ? slot_generation(o->open) : 0);
 
-    *(struct event_fd_record *)record =
-        (struct event_fd_record){.session = e->session->id,
-                                 .target = e->target,
-                                 .number = e->number,
-                                 .ipc = e->open != NULL,
-                                 .slot = e->open ? e->open->slot.number : e->stream,
-                                 .generation = e->open ? slot_generation(e->open) : 0};
-    return sizeof(struct event_fd_record);
-}
+RECORD(static, event_fd, EVENT_FD, struct event_fd, record, struct event_fd_record,
+       EVENT_FD_MEMBERS)
 
 static void fd_free(struct event_fd *e)
 {
@@ -140,7 +137,7 @@ static struct event_fd *fd_new(struct session *session, enum cause *cause)
     struct event_fd *e = calloc(1, sizeof(*e));
 
     if (e && user_charge(&e->charge, session->user, RESOURCE_TABLE_MEMORY, sizeof(*e)) == 0 &&
-        kept_make(&e->record, KEPT_EVENT_FD, sizeof(struct event_fd_record), write_record))
+        event_fd_keep(e))
         return e;
     if (e)
         user_uncharge(&e->charge);
@@ -185,19 +182,15 @@ bool event_fd_restore(struct server *server, struct kept_cell *cell)
     struct event_fd_record r;
     struct session *session;
 
-    (void)server;
     kept_read(cell, &r, sizeof(r));
-    session = session_by_id(r.session);
-    if (!e || !session || r.number >= EVENT_FDS_MAX ||
-        !kept_bind(&e->record, cell, sizeof(r), write_record))
+    if (!e || r.number >= EVENT_FDS_MAX || !event_fd_back(server, e, cell, &r))
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
+    session = e->session;
     e->open = r.ipc ? slots_get_generation(&session->ipc, r.slot, r.generation) : NULL;
     if (r.ipc && !e->open)
         return false;
-    e->number = r.number;
     e->stream = r.slot;
-    e->target = r.target;
     /* In any state of it, and so not ipc_open_pin(). */
     if (e->open)
         e->open->pins++;

@@ -7,38 +7,23 @@
 #include "daemon/base/log.h"
 #include "daemon/base/config.h"
 #include "daemon/core/device.h"
+#include "daemon/kept/record.h"
 #include "proto/shm/mbuf_shm.h"
 #include "proto/util/clock.h"
 
 /* --- what is kept --- */
 
-static size_t write_record(const struct kept *kept, void *record)
-{
-    const struct server *server =
-        (const struct server *)((const char *)kept - offsetof(struct server, kept));
-    struct server_record *r = record;
+#define SERVER_MEMBERS(DO)                                                                         \
+    DO##SAME(instance, instance);                                                                  \
+    DO##SAME(since_ns, since_ns);                                                                  \
+    DO##SAME(epoch_ns, devices->epoch_ns);
 
-    *r = (struct server_record){.instance = server->instance,
-                                .since_ns = server->since_ns,
-                                .epoch_ns = server->devices->epoch_ns};
-    return offsetof(struct server_record, last);
-}
-
-static void use_record(struct server *server)
-{
-    struct server_record *live = kept_record(&server->kept);
-
-    server->last = &live->last;
-}
+RECORD_LIVE(static, record_of_server, SERVER, struct server, kept, struct server_record,
+            SERVER_MEMBERS, last)
 
 int server_keep(struct server *server)
 {
-    if (server->kept.cell)
-        return 0;
-    if (!kept_make(&server->kept, KEPT_SERVER, sizeof(struct server_record), write_record))
-        return -ENOMEM;
-    use_record(server);
-    return 0;
+    return server->kept.cell || record_of_server_keep(server) ? 0 : -ENOMEM;
 }
 
 void server_forget(struct server *server)
@@ -49,18 +34,13 @@ void server_forget(struct server *server)
 
 bool server_restore(struct server *server, struct kept_cell *cell)
 {
-    struct server_record record, *live;
+    struct server_record r;
 
-    kept_read(cell, &record, sizeof(record));
+    kept_read(cell, &r, sizeof(r));
     kept_drop(&server->kept);
-    if (!kept_bind(&server->kept, cell, sizeof(record), write_record))
+    if (!record_of_server_back(server, server, cell, &r))
         return false;
-    server->instance = record.instance;
-    server->since_ns = record.since_ns;
-    server->devices->epoch_ns = record.epoch_ns;
-    live = kept_record(&server->kept);
-    server->restarts = ++live->restarts;
-    use_record(server);
+    server->restarts = ++((struct server_record *)kept_record(&server->kept))->restarts;
     return true;
 }
 

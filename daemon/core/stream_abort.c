@@ -12,6 +12,7 @@
 #include "daemon/core/notify.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
+#include "daemon/kept/record.h"
 #include "daemon/core/stream.h"
 
 /*
@@ -190,21 +191,12 @@ bool stream_forget_discards(struct session *session, uint32_t *slot, uint32_t ma
     return *slot >= session->streams.end;
 }
 
-static size_t write_discards(const struct kept *kept, void *record)
-{
-    const struct discards *d = (const struct discards *)kept;
-    struct discards_record *r = record;
+#define DISCARDS_MEMBERS(DO)                                                                       \
+    DO##FIND(session, session, id, session_by_id(r->session));                                     \
+    DO##SAME(slot, slot);
 
-    static_assert(offsetof(struct discards, kept) == 0, "it begins with what is kept");
-    r->session = d->session->id;
-    r->slot = d->slot;
-    return offsetof(struct discards_record, live);
-}
-
-static void use_record(struct discards *d)
-{
-    d->live = &((struct discards_record *)kept_record(&d->kept))->live;
-}
+RECORD_LIVE(static, discards, DISCARDS, struct discards, kept, struct discards_record,
+            DISCARDS_MEMBERS, live)
 
 static struct discards *make_discards(struct session *session, uint32_t slot)
 {
@@ -214,37 +206,26 @@ static struct discards *make_discards(struct session *session, uint32_t slot)
         return NULL;
     d->session = session;
     d->slot = slot;
-    if (!kept_make(&d->kept, KEPT_DISCARDS, sizeof(struct discards_record), write_discards)) {
-        free(d);
-        return NULL;
-    }
-    use_record(d);
-    return d;
+    if (discards_keep(d))
+        return d;
+    free(d);
+    return NULL;
 }
 
 bool discards_restore(struct server *server, struct kept_cell *cell)
 {
+    struct discards *d = calloc(1, sizeof(*d));
     struct discards_record r;
-    struct session *session;
-    struct discards *d;
     struct stream *s;
 
-    (void)server;
     kept_read(cell, &r, sizeof(r));
-    session = session_by_id(r.session);
-    s = session ? slots_restore_memory(&session->streams, (uint32_t)r.slot) : NULL;
-    d = s ? calloc(1, sizeof(*d)) : NULL;
-    if (!d)
+    if (!d || !discards_back(server, d, cell, &r))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
-    d->session = session;
-    d->slot = (uint32_t)r.slot;
-    if (!kept_bind(&d->kept, cell, sizeof(r), write_discards)) {
-        free(d);
-        return false;
-    }
-    use_record(d);
-    s->discards = d;
-    return true;
+    s = slots_restore_memory(&d->session->streams, d->slot);
+    if (s)
+        s->discards = d;
+    return s;
 }
 
 /* Without memory for it, streams that come to their waits later go on. */

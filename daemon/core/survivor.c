@@ -10,7 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
-#include "daemon/kept/fds.h"
+#include "daemon/kept/record.h"
 #include "daemon/kept/survivor_record.h"
 
 bool survivor_of_session(const struct session *session)
@@ -20,18 +20,14 @@ bool survivor_of_session(const struct session *session)
 
 static bool run_exited(struct job *job);
 
-static size_t write_record(const struct kept *kept, void *record)
-{
-    const struct survivor *survivor =
-        (const struct survivor *)((const char *)kept - offsetof(struct survivor, record));
+#define SURVIVOR_MEMBERS(DO)                                                                       \
+    DO##SAME(session, session_id);                                                                 \
+    DO##DERIVED(pidfd_key, kept_key(o->pidfd));                                                    \
+    DO##SAME(pid, pid);                                                                            \
+    DO##DERIVED(uid, o->user->uid);
 
-    *(struct survivor_record *)record =
-        (struct survivor_record){.session = survivor->session_id,
-                                 .pidfd_key = kept_key(survivor->pidfd),
-                                 .pid = survivor->pid,
-                                 .uid = survivor->user->uid};
-    return sizeof(struct survivor_record);
-}
+RECORD(static, survivor, SURVIVOR, struct survivor, record, struct survivor_record,
+       SURVIVOR_MEMBERS)
 
 /* It holds the user. */
 static struct survivor *make_survivor(struct server *server, uint64_t session_id, pid_t pid,
@@ -58,8 +54,7 @@ struct survivor *survivor_of(struct session *session)
     if (survivor || server->ending || !survivor_of_session(session))
         return survivor;
     survivor = make_survivor(server, session->id, session->pid, session->user);
-    if (!survivor || !kept_make(&survivor->record, KEPT_SURVIVOR, sizeof(struct survivor_record),
-                                write_record)) {
+    if (!survivor || !survivor_keep(survivor)) {
         free(survivor);
         return NULL;
     }
@@ -207,7 +202,7 @@ bool survivor_restore(struct server *server, struct kept_cell *cell)
     DL_APPEND(server->survivors, survivor);
     if (session)
         session->survivor = survivor;
-    return kept_bind(&survivor->record, cell, sizeof(r), write_record) &&
+    return survivor_back(server, survivor, cell, &r) &&
            (session || take_over_again(survivor, r.pidfd_key));
 }
 

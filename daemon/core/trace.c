@@ -383,7 +383,7 @@ static bool fill_client(struct trace_client *client)
         return false;
     client->ring = map;
     kept_fd(client->fd);
-    if (trace_keep_client(client))
+    if (trace_client_keep(client))
         return true;
     munmap(map, TRACE_CLIENT_BYTES);
     kept_close(client->fd);

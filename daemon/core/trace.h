@@ -138,7 +138,7 @@ void trace_carried(struct trace *trace, enum trace_kind kind, uint64_t begin_ns,
 
 /** Make their records. False: no memory. */
 bool trace_keep(struct trace *trace);
-bool trace_keep_client(struct trace_client *client);
+bool trace_client_keep(struct trace_client *client);
 /** One of this user, which is charged for nothing yet. NULL: no memory. */
 struct trace_client *trace_client_new(struct user *user);
 /** Not listed, and without a ring: give back what it is charged for, and free it. */

@@ -1,15 +1,13 @@
 /* What is kept of the trace, and how the next npud goes on with it. */
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "daemon/core/device.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/trace.h"
-#include "daemon/kept/fds.h"
+#include "daemon/kept/record.h"
 #include "daemon/kept/trace_record.h"
 
 static_assert((int)TRACE_RECORD_RINGS == (int)TRACE_OWN_MAX, "all of npud's own");
@@ -32,32 +30,22 @@ static size_t write_trace(const struct kept *kept, void *record)
     return sizeof(*r);
 }
 
-static size_t write_client(const struct kept *kept, void *record)
-{
-    const struct trace_client *client =
-        (const struct trace_client *)((const char *)kept - offsetof(struct trace_client, record));
-    struct trace_client_record *r = record;
+#define CLIENT_MEMBERS(DO)                                                                         \
+    DO##SAME(session, session);                                                                    \
+    DO##DERIVED(key, kept_key(o->fd));                                                             \
+    DO##SAME(from, from);                                                                          \
+    DO##SAME(pid, pid);                                                                            \
+    DO##DERIVED(uid, o->user->uid);                                                                \
+    DO##SAME(ended, ended);                                                                        \
+    DO##BYTES(program, program);
 
-    *r = (struct trace_client_record){.session = client->session,
-                                      .key = kept_key(client->fd),
-                                      .from = client->from,
-                                      .pid = client->pid,
-                                      .uid = client->user->uid,
-                                      .ended = client->ended};
-    memcpy(r->program, client->program, sizeof(r->program));
-    return sizeof(*r);
-}
+RECORD(, trace_client, TRACE_CLIENT, struct trace_client, record, struct trace_client_record,
+       CLIENT_MEMBERS)
 
 bool trace_keep(struct trace *trace)
 {
     return trace->record.cell ||
            kept_make(&trace->record, KEPT_TRACE, sizeof(struct trace_record), write_trace);
-}
-
-bool trace_keep_client(struct trace_client *client)
-{
-    return kept_make(&client->record, KEPT_TRACE_CLIENT, sizeof(struct trace_client_record),
-                     write_client);
 }
 
 /* --- restoring --- */
@@ -140,15 +128,10 @@ bool trace_restore_client(struct server *server, struct kept_cell *cell)
     client = restore_charged(server, r.uid);
     if (!client)
         return false;
-    if (!kept_bind(&client->record, cell, sizeof(r), write_client)) {
+    if (!trace_client_back(server, client, cell, &r)) {
         trace_client_free(client);
         return false;
     }
-    client->session = r.session;
-    client->from = r.from;
-    client->pid = r.pid;
-    snprintf(client->program, sizeof(client->program), "%.63s", r.program);
-    client->ended = r.ended;
     client->fd = kept_fd_take(r.key);
     client->ring = map_ring(client->fd, TRACE_CLIENT_ENTRIES);
     if (!client->ring) {

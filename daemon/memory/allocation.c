@@ -11,40 +11,30 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
-#include "daemon/kept/fds.h"
+#include "daemon/kept/record.h"
 #include "daemon/memory/share.h"
 #include "proto/wire/packet.h"
 
 #define PAGE 4096u
 
-static size_t write_record(const struct kept *kept, void *record)
-{
-    const struct mem *m = (const struct mem *)((const char *)kept - offsetof(struct mem, kept));
-    const struct pages *p = m->pages;
+#define MEM_MEMBERS(DO)                                                                            \
+    DO##DERIVED(session, o->session->id);                                                          \
+    DO##DERIVED(size, o->pages->size);                                                             \
+    DO##DERIVED(key, kept_key(o->pages->fd));                                                      \
+    DO##DERIVED(slot, o->slot.number);                                                             \
+    DO##DERIVED(generation, slot_generation(o));                                                   \
+    DO##DERIVED(device, o->pages->device->index);                                                  \
+    DO##DERIVED(kind, o->pages->kind);                                                             \
+    DO##DERIVED(pages, o->pages->number);                                                          \
+    DO##DERIVED(maker, o->pages->number ? o->pages->maker : 0);                                    \
+    DO##DERIVED(maker_pid, o->pages->number ? o->pages->maker_pid : 0);                            \
+    DO##DERIVED(maker_uid, o->pages->number ? o->pages->maker_uid : 0);                            \
+    DO##SAME(imported, imported);                                                                  \
+    DO##SAME(address, address);                                                                    \
+    DO##SAME(freed, freed);                                                                        \
+    DO##DERIVED(left, o->pages->holders == o ? atomic_load(&o->pages->left) : 0);
 
-    *(struct memory_record *)record =
-        (struct memory_record){.session = m->session->id,
-                               .size = p->size,
-                               .key = kept_key(p->fd),
-                               .slot = m->slot.number,
-                               .generation = slot_generation(m),
-                               .device = p->device->index,
-                               .kind = p->kind,
-                               .pages = p->number,
-                               .maker = p->number ? p->maker : 0,
-                               .maker_pid = p->number ? p->maker_pid : 0,
-                               .maker_uid = p->number ? p->maker_uid : 0,
-                               .imported = m->imported,
-                               .address = m->address,
-                               .freed = m->freed,
-                               .left = p->holders == m ? atomic_load(&p->left) : 0};
-    return sizeof(struct memory_record);
-}
-
-static bool keep_record(struct mem *m)
-{
-    return kept_make(&m->kept, KEPT_MEMORY, sizeof(struct memory_record), write_record);
-}
+RECORD(static, mem, MEMORY, struct mem, kept, struct memory_record, MEM_MEMBERS)
 
 static void put_slot(struct mem *m)
 {
@@ -122,7 +112,7 @@ static enum cause begin_use(struct mem *m, struct pages *pages)
 
     pages_join(pages, m);
     cause = take_address(m);
-    if (cause == CAUSE_NONE && !keep_record(m))
+    if (cause == CAUSE_NONE && !mem_keep(m))
         cause = CAUSE_FILE_MEMORY;
     if (cause != CAUSE_NONE) {
         give_address_back(m);
@@ -196,13 +186,12 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
     device = devices_get(server->devices, r.device);
     m = session && device ? slots_restore(&session->mems, r.slot, r.generation) : NULL;
     pages = m ? pages_restore(session, device, &r) : NULL;
-    if (!pages || !kept_bind(&m->kept, cell, sizeof(r), write_record))
+    if (!pages)
         return false;
     m->session = session;
     begin_unused(m);
-    m->freed = r.freed != 0;
-    m->imported = r.imported;
-    m->address = r.address;
+    if (!mem_back(server, m, cell, &r))
+        return false;
     if (!device->backend->address_note(device->backend_state, &session->space, device->index,
                                        r.address, r.size))
         return false;
