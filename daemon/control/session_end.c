@@ -93,55 +93,27 @@ static bool drop_notifies(struct session *session)
     return !stream;
 }
 
-static bool free_stream(struct session *session)
-{
-    struct stream *stream = next_object(session, &session->streams);
+/* name(): the next object of a table is freed. */
+#define FREE_NEXT(name, Type, table, free_object)                                                  \
+    static bool name(struct session *session)                                                      \
+    {                                                                                              \
+        Type *o = next_object(session, &session->table);                                           \
+                                                                                                   \
+        if (o)                                                                                     \
+            free_object;                                                                           \
+        return !o;                                                                                 \
+    }
 
-    if (stream)
-        stream_free(stream);
-    return !stream;
-}
+FREE_NEXT(free_stream, struct stream, streams, stream_free(o))
+FREE_NEXT(free_ipc_event, struct ipc_open, ipc, ipc_open_free(o))
+FREE_NEXT(free_event, struct event_obj, events, event_obj_free(session, o))
+FREE_NEXT(free_notify, struct notify_open, notifies, notify_open_free(o))
+FREE_NEXT(free_allocation, struct mem, mems, allocation_free(o))
 
 static bool close_devices(struct session *session)
 {
     session_close_devices(session);
     return true;
-}
-
-static bool free_ipc_event(struct session *session)
-{
-    struct ipc_open *open = next_object(session, &session->ipc);
-
-    if (open)
-        ipc_open_free(open);
-    return !open;
-}
-
-static bool free_event(struct session *session)
-{
-    struct event_obj *event = next_object(session, &session->events);
-
-    if (event)
-        event_obj_free(session, event);
-    return !event;
-}
-
-static bool free_notify(struct session *session)
-{
-    struct notify_open *notify = next_object(session, &session->notifies);
-
-    if (notify)
-        notify_open_free(notify);
-    return !notify;
-}
-
-static bool free_allocation(struct session *session)
-{
-    struct mem *mem = next_object(session, &session->mems);
-
-    if (mem)
-        allocation_free(mem);
-    return !mem;
 }
 
 static bool unmap_stream_segment(struct session *session)
@@ -162,11 +134,9 @@ static bool forget_discards(struct session *session)
 /* Their memory: a table that was large takes a while. */
 static bool free_table(struct session *session)
 {
-    struct slots *const tables[] = {&session->streams, &session->events, &session->ipc,
-                                    &session->mems, &session->notifies};
-
-    slots_deinit(tables[session->end_slot]);
-    return ++session->end_slot == sizeof(tables) / sizeof(tables[0]);
+    assert(session->table[session->end_slot].live == 0);
+    slots_deinit(&session->table[session->end_slot]);
+    return ++session->end_slot == SESSION_TABLE_COUNT;
 }
 
 /*
@@ -188,9 +158,8 @@ static void free_empty(struct session *session)
 {
     struct server *server = session->server;
 
-    assert(session->streams.live == 0 && session->events.live == 0 && session->ipc.live == 0);
-    assert(session->notifies.live == 0 && session->mems.live == 0 && session->memory == 0);
-    assert(!session->exports && session->n_event_fds == 0 && session->n_fences == 0);
+    assert(session->memory == 0 && !session->exports && session->n_event_fds == 0);
+    assert(session->n_fences == 0);
     if (session->page) {
         log_line(LOG_DEBUG, &session->log, "gone");
         munmap(session->page, sizeof(*session->page));

@@ -115,7 +115,7 @@ static bool run_serve(struct job *job)
     if (rest_takes(session))
         return false;
     session->server->schedule.session = session->id;
-    if (session->kept && !session->kept->request)
+    if (!session->charge_fds.user)
         return find_descriptors(session);
     r = dispatch_handle(session);
     if (r == DISPATCH_HANDLED && session->answer)
@@ -259,8 +259,9 @@ static void refuse_client(struct session *session, int socket, enum cause cause)
 
 /*
  * The user of a new session has no descriptors left for it: the session waits, and is heard when
- * some were found that are free. Until then its two descriptors are not charged, for as long as
- * that takes. Without memory to wait it is refused.
+ * some were found that are free. Until then its two descriptors are not charged (which is how
+ * run_serve() knows it), for as long as that takes. What it keeps meanwhile has no request, but how
+ * far the search is. Without memory to wait it is refused.
  */
 static bool wait_for_descriptors(struct session *session)
 {
@@ -345,11 +346,9 @@ static struct session *make_session(struct server *server, uint32_t seed)
         return NULL;
     session->server = server;
     session->since_ns = clock_ns();
-    slots_init(&session->streams, sizeof(struct stream), SESSION_STREAMS_MAX, seed);
-    slots_init(&session->events, sizeof(struct event_obj), SESSION_EVENTS_MAX, seed);
-    slots_init(&session->ipc, sizeof(struct ipc_open), SESSION_IPC_EVENTS_MAX, seed);
-    slots_init(&session->mems, sizeof(struct mem), SESSION_MEMS_MAX, seed);
-    slots_init(&session->notifies, sizeof(struct notify_open), SESSION_NOTIFIES_MAX, seed);
+#define INIT_TABLE(name, Type, max) slots_init(&session->name, sizeof(Type), max, seed);
+    SESSION_TABLES(INIT_TABLE)
+#undef INIT_TABLE
     return session;
 }
 

@@ -88,6 +88,17 @@ struct segments {
 };
 
 /*
+ * The tables of a session, in the order of session_record.latest: X(name, type of its objects, how
+ * many objects there may be).
+ */
+#define SESSION_TABLES(X)                                                                          \
+    X(streams, struct stream, SESSION_STREAMS_MAX)                                                 \
+    X(events, struct event_obj, SESSION_EVENTS_MAX)                                                \
+    X(ipc, struct ipc_open, SESSION_IPC_EVENTS_MAX)                                                \
+    X(mems, struct mem, SESSION_MEMS_MAX)                                                          \
+    X(notifies, struct notify_open, SESSION_NOTIFIES_MAX)
+
+/*
  * CONNECTED -> OPEN by Hello; either of them -> DYING -> ENDED, or at once -> ENDED, by
  * session_end(). In any state it may be freed.
  */
@@ -165,11 +176,14 @@ struct session {
     uint16_t n_event_fds; /* EVENT_FDS_MAX at most */
     uint16_t fault_death; /* see `faults` */
 
-    struct slots streams;  /* struct stream */
-    struct slots events;   /* struct event */
-    struct slots ipc;      /* struct ipc_open */
-    struct slots mems;     /* struct mem */
-    struct slots notifies; /* struct notify_open */
+    union {
+        struct slots table[SESSION_TABLE_COUNT];
+        struct {
+#define SESSION_TABLE(name, Type, max) struct slots name;
+            SESSION_TABLES(SESSION_TABLE)
+#undef SESSION_TABLE
+        };
+    };
     struct attach *attach[DEVICES_MAX];
     struct release *releases; /* destroyed objects that streams have not passed yet */
     uint32_t n_fences;        /* that these wait for */

@@ -1,58 +1,51 @@
 /* What is kept of a session, and how it comes back. */
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/trace.h"
-#include "daemon/kept/fds.h"
+#include "daemon/kept/record.h"
 #include "daemon/kept/restored.h"
 #include "proto/util/clock.h"
+
+#define ONE(name, Type, max) +1
+static_assert(SESSION_TABLES(ONE) == SESSION_TABLE_COUNT, "each is kept");
+#undef ONE
 
 /* While npud restores: its sessions, by id. */
 static struct restored restored;
 
-/* In the order of session_record.latest. */
-static struct slots *table_of(struct session *session, unsigned i)
-{
-    struct slots *const tables[SESSION_TABLES] = {
-        &session->streams, &session->events, &session->ipc, &session->mems, &session->notifies};
+#define SESSION_MEMBERS(DO)                                                                        \
+    DO##DERIVED(id, o->id);                                                                        \
+    DO##DERIVED(since_ns, o->since_ns);                                                            \
+    DO##DERIVED(socket_key, kept_key(o->socket));                                                  \
+    DO##DERIVED(pidfd_key, kept_key(o->pidfd));                                                    \
+    DO##DERIVED(page_key, o->page ? kept_key(o->page_fd) : 0);                                     \
+    DO##DERIVED(pid, o->pid);                                                                      \
+    DO##DERIVED(uid, o->uid);                                                                      \
+    DO##DERIVED(peer_id, o->peer_id);                                                              \
+    DO##SAME(ring_depth, ring_depth);                                                              \
+    DO##SAME(protocol, protocol);                                                                  \
+    DO##DERIVED(state, (uint8_t)o->state);                                                         \
+    DO##DERIVED(takes_fds, o->takes_fds);                                                          \
+    DO##DERIVED(left, o->left);                                                                    \
+    DO##SAME(streams_made, streams_made);                                                          \
+    DO##DERIVED(latest[0], o->table[0].latest);                                                    \
+    DO##DERIVED(latest[1], o->table[1].latest);                                                    \
+    DO##DERIVED(latest[2], o->table[2].latest);                                                    \
+    DO##DERIVED(latest[3], o->table[3].latest);                                                    \
+    DO##DERIVED(latest[4], o->table[4].latest);                                                    \
+    DO##DERIVED(faults, o->faults);                                                                \
+    DO##DERIVED(fault_by, o->fault_by);                                                            \
+    DO##SAME(fault_death, fault_death);                                                            \
+    DO##SAME(fault_s, fault_s);                                                                    \
+    DO##BYTES(program, program);                                                                   \
+    DO##DERIVED(job, batch_job_number(o->batch_job));
 
-    return tables[i];
-}
-
-static size_t write_session(const struct kept *kept, void *record)
-{
-    struct session *session = (struct session *)((char *)kept - offsetof(struct session, record));
-    struct session_record *r = record;
-
-    *r = (struct session_record){.id = session->id,
-                                 .since_ns = session->since_ns,
-                                 .socket_key = kept_key(session->socket),
-                                 .pidfd_key = kept_key(session->pidfd),
-                                 .page_key = session->page ? kept_key(session->page_fd) : 0,
-                                 .pid = session->pid,
-                                 .uid = session->uid,
-                                 .peer_id = session->peer_id,
-                                 .ring_depth = session->ring_depth,
-                                 .protocol = session->protocol,
-                                 .state = (uint8_t)session->state,
-                                 .takes_fds = session->takes_fds,
-                                 .left = session->left,
-                                 .streams_made = session->streams_made,
-                                 .faults = session->faults,
-                                 .fault_by = session->fault_by,
-                                 .fault_death = session->fault_death,
-                                 .fault_s = session->fault_s,
-                                 .job = batch_job_number(session->batch_job)};
-    memcpy(r->program, session->program, sizeof(r->program));
-    for (unsigned i = 0; i < SESSION_TABLES; i++)
-        r->latest[i] = table_of(session, i)->latest;
-    return offsetof(struct session_record, requests);
-}
+RECORD_OF(static, record_of_session, SESSION, struct session, record, struct session_record,
+          SESSION_MEMBERS, offsetof(struct session_record, requests), (void)o)
 
 uint64_t *session_requests(const struct session *session)
 {
@@ -61,7 +54,7 @@ uint64_t *session_requests(const struct session *session)
 
 bool session_keep(struct session *session)
 {
-    if (!kept_make(&session->record, KEPT_SESSION, sizeof(struct session_record), write_session))
+    if (!record_of_session_keep(session))
         return false;
     kept_fd(session->socket);
     if (session->pidfd >= 0)
@@ -105,24 +98,15 @@ static bool bind_page(struct session *session, uint64_t key)
 
 bool session_bind(struct session *session, struct kept_cell *cell, const struct session_record *r)
 {
-    session->ring_depth = r->ring_depth;
-    session->protocol = r->protocol;
     session->left = r->left;
-    session->streams_made = r->streams_made;
     session->faults = r->faults & 3;
     session->fault_by = r->fault_by & 63;
-    session->fault_death = r->fault_death;
-    session->fault_s = r->fault_s;
-    snprintf(session->program, sizeof(session->program), "%.63s", r->program);
-    for (unsigned i = 0; i < SESSION_TABLES; i++) {
-        struct slots *t = table_of(session, i);
-
-        slots_init(t, t->object_size, t->max, r->latest[i] + 1);
-    }
-    if (!restored_add(&restored, session->id, session) ||
-        !kept_bind(&session->record, cell, sizeof(*r), write_session))
-        return false;
-    return bind_page(session, r->page_key);
+    for (unsigned i = 0; i < SESSION_TABLE_COUNT; i++)
+        slots_init(&session->table[i], session->table[i].object_size, session->table[i].max,
+                   r->latest[i] + 1);
+    return restored_add(&restored, session->id, session) &&
+           record_of_session_back(session->server, session, cell, r) &&
+           bind_page(session, r->page_key);
 }
 
 /*
@@ -178,7 +162,8 @@ static void finish_table(struct session *session, struct slots *table)
 void sessions_restored(void)
 {
     for (size_t i = 0; i < restored.n; i++)
-        for (unsigned t = 0; t < SESSION_TABLES; t++)
-            finish_table(restored.row[i].object, table_of(restored.row[i].object, t));
+        for (unsigned t = 0; t < SESSION_TABLE_COUNT; t++)
+            finish_table(restored.row[i].object,
+                         &((struct session *)restored.row[i].object)->table[t]);
     restored_forget(&restored);
 }

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SESSION_TABLES 5 /* streams, events, IPC events, allocations, notifies */
+#define SESSION_TABLE_COUNT 5 /* core/session.h */
 
 struct session_record {
     /* kept */
@@ -22,7 +22,7 @@ struct session_record {
     uint8_t left;
     uint64_t streams_made;
     /* of each table: no slot was taken with a later generation */
-    uint32_t latest[SESSION_TABLES];
+    uint32_t latest[SESSION_TABLE_COUNT];
     uint32_t faults; /* ends of the server by a fault with this in hand that are not forgiven */
     char program[64];
     uint64_t job; /* its number; 0: none, or it is not known yet */
