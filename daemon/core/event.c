@@ -199,23 +199,21 @@ static uint64_t number_change(struct stream *s)
     struct device_kept *d = s->attach->device->kept;
     struct stream_kept *k = s->kept;
 
-    if (k->effect_at == k->position + 1)
+    if (head_has(k, k->effect_at))
         return k->effect;
     k->effect = atomic_load_explicit(&d->last_change, memory_order_relaxed) + 1;
     if (tag_of(0, k->effect) == 0) /* looks like no tag */
         k->effect++;
     atomic_store_explicit(&d->change_session, s->session->id, memory_order_relaxed);
     atomic_store_explicit(&d->last_change, k->effect, memory_order_release);
-    kept_order();
-    k->effect_at = k->position + 1;
-    kept_order();
+    head_note(k, &k->effect_at);
     return k->effect;
 }
 
 static void change_level(struct event_obj *ev, struct stream *s, uint64_t (*changed)(uint64_t))
 {
     const struct device *d = s->attach->device;
-    bool again = s->kept->effect_at == s->kept->position + 1;
+    bool again = head_has(s->kept, s->kept->effect_at);
     uint64_t change = number_change(s);
     uint32_t tag = tag_of(d->index, change);
     uint64_t old = atomic_load_explicit(&ev->shm->level, memory_order_relaxed);

@@ -378,7 +378,7 @@ static void set_stream_word(struct kept_words *words, uint64_t *word, uint64_t v
 
 bool notify_has_taken(const struct stream *s)
 {
-    return s->kept->notify[WORD_TOOK] == s->kept->position + 1;
+    return head_has(s->kept, s->kept->notify[WORD_TOOK]);
 }
 
 void notify_note_over(struct kept_words *words, struct stream *s, bool took, int32_t code,
@@ -391,9 +391,9 @@ void notify_note_over(struct kept_words *words, struct stream *s, bool took, int
     static_assert(sizeof(outcome) == sizeof(word), "it is one word");
     memcpy(&word, &outcome, sizeof(word));
     set_stream_word(words, (uint64_t *)(void *)&k->outcome, word);
-    set_stream_word(words, &k->outcome_at, k->position + 1);
+    set_stream_word(words, &k->outcome_at, head_mark(k));
     if (took)
-        set_stream_word(words, &k->notify[WORD_TOOK], k->position + 1);
+        set_stream_word(words, &k->notify[WORD_TOOK], head_mark(k));
 }
 
 void notify_note_given_back(struct kept_words *words, struct stream *s)
@@ -404,12 +404,12 @@ void notify_note_given_back(struct kept_words *words, struct stream *s)
 void notify_note_effect(struct kept_words *words, struct stream *s, uint64_t effect)
 {
     set_stream_word(words, &s->kept->effect, effect);
-    set_stream_word(words, &s->kept->effect_at, s->kept->position + 1);
+    set_stream_word(words, &s->kept->effect_at, head_mark(s->kept));
 }
 
 bool notify_has_effect(const struct stream *s)
 {
-    return s->kept->effect_at == s->kept->position + 1;
+    return head_has(s->kept, s->kept->effect_at);
 }
 
 /* --- records that are dropped --- */

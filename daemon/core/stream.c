@@ -39,9 +39,7 @@ void stream_publish(struct stream *s, uint64_t position)
 void stream_fail(struct stream *s, int32_t error, int32_t pid)
 {
     s->kept->failure = (struct failure){.code = error, .pid = pid};
-    kept_order();
-    s->kept->failure_at = s->kept->position + 1;
-    kept_order();
+    head_note(s->kept, &s->kept->failure_at);
     KILL_HERE(FAILURE_NOTED);
 }
 
@@ -52,9 +50,7 @@ void stream_let_go(struct stream *s, int32_t result, int32_t pid)
     if (result == EVENT_LOOK_AGAIN)
         return;
     s->kept->outcome = (struct failure){result, pid};
-    kept_order();
-    s->kept->outcome_at = s->kept->position + 1;
-    kept_order();
+    head_note(s->kept, &s->kept->outcome_at);
     KILL_HERE(WAIT_OVER);
 }
 

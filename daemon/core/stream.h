@@ -162,8 +162,8 @@ static inline bool stream_is_parked(const struct stream *stream)
 /** The task at head was taken from the ring: kept->task is its copy. */
 static inline bool stream_has_read(const struct stream *stream)
 {
-    return atomic_load_explicit(&stream->kept->task.sequence, memory_order_relaxed) ==
-           stream->kept->position + 1;
+    return head_has(stream->kept,
+                    atomic_load_explicit(&stream->kept->task.sequence, memory_order_relaxed));
 }
 
 /** The copy was taken: count what needed no task before it. Twice is the same as once. */
@@ -178,30 +178,30 @@ static inline void stream_count_implicit(struct stream_kept *kept)
  */
 static inline bool stream_has_begun(const struct stream *stream)
 {
-    return stream->kept->begun_at == stream->kept->position + 1;
+    return head_has(stream->kept, stream->kept->begun_at);
 }
 
 static inline void stream_begin_task(struct stream *stream)
 {
-    stream->kept->begun_at = stream->kept->position + 1;
+    stream->kept->begun_at = head_mark(stream->kept);
 }
 
 /** Target and deadline of its current wait are noted. */
 static inline bool stream_has_waited(const struct stream *stream)
 {
-    return stream->kept->wait_at == stream->kept->position + 1;
+    return head_has(stream->kept, stream->kept->wait_at);
 }
 
 /** The wait of its current task is over, as kept->outcome says. */
 static inline bool stream_is_let_go(const struct stream *stream)
 {
-    return stream->kept->outcome_at == stream->kept->position + 1;
+    return head_has(stream->kept, stream->kept->outcome_at);
 }
 
 /** Its current task has failed, as kept->failure says. */
 static inline bool stream_has_failed(const struct stream *stream)
 {
-    return stream->kept->failure_at == stream->kept->position + 1;
+    return head_has(stream->kept, stream->kept->failure_at);
 }
 
 /** What was done of its current task is forgotten, and the task itself. */

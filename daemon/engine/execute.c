@@ -196,15 +196,14 @@ static enum run_result await_callback(struct stream *s)
 /* It is that of the current task, which the npud before has begun with. */
 static bool gave_callback(const struct stream *s)
 {
-    return s->kept->callback_at == s->kept->position + 1 &&
+    return head_has(s->kept, s->kept->callback_at) &&
            s->kept->callbacks == s->kept->task.callback.ordinal;
 }
 
 static void note_callback(struct stream *s)
 {
     s->kept->callback_report = s->kept->task.callback.report;
-    s->kept->callback_at = s->kept->position + 1;
-    kept_order();
+    head_note(s->kept, &s->kept->callback_at);
     KILL_HERE(CALLBACK_HALF);
     s->kept->callbacks = s->kept->task.callback.ordinal;
     kept_order();

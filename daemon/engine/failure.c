@@ -195,7 +195,7 @@ static void set_counted(struct stream *s, struct kept_words *words)
     struct stream_kept *k = s->kept;
 
     kept_words_begin(words, s->attach->device->index);
-    kept_words_set(words, &k->told_at, k->position + 1);
+    kept_words_set(words, &k->told_at, head_mark(k));
     kept_words_set(words, &k->failures,
                    atomic_load_explicit(&k->failures, memory_order_relaxed) + 1);
     kept_words_set(words, &k->errors, next_error(s));
@@ -292,7 +292,7 @@ bool failure_retry(struct attach *a)
 bool failure_tell(struct stream *s)
 {
     struct failure f = s->kept->failure;
-    bool again = s->kept->told_at == s->kept->position + 1;
+    bool again = head_has(s->kept, s->kept->told_at);
 
     if (!again && !tell_exception(s))
         return false;
@@ -352,7 +352,7 @@ static void note_stop(struct stream *s, uint64_t request)
     struct kept_words words;
 
     kept_words_begin(&words, KEPT_CONTROL);
-    kept_words_set(&words, &s->kept->stop_at, s->kept->position + 1);
+    kept_words_set(&words, &s->kept->stop_at, head_mark(s->kept));
     kept_words_set(&words, &s->kept->last_request, request);
     kept_words_set(&words, &s->kept->errors, next_error(s));
     kept_words_commit(&words);
@@ -360,7 +360,7 @@ static void note_stop(struct stream *s, uint64_t request)
 
 bool failure_stop_has_begun(const struct stream *s)
 {
-    return s->kept->stop_at == s->kept->position + 1;
+    return head_has(s->kept, s->kept->stop_at);
 }
 
 void failure_stop_task(struct stream *s, uint64_t request)

@@ -82,7 +82,7 @@ static void set_verdict(struct kept_words *words, struct stream *s, const struct
     if (r)
         verdict = r->spec.action == INJECT_STALL ? VERDICT_HELD | r->id : (uint32_t)r->spec.code;
     kept_words_set(words, &k->verdict, verdict);
-    kept_words_set(words, &k->rules_at, k->position + 1);
+    kept_words_set(words, &k->rules_at, head_mark(k));
 }
 
 /*
@@ -147,7 +147,7 @@ static enum run_result fail_lost(struct stream *s)
 
 static bool has_verdict(const struct stream *s)
 {
-    return s->kept->rules_at == s->kept->position + 1;
+    return head_has(s->kept, s->kept->rules_at);
 }
 
 /* Held tasks have been let go: inject_restore(). */

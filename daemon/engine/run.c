@@ -58,9 +58,7 @@ uint64_t run_note_wait(struct stream *s, uint64_t target, uint64_t timeout_ns, u
         return k->deadline;
     k->target = target;
     k->deadline = timeout_ns != 0 ? now + timeout_ns : 0;
-    kept_order();
-    k->wait_at = k->position + 1;
-    kept_order();
+    head_note(k, &k->wait_at);
     KILL_HERE(WAIT_NOTED);
     return k->deadline;
 }

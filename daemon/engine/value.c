@@ -119,16 +119,14 @@ bool value_tell(struct stream *s)
  */
 static bool has_written(const struct stream *s, struct work_place word)
 {
-    return s->kept->effect_at == s->kept->position + 1 &&
+    return head_has(s->kept, s->kept->effect_at) &&
            backend_of(s)->word_read(word) != s->kept->effect;
 }
 
 static void note_write(struct stream *s, struct work_place word)
 {
     s->kept->effect = backend_of(s)->word_read(word);
-    kept_order();
-    s->kept->effect_at = s->kept->position + 1;
-    kept_order();
+    head_note(s->kept, &s->kept->effect_at);
     KILL_HERE(VALUE_NOTED);
 }
 

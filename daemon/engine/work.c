@@ -106,9 +106,7 @@ static void put_slice(struct stream *s, uint64_t at)
     d->slice_bytes = s->work.progress - at;
     kept_order();
     k->effect = at;
-    kept_order();
-    k->effect_at = k->position + 1;
-    kept_order();
+    head_note(k, &k->effect_at);
     KILL_HERE(SLICE_NOTED);
     s->attach->device->backend->slice_put(
         (struct work_place){s->work.dst.memory, s->work.dst.offset + at}, d->slice, d->slice_bytes);
@@ -287,7 +285,7 @@ static void put_slice_again(struct stream *s)
     struct mem *m = target_of_begun(s);
     struct work_place dst;
 
-    if (k->effect_at != k->position + 1 || k->effect != at || d->slice_bytes > sizeof(d->slice))
+    if (!head_has(k, k->effect_at) || k->effect != at || d->slice_bytes > sizeof(d->slice))
         return;
     dst = allocation_place(m, k->task.reduce.dst_offset + at, d->slice_bytes);
     if (!dst.memory || !allocation_filled(m))

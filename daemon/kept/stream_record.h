@@ -6,9 +6,21 @@
  * out. Each word is valid by itself after each store, in the order of the program.
  *
  * A task retires by one store, that of `position`. What is known of the task at the head is
- * therefore stored together with the position that it is of: `x_at` is 1 + that position, stored
- * behind x. If it is another number, x is of a task before, and means nothing. So do words that
- * belong to the next task never have to be cleared.
+ * therefore stored together with a mark of that task, 1 + its position (head_mark()): first x, then
+ * the mark into the word beside x (head_note()). If another mark is there, x is of an earlier task,
+ * and means nothing (head_has()). So words need not be cleared for the next task.
+ *
+ *   mark             x                   of the task at the head is known
+ *   task.sequence    task                what the client has submitted: the copy is complete
+ *   begun_at                             execute_task() was called
+ *   wait_at          target, deadline    what it waits for, and how long
+ *   outcome_at       outcome             how its wait ended
+ *   effect_at        effect              what it changes, which may have happened already
+ *   callback_at      callbacks           which callback was handed over: the mark is stored first
+ *   rules_at         verdict             what the rules of fault injection have said
+ *   stop_at          last_request        which request of the client has ended it
+ *   failure_at       failure             how it has failed
+ *   told_at          failures, ...       the client knows of the exception: it is counted
  */
 #pragma once
 
@@ -19,6 +31,7 @@
 #include <stdint.h>
 
 #include "daemon/kept/arena_record.h"
+#include "daemon/kept/kept.h"
 #include "proto/shm/task.h"
 
 /** A failure of a task, or how a wait ended. */
@@ -38,14 +51,14 @@ struct stream_kept {
     /* --- of every task --- */
     alignas(64) uint64_t position; /* of the next task to execute */
     _Atomic uint64_t done;         /* tasks retired; what was published to the client */
-    uint64_t begun_at;             /* execute_task() was called */
+    uint64_t begun_at;
     uint64_t failure_at;
     struct failure failure; /* of the task, until it retires */
     uint64_t outcome_at;
     struct failure outcome; /* of its wait, which is over */
     uint32_t implicit;      /* as the tasks so far say, but not modulo 2^16 */
     uint32_t held;          /* enum stream_held */
-    /* The copy of the entry in the ring. Its sequence is stored last: task.sequence is its x_at. */
+    /* The copy of the entry in the ring. */
     alignas(64) struct task task;
     /* --- of some tasks --- */
     uint64_t wait_at;
@@ -57,14 +70,14 @@ struct stream_kept {
     uint64_t callback_at;
     uint64_t callbacks; /* ordinal of the latest callback that was handed over */
     /* --- of aborts, failures and rules --- */
-    uint64_t held_from;       /* while held: the tasks from here to head are discarded */
-    uint64_t dropped_to;      /* while STREAM_DROPPING: the tasks before this one are dropped */
-    _Atomic uint64_t told_at; /* the client knows of the exception, and the failure is counted */
+    uint64_t held_from;  /* while held: the tasks from here to head are discarded */
+    uint64_t dropped_to; /* while STREAM_DROPPING: the tasks before this one are dropped */
+    _Atomic uint64_t told_at;
     _Atomic uint64_t failures;
     _Atomic uint64_t failed_task; /* the last failure: its id, and its thread in the upper half */
     _Atomic uint64_t failed_code;
-    _Atomic uint64_t rules_at; /* rules have been asked about the task */
-    _Atomic uint64_t verdict;  /* what they have said: engine/inject.c */
+    _Atomic uint64_t rules_at;
+    _Atomic uint64_t verdict; /* what they have said: engine/inject.c */
     /* --- the stream --- */
     _Atomic uint64_t is; /* stream_is(): changes with the commit of a step; 0: the slot is free */
     uint32_t flags;
@@ -75,15 +88,35 @@ struct stream_kept {
     uint64_t first;                /* its first position */
     uint64_t notify[3];            /* for the tasks of notifies */
     _Atomic uint64_t last_request; /* the id of the client's last one that has moved `position` */
-    _Atomic uint64_t stop_at;      /* of the task that this request was to end */
-    _Atomic uint64_t errors;       /* ordinal of the last one in the control block */
-    uint64_t callback_report;      /* of the callback `callbacks`: word of the session page */
-    uint64_t drop_end;             /* while STREAM_DROPPING: the tasks from here on stay */
+    _Atomic uint64_t stop_at;
+    _Atomic uint64_t errors;  /* ordinal of the last one in the control block */
+    uint64_t callback_report; /* of the callback `callbacks`: word of the session page */
+    uint64_t drop_end;        /* while STREAM_DROPPING: the tasks from here on stay */
     uint64_t unused[3];
 };
 
 static_assert(sizeof(struct stream_kept) == 384, "six cache lines");
 static_assert(offsetof(struct stream_kept, task) == 64, "what changes with every task is in two");
+
+/** The mark of the task at the head. */
+static inline uint64_t head_mark(const struct stream_kept *k)
+{
+    return k->position + 1;
+}
+
+/** Is this the mark of the task at the head? */
+static inline bool head_has(const struct stream_kept *k, uint64_t mark)
+{
+    return mark == head_mark(k);
+}
+
+/** What was stored before this is of the task at the head: its word for the mark says so. */
+static inline void head_note(const struct stream_kept *k, uint64_t *mark)
+{
+    kept_order();
+    *mark = head_mark(k);
+    kept_order();
+}
 
 /** A live stream. generation: 31 bits, of its slot; id: on its device. */
 static inline uint64_t stream_is(uint32_t generation, uint32_t id)
