@@ -70,21 +70,33 @@ static void begin_reply(struct call *call)
     call->cause = CAUSE_NONE;
 }
 
-/* A handler that refuses leaves nothing behind: so it may be called again. */
-static int32_t handle_row(struct call *call, const struct row *row)
+static int32_t handle_once(struct call *call, const struct row *row)
 {
-    uint64_t closed = deferred_close_count();
     int32_t error = 0;
 
     if (row->need != NEED_NOTHING)
         error = fetch_object(call, row->need, number_of(call->request, row->at));
-    if (error == 0)
-        error = row->handle(call);
+    return error != 0 ? error : row->handle(call);
+}
+
+/*
+ * A handler that refuses leaves nothing behind, so it may be called again: call->again says when.
+ *
+ *   TRY_NEVER      it is answered, or refused for good
+ *   TRY_NOW        memory was found for it: called again here, once, before others take that
+ *   TRY_NEXT_TURN  npud goes on in this session's next turn, and calls it then
+ *   TRY_WOKEN      called when something that is being freed was closed
+ */
+static int32_t handle_row(struct call *call, const struct row *row)
+{
+    uint64_t closed = deferred_close_count();
+    int32_t error = handle_once(call, row);
+
     call->again = error != 0 ? request_try_again(call, call->wait, closed) : TRY_NEVER;
     if (call->again != TRY_NOW)
         return error;
     begin_reply(call);
-    error = row->handle(call);
+    error = handle_once(call, row);
     call->again = error != 0 ? TRY_NEXT_TURN : TRY_NEVER;
     return error;
 }
