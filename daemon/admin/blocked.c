@@ -180,7 +180,7 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
         notify = session ? slots_get(&session->notifies, b->object) : NULL;
         snprintf(buf, size, "%s %u of device %u",
                  notify && notify->notify->counts ? "count notify" : "notify",
-                 notify ? notify->notify->id->slot.number : 0,
+                 notify ? notify->notify->id->number : 0,
                  notify ? notify->notify->device->index : 0);
         break;
     case ON_VALUE:

@@ -193,7 +193,7 @@ void report_notifies(struct server *server, struct rows *rows)
         r->pid = session->pid;
         r->kind = (char *)notify_kind(open);
         r->device = n->device->index;
-        r->notify = n->id->slot.number;
+        r->notify = n->id->number;
         r->value = notify_value(n);
         r->waiting = atomic_load_explicit(&n->waiting.n, memory_order_relaxed);
         r->openers = n->n_opens;

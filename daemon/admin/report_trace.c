@@ -24,7 +24,7 @@
 /* Which words of an event a kind has, and which side may write it. */
 enum words { WORDS_NONE, WORDS_TASK, WORDS_RELEASE, WORDS_PROCESS, WORDS_HANDOVER, WORDS_TEXT };
 
-static const struct kind_row {
+static const struct {
     const char *name;
     enum words words;
     bool by_client;

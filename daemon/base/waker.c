@@ -33,7 +33,7 @@ struct rest {
 
 static enum errand_end wake_some(struct errand *errand);
 
-static struct waker {
+static struct {
     struct worker worker;
     pthread_mutex_t lock; /* of what follows */
     struct rest *by_word;

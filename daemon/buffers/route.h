@@ -75,7 +75,7 @@ struct route {
     struct route *waiting_prev, *waiting_next;
     struct route *bound_prev, *bound_next; /* binder->routes */
     struct route *over_next;               /* router->over */
-    struct route_node {
+    struct {
         struct route *left, *right;
     } node[3]; /* route_index.h */
 };

@@ -17,7 +17,7 @@ static void reply_notify(struct call *call, const struct notify_open *open)
     out = CALL_REPLY(call, notify, NOTIFY);
     out->slot = open->slot.number;
     out->generation = slot_generation(open);
-    out->notify_id = open->notify->id->slot.number;
+    out->notify_id = open->notify->id->number;
     out->device = open->notify->device->index;
 }
 

@@ -17,7 +17,7 @@ static uint32_t next_size(const struct backlog *b)
 
 static uint64_t bytes_more(const struct backlog *b)
 {
-    return (next_size(b) - b->size) * (sizeof(*b->item) + sizeof(struct message));
+    return (next_size(b) - b->size) * (sizeof(struct message *) + sizeof(struct message));
 }
 
 /* It is charged for. */
@@ -25,7 +25,7 @@ static bool grow(struct backlog *b)
 {
     uint32_t size = next_size(b);
     uint64_t bytes = bytes_more(b);
-    struct backlog_item *item = reallocarray(b->item, size, sizeof(*item));
+    struct message **item = reallocarray(b->item, size, sizeof(struct message *));
 
     if (!item) {
         user_uncharge_part(&b->charge, bytes);
@@ -57,20 +57,20 @@ bool backlog_reserve_again(struct backlog *b, struct user *user)
 void backlog_push(struct backlog *b, struct message *message)
 {
     assert(b->n < b->size);
-    b->item[(b->first + b->n) & (b->size - 1)].message = message;
+    b->item[(b->first + b->n) & (b->size - 1)] = message;
     b->n++;
     b->kib += message->kib;
 }
 
 struct message *backlog_first(const struct backlog *b)
 {
-    return b->n > 0 ? b->item[b->first].message : NULL;
+    return b->n > 0 ? b->item[b->first] : NULL;
 }
 
 void backlog_pop(struct backlog *b)
 {
     assert(b->n > 0);
-    b->kib -= b->item[b->first].message->kib;
+    b->kib -= b->item[b->first]->kib;
     b->first = (b->first + 1) & (b->size - 1);
     if (--b->n == 0 && !b->reserved)
         backlog_deinit(b);

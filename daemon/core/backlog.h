@@ -26,14 +26,10 @@ struct message {
     struct kept kept;
 };
 
-struct backlog_item {
-    struct message *message;
-};
-
 /** All zero: empty. */
 struct backlog {
-    struct backlog_item *item; /* circular */
-    uint32_t size;             /* a power of two; 0: none so far */
+    struct message **item; /* circular */
+    uint32_t size;         /* a power of two; 0: none so far */
     uint32_t first, n;
     uint64_t kib;  /* of all */
     bool reserved; /* a message is to come: the memory for it stays, also of an empty backlog */

@@ -111,8 +111,8 @@ int devices_init(struct devices *ds, const struct config *config)
             .index = ds->n, .backend = ds->backend, .backend_state = ds->backend_state};
         ds->backend->device_info(ds->backend_state, d->index, &d->info);
         make_uuid(d);
-        slots_init(&d->stream_ids, sizeof(struct device_id), DEVICE_STREAMS_MAX, 0);
-        slots_init(&d->notify_ids, sizeof(struct device_id), DEVICE_NOTIFIES_MAX, 0);
+        slots_init(&d->stream_ids, sizeof(struct slot), DEVICE_STREAMS_MAX, 0);
+        slots_init(&d->notify_ids, sizeof(struct slot), DEVICE_NOTIFIES_MAX, 0);
         d->engine = engine_new(d, config->spin_us * NSEC_PER_USEC);
         if (!d->engine || !make_record(d)) {
             log_error("device %u: no memory or descriptors for it", d->index);

@@ -21,11 +21,6 @@ struct trace_ring;
 struct config;
 struct server;
 
-/** What programs know an object of the device by: its slot's number. */
-struct device_id {
-    struct slot slot; /* in device->stream_ids or device->notify_ids */
-};
-
 struct device {
     uint32_t index;
     const struct backend *backend;
@@ -35,6 +30,7 @@ struct device {
     uint8_t uuid[16];
     uint64_t memory_used;
     uint32_t sessions; /* that opened it */
+    /* What programs know objects of the device by: slots that are nothing but their number. */
     struct slots stream_ids;
     struct slots notify_ids;
     struct engine *engine;

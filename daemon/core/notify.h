@@ -35,7 +35,6 @@
 #include "proto/shm/task.h"
 
 struct device;
-struct device_id;
 struct server;
 struct session;
 struct stream;
@@ -43,7 +42,7 @@ struct stream;
 struct notify {
     uint64_t number; /* in all of npud */
     struct device *device;
-    struct device_id *id;
+    struct slot *id; /* in device->notify_ids */
     bool counts;
     struct notifies *all;
     struct notify_open *opens;

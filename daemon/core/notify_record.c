@@ -18,7 +18,7 @@ static struct restored restored;
     DO##SAME(number, number);                                                                      \
     DO##SAME(uid, importers.uid);                                                                  \
     DO##DERIVED(device, o->device->index);                                                         \
-    DO##DERIVED(id, o->id->slot.number);                                                           \
+    DO##DERIVED(id, o->id->number);                                                                \
     DO##SAME(counts, counts);                                                                      \
     DO##SAME(exported, exported);                                                                  \
     DO##SAME(any_pid, importers.any_pid);                                                          \

@@ -192,7 +192,7 @@ static enum cause take_place(struct stream *s, int *segment_fd)
 {
     struct session *session = s->session;
     struct slots *ids = &s->attach->device->stream_ids;
-    struct device_id *id;
+    struct slot *id;
     uint32_t depth = session->ring_depth;
     enum cause cause;
     void *segment;
@@ -207,7 +207,7 @@ static enum cause take_place(struct stream *s, int *segment_fd)
         return cause;
     }
     slots_publish(id);
-    s->id = id->slot.number;
+    s->id = id->number;
     s->depth = depth;
     s->ctrl = arena_stream_ctrl(segment, s->slot.number);
     s->ring = arena_stream_ring(segment, s->slot.number, depth);

@@ -50,7 +50,7 @@ static void tell_notify(struct notify *n)
     tell("\n");
     if (!with_names)
         return;
-    tell("  number %llu, id %u, ", (unsigned long long)n->number, n->id->slot.number);
+    tell("  number %llu, id %u, ", (unsigned long long)n->number, n->id->number);
     for (size_t i = 0; n->exported && i < sizeof(n->key); i++)
         tell("%02x", ((uint8_t *)&n->key)[i]);
     DL_FOREACH (n->opens, open)

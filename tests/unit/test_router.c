@@ -1806,7 +1806,7 @@ START_TEST(a_backlog_is_a_queue)
             backlog_push(&b, &m[in++]);
         } else if (b.n > 0) {
             CHECK(backlog_first(&b) == &m[out]);
-            CHECK(b.item[(b.first + b.n - 1) & (b.size - 1)].message == &m[in - 1]);
+            CHECK(b.item[(b.first + b.n - 1) & (b.size - 1)] == &m[in - 1]);
             backlog_pop(&b);
             out++;
         }
@@ -1848,7 +1848,7 @@ START_TEST(a_backlog_is_charged)
 
     ck_assert(!backlog_reserve(&b, user));
     ck_assert_ptr_null(b.item);
-    limit[RESOURCE_TABLE_MEMORY] = 64 * (sizeof(struct backlog_item) + sizeof(struct message));
+    limit[RESOURCE_TABLE_MEMORY] = 64 * (sizeof(struct message *) + sizeof(struct message));
     while (backlog_reserve(&b, user))
         backlog_push(&b, &m[n++]);
     ck_assert_uint_eq(n, 64);
