@@ -29,22 +29,12 @@ static const struct {
     report_fill_fn *fill;
     struct list lists[TOPIC_LISTS];
 } topics[] = {
-#define TOPIC(name, NAME) [NPUD__ADMIN_REQUEST__TOPIC__##NAME] = {report_##name, {LIST(name)}}
-    TOPIC(devices, DEVICES),
-    TOPIC(sessions, SESSIONS),
-    TOPIC(streams, STREAMS),
-    TOPIC(events, EVENTS),
-    TOPIC(memory, MEMORY),
-    TOPIC(limits, LIMITS),
-    TOPIC(rules, RULES),
-    TOPIC(notifies, NOTIFIES),
-    TOPIC(queues, QUEUES),
-    TOPIC(grants, GRANTS),
-    TOPIC(routes, ROUTES),
-    TOPIC(pools, POOLS),
-    TOPIC(trace, TRACE),
-    [NPUD__ADMIN_REQUEST__TOPIC__STATUS] = {report_status, {LIST(status), LIST(refusals)}},
-    [NPUD__ADMIN_REQUEST__TOPIC__WAITS] = {report_waits, {LIST(waits), LIST(deadlocks)}},
+#define TOPIC(name, NAME) [NPUD__ADMIN_REQUEST__TOPIC__##NAME] = {report_##name, {LIST(name)}},
+#define AND(name, NAME, second)                                                                    \
+    [NPUD__ADMIN_REQUEST__TOPIC__##NAME] = {report_##name, {LIST(name), LIST(second)}},
+    TOPICS(TOPIC, AND)
+#undef TOPIC
+#undef AND
 };
 
 bool report_has_topic(unsigned topic)

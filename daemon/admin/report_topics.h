@@ -9,29 +9,33 @@
 
 #define TOPIC_LISTS 2
 
+/*
+ * All topics, by their files: for TOPIC(name, NAME) report_name() fills the list `name` of a Report;
+ * for AND(name, NAME, second) it fills a second list, too.
+ */
+#define TOPICS(TOPIC, AND)                                                                         \
+    /* report_host.c */                                                                            \
+    AND(status, STATUS, refusals)                                                                  \
+    TOPIC(devices, DEVICES)                                                                        \
+    TOPIC(sessions, SESSIONS)                                                                      \
+    TOPIC(limits, LIMITS)                                                                          \
+    TOPIC(rules, RULES)                                                                            \
+    /* report_objects.c */                                                                         \
+    TOPIC(streams, STREAMS)                                                                        \
+    TOPIC(events, EVENTS)                                                                          \
+    TOPIC(memory, MEMORY)                                                                          \
+    TOPIC(notifies, NOTIFIES)                                                                      \
+    /* report_buffers.c */                                                                         \
+    TOPIC(queues, QUEUES)                                                                          \
+    TOPIC(routes, ROUTES)                                                                          \
+    TOPIC(grants, GRANTS)                                                                          \
+    TOPIC(pools, POOLS)                                                                            \
+    /* report_trace.c, report_waits.c */                                                           \
+    TOPIC(trace, TRACE)                                                                            \
+    AND(waits, WAITS, deadlocks)
+
 typedef void report_fill_fn(struct server *server, struct rows *rows);
 
-/* report_host.c */
-report_fill_fn report_status;
-report_fill_fn report_devices;
-report_fill_fn report_sessions;
-report_fill_fn report_limits;
-report_fill_fn report_rules;
-
-/* report_objects.c */
-report_fill_fn report_streams;
-report_fill_fn report_events;
-report_fill_fn report_memory;
-report_fill_fn report_notifies;
-
-/* report_buffers.c */
-report_fill_fn report_queues;
-report_fill_fn report_routes;
-report_fill_fn report_grants;
-report_fill_fn report_pools;
-
-/* report_trace.c */
-report_fill_fn report_trace;
-
-/* report_waits.c */
-report_fill_fn report_waits;
+#define TOPIC_FILL(name, ...) report_fill_fn report_##name;
+TOPICS(TOPIC_FILL, TOPIC_FILL)
+#undef TOPIC_FILL

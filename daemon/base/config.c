@@ -36,12 +36,6 @@ enum life {
     {                                                                                              \
         section, name, type, life, offsetof(struct config, field), min, max, def, help             \
     }
-#define LIMIT(name, resource, def, help)                                                           \
-    {                                                                                              \
-        "limits", name, TYPE_U64, LIVE,                                                            \
-            offsetof(struct config, limit) + (resource) * sizeof(uint64_t), 0, UINT64_MAX, def,    \
-            help                                                                                   \
-    }
 
 #define FILE_BYTES (1u << 20) /* bytes of a configuration file */
 #define PATH_BYTES 107u       /* of a socket address */
@@ -89,31 +83,12 @@ static const struct key {
         "per uid: exported events that are destroyed but still openable"),
     KEY("ipc", "submit_ms", TYPE_U64, LIVE, submit_ms, 0, 3600000, "10000",
         "milliseconds after which a pending record fails that is in no stream, if it is asked for"),
-    LIMIT("sessions", RESOURCE_SESSIONS, "4096", "per uid: connected processes"),
-    LIMIT("streams", RESOURCE_STREAMS, "65536", "per uid: streams"),
-    LIMIT("events", RESOURCE_EVENTS, "1M", "per uid: plain events"),
-    LIMIT("ipc_events", RESOURCE_IPC_EVENTS, "8192", "per uid: open IPC events"),
-    LIMIT("device_memory", RESOURCE_DEVICE_MEMORY, "1T", "per uid: bytes, all devices together"),
+#define RESOURCE(NAME, name, def, help)                                                            \
+    KEY("limits", #name, TYPE_U64, LIVE, limit[RESOURCE_##NAME], 0, UINT64_MAX, def, help),
+#include "daemon/base/resources.inc"
+#undef RESOURCE
     KEY("limits", "device_share", TYPE_U32, LIVE, device_share, 1, 100, "90",
         "per uid: percent of a device's memory that others have not, where npud serves several"),
-    LIMIT("host_memory", RESOURCE_HOST_MEMORY, "64G", "per uid: bytes of pinned host memory"),
-    LIMIT("fds", RESOURCE_FDS, "65536", "per uid: descriptors that npud holds for it"),
-    LIMIT("notifies", RESOURCE_NOTIFIES, "8192", "per uid: open notifies and count notifies"),
-    LIMIT("mbuf_memory", RESOURCE_MBUF_MEMORY, "64G",
-          "per uid: bytes of shared buffers, with what describes them"),
-    LIMIT("queues", RESOURCE_QUEUES, "4096", "per uid: shared queues; there are no more ids"),
-    LIMIT("routes", RESOURCE_ROUTES, "65536", "per uid: routes between queues"),
-    LIMIT("memory_exports", RESOURCE_MEMORY_EXPORTS, "8192",
-          "per uid: exports of device memory, by key or number"),
-    LIMIT("mappings", RESOURCE_MAPPINGS, "65536",
-          "per uid: pieces of memory that npud has mapped for it"),
-    LIMIT("table_memory", RESOURCE_TABLE_MEMORY, "16G",
-          "per uid: bytes of npud's tables, and of the memory by which sessions reach npud"),
-    LIMIT("unread_fds", RESOURCE_UNREAD_FDS, "4096",
-          "per uid: descriptors that npud has sent and that were not read"),
-    LIMIT("filled_memory", RESOURCE_FILLED_MEMORY, "64M",
-          "per uid: bytes of allocations that npud had to fill, as the process had not"),
-    LIMIT("admins", RESOURCE_ADMINS, "64", "per uid: connections of npuctl"),
     KEY("jobs", "cgroups", TYPE_STRING, RESTART, job_cgroups, 0, CGROUP_PATH_MAX - 1, "",
         "patterns of control groups that a scheduler makes for its jobs; empty: there are no jobs"),
     KEY("jobs", "memory", TYPE_U64, LIVE, job_memory, 0, UINT64_MAX, "1T",

@@ -7,23 +7,9 @@
 #include "daemon/base/subuid.h"
 
 const char *const resource_names[RESOURCE_COUNT] = {
-    [RESOURCE_SESSIONS] = "sessions",
-    [RESOURCE_STREAMS] = "streams",
-    [RESOURCE_EVENTS] = "events",
-    [RESOURCE_IPC_EVENTS] = "ipc_events",
-    [RESOURCE_DEVICE_MEMORY] = "device_memory",
-    [RESOURCE_HOST_MEMORY] = "host_memory",
-    [RESOURCE_FDS] = "fds",
-    [RESOURCE_NOTIFIES] = "notifies",
-    [RESOURCE_MBUF_MEMORY] = "mbuf_memory",
-    [RESOURCE_QUEUES] = "queues",
-    [RESOURCE_ROUTES] = "routes",
-    [RESOURCE_MEMORY_EXPORTS] = "memory_exports",
-    [RESOURCE_MAPPINGS] = "mappings",
-    [RESOURCE_TABLE_MEMORY] = "table_memory",
-    [RESOURCE_UNREAD_FDS] = "unread_fds",
-    [RESOURCE_ADMINS] = "admins",
-    [RESOURCE_FILLED_MEMORY] = "filled_memory",
+#define RESOURCE(NAME, name, def, help) #name,
+#include "daemon/base/resources.inc"
+#undef RESOURCE
 };
 
 void users_share(struct users *users)
