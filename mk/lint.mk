@@ -36,6 +36,8 @@ lint-run: $(PB).h $(ERROR_NAMES)
 	$(Q)mandoc -T lint -W warning $(shell find daemon client -name '*.[1-8]')
 	@echo '== mutants apply'
 	$(Q)$(MAKE) --no-print-directory mutants-apply
+	@echo '== examples of CONTRIBUTING.md apply'
+	$(Q)! bash tests/run/test-contributing.sh --check | grep -v '^ok'
 	@echo '== rooms'
 	$(Q)$(MAKE) --no-print-directory check-rooms check-symbols
 	@echo '== what documents refer to'

@@ -10,8 +10,8 @@
 #define TOPIC_LISTS 2
 
 /*
- * All topics, by their files: for TOPIC(name, NAME) report_name() fills the list `name` of a Report;
- * for AND(name, NAME, second) it fills a second list, too.
+ * All topics, by their files. For TOPIC(name, NAME), report_name() fills the list of that name in a
+ * Report; for AND(name, NAME, second), it fills a second list, too.
  */
 #define TOPICS(TOPIC, AND)                                                                         \
     /* report_host.c */                                                                            \
