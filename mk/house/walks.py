@@ -61,8 +61,9 @@ class Process:
         for path, base in self.base.items():
             here = [a for a in addresses
                     if any(f <= a < l and p == path for f, l, p in self.maps)]
-            out = subprocess.run(["addr2line", "-f", "-e", path] + ["%x" % (a - base) for a in here],
-                                 stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+            command = ["addr2line", "-f", "-e", path] + ["%x" % (a - base) for a in here]
+            out = subprocess.run(command, stdout=subprocess.PIPE, text=True,
+                                 check=True).stdout.splitlines()
             for i, address in enumerate(here if len(out) >= 2 * len(here) else []):
                 file = os.path.relpath(out[2 * i + 1].split(":")[0])
                 names[address] = (file, out[2 * i])
