@@ -17,8 +17,6 @@
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 
-#define GUARD 32 /* what the vendor appends, and capacity planning counts */
-
 /* Caller holds memory_lock. The memory that holds address, or NULL. */
 static struct memory *find_in(void *const *map, const void *address)
 {
@@ -444,12 +442,12 @@ int memory_allocate(struct context *c, const char *function, struct memory *m, s
     return error;
 }
 
-int memory_obtain(struct context *c, const char *function, struct memory *m, size_t guard)
+int memory_obtain(struct context *c, const char *function, struct memory *m)
 {
     struct session *session = c->session;
     int error;
 
-    RETURN_IF_ERROR(memory_allocate(c, function, m, memory_size_allocated(m->size) + guard));
+    RETURN_IF_ERROR(memory_allocate(c, function, m, memory_size_allocated(m->size)));
     /* The program's thread works in c, or c is that of a stream which it has locked there. */
     error = memory_add(session, function, m, NULL, goes_with_device(m) ? c : NULL);
     if (error == 0)
@@ -459,8 +457,8 @@ int memory_obtain(struct context *c, const char *function, struct memory *m, siz
     return error;
 }
 
-struct memory *memory_make(struct context *c, const char *function, size_t size, size_t guard,
-                           bool host, int *error)
+struct memory *memory_make(struct context *c, const char *function, size_t size, bool host,
+                           int *error)
 {
     struct memory *m = calloc(1, sizeof(*m));
 
@@ -470,17 +468,17 @@ struct memory *memory_make(struct context *c, const char *function, size_t size,
     }
     m->size = size;
     m->host = host;
-    *error = memory_obtain(c, function, m, guard);
+    *error = memory_obtain(c, function, m);
     if (*error == 0)
         return m;
     free(m);
     return NULL;
 }
 
-int memory_new(const char *function, void **pointer, size_t size, size_t guard, bool host)
+int memory_new(const char *function, void **pointer, size_t size, bool host)
 {
     struct context *c = FIND_OR_RETURN(context_get, function);
-    struct memory *m = FIND_OR_RETURN(pool_blocks_new_memory, c, function, size, guard, host);
+    struct memory *m = FIND_OR_RETURN(pool_blocks_new_memory, c, function, size, host);
 
     *pointer = (void *)m->mapped.start;
     return 0;
@@ -577,7 +575,7 @@ aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 
     REQUIRE(devPtr);
     RETURN_IF_ERROR(memory_check_request(__func__, size, policy));
-    return memory_new(__func__, devPtr, size, GUARD, false);
+    return memory_new(__func__, devPtr, size, false);
 }
 
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
@@ -586,7 +584,7 @@ aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy pol
 
     REQUIRE(devPtr);
     RETURN_IF_ERROR(memory_check_request(__func__, size, policy));
-    return memory_new(__func__, devPtr, size, 0, false);
+    return memory_new(__func__, devPtr, size, false);
 }
 
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
@@ -595,7 +593,7 @@ aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy poli
 
     REQUIRE(devPtr);
     RETURN_IF_ERROR(memory_check_request(__func__, size, policy));
-    return memory_new(__func__, devPtr, size, GUARD, false);
+    return memory_new(__func__, devPtr, size, false);
 }
 
 aclError aclrtFree(void *devPtr)
@@ -621,7 +619,7 @@ aclError aclrtMallocHost(void **hostPtr, size_t size)
 
     REQUIRE(hostPtr);
     RETURN_IF_ERROR(memory_check_request(__func__, size, ACL_MEM_MALLOC_HUGE_FIRST));
-    return memory_new(__func__, hostPtr, size, 0, true);
+    return memory_new(__func__, hostPtr, size, true);
 }
 
 aclError aclrtFreeHost(void *hostPtr)

@@ -199,26 +199,26 @@ void memory_unmap(const struct memory *m);
 int memory_free_remote(struct session *s, const char *function, uint32_t slot);
 
 /**
- * The same for m->size bytes and the guard, and m is in the table: from then on it is the table's,
+ * The same for m->size bytes, and m is in the table: from then on it is the table's,
  * which gives it to free().
  */
-int memory_obtain(struct context *c, const char *function, struct memory *m, size_t guard);
+int memory_obtain(struct context *c, const char *function, struct memory *m);
 
 /**
  * Memory for the program, on the device of c or pinned: allocated, mapped, and found by its
  * addresses. NULL with *error set.
  */
-struct memory *memory_make(struct context *c, const char *function, size_t size, size_t guard,
-                           bool host, int *error);
+struct memory *memory_make(struct context *c, const char *function, size_t size, bool host,
+                           int *error);
 
 /** May so many bytes be asked for, with this policy? 0, or why not. */
 int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy policy);
 
 /**
- * A new allocation of `size` bytes, which memory_check_request() has let pass, and guard bytes
- * behind them, on the device of the current context. 0, or an ACL error.
+ * A new allocation of `size` bytes, which memory_check_request() has let pass, on the device of the
+ * current context. 0, or an ACL error.
  */
-int memory_new(const char *function, void **pointer, size_t size, size_t guard, bool host);
+int memory_new(const char *function, void **pointer, size_t size, bool host);
 
 /* --- what runtime calls through client/core/upcall.h, which describes it --- */
 

@@ -86,7 +86,7 @@ static int allocate_with(const char *function, void **pointer, size_t size, int 
         memory_check_request(function, size, (aclrtMemMallocPolicy)(policy & POLICY_PAGES)));
     RETURN_IF_ERROR(check_config(function, cfg, DEVICE_KNOWS, &device));
     RETURN_IF_ERROR(check_device(function, device));
-    return memory_new(function, pointer, size, 0, false);
+    return memory_new(function, pointer, size, false);
 }
 
 aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
@@ -115,5 +115,5 @@ aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cf
     REQUIRE(ptr);
     RETURN_IF_ERROR(memory_check_request(__func__, size, ACL_MEM_MALLOC_HUGE_FIRST));
     RETURN_IF_ERROR(check_config(__func__, cfg, HOST_KNOWS, &device));
-    return memory_new(__func__, ptr, size, 0, true);
+    return memory_new(__func__, ptr, size, true);
 }

@@ -23,7 +23,7 @@ static int obtain_area(struct context *c, const char *function, enum device_area
     if (!context_is_current(c))
         return context_error_gone(function);
     if (!is_allocated(c->session, *place)) {
-        m = FIND_OR_RETURN(memory_make, c, function, size, 0, false);
+        m = FIND_OR_RETURN(memory_make, c, function, size, false);
         *place = (void *)m->mapped.start;
     }
     *address = *place;

@@ -61,7 +61,7 @@ static int allocate_managed(const char *function, void **ptr, uint64_t size)
         return error_no_memory(function);
     m->memory.size = size;
     m->memory.host = m->memory.managed = true;
-    error = memory_obtain(c, function, &m->memory, 0);
+    error = memory_obtain(c, function, &m->memory);
     if (error != 0) {
         free(m);
         return error;

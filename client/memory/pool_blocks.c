@@ -153,18 +153,18 @@ static bool trim_all_locking(struct session *s, const char *function)
 typedef bool trim_fn(struct session *s, const char *function);
 
 static struct memory *allocate_or_trim(struct context *c, const char *function, size_t size,
-                                       size_t guard, trim_fn *trim, int *error)
+                                       trim_fn *trim, int *error)
 {
     struct error_kept kept;
     struct memory *m;
 
     error_keep(&kept);
-    m = memory_make(c, function, size, guard, false, error);
+    m = memory_make(c, function, size, false, error);
     error_keep_end(&kept);
     if (m)
         return m;
     if (*error == ACL_ERROR_RT_MEMORY_ALLOCATION && trim(c->session, function))
-        return memory_make(c, function, size, guard, false, error);
+        return memory_make(c, function, size, false, error);
     *error = error_tell(&kept, *error);
     return NULL;
 }
@@ -172,11 +172,11 @@ static struct memory *allocate_or_trim(struct context *c, const char *function, 
 /* --- for other modules --- */
 
 struct memory *pool_blocks_new_memory(struct context *c, const char *function, size_t size,
-                                      size_t guard, bool host, int *error)
+                                      bool host, int *error)
 {
     if (host)
-        return memory_make(c, function, size, guard, true, error);
-    return allocate_or_trim(c, function, size, guard, trim_all_locking, error);
+        return memory_make(c, function, size, true, error);
+    return allocate_or_trim(c, function, size, trim_all_locking, error);
 }
 
 void pool_blocks_detach(struct session *s, struct memory *m)
@@ -258,7 +258,7 @@ static struct pool_block *make_block(struct memory_pool *pool, struct stream *s,
         *error = error_no_memory(function);
         return NULL;
     }
-    b->memory = allocate_or_trim(s->context, function, size, 0, trim_all, error);
+    b->memory = allocate_or_trim(s->context, function, size, trim_all, error);
     if (!b->memory) {
         free(b);
         return NULL;

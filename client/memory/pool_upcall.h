@@ -17,7 +17,7 @@ struct session;
  * *error set.
  */
 struct memory *pool_blocks_new_memory(struct context *c, const char *function, size_t size,
-                                      size_t guard, bool host, int *error);
+                                      bool host, int *error);
 
 /** aclrtFree has taken m out of the table: if it is of a pool, the pool forgets it. */
 void pool_blocks_detach(struct session *s, struct memory *m);

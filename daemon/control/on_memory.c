@@ -66,7 +66,7 @@ int32_t on_mem_info(struct call *call)
         return refuse(call, CAUSE_DEVICE_NONE, "device %u", index);
     out = CALL_REPLY(call, mem_info, MEM_INFO);
     out->total = device->info.memory;
-    out->free = pages_device_left(call->session->user, device);
+    out->free = pages_obtainable(call->session, device);
     if (call->request->mem_info->usage)
         out->busy = engine_busy_percent(device->engine) + 1;
     return 0;

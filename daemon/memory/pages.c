@@ -37,8 +37,22 @@ uint64_t pages_device_left(const struct user *user, const struct device *device)
     if (!user->users->shared)
         return left;
     most = most / 100 * user->users->device_share + most % 100 * user->users->device_share / 100;
-    /* Of whole pages: it is what programs are told to be free. */
-    return most > own ? (most - own) / PAGE * PAGE : 0;
+    return most > own ? most - own : 0;
+}
+
+uint64_t pages_obtainable(const struct session *session, const struct device *device)
+{
+    const struct user *user = session->user;
+    const struct batch_job *job = session->batch_job;
+    uint64_t most = pages_device_left(user, device);
+    uint64_t limit = user_limit(user, RESOURCE_DEVICE_MEMORY);
+    uint64_t used = user_used(user, RESOURCE_DEVICE_MEMORY);
+
+    if (limit < used || limit - used < most)
+        most = limit < used ? 0 : limit - used;
+    if (job && (batch_job_limit(job) < job->used || batch_job_limit(job) - job->used < most))
+        most = batch_job_limit(job) < job->used ? 0 : batch_job_limit(job) - job->used;
+    return most / PAGE * PAGE;
 }
 
 /* After its charge was taken, and before it is given back. */

@@ -81,6 +81,11 @@ struct pages {
  * that comes later finds some, and one that is alone has nearly all.
  */
 uint64_t pages_device_left(const struct user *user, const struct device *device);
+/**
+ * How much the session could get in one piece, by all limits that there are: what programs are told
+ * to be free. Of whole pages.
+ */
+uint64_t pages_obtainable(const struct session *session, const struct device *device);
 
 /** Pages of a device, or of host memory, charged to the session. size: of whole pages. */
 enum cause pages_new(struct session *session, struct device *device, enum mem_kind kind,

@@ -1824,14 +1824,15 @@ typedef struct aclrtMemcpyBatchAttr {
 
 /*
  * Allocates size bytes on the current device, aligned to 64 bytes at least, content undefined. The
- * size is rounded up to a multiple of 32, and 32 bytes of guard are added to it. All pages are
- * 4 KiB here whatever the policy, and an unknown policy counts as HUGE_FIRST; the two HUGE1G
- * policies get 207000, because no device has such pages. Free it with aclrtFree. Needs a context.
+ * size is rounded up to a multiple of 32, and no guard is added to it, as on the newest devices:
+ * what aclrtGetMemInfo calls free can be had. All pages are 4 KiB here whatever the policy, and an
+ * unknown policy counts as HUGE_FIRST; the two HUGE1G policies get 207000, because no device has
+ * such pages. Free it with aclrtFree. Needs a context.
  * Errors: NULL, size 0, or size within 64 of SIZE_MAX 100000; no memory 207001; 1 GiB pages 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 
-/* The same without the guard. */
+/* The same. */
 ACL_FUNC_VISIBILITY aclError aclrtMallocAlign32(void **devPtr, size_t size,
                                                 aclrtMemMallocPolicy policy);
 
@@ -1840,9 +1841,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMallocCached(void **devPtr, size_t size,
                                                aclrtMemMallocPolicy policy);
 
 /*
- * The same without the guard and with attributes, cfg NULL for none; the policy may be combined
- * with a bandwidth flag and READONLY, which change nothing here. MODULE_ID is accepted and means
- * nothing. Errors: as aclrtMalloc; attrs NULL with numAttrs above 0 100000; attrs NULL, VA_FLAG or
+ * The same with attributes, cfg NULL for none; the policy may be combined with a bandwidth flag and
+ * READONLY, which change nothing here. MODULE_ID is accepted and means nothing. Errors: as aclrtMalloc; attrs NULL with numAttrs above 0 100000; attrs NULL, VA_FLAG or
  * unknown attribute, or DEVICE_ID (the last one counts) that is not the current device, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMallocWithCfg(void **devPtr, size_t size,
@@ -1958,7 +1958,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMemInvalidate(void *devPtr, size_t size);
 /*
  * Free and total bytes of one kind of memory of the current device; DDR and HBM alone sum over page
  * sizes. Here all kinds are one, with the same numbers, and none has pages of 1 GiB. Allocations
- * count in whole pages of 4 KiB. Other processes change the numbers. Needs a context.
+ * count in whole pages of 4 KiB. What is free can be had, by the limits of the user and its job,
+ * too. Other processes change the numbers. Needs a context.
  * Errors: NULL 100000; attr outside 0..17 107016; the kinds of 1 GiB pages 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total);

@@ -93,6 +93,15 @@ static void *allocate(size_t size)
     return memory;
 }
 
+/* What a program is told to be free is what its job has left. */
+static size_t query_free(void)
+{
+    size_t left, total;
+
+    OK(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
+    return left;
+}
+
 static void refuse(size_t size)
 {
     void *memory = NULL;
@@ -120,9 +129,13 @@ static int hold_5_mib(void *group)
 static int be_refused_4_mib(void *group)
 {
     void *pinned = NULL;
+    size_t left;
 
     enter_group(group);
     session_open();
+    left = query_free();
+    ck_assert_uint_lt(left, MIB(4));
+    OK(aclrtFree(allocate(left)));
     refuse(MIB(4));
     FAILS_SAYING(ACL_ERROR_RT_MEMORY_ALLOCATION, "batch job", aclrtMallocHost(&pinned, MIB(4)));
     OK(aclrtFree(allocate(MIB(2))));

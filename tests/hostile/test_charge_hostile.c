@@ -555,7 +555,7 @@ static bool a_device_is_never_taken_whole(unsigned attempt)
     ck_assert_uint_eq(total, (size_t)8 << 30);
     ck_assert_uint_ge(left, total / 12);
     ck_assert_uint_le(left, total / 10);
-    OK(aclrtMalloc(&memory, left - 64, ACL_MEM_MALLOC_NORMAL_ONLY));
+    OK(aclrtMalloc(&memory, left, ACL_MEM_MALLOC_NORMAL_ONLY));
     OK(aclrtGetMemInfo(ACL_HBM_MEM, &now_left, &now_total));
     ck_assert_uint_lt(now_left, 4096);
     FAILS_SAYING(ACL_ERROR_RT_MEMORY_ALLOCATION, "device_share",
