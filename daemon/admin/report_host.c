@@ -18,6 +18,7 @@
 #include "daemon/core/session.h"
 #include "daemon/core/engine.h"
 #include "daemon/engine/inject.h"
+#include "daemon/memory/pages.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 
@@ -241,19 +242,44 @@ static void report_job_limits(struct server *server, struct rows *rows)
     }
 }
 
+static void report_user_limits(struct rows *rows, const struct user *user)
+{
+    for (int i = 0; i < RESOURCE_COUNT; i++) {
+        ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r);
+
+        r->uid = user->uid;
+        r->resource = (char *)resource_names[i];
+        r->used = user_used(user, i);
+        r->limit = user_limit(user, i);
+    }
+}
+
+/* What a device has for the user at this moment, where others are to find some: pages.h. */
+static void report_device_shares(struct server *server, struct rows *rows, const struct user *user)
+{
+    char resource[32];
+
+    for (uint32_t i = 0; server->users.shared && i < server->devices->n; i++) {
+        ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r);
+
+        snprintf(resource, sizeof(resource), "device_share.%u", i);
+        r->uid = user->uid;
+        r->resource = report_rows_copy_text(rows, resource);
+        r->used = user->on_device[i];
+        r->limit = r->used + pages_device_left(user, devices_get(server->devices, i));
+    }
+}
+
 void report_limits(struct server *server, struct rows *rows)
 {
     struct user *user, *tmp;
 
-    HASH_ITER (hh, server->users.by_uid, user, tmp)
-        for (int i = 0; user->payer == user && i < RESOURCE_COUNT; i++) {
-            ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r);
-
-            r->uid = user->uid;
-            r->resource = (char *)resource_names[i];
-            r->used = user_used(user, i);
-            r->limit = user_limit(user, i);
-        }
+    HASH_ITER (hh, server->users.by_uid, user, tmp) {
+        if (user->payer != user)
+            continue;
+        report_user_limits(rows, user);
+        report_device_shares(server, rows, user);
+    }
     report_job_limits(server, rows);
 }
 

@@ -130,6 +130,27 @@ static void expect_import(pid_t pid, unsigned holders, const char *maker)
     npuctl_says("--json memory", 0, wanted);
 }
 
+/* Of each device, for people, for programs, and as a metric; and not where npud has one user. */
+START_TEST(limits_tell_the_share_of_a_device)
+{
+    static const char *const args[] = {"--set=sim.memory=1000M", "--set=sim.devices=2", NULL};
+    void *p;
+
+    npuctl_says("limits | grep -c device_share", 1, "0\n");
+    npud_teardown();
+    npud_start_shared(args);
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(1));
+    OK(aclrtMalloc(&p, (size_t)100 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
+    says_in_order("limits", (const char *const[]){"device_share.0", "0 B", "900 MiB",
+                                                  "device_share.1", "100 MiB", "900 MiB", NULL});
+    npuctl_says("--json limits", 0,
+                "\"resource\":\"device_share.1\",\"used\":104857600,\"limit\":943718400");
+    npuctl_says("metrics | grep npud_user_memory_limit_bytes", 0,
+                "resource=\"device_share.1\"} 943718400\n");
+}
+END_TEST
+
 START_TEST(shared_memory_tells_of_its_maker)
 {
     void *own, *imported;
@@ -606,6 +627,7 @@ int main(void)
     TCase *tc = suite_case(suite, "npuctl", 60, npud_setup, npud_teardown);
 
     tcase_add_test(tc, sizes_are_for_people_unless_exact_ones_are_asked_for);
+    tcase_add_test(tc, limits_tell_the_share_of_a_device);
     tcase_add_test(tc, shared_memory_tells_of_its_maker);
     tcase_add_test(tc, status_tells_the_longest_steps);
     tcase_add_test(tc, rows_are_sorted);

@@ -75,12 +75,14 @@ static bool field_is_chosen(const ProtobufCFieldDescriptor *field)
     return strcmp(field->name, "program") == 0 || strcmp(field->name, "name") == 0;
 }
 
-/* Not memory_exports, which are counted. */
+/* Not memory_exports, which are counted. A share is of the memory of a device. */
 bool field_limit_is_memory(const char *resource)
 {
+    static const char share[] = "device_share.";
     const char *last = strrchr(resource, '_');
 
-    return last && strcmp(last, "_memory") == 0;
+    return (last && strcmp(last, "_memory") == 0) ||
+           strncmp(resource, share, sizeof(share) - 1) == 0;
 }
 
 static bool field_is_memory_limit(const ProtobufCMessage *message,
