@@ -26,6 +26,8 @@
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
 
+#define THREAD_NAME "npud-copy"
+
 static struct report *work_report(struct session *session)
 {
     return &session->page->report[REPORT_WORK];
@@ -315,8 +317,8 @@ static void *work_main(void *arg)
         run_all(session);
         if (side_thread_asked(&session->works.thread))
             return NULL;
-        wait_report(&session->waits, "aclrtMemcpyAsync", REPORT_WORK, &r->seq, sleep_is_over,
-                    session, sleep_deadline(session));
+        wait_report(&session->waits, THREAD_NAME, REPORT_WORK, &r->seq, sleep_is_over, session,
+                    sleep_deadline(session));
         atomic_store(&r->sleeping, 0);
     }
     side_thread_leave(&session->works.thread);
@@ -358,6 +360,10 @@ static bool submit_work(struct stream *s, const struct stream_work *w)
         .callback.ordinal = w->ordinal,
         .callback.report = REPORT_WORK,
         .callback.block = true,
+        .callback.address = (uintptr_t)w->awaits,
+        .callback.value = w->value,
+        .callback.work = w->awaits ? STREAM_WORK_VALUE_WAIT : STREAM_WORK_MEMORY,
+        .callback.condition = w->condition,
     };
     bool idle = stream_idle(s);
 
@@ -375,7 +381,7 @@ int stream_work_launch(struct stream *s, const char *function, struct stream_wor
     bool wake;
 
     RETURN_IF_ERROR(stream_reserve(s, function));
-    if (side_thread_start(&session->works.thread, work_main, session, "npud-copy", 0) != 0)
+    if (side_thread_start(&session->works.thread, work_main, session, THREAD_NAME, 0) != 0)
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                          "%s: the thread for tasks of registered memory cannot be started",
                          function);

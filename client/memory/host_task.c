@@ -25,10 +25,7 @@ struct host_task {
             uint64_t done; /* of `size`, by slices */
             bool computed; /* the slice that follows */
         } reduce;
-        struct {
-            uint64_t value;
-            uint32_t condition;
-        } value;
+        uint64_t value; /* of a write */
     } how;
     /* Of a copy, the source; of a reduction on memory that the thread does not reach, two slices */
     unsigned char bytes[];
@@ -249,7 +246,7 @@ static int run_write(struct stream_work *w)
 {
     struct host_task *t = task_of(w);
 
-    if (direct_word_write(t->session, t->function, &t->to, t->how.value.value) != 0)
+    if (direct_word_write(t->session, t->function, &t->to, t->how.value) != 0)
         return ACL_ERROR_RT_SYS_DMA;
     return place_tell_written(t->session, t->function, &t->to, t->size);
 }
@@ -261,7 +258,7 @@ int host_task_value_write(struct stream *s, const char *function, const struct p
 
     t->to = *at;
     t->size = sizeof(value);
-    t->how.value.value = value;
+    t->how.value = value;
     return launch_task(s, t);
 }
 
@@ -288,8 +285,7 @@ static int run_wait(struct stream_work *w)
     if (registration_look_up(t->session, t->to.address, t->size) != REGISTRATION_WHOLE ||
         direct_word_read(t->session, t->function, &t->to, &word) != 0)
         return ACL_ERROR_RT_SYS_DMA;
-    return condition_holds(word, t->how.value.condition, t->how.value.value) ? 0
-                                                                             : STREAM_WORK_AGAIN;
+    return condition_holds(word, w->condition, w->value) ? 0 : STREAM_WORK_AGAIN;
 }
 
 int host_task_value_wait(struct stream *s, const char *function, const struct place *at,
@@ -299,8 +295,8 @@ int host_task_value_wait(struct stream *s, const char *function, const struct pl
 
     t->to = *at;
     t->size = sizeof(value);
-    t->how.value.value = value;
-    t->how.value.condition = condition;
     t->work.awaits = at->address;
+    t->work.value = value;
+    t->work.condition = condition;
     return launch_task(s, t);
 }

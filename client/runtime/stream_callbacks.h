@@ -41,6 +41,8 @@ struct stream_work {
     int (*run)(struct stream_work *w); /* without locks; it waits for nothing that streams do */
     /* The word of 8 bytes that run() looks at, and may return STREAM_WORK_AGAIN; else NULL */
     const void *awaits;
+    uint64_t value; /* it is to be as this condition wants it: told to npud, for reports */
+    uint32_t condition;
     uint64_t ordinal;
     bool let_go; /* by the abort of a device: begins anew when no abort is on its way */
     /* After STREAM_WORK_AGAIN: */

@@ -15,6 +15,21 @@
 #include "daemon/engine/inject.h"
 #include "daemon/engine/task_row.h"
 
+/* The library's own thread is at it (client/callback/stream_work.c): no thread of the program is. */
+static void blocked_on_work(const struct stream *s, struct blocked *b)
+{
+    const struct task *t = &s->kept->task;
+
+    b->on = ON_WORK;
+    if (t->callback.work != STREAM_WORK_VALUE_WAIT)
+        return;
+    b->on = ON_HOST_VALUE;
+    b->target = t->callback.address;
+    b->value = t->callback.value;
+    b->condition = (uint8_t)t->callback.condition;
+    b->blocker_thread = 0;
+}
+
 static bool blocked_on_callback(const struct stream *s, struct blocked *b)
 {
     b->on = ON_CALLBACK;
@@ -22,6 +37,8 @@ static bool blocked_on_callback(const struct stream *s, struct blocked *b)
     b->target = s->kept->task.callback.ordinal;
     b->blocker_thread =
         atomic_load_explicit(&s->session->page->report[b->object].thread, memory_order_relaxed);
+    if (b->object == REPORT_WORK)
+        blocked_on_work(s, b);
     return !execute_callback_done(s);
 }
 
@@ -104,10 +121,11 @@ bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b
 const char *blocked_kind(const struct blocked *b)
 {
     static const char *const kinds[] = {
-        [ON_POSITION] = "position", [ON_RECORD] = "record", [ON_LEVEL] = "event",
-        [ON_CALLBACK] = "callback", [ON_REPORT] = "report", [ON_RULE] = "rule",
-        [ON_NOTIFY] = "notify",     [ON_VALUE] = "value",   [ON_MESSAGE] = "message",
-        [ON_ROOM] = "room",         [ON_GRANT] = "grant",   [ON_EXCEPTIONS] = "exceptions",
+        [ON_POSITION] = "position", [ON_RECORD] = "record",    [ON_LEVEL] = "event",
+        [ON_CALLBACK] = "callback", [ON_REPORT] = "report",    [ON_RULE] = "rule",
+        [ON_NOTIFY] = "notify",     [ON_VALUE] = "value",      [ON_MESSAGE] = "message",
+        [ON_ROOM] = "room",         [ON_GRANT] = "grant",      [ON_EXCEPTIONS] = "exceptions",
+        [ON_WORK] = "work",         [ON_HOST_VALUE] = "value",
     };
 
     return kinds[b->on];
@@ -168,7 +186,8 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
         snprintf(buf, size, "callback %llu to return", (unsigned long long)b->target);
         break;
     case ON_REPORT:
-        snprintf(buf, size, "a callback to run");
+        snprintf(buf, size,
+                 b->object == REPORT_WORK ? "a task of registered memory" : "a callback to run");
         break;
     case ON_EXCEPTIONS:
         snprintf(buf, size, "its process to take exceptions");
@@ -187,6 +206,14 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
         snprintf(buf, size, "word %llu of allocation %u %s %llu",
                  (unsigned long long)b->target / sizeof(b->value), b->object,
                  conditions[b->condition & 3], (unsigned long long)b->value);
+        break;
+    case ON_WORK:
+        snprintf(buf, size, "npud-copy to execute its task");
+        break;
+    case ON_HOST_VALUE:
+        snprintf(buf, size, "the word at 0x%llx of registered memory %s %llu",
+                 (unsigned long long)b->target, conditions[b->condition & 3],
+                 (unsigned long long)b->value);
         break;
     case ON_MESSAGE:
     case ON_ROOM:
@@ -229,6 +256,10 @@ void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size)
         snprintf(buf, size, "process %d: no thread has come for it yet", (int)b->blocker->pid);
     else if (b->on == ON_EXCEPTIONS)
         snprintf(buf, size, "process %d: its exception callback", (int)b->blocker->pid);
+    else if (b->on == ON_WORK)
+        snprintf(buf, size, "process %d: its library's thread", (int)b->blocker->pid);
+    else if (b->on == ON_HOST_VALUE)
+        snprintf(buf, size, "process %d: not written yet", (int)b->blocker->pid);
     else if (b->blocker_stream.id >= 0)
         snprintf(buf, size, "stream %d of process %d", (int)b->blocker_stream.id,
                  (int)b->blocker->pid);
@@ -245,6 +276,17 @@ void blocked_advise(const struct blocked *b, char *buf, size_t size)
         snprintf(buf, size,
                  "let the exception callback of process %d return, or find where it is: gdb -batch "
                  "-p %d -ex 'thread apply all bt'",
+                 pid, pid);
+    else if (b->on == ON_HOST_VALUE && pid != 0)
+        snprintf(
+            buf, size,
+            "let process %d write the word, by a store, a copy or aclrtValueWrite; npud-copy, a "
+            "thread of the library, looks at it",
+            pid);
+    else if (b->on == ON_WORK && pid != 0)
+        snprintf(buf, size,
+                 "find where npud-copy is, the thread of the library in process %d: gdb -batch -p "
+                 "%d -ex 'thread apply all bt'",
                  pid, pid);
     else if (b->on != ON_CALLBACK || pid == 0)
         return;

@@ -15,10 +15,12 @@ struct stream;
 struct wait_process;
 
 enum wait_on {
-    ON_POSITION,   /* a stream of the same session has to retire `target` tasks */
-    ON_RECORD,     /* record `target` of an IPC event */
-    ON_LEVEL,      /* a plain event has to be recorded */
-    ON_CALLBACK,   /* a stream: the thread of report `object` has to run callback `target` */
+    ON_POSITION, /* a stream of the same session has to retire `target` tasks */
+    ON_RECORD,   /* record `target` of an IPC event */
+    ON_LEVEL,    /* a plain event has to be recorded */
+    ON_CALLBACK, /* a stream: the thread of report `object` has to run callback `target` */
+    ON_WORK,     /* a stream: the library's thread for registered memory has to execute its task */
+    ON_HOST_VALUE, /* the same thread looks at the word of registered memory at address `target` */
     ON_REPORT,     /* a thread: something has to tell it of a callback */
     ON_EXCEPTIONS, /* a stream: its process has to take exceptions, so that its failure has room */
     ON_RULE,       /* an administrator has to clear rule `target` (inject.h) */
@@ -50,7 +52,7 @@ struct blocked {
     uint32_t object; /* in the session: stream, open IPC event, plain event, notify, allocation */
     uint32_t generation;
     uint64_t target;
-    uint64_t value; /* ON_VALUE: what the word is compared with */
+    uint64_t value; /* ON_VALUE, ON_HOST_VALUE: what the word is compared with */
     uint8_t condition;
 
     /* has to do something first; NULL: none, it goes on at this moment */
@@ -59,9 +61,10 @@ struct blocked {
     struct stream_name blocker_stream;
     /* ON_MESSAGE, ON_ROOM, ON_GRANT: processes that could do it, the blocker's included */
     uint32_t blockers;
-    uint32_t blocker_thread; /* ON_CALLBACK: tid, as the client says; 0: it has not come yet */
-    uint32_t deadlock;       /* 1 + index of the deadlock that keeps it; 0: none */
-    bool member;             /* of that deadlock; else it only waits behind it */
+    uint32_t
+        blocker_thread; /* ON_CALLBACK, ON_WORK: tid, as the client says; 0: it has not come yet */
+    uint32_t deadlock;  /* 1 + index of the deadlock that keeps it; 0: none */
+    bool member;        /* of that deadlock; else it only waits behind it */
 };
 
 /**

@@ -123,6 +123,16 @@ static int resolve_exceptions(struct wait_graph *g, struct blocked *b)
     return blocker_mark_live(g, wait_graph_node(g, b));
 }
 
+/*
+ * No deadlock: the library's thread executes tasks by itself, and a word of memory of the program
+ * may be written by anything that has the memory.
+ */
+static int resolve_work(struct wait_graph *g, struct blocked *b)
+{
+    b->blocker = b->process;
+    return blocker_mark_live(g, wait_graph_node(g, b));
+}
+
 /* Any thread of its process may launch a callback, and any of its streams may get to one. */
 static int resolve_report(struct wait_graph *g, struct blocked *b)
 {
@@ -188,6 +198,7 @@ int blockers_resolve(struct wait_graph *g, bool certain)
         [ON_NOTIFY] = resolve_notify,      [ON_VALUE] = resolve_value,
         [ON_MESSAGE] = resolve_queue_side, [ON_ROOM] = resolve_queue_side,
         [ON_GRANT] = resolve_grant,        [ON_EXCEPTIONS] = resolve_exceptions,
+        [ON_WORK] = resolve_work,          [ON_HOST_VALUE] = resolve_work,
     };
 
     (void)certain;

@@ -40,6 +40,12 @@
 #define REPORTS     2048u
 #define REPORT_WORK (REPORTS - 1)
 
+/** What a task of REPORT_WORK is, as the client says. */
+enum stream_work_kind {
+    STREAM_WORK_MEMORY,    /* a copy, set, reduction or value write */
+    STREAM_WORK_VALUE_WAIT /* of a word of memory that the program has registered */
+};
+
 struct report {
     alignas(64) _Atomic uint32_t seq; /* futex */
     _Atomic uint32_t sleeping;

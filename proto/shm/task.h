@@ -101,6 +101,11 @@ struct task {
             uint64_t ordinal; /* of the stream's callbacks, from 1: grows from each to the next */
             uint32_t report;  /* word of the session page that its thread sleeps on */
             uint32_t block;   /* 1: the stream goes on when the function has returned */
+            /* Of work of the library (REPORT_WORK), for reports only: */
+            uint64_t address; /* of the word that a value wait looks at */
+            uint64_t value;
+            uint32_t work;      /* enum stream_work_kind */
+            uint32_t condition; /* ACL_STREAM_WAIT_VALUE_* */
         } callback;
         struct {
             uint64_t timeout_ns; /* waits; 0: no limit */

@@ -221,6 +221,48 @@ START_TEST(what_only_the_process_can_do)
 }
 END_TEST
 
+/* --- words of registered memory --- */
+
+enum beside { SLEEPS_IN_THE_LIBRARY, SLEEPS_ELSEWHERE, BESIDES };
+
+static int waits_for_own_word(void *arg)
+{
+    static _Alignas(4096) uint64_t word[512];
+    enum beside beside = *(const enum beside *)arg;
+    aclrtStream stream, other;
+    void *device;
+
+    streams_open(&stream, &other);
+    OK(aclrtHostRegister(word, sizeof(word), ACL_HOST_REGISTER_MAPPED, &device));
+    OK(aclrtValueWait(&word[3], 5, ACL_STREAM_WAIT_VALUE_EQ, stream));
+    if (beside == SLEEPS_IN_THE_LIBRARY)
+        OK(aclrtSynchronizeStream(stream));
+    for (;;)
+        pause();
+}
+
+/* The library's thread looks at it: no callback of the program is to run. */
+START_TEST(a_word_of_registered_memory)
+{
+    enum beside beside = (enum beside)_i;
+    pid_t pid = child_start(waits_for_own_word, &beside);
+    int status;
+    char *text;
+
+    SAYS("explain", WORDS("process %d (", pid), "for the word at 0x", " of registered memory == 5",
+         "cause (word): stream ", WORDS("process %d: not written yet", pid),
+         WORDS("to do: let process %d write the word", pid), "npud-copy", "npuctl kill ");
+    SAYS("--json explain", "\"kind\":\"word\"");
+    SAYS("waits", "of registered memory == 5", WORDS("process %d: not written yet", pid));
+    SAYS("waits", "in npud-copy", "a task of registered memory");
+    SAYS("--json waits", "\"kind\":\"value\"");
+    text = npuctl("explain", &status);
+    ck_assert_msg(!strstr(text, "callback") && !strstr(text, "aclrtProcessReport"), "%s", text);
+    free(text);
+    child_kill(pid);
+}
+END_TEST
+
 START_TEST(an_injected_stall)
 {
     enum then then = THEN_NOTHING_HELD;
@@ -465,6 +507,7 @@ int main(void)
     tcase_add_test(tc, a_process_that_computes);
     tcase_add_test(tc, a_process_that_sleeps_elsewhere_and_one_that_is_stopped);
     tcase_add_loop_test(tc, what_only_the_process_can_do, 0, UNSERVED);
+    tcase_add_loop_test(tc, a_word_of_registered_memory, 0, BESIDES);
     tcase_add_test(tc, an_injected_stall);
     tcase_add_test(tc, a_deadlock);
     tcase_add_test(tc, a_full_queue_that_no_other_process_reads);

@@ -28,6 +28,7 @@ static const char *const kinds[] = {
     [CHAIN_QUEUE_FULL] = "queue-full",
     [CHAIN_QUEUE_EMPTY] = "queue-empty",
     [CHAIN_CALLBACK] = "callback",
+    [CHAIN_WORD] = "word",
     [CHAIN_STALL] = "stall",
     [CHAIN_NO_PROCESS] = "no-process",
     [CHAIN_FOREIGN] = "other-user",
@@ -136,6 +137,7 @@ static void say_cause(const struct findings *f, const struct chain_end *end, cha
         say_process(f, end, buf, size);
         break;
     case CHAIN_CALLBACK:
+    case CHAIN_WORD:
         snprintf(buf, size, "%s waits for %s: %s (%s)", last->waiter, last->waits_for,
                  last->blocker, blocker_program(f, last));
         break;
@@ -239,6 +241,7 @@ static void advise(const struct chain_end *end, bool own, char *buf, size_t size
         advise_process(last, end->state, own, buf, size);
         break;
     case CHAIN_CALLBACK:
+    case CHAIN_WORD:
         advise_callback(last, own, buf, size);
         break;
     case CHAIN_DEVICE:

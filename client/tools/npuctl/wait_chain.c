@@ -174,7 +174,7 @@ static struct node *follow_process(struct graph *g, const Npud__WaitRow *row,
         chain->cause = CHAIN_QUEUE_FULL;
     /* Of another thread of it nothing is known that would end this. */
     if (row->advice[0] != '\0') {
-        chain->cause = CHAIN_CALLBACK;
+        chain->cause = strcmp(row->kind, "value") == 0 ? CHAIN_WORD : CHAIN_CALLBACK;
         return row->blocker_thread != 0 ? find_thread(g, row->blocker_session, row->blocker_thread)
                                         : NULL;
     }
@@ -220,6 +220,7 @@ static bool is_same_end(const struct chain_end *end, const struct chain_end *cha
                end->last->blocker_device == last->blocker_device &&
                end->last->blocker_stream == last->blocker_stream;
     case CHAIN_CALLBACK:
+    case CHAIN_WORD:
         return end->last->blocker_session == last->blocker_session &&
                strcmp(end->last->advice, last->advice) == 0;
     case CHAIN_PROCESS:

@@ -21,6 +21,7 @@ struct chain_end {
     enum chain_cause {
         CHAIN_PROCESS,     /* a process that does not wait in the library */
         CHAIN_CALLBACK,    /* a callback of a process: npud says what it has to do */
+        CHAIN_WORD,        /* a word of memory that is no device's, which a process has to write */
         CHAIN_DEVICE,      /* a stream that the device works on */
         CHAIN_DEADLOCK,    /* a circle that npud has found */
         CHAIN_CIRCLE,      /* one that npud does not call a deadlock: it may have moved on */
