@@ -248,36 +248,7 @@ static void close_bells(struct session *s)
             queue_bell_close(&t->queue[id]->ring->bell);
 }
 
-/* --- a process that has finalized, and whose session goes on --- */
-
-static void set_idle(struct session *s, struct queue *q, bool idle)
-{
-    REQUEST(idle_queue, IDLE_QUEUE, .queue = q->id, .idle = idle);
-
-    if (atomic_exchange(&q->idle, idle) != idle)
-        session_command_unheard(s, &request);
-}
-
-void queue_use_again(struct session *s, struct queue *q)
-{
-    if (__builtin_expect(atomic_load_explicit(&q->idle, memory_order_relaxed), 0))
-        set_idle(s, q, false);
-}
-
-static void set_all_idle(struct session *s, bool idle)
-{
-    struct queues *t = queues_of(s, false);
-
-    for (uint32_t id = 0; t && id < QUEUE_LOCAL_IDS; id++) {
-        struct queue *q = atomic_load_explicit(&t->queue[id], memory_order_acquire);
-
-        if (q && atomic_load(&q->ring))
-            set_idle(s, q, idle);
-    }
-}
-
-const struct part queue_part = {
-    .session_use = set_all_idle, .session_leave = free_all, .session_inherited = close_bells};
+const struct part queue_part = {.session_leave = free_all, .session_inherited = close_bells};
 
 /* --- attaching --- */
 

@@ -72,7 +72,6 @@ struct queue {
      * they serve each other.
      */
     _Atomic uint64_t used[2];
-    _Atomic bool idle; /* npud was told so: queue_use_again() */
 };
 
 /** All queues that a session knows. */
@@ -134,12 +133,6 @@ static inline void queue_leave_ring(struct ring_guard *guard)
  * queue's: npud may make another one, without the right of that peer. Without locks.
  */
 int queue_follow(struct session *s, const char *function, struct queue *queue, struct ring *old);
-
-/**
- * The process is about to wait at the queue. If aclFinalize has told npud that the process does not
- * use it any more, npud is told otherwise.
- */
-void queue_use_again(struct session *s, struct queue *queue);
 
 /**
  * Let go of the rings of queues that were destroyed, or that this process has lost all rights to.

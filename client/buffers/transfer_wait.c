@@ -129,7 +129,7 @@ int transfer_wait_sleep(struct transfer *t)
     struct nap nap = {.t = t};
     int r;
 
-    queue_use_again(t->session, t->queue);
+    session_use_again(t->session);
     if (is_deserted(t) && !can_go_on(t) && !transfer_ended(t))
         return error_deserted(t);
     t->slept = true;

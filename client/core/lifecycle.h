@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/core/upcall.h"
@@ -31,11 +30,6 @@ struct part {
     int (*session_begin)(struct session *s, const char *function);
     /** npud is gone: let the threads that wait for npud see that. Any thread, with any lock. */
     void (*session_lost)(struct session *s);
-    /**
-     * aclFinalize has been called, and the session stays because a device is in use: the process
-     * does nothing more by itself (over). Or aclInit has been called since.
-     */
-    void (*session_use)(struct session *s, bool over);
     /** aclFinalize, nothing is in use: end what runs beside the calls. Under process->lock. */
     void (*session_end)(struct session *s);
     /** No call finds the session from here on; calls that have found it may go on. */

@@ -65,6 +65,15 @@ static void take_init_back(void)
     pthread_mutex_unlock(&process->lock);
 }
 
+/* The session of before, if there is one. */
+static void use_again(void)
+{
+    struct session *s = session_peek();
+
+    if (s && !session_lost(s))
+        session_use_again(s);
+}
+
 /*
  * aclFinalize waits for the thread that runs exception callbacks: it must not wait for itself.
  * wait_hook is set in such a callback.
@@ -99,7 +108,7 @@ aclError aclInit(const char *configPath)
     if (error != 0)
         take_init_back();
     else
-        session_tell_use(false);
+        use_again();
     return error;
 }
 
@@ -136,7 +145,7 @@ static int undo_init(const char *function, bool nested, bool all, uint64_t *refs
     if (closed)
         session_free_closed();
     else if (over)
-        session_tell_use(true);
+        session_tell_idle();
     return error;
 }
 

@@ -345,12 +345,25 @@ bool session_close_if_unused(void)
     return true;
 }
 
-void session_tell_use(bool over)
+static void set_idle(struct session *s, bool idle)
+{
+    REQUEST(idle_session, IDLE_SESSION, .idle = idle);
+
+    if (atomic_exchange(&s->idle, idle) != idle)
+        session_command_unheard(s, &request);
+}
+
+void session_tell_idle(void)
 {
     struct session *s = session_peek();
 
-    if (s && !session_lost(s) && !(over && wait_any_without_device(&s->waits)))
-        LIFECYCLE_WALK(session_use, s, over);
+    if (s && !session_lost(s) && !wait_any_without_device(&s->waits))
+        set_idle(s, true);
+}
+
+void session_use_again_slow(struct session *s)
+{
+    set_idle(s, false);
 }
 
 void session_free_closed(void)

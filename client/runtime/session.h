@@ -69,6 +69,7 @@ struct session {
     _Atomic bool lost;          /* npud is gone, or has ended the session, or closed */
     _Atomic bool closed;        /* by aclFinalize; stored before lost */
     _Atomic bool aborted;       /* by session_lose(): sleepers are woken */
+    _Atomic bool idle;          /* npud was told so: session_tell_idle() */
     bool closing;               /* under lock: aclFinalize has begun, no context is made */
     struct side_thread watcher; /* sees the end of the connection */
 
@@ -250,10 +251,18 @@ int session_open_device(struct session *s, const char *function, uint32_t device
 bool session_close_if_unused(void);
 
 /**
- * The session stays after aclFinalize (over), or goes on after a later aclInit: what the process
- * does by itself ends or begins again, and others that wait for that are told. Without locks.
+ * The session stays after aclFinalize: the process does nothing more by itself, and npud tells
+ * others that wait for that. Not while a thread sleeps at a queue. Without locks.
  */
-void session_tell_use(bool over);
+void session_tell_idle(void);
+/** The process does something by itself: if npud was told otherwise, it hears of that. */
+void session_use_again_slow(struct session *s) __attribute__((cold));
+
+static inline void session_use_again(struct session *s)
+{
+    if (__builtin_expect(atomic_load_explicit(&s->idle, memory_order_relaxed), 0))
+        session_use_again_slow(s);
+}
 
 /** Free the closed sessions once all other threads have left the calls that may use them. */
 void session_free_closed(void);

@@ -66,8 +66,8 @@ int stream_error_failed(int32_t id, const char *function, int code, int pid)
     if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
         return error_set(code,
                          "%s: stream %d waited for a record of an IPC event or notify, or a "
-                         "word of shared memory, by process %d, which ended, dropped its "
-                         "stream or gave the memory up before that was executed, or the record "
+                         "word of shared memory, by process %d, which ended, finalized, dropped "
+                         "its stream or gave the memory up before that was executed, or the record "
                          "failed",
                          function, id, pid);
     if (finished_with_remark(code))

@@ -174,6 +174,7 @@
     X(BELL_AGAIN, "doorbell set again")                                                            \
     X(FAILURE_AGAIN, "exception told again")                                                       \
     X(EVENT_FD_AGAIN, "one event descriptor waits again, or is told")                              \
+    X(IDLE_PIECE, "one object of a session that is idle, or goes on, changed")                     \
     X(END_AGAIN, "session that ends halted again")                                                 \
     X(KIND_FINISHED, "one kind finished")                                                          \
     X(FDS_FORGOTTEN, "descriptors of no record dropped, recovery not certain")                     \

@@ -134,6 +134,14 @@ static void uncount_in_group(struct waiter_group *group)
         atomic_fetch_sub(group->groups, 1);
 }
 
+void waitlist_hold_group(struct waiter_group *group, bool hold)
+{
+    if (hold)
+        count_in_group(group);
+    else
+        uncount_in_group(group);
+}
+
 void waitlist_add_locked(struct waitlist *list, struct waiter *waiter, uint64_t target)
 {
     assert(!waiter->list);

@@ -80,6 +80,9 @@ struct waiter *waitlist_first_locked(const struct waitlist *list, uint64_t from)
 void waitlist_fire_locked(struct waitlist *list, struct waiter *waiter, int32_t result,
                           int32_t pid);
 
+/** A group counts as if it had one more waiter on the list, or no more. Caller holds the lock. */
+void waitlist_hold_group(struct waiter_group *group, bool hold);
+
 /** Take the waiter off its list. False: it was fired (fire has returned), or was on no list. */
 bool waitlist_remove(struct waitlist *list, struct waiter *waiter);
 

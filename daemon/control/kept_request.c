@@ -121,7 +121,8 @@ enum try_again request_try_again(const struct call *call, struct room_wait *wait
 
     /* npud is at it, in other turns or in this request's. */
     if (call->cause == CAUSE_QUEUE_MOVING || call->cause == CAUSE_QUEUE_ENDING ||
-        call->cause == CAUSE_QUEUE_REVOKING || call->cause == CAUSE_ROUTES_GO_ON)
+        call->cause == CAUSE_QUEUE_REVOKING || call->cause == CAUSE_ROUTES_GO_ON ||
+        call->cause == CAUSE_IDLE_GOES_ON)
         return TRY_NEXT_TURN;
     if (!refuse_lacks_buffers(call, &payer))
         return TRY_NEVER;

@@ -70,12 +70,6 @@ int32_t on_destroy_queue(struct call *call)
     return 0;
 }
 
-int32_t on_idle_queue(struct call *call)
-{
-    queue_attach_set_idle(call->of.queue, call->request->idle_queue->idle);
-    return 0;
-}
-
 int32_t on_grant_queue(struct call *call)
 {
     const Npud__GrantQueue *in = call->request->grant_queue;

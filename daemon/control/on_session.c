@@ -1,6 +1,7 @@
 /* Requests about the session itself: Hello, devices, the end, and what its user waits for. */
 #include "acl/acl_base.h"
 #include "daemon/control/dispatch.h"
+#include "daemon/control/session_idle.h"
 #include "daemon/core/call.h"
 #include "daemon/core/device.h"
 #include "daemon/core/refuse.h"
@@ -73,6 +74,17 @@ int32_t on_leave_session(struct call *call)
 {
     call->session->left = true;
     kept_touch(&call->session->record);
+    return 0;
+}
+
+int32_t on_idle_session(struct call *call)
+{
+    struct session *session = call->session;
+
+    if (call->request->idle_session->idle)
+        return refuse(call, session_idle_begin(session), "others are not told");
+    if (!session_idle_end(session))
+        return refuse(call, CAUSE_IDLE_GOES_ON, "the session is in use again");
     return 0;
 }
 

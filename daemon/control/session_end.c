@@ -15,6 +15,7 @@
 #include "daemon/control/dispatch.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/listener.h"
+#include "daemon/control/session_idle.h"
 #include "daemon/control/rest.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
@@ -110,6 +111,12 @@ FREE_NEXT(free_event, struct event_obj, events, event_obj_free(session, o))
 FREE_NEXT(free_notify, struct notify_open, notifies, notify_open_free(o))
 FREE_NEXT(free_allocation, struct mem, mems, allocation_free(o))
 
+static bool forget_idle(struct session *session)
+{
+    session_idle_forget(session);
+    return true;
+}
+
 static bool close_devices(struct session *session)
 {
     session_close_devices(session);
@@ -146,10 +153,11 @@ static bool free_table(struct session *session)
  * that others have.
  */
 static bool (*const parts[])(struct session *session) = {
-    halt_streams,         drop_notifies,       free_stream,     event_fd_drop,
-    release_flush,        close_devices,       ipc_export_drop, free_ipc_event,
-    free_event,           free_notify,         free_allocation, buffers_session_end,
-    unmap_stream_segment, unmap_event_segment, forget_discards, free_table,
+    halt_streams,        drop_notifies,        free_stream,         forget_idle,
+    event_fd_drop,       release_flush,        close_devices,       ipc_export_drop,
+    free_ipc_event,      free_event,           free_notify,         free_allocation,
+    buffers_session_end, unmap_stream_segment, unmap_event_segment, forget_discards,
+    free_table,
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 

@@ -196,20 +196,35 @@ enum cause notify_new(struct session *session, struct device *device, bool count
 }
 
 /*
- * The session has let go of it, in order or not. If only one other is left that has it, and its
+ * The session has let go of it, in order or not, or is over. If only one other is left that has it, and its
  * streams wait, no other process is going to record it. A wait that begins later waits: it is for a
  * record of its own process, or of one that has yet to import it.
  */
 static void fail_deserted(struct notify *n, const struct session *session)
 {
+    const struct session *other = NULL;
     const struct notify_open *open;
 
-    if (!n->exported || n->opens->session == session)
+    if (!n->exported)
         return;
-    DL_FOREACH (n->opens, open)
-        if (open->session != n->opens->session)
+    DL_FOREACH (n->opens, open) {
+        if (open->over)
+            continue;
+        if (open->session == session || (other && open->session != other))
             return;
+        other = open->session;
+    }
     waitlist_fire(&n->waiting, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, session->pid);
+}
+
+void notify_open_set_over(struct notify_open *open, bool over)
+{
+    if (open->over == over)
+        return;
+    open->over = over;
+    kept_touch(&open->record);
+    if (over)
+        fail_deserted(open->notify, open->session);
 }
 
 void notify_open_free(struct notify_open *open)

@@ -14,7 +14,8 @@
  * retired yet, the record goes to the next one (notify_tasks.h). Had it records queued, each of
  * them fails the wait that it would have ended, with the pid of the process (notify_drop_task): one
  * that is parked, or, if there is none, the next that comes before a real record does. And when a
- * process dies with an exported notify open, and a single other process is left that has it, then
+ * process dies, or its program finalizes, with an exported notify open, and a single other process
+ * is left that has it, then
  * the streams that are parked on it there fail, too: what they wait for was not submitted, and no
  * process is left that could submit it.
  */
@@ -85,6 +86,7 @@ struct notify_open {
     struct notify *notify;
     struct kept record;
     struct charge charge;
+    bool over; /* its program has finalized, and its streams are done: it records nothing */
     struct notify_open *prev, *next; /* notify->opens */
 };
 
@@ -98,6 +100,12 @@ enum cause notify_new(struct session *session, struct device *device, bool count
  * with its last handle.
  */
 void notify_open_free(struct notify_open *open);
+
+/**
+ * The program of its session has finalized, and its streams are done; or it goes on. Streams that
+ * it alone could have let go are told, as when it dies.
+ */
+void notify_open_set_over(struct notify_open *open, bool over);
 
 /** Once per notify, by its creator. The key is in open->notify->key then. */
 enum cause notify_export(struct notify_open *open, bool any_pid);

@@ -31,6 +31,7 @@ RECORD_LIVE(, notify, NOTIFY, struct notify, record, struct notify_record, NOTIF
     DO##DERIVED(notify, o->notify->number);                                                        \
     DO##DERIVED(slot, o->slot.number);                                                             \
     DO##DERIVED(generation, slot_generation(o));                                                   \
+    DO##SAME(over, over);                                                                          \
     DO##DERIVED(creator, o->notify->creator == o);
 
 RECORD(, notify_open, NOTIFY_OPEN, struct notify_open, record, struct notify_open_record,

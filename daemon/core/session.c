@@ -285,7 +285,7 @@ enum cause session_segment(struct session *session, struct segments *segs, uint3
     *fd = -1;
     if (index >= segs->n && !grow_segments(segs, index + 1))
         return CAUSE_MEMORY;
-    segs->size = size;
+    segs->size = (uint32_t)size;
     if (!segs->file[index])
         cause = make_segment(session, segs, index);
     if (cause != CAUSE_NONE)

@@ -39,6 +39,7 @@ struct peer;
 struct survivor;
 struct unread;
 struct own_waits;
+struct session_idle;
 struct value_rest;
 
 /** A session's use of a device. */
@@ -84,7 +85,7 @@ struct arena_file {
 struct segments {
     struct arena_file **file; /* NULL: it is not there */
     uint32_t n;
-    size_t size; /* of each */
+    uint32_t size; /* of each: bytes */
 };
 
 /*
@@ -109,6 +110,13 @@ enum session_state {
     SESSION_ENDED,     /* npud hears no more of it, and frees it in its turn */
 };
 
+/* Of a session whose program has finalized: control/session_idle.h. Kept. */
+enum session_idle_state {
+    IDLE_NOT,
+    IDLE_BEGUN,
+    IDLE_NOTED, /* others know, but for what its streams still have to do */
+};
+
 struct session {
     uint64_t id;
     struct server *server;
@@ -130,14 +138,15 @@ struct session {
     uint32_t end_slot; /* how far it is with ... */
     uint8_t end_part;  /* ... what is being freed: control/session_end.c */
     struct wake_cost wake_cost;
-    uint8_t reported;   /* how often on_socket has told of what is listed already */
-    bool halted;        /* by session_halt(): no engine executes anything of it */
-    bool forgotten;     /* halted, and no engine knows a stream of it any more */
-    bool tells_waited;  /* its page has `waited`: an older npud may have made it; engines ask */
-    bool polled : 1;    /* on_socket is added */
-    bool takes_fds : 1; /* its socket: base/client_socket.h */
-    bool died : 1;      /* counted in server->deaths */
-    bool left : 1;      /* LeaveSession: its process writes nothing any more */
+    uint8_t reported;       /* how often on_socket has told of what is listed already */
+    bool halted;            /* by session_halt(): no engine executes anything of it */
+    bool forgotten;         /* halted, and no engine knows a stream of it any more */
+    bool tells_waited;      /* its page has `waited`: an older npud may have made it; engines ask */
+    bool polled : 1;        /* on_socket is added */
+    bool takes_fds : 1;     /* its socket: base/client_socket.h */
+    bool died : 1;          /* counted in server->deaths */
+    bool left : 1;          /* LeaveSession: its process writes nothing any more */
+    uint8_t idle_state : 2; /* enum session_idle_state */
     bool again : 1; /* restored, and not heard since: its first packet may be answered already */
     /*
      * Ends of npud that were its fault, and are not forgiven; of the last one: 1 + the thread that
@@ -159,6 +168,7 @@ struct session {
     struct answer *answer;        /* there, that could not be sent yet; NULL: none */
     struct own_waits *own_waits;  /* admin/own_waits.c; NULL: it has not asked */
     struct resting *resting;      /* control/rest.h; NULL: it does not wait there */
+    struct session_idle *idle;    /* control/session_idle.h; NULL: its program goes on */
 
     struct trace_client *trace; /* core/trace.h; NULL: the session has no ring */
     struct session_page *page;  /* shared, hostile */

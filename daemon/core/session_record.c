@@ -41,6 +41,7 @@ static struct restored restored;
     DO##DERIVED(fault_by, o->fault_by);                                                            \
     DO##SAME(fault_death, fault_death);                                                            \
     DO##SAME(fault_s, fault_s);                                                                    \
+    DO##DERIVED(idle, o->idle_state);                                                              \
     DO##BYTES(program, program);                                                                   \
     DO##DERIVED(job, batch_job_number(o->batch_job));
 
@@ -101,6 +102,7 @@ bool session_bind(struct session *session, struct kept_cell *cell, const struct 
     session->left = r->left;
     session->faults = r->faults & 3;
     session->fault_by = r->fault_by & 63;
+    session->idle_state = r->idle & 3;
     for (unsigned i = 0; i < SESSION_TABLE_COUNT; i++)
         slots_init(&session->table[i], session->table[i].object_size, session->table[i].max,
                    r->latest[i] + 1);

@@ -173,7 +173,7 @@ void engine_ask_deserted(struct pages *p)
 {
     int32_t pid;
 
-    if (pages_deserted(p, &pid))
+    if (sharers_deserted(&p->sharers, &pid))
         fail_all(p->holders, pid);
 }
 
@@ -207,7 +207,7 @@ static uint64_t wait_target(const struct stream *s)
 static bool join_waiters(struct stream *s, struct mem *m)
 {
     count_waiter(s);
-    run_join(s, &m->pages->values, wait_target(s), &m->waiting);
+    run_join(s, &m->pages->values, wait_target(s), &m->sharer->waiting);
     pages_tell_waited(m->pages);
     if (!has_come(s) || !run_unpark(s))
         return true;
@@ -241,7 +241,7 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     run_note_wait(s, wait_target(s), 0, now);
     if (!join_waiters(s, m))
         return RUN_RETIRED;
-    if (!pages_deserted(m->pages, &pid) || !run_unpark(s))
+    if (!sharers_deserted(&m->pages->sharers, &pid) || !run_unpark(s))
         return RUN_WAITS;
     uncount_waiter(s);
     fail_all(m, pid); /* this one is off the list: its engine cannot wake it before it sleeps */
@@ -259,7 +259,7 @@ static bool wait_again(struct stream *s, struct mem *m)
         return false;
     s->run = RUN_PARKED;
     stream_begin_task(s);
-    if (pages_deserted(m->pages, &pid))
+    if (sharers_deserted(&m->pages->sharers, &pid))
         fail_all(m, pid);
     return true;
 }

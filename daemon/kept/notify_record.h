@@ -34,5 +34,5 @@ struct notify_open_record {
     uint64_t session, notify;
     uint32_t slot, generation; /* in the session's table */
     uint32_t creator;          /* it is that of the session that has made the notify */
-    uint32_t unused;
+    uint32_t over;             /* its program has finalized, and its streams are done */
 };

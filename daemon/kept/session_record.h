@@ -30,7 +30,7 @@ struct session_record {
     uint32_t fault_s;     /* when: seconds of CLOCK_MONOTONIC */
     uint16_t fault_death; /* the number of that end */
     uint8_t fault_by;     /* 1 + the thread that had the session in hand */
-    uint8_t unused;
+    uint8_t idle;         /* enum session_idle_state */
     uint64_t unused_words[2];
     /* live */
     uint64_t requests;
@@ -66,7 +66,9 @@ struct memory_record {
     uint64_t imported; /* bytes that were exported; 0: it is the maker's */
     uint64_t address;  /* that the backend has given the session; 0: none */
     uint64_t freed;    /* 1: while work that has begun uses it */
-    uint64_t left;     /* of the first of those that hold the pages: struct pages */
+    uint64_t left;     /* of the first of those that hold the pages: struct sharers */
+    uint32_t since;    /* struct sharer, of its session */
+    uint32_t over;     /* the same */
 };
 
 /*

@@ -32,7 +32,9 @@
     DO##SAME(imported, imported);                                                                  \
     DO##SAME(address, address);                                                                    \
     DO##SAME(freed, freed);                                                                        \
-    DO##DERIVED(left, o->pages->holders == o ? atomic_load(&o->pages->left) : 0);
+    DO##DERIVED(left, o->pages->holders == o ? atomic_load(&o->pages->sharers.left) : 0);          \
+    DO##DERIVED(since, o->sharer->since);                                                          \
+    DO##DERIVED(over, o->sharer->over);
 
 RECORD(static, mem, MEMORY, struct mem, kept, struct memory_record, MEM_MEMBERS)
 
@@ -110,7 +112,9 @@ static enum cause begin_use(struct mem *m, struct pages *pages)
 {
     enum cause cause;
 
-    pages_join(pages, m);
+    cause = pages_join(pages, m);
+    if (cause != CAUSE_NONE)
+        return cause;
     cause = take_address(m);
     if (cause == CAUSE_NONE && !mem_keep(m))
         cause = CAUSE_FILE_MEMORY;
@@ -119,7 +123,6 @@ static enum cause begin_use(struct mem *m, struct pages *pages)
         pages_unjoin(pages, m);
         return cause;
     }
-    pages_expect(pages);
     slots_publish(m);
     return CAUSE_NONE;
 }
@@ -200,8 +203,7 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
     m->charge_fd = (struct charge){0};
     user_charge_again(&m->charge_fd, session->user, RESOURCE_FDS, 1, true);
     atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
-    pages_join(pages, m);
-    return true;
+    return pages_join_again(pages, m, &r);
 }
 
 static void fire_waiters(struct mem *m)
@@ -272,9 +274,11 @@ void allocations_finish_restoring(struct server *server)
     struct mem *m;
 
     DL_FOREACH (server->sessions, session)
-        slots_foreach (&session->mems, i, m)
+        slots_foreach (&session->mems, i, m) {
+            sharer_restored(m->sharer);
             if (m->freed && is_unused(m))
                 job_list(&m->free);
+        }
 }
 
 void allocation_begin_work(struct mem *m)

@@ -19,6 +19,7 @@ struct server;
 struct session;
 struct device;
 struct share;
+struct sharer;
 
 /*
  * An allocation that its session frees goes at once, unless work that the backend has begun uses
@@ -32,7 +33,7 @@ struct mem {
     uint64_t imported; /* bytes that were exported; 0: it was allocated here */
     struct share *shares;
     uint32_t n_shares;
-    struct waiter_group waiting; /* streams of the session on pages->values, by this name */
+    struct sharer *sharer; /* of the pages: its session */
     uint64_t address; /* the device's, for this session; 0: it maps the memory where it likes */
     struct kept kept;
     struct charge charge_fd;

@@ -167,6 +167,7 @@ static struct pages *begin_pages(struct device *device, enum mem_kind kind, uint
     p->size = size;
     p->fd = -1;
     waitlist_init(&p->values);
+    sharers_init(&p->sharers, &p->values);
     return p;
 }
 
@@ -216,12 +217,6 @@ static void free_pages(struct pages *p, struct user *user)
         p->device->memory_used -= p->size;
     give_charges_back(p);
     free(p);
-}
-
-/* The list's head has the last one as prev. */
-static bool is_border(const struct pages *p, const struct mem *m)
-{
-    return m && m != p->holders && m->session != m->prev->session;
 }
 
 /* --- streams that wait for words --- */
@@ -289,14 +284,29 @@ static void add_holder(struct pages *p, struct mem *m)
     waitlist_unlock(&p->values);
 }
 
-void pages_join(struct pages *p, struct mem *m)
+static void hold_pages(struct pages *p, struct mem *m)
 {
     m->pages = p;
-    m->waiting = (struct waiter_group){.groups = &p->waiting};
     add_holder(p, m);
-    p->borders += is_border(p, m);
     if (p->holders == m)
         m->session->memory += p->size;
+}
+
+enum cause pages_join(struct pages *p, struct mem *m)
+{
+    enum cause cause = sharer_join(&p->sharers, m->session, &m->sharer);
+
+    if (cause == CAUSE_NONE)
+        hold_pages(p, m);
+    return cause;
+}
+
+bool pages_join_again(struct pages *p, struct mem *m, const struct memory_record *r)
+{
+    if (!sharer_join_again(&p->sharers, m->session, r->since, r->over != 0, &m->sharer))
+        return false;
+    hold_pages(p, m);
+    return true;
 }
 
 /* The oldest holder has let go: the next one pays. */
@@ -311,81 +321,36 @@ static void pass_on(struct pages *p)
 
 static void remove_holder(struct pages *p, struct mem *m)
 {
-    struct mem *next = m->next;
-
     assert(p->n_holders > 0);
-    p->borders -= is_border(p, m) + is_border(p, next);
     waitlist_lock(&p->values);
     DL_DELETE(p->holders, m);
     atomic_fetch_sub(&p->n_holders, 1);
     if (p->waited)
         tell_holder(m, false); /* the slot gets other pages */
     waitlist_unlock(&p->values);
-    p->borders += is_border(p, next);
-}
-
-/* --- who is left --- */
-
-#define LEFT       UINT64_C(1)
-#define LEFT_ALONE UINT64_C(2) /* one session is left */
-#define LEFT_PID   32
-
-static void set_left(struct pages *p, uint64_t left)
-{
-    if (atomic_load_explicit(&p->left, memory_order_relaxed) == left)
-        return;
-    atomic_store(&p->left, left);
-    kept_touch(&p->holders->kept);
-}
-
-void pages_expect(struct pages *p)
-{
-    set_left(p, 0);
-}
-
-/*
- * A stream that begins to wait is counted before it asks, and a holder leaves before npud asks for
- * it: one of the two sees the other.
- */
-bool pages_deserted(const struct pages *p, int32_t *pid)
-{
-    uint64_t left = atomic_load(&p->left);
-
-    if (left == 0 ||
-        (!(left & LEFT_ALONE) && atomic_load(&p->waiting) < atomic_load(&p->n_holders)))
-        return false;
-    *pid = (int32_t)(left >> LEFT_PID);
-    return true;
-}
-
-static void note_left(struct pages *p, const struct session *session)
-{
-    bool alone = p->borders == 0 && p->holders->session != session;
-
-    if (!alone && !session->halted)
-        return;
-    set_left(p, (uint64_t)(uint32_t)session->pid << LEFT_PID | (alone ? LEFT_ALONE : 0) | LEFT);
 }
 
 /*
  * What the session has changed, its streams may not have told all that wait: they do not find the
  * pages any more.
  */
-static void tell_others(struct pages *p, const struct session *session)
+static void tell_others(struct pages *p, const struct session *session, bool left)
 {
-    note_left(p, session);
+    if (left && sharers_note_end(&p->sharers, session->pid, session->halted))
+        kept_touch(&p->holders->kept);
     engine_ask_deserted(p);
     /* Also if no stream waits: it may be listed for a session that is gone then. */
     engine_look_again(p);
 }
 
-/* False: it was the last one. */
-static bool let_go(struct pages *p, struct mem *m)
+/* False: it was the last one. left: the session has the pages under no other name. */
+static bool let_go(struct pages *p, struct mem *m, bool *left)
 {
     struct session *session = m->session;
     bool first = p->holders == m;
 
     remove_holder(p, m);
+    *left = sharer_leave(m->sharer);
     if (first) {
         assert(session->memory >= p->size);
         session->memory -= p->size;
@@ -401,13 +366,44 @@ static bool let_go(struct pages *p, struct mem *m)
 
 void pages_leave(struct pages *p, struct mem *m)
 {
-    if (let_go(p, m))
-        tell_others(p, m->session);
+    bool left;
+
+    if (let_go(p, m, &left))
+        tell_others(p, m->session, left);
 }
 
 void pages_unjoin(struct pages *p, struct mem *m)
 {
-    let_go(p, m);
+    bool left;
+
+    let_go(p, m, &left);
+}
+
+void pages_end_use(struct pages *p, struct mem *m, bool over)
+{
+    /* Others that come later import by a number; and one that is over already was noted. */
+    if (!p->number || m->sharer->over)
+        return;
+    if (over) {
+        sharer_set_over(m->sharer, true);
+        kept_touch(&m->kept);
+    } else if (sharers_note_end(&p->sharers, m->session->pid, true)) {
+        kept_touch(&p->holders->kept);
+    }
+    engine_ask_deserted(p);
+}
+
+/* It counts as one that has come. */
+void pages_begin_use_again(struct mem *m)
+{
+    sharer_come_again(m->sharer);
+    kept_touch(&m->kept);
+}
+
+void pages_expect(struct pages *p)
+{
+    if (sharers_expect(&p->sharers))
+        kept_touch(&p->holders->kept);
 }
 
 struct session *pages_maker(const struct pages *p)
@@ -422,6 +418,7 @@ static bool add_number(struct pages *p, struct shares *all, uint64_t number)
 {
     p->number = number;
     p->all = all;
+    p->sharers.more = &all->sharers;
     HASH_ADD(hh, all->pages, number, sizeof(p->number), p);
     if (!p->hh.tbl)
         p->number = 0;
@@ -472,7 +469,7 @@ struct pages *pages_restore(struct session *session, struct device *device,
     if (!p)
         p = restore_pages(session, device, r);
     if (p && r->left)
-        atomic_store(&p->left, r->left);
+        atomic_store(&p->sharers.left, r->left);
     return p;
 }
 

@@ -9,9 +9,8 @@
  * charged: else two users that hand each other pages and free them could have more descriptors than
  * npud has.
  *
- * Streams wait for words of the pages (engine/value.h), and another holder is to write them. When
- * one leaves, and when a wait begins, npud asks whether one is left that could: pages_deserted(). A
- * session that waits is not taken for one that could, even if its own streams or threads might.
+ * Streams wait for words of the pages (engine/value.h), and another session that holds them is to
+ * write them: sharer.h.
  *
  * Control thread, unless said otherwise.
  */
@@ -28,6 +27,7 @@
 #include "daemon/base/waitlist.h"
 #include "daemon/core/batch_job.h"
 #include "daemon/core/cause.h"
+#include "daemon/memory/sharer.h"
 
 struct backend_memory;
 struct device;
@@ -55,15 +55,9 @@ struct pages {
     struct mem *holders; /* the oldest first */
     _Atomic uint32_t n_holders;
     bool waited; /* all holders' sessions are told that streams may wait: pages_tell_waited() */
-    _Atomic uint32_t waiting; /* of the holders: those with streams on `values`, under its lock */
-    /*
-     * Who has left the others alone: a holder whose session ended, or the last but one. 0: none, or
-     * somebody is expected since (pages_expect()). In the record of the first holder.
-     */
-    _Atomic uint64_t left;
-    uint32_t borders;   /* neighbours among the holders that are of different sessions */
-    struct job look;    /* engine_look_again(), ... */
-    uint64_t look_next; /* ... and how far it is */
+    struct sharers sharers;
+    struct job look;                    /* engine_look_again(), ... */
+    uint64_t look_next;                 /* ... and how far it is */
     struct charge charge, charge_table; /* of the first holder's user */
     struct batch_charge charge_job;     /* and of its job */
 
@@ -95,7 +89,9 @@ enum cause pages_new(struct session *session, struct device *device, enum mem_ki
 enum cause pages_check(struct pages *pages, struct session *session);
 
 /** The session of mem holds them, too. */
-void pages_join(struct pages *pages, struct mem *mem);
+enum cause pages_join(struct pages *pages, struct mem *mem);
+/** The same while npud restores. False: no memory. */
+bool pages_join_again(struct pages *pages, struct mem *mem, const struct memory_record *record);
 
 /**
  * It does not any more: none of its engines knows the allocation. With the last holder the pages
@@ -109,18 +105,18 @@ void pages_leave(struct pages *pages, struct mem *mem);
 void pages_unjoin(struct pages *pages, struct mem *mem);
 
 /**
- * Has every holder left that could write a word for which a stream waits now? So it is if only one
- * session is left of several, however the others left; and if a session has ended that was a
- * holder, and streams of all others wait. pid: of the one that left. Memory that one session has
- * had alone, and memory for which others are expected, is not deserted. Any thread.
- */
-bool pages_deserted(const struct pages *pages, int32_t *pid);
-
-/**
- * The pages have one more holder, or their maker expects some or means to go on alone: it has
- * exported them, changed an export, or closed it.
+ * Their maker expects others, or means to go on alone: it has exported them, changed an export, or
+ * closed it.
  */
 void pages_expect(struct pages *pages);
+
+/**
+ * The program of the session of mem has finalized; over: and what its streams had to do is done.
+ * Streams of others that it was to let go are told.
+ */
+void pages_end_use(struct pages *pages, struct mem *mem, bool over);
+/** The program uses npud again. */
+void pages_begin_use_again(struct mem *mem);
 
 /**
  * A stream is on `values`, or was: from now on, processes that write the pages by themselves tell

@@ -25,6 +25,7 @@ struct mem;
 struct pages;
 struct server;
 struct session;
+struct sharer;
 
 struct share {
     uint64_t number; /* random */
@@ -42,7 +43,8 @@ struct share {
 /** All of npud. */
 struct shares {
     struct share *by_number;
-    struct pages *pages; /* that have a number, by it */
+    struct pages *pages;    /* that have a number, by it */
+    struct sharer *sharers; /* of all pages that have more than one, by both */
 };
 
 /** How a client names an export. */

@@ -18,6 +18,7 @@
 #include "daemon/buffers/segment.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/event_fd.h"
+#include "daemon/control/session_idle.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/batch_job.h"
 #include "daemon/core/device.h"
@@ -69,6 +70,7 @@ static void (*const finish[])(struct server *server) = {
     notifies_finish_restoring,
     releases_finish_restoring,
     event_fds_finish_restoring,
+    sessions_idle_finish_restoring,
     sessions_finish_restoring,
     batch_jobs_finish_restoring,
 };

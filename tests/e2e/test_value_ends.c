@@ -26,7 +26,8 @@
 #define ANSWER_MS 60000
 
 enum way { BY_KEY, BY_DESCRIPTOR, BY_NUMBER, WAYS };
-enum leave { KILLED, EXITS, FINALIZES, GIVES_UP, LEAVES };
+/* IDLES: it finalizes with its device set, and its session stays. */
+enum leave { KILLED, EXITS, FINALIZES, GIVES_UP, IDLES, LEAVES };
 enum order { WAIT_FIRST, WAIT_QUEUED, WAIT_LATER, ORDERS };
 
 /* Between all. */
@@ -197,6 +198,17 @@ static aclError finalize(int arg)
     return aclFinalize();
 }
 
+static aclError finalize_with_device(int arg)
+{
+    (void)arg;
+    return aclFinalize();
+}
+
+static bool ends_session(enum leave how)
+{
+    return how != GIVES_UP && how != IDLES;
+}
+
 static void share_between(int n, enum way way)
 {
     in(0, open_device, 0);
@@ -211,8 +223,8 @@ static void share_between(int n, enum way way)
 /* sessions: that are left if its own ends. */
 static void leave(int who, enum leave how, enum way way, int sessions)
 {
-    if (how == GIVES_UP) {
-        in(who, give_up, way);
+    if (!ends_session(how)) {
+        in(who, how == IDLES ? finalize_with_device : give_up, way);
         return;
     }
     if (how == KILLED)
@@ -331,7 +343,7 @@ static void leave_alone(int n, enum way way, struct row row, bool restarts)
         if (row.order == WAIT_FIRST)
             in(waiter, still_waits, 0);
         pid = sharer[i].pid;
-        sessions -= row.how != GIVES_UP;
+        sessions -= ends_session(row.how);
         if (restarts && --left == 1 && row.order == WAIT_FIRST)
             npud_kill_server();
         leave(i, row.how, way, sessions);
@@ -373,7 +385,7 @@ END_TEST
 
 static void all_wait(int n, struct row row, bool restarts)
 {
-    bool told = row.how == KILLED || row.how == EXITS;
+    bool told = row.how == KILLED || row.how == EXITS || row.how == IDLES;
     int pid = sharer[0].pid;
 
     share_between(n, BY_KEY);
@@ -381,7 +393,7 @@ static void all_wait(int n, struct row row, bool restarts)
         begin_wait(i, row.order);
     if (restarts && row.order == WAIT_FIRST)
         npud_kill_server();
-    leave(0, row.how, BY_KEY, n - (row.how != GIVES_UP));
+    leave(0, row.how, BY_KEY, n - ends_session(row.how));
     if (restarts && row.order != WAIT_FIRST)
         npud_kill_server();
     for (int i = 1; i < n; i++) {
@@ -430,6 +442,132 @@ START_TEST(one_that_does_not_wait_may_write)
     in(1, still_waits, 0);
     in(2, wait_now, 200);
     in(2, expect_told, shared->pid);
+    in(1, expect_told, shared->pid);
+}
+END_TEST
+
+/* A process that has imported the memory twice waits by one name, and is one process. */
+START_TEST(names_are_not_processes)
+{
+    int twice = 1 + _i;
+
+    share_between(3, BY_KEY);
+    in(twice, import, BY_KEY);
+    in(1, wait_now, 1);
+    leave(0, KILLED, BY_KEY, 2);
+    in(1, still_waits, 0);
+    in(2, wait_now, 2);
+    in(1, expect_told, shared->pid);
+    in(2, expect_told, shared->pid);
+}
+END_TEST
+
+/* One that has come since may be there for the one that has died: until it has left again. */
+START_TEST(one_that_came_later_leaves)
+{
+    int pid = sharer[1].pid;
+
+    share_between(3, BY_KEY);
+    in(3, open_device, 0);
+    leave(1, KILLED, BY_KEY, 3);
+    in(3, import, BY_KEY);
+    in(3, wait_now, 1);
+    in(0, wait_now, 1);
+    in(2, wait_now, 1);
+    for (int i = 0; i < 4; i += 1 + !i) /* 0, 2, 3 */
+        in(i, still_waits, 0);
+    in(3, give_up, BY_KEY);
+    in(0, expect_told, pid);
+    in(2, expect_told, pid);
+}
+END_TEST
+
+/* --- a program that has finalized, and whose session stays --- */
+
+static aclError queue_write(int value)
+{
+    OK(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
+    OK(aclrtStreamWaitEvent(stream, gate));
+    return aclrtValueWrite(words, (uint64_t)value, 0, stream);
+}
+
+static aclError init_again(int arg)
+{
+    (void)arg;
+    return aclInit(NULL);
+}
+
+/* Every process's requests before are handled, and npud has done what they have left. */
+static aclError await_npud(int arg)
+{
+    size_t left, total;
+
+    (void)arg;
+    for (int i = 0; i < 3; i++)
+        OK(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
+    return 0;
+}
+
+/* What its streams were given before is done: what they write comes, and then all are told. */
+START_TEST(one_that_finalizes_has_work_left)
+{
+    share_between(3, BY_KEY);
+    in(1, wait_now, 1);
+    in(2, wait_now, _i ? 1 : 2);
+    in(0, queue_write, 1);
+    leave(0, IDLES, BY_KEY, 3);
+    in(0, await_npud, 0);
+    in(1, still_waits, 0);
+    in(2, still_waits, 0);
+    in(0, open_gate, 0);
+    in(1, expect_done, 0);
+    if (_i) {
+        in(2, expect_done, 0);
+        in(2, wait_now, 2);
+    }
+    in(2, still_waits, 0);
+    in(1, wait_now, 3);
+    in(1, expect_told, shared->pid);
+    in(2, expect_told, shared->pid);
+}
+END_TEST
+
+/* It initialises again, and may write; and a later end of it counts. */
+START_TEST(one_that_finalizes_comes_back)
+{
+    bool restarts = _i % 2;
+    int pid = sharer[1].pid;
+    static const enum leave last[] = {KILLED, EXITS, FINALIZES, IDLES};
+
+    share_between(2, BY_KEY);
+    leave(1, IDLES, BY_KEY, 2);
+    in(0, wait_now, 1);
+    in(0, expect_told, pid);
+    if (restarts)
+        npud_kill_server();
+    in(1, init_again, 0);
+    in(0, wait_now, 2);
+    in(0, still_waits, 0);
+    in(1, write_word, 2);
+    in(0, expect_done, 0);
+    in(0, wait_now, 3);
+    in(0, still_waits, 0);
+    leave(1, last[_i / 2], BY_KEY, 2 - ends_session(last[_i / 2]));
+    in(0, expect_told, pid);
+}
+END_TEST
+
+/* Its memory can still be imported: the importer waits for what no process writes. */
+START_TEST(the_maker_has_finalized_before)
+{
+    in(0, open_device, 0);
+    in(0, make, BY_KEY);
+    in(0, export, BY_KEY);
+    in(1, open_device, 0);
+    leave(0, IDLES, BY_KEY, 2);
+    in(0, await_npud, 0);
+    in(1, import, BY_KEY);
+    in(1, wait_now, 1);
     in(1, expect_told, shared->pid);
 }
 END_TEST
@@ -524,6 +662,10 @@ int main(void)
     tcase_add_loop_test(tc, the_last_one_is_told, 0, CASES_OF(SHARERS - 1));
     tcase_add_loop_test(tc, all_that_are_left_wait, 0, 2 * LEAVES * ORDERS);
     tcase_add_test(tc, one_that_does_not_wait_may_write);
+    tcase_add_loop_test(tc, names_are_not_processes, 0, 2);
+    tcase_add_test(tc, one_that_came_later_leaves);
+    tcase_add_loop_test(tc, one_that_finalizes_has_work_left, 0, 2);
+    tcase_add_test(tc, the_maker_has_finalized_before);
     tcase_add_loop_test(tc, one_that_never_shared_waits, 0, 2 * WAYS);
     tcase_add_loop_test(tc, an_exporter_goes_on_alone, 0, 3);
     tcase_add_loop_test(tc, an_import_of_its_own_is_nobody_else, 0, 2);
@@ -531,5 +673,6 @@ int main(void)
     tc = suite_case(suite, "restarts", 120, set_up_restartable, tear_down_test);
     tcase_add_loop_test(tc, the_last_one_is_told_by_the_next_npud, 0, CASES_OF(SHARERS - 1));
     tcase_add_loop_test(tc, all_that_are_left_wait_for_the_next_npud, 0, 2 * LEAVES * ORDERS);
+    tcase_add_loop_test(tc, one_that_finalizes_comes_back, 0, 8);
     return run_suite(suite);
 }

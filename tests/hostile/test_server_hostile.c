@@ -402,7 +402,7 @@ static bool is_unheard(uint32_t kind)
 {
     return kind == NPUD__REQUEST__BODY_TRIM_SEGMENT || kind == NPUD__REQUEST__BODY_RENEW_ARENA ||
            kind == NPUD__REQUEST__BODY_QUEUE_BELL || kind == NPUD__REQUEST__BODY_LEAVE_SESSION ||
-           kind == NPUD__REQUEST__BODY_IDLE_QUEUE || kind == NPUD__REQUEST__BODY_GET_TRACE_RING;
+           kind == NPUD__REQUEST__BODY_IDLE_SESSION || kind == NPUD__REQUEST__BODY_GET_TRACE_RING;
 }
 
 /* False: that answer cannot be damaged in this way. */

@@ -58,11 +58,12 @@ static void tell_pages(struct pages *p)
     const struct mem *m;
 
     tell("    %s of device %u, %llu bytes, word %llu, made by %d of %u%s, %u wait, "
-         "of %u holders, %u borders, left by %llx:",
+         "of %u holders, %u sharers, %u new, left by %llx:",
          p->kind == MEM_HOST ? "host memory" : "memory", p->device->index,
          (unsigned long long)p->size, (unsigned long long)atomic_load(word), (int)p->maker_pid,
          (unsigned)p->maker_uid, p->number ? ", numbered" : "", p->values.n,
-         atomic_load(&p->waiting), p->borders, (unsigned long long)atomic_load(&p->left));
+         atomic_load(&p->sharers.waiting), p->sharers.n, p->sharers.newcomers,
+         (unsigned long long)atomic_load(&p->sharers.left));
     DL_FOREACH (p->holders, m)
         tell(" %d/%u", (int)m->session->pid, m->slot.number);
     tell(", maker %d\n", pages_maker(p) ? (int)pages_maker(p)->pid : 0);
@@ -321,7 +322,7 @@ START_TEST(an_import_that_fails_ends_no_wait)
     restart_lacks = KEPT_MEMORY;
     ck_assert_int_eq(try_import(THIRD, share), CAUSE_FILE_MEMORY);
     restart_lacks = KEPT_KIND_MAX;
-    ck_assert_uint_eq(atomic_load(&mem_in(FIRST, 0)->pages->left), 0);
+    ck_assert_uint_eq(atomic_load(&mem_in(FIRST, 0)->pages->sharers.left), 0);
     act_turns();
     ck_assert_uint_eq(client_error(stream_in(FIRST, 1)), 0);
     ck_assert_uint_eq(atomic_load(&session_of(FIRST)->page->value_waiters), 1);
