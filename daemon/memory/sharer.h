@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "daemon/base/hash.h"
-#include "daemon/base/user.h"
+#include "daemon/core/user.h"
 #include "daemon/base/waitlist.h"
 #include "daemon/core/cause.h"
 
