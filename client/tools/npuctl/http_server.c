@@ -16,8 +16,12 @@
 #include "proto/util/clock.h"
 
 #define PEERS_MAX  64
+#define FDS_MAX    96                           /* of connections, with those that are ending */
 #define POOL_BYTES 16384                        /* of a request, and of the head of its answer */
 #define TIME_LIMIT (5 * (uint64_t)NSEC_PER_SEC) /* of a connection, from end to end */
+
+/* If 128 descriptors are ready at once, the library sleeps before it looks at them (0.9.75). */
+_Static_assert(FDS_MAX + 1 < 128, "the connections and the listener");
 
 /*
  * A connection. The library's own limits let many that sit there keep others out: with too many it
@@ -180,7 +184,7 @@ enum status http_serve(const char *address, const struct http_page *page)
         socket_path = address;
     daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, &s,
                               MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
-                              2 * PEERS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
+                              FDS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
                               MHD_OPTION_NOTIFY_CONNECTION, on_connection, &s,
                               MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     while (daemon && MHD_run_wait(daemon, end_peers(&s)) == MHD_YES)
