@@ -56,6 +56,15 @@ def status(where, request):
     return int(ask(where, request)[0].split()[1])
 
 
+def is_refused(where, request):
+    """By a status, or by the end of the connection: versions of the library differ."""
+    try:
+        head, _ = ask(where, request)
+    except ConnectionResetError:
+        return True
+    return head == "\r\n" or int(head.split()[1]) >= 400
+
+
 class Server:
     def __init__(self, npuctl, *address, **more):
         self.process = subprocess.Popen([npuctl, "metrics", *address], stdout=subprocess.PIPE,
@@ -119,7 +128,7 @@ def check_answers(where):
                 b"GET /metrics HTTP/1.1\r\nHost: x\r\nname\r\n\r\n",
                 b"GET /metrics HTTP/1.1\r\nHost : x\r\n\r\n", b"x" * 16384,
                 GET[:-2] + b"A: " + b"x" * 16384 + b"\r\n\r\n"):
-        assert status(where, bad) >= 400, bad
+        assert is_refused(where, bad), bad
     largest = GET[:-2] + b"A: " + b"x" * (8192 - len(GET) - 5) + b"\r\n\r\n"
     assert len(largest) == 8192 and status(where, largest) == 200
     assert status(where, b"GET /metrics HTTP/1.0\r\n\r\n") == 200
