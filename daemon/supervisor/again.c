@@ -19,7 +19,7 @@
 static void keep_fds(const struct supervisor *s, int flags)
 {
     const int fds[] = {s->lease,         s->keeper.pidfd, s->server.pidfd,
-                       s->server.socket, s->server.life,  s->server.program,
+                       s->server.socket, s->server.life,  program_fd(s->server.program),
                        s->control,       s->admin,        s->ready_fd};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
@@ -35,7 +35,7 @@ void supervisor_execute_again(struct supervisor *s)
     child_discard(&s->candidate);
     snprintf(text, sizeof(text), FORMAT, s->lease, (int)s->keeper.pid, s->keeper.pidfd,
              (int)s->server.pid, s->server.pidfd, s->server.socket, s->server.life,
-             s->server.program, s->control, s->admin, s->server.lease);
+             program_fd(s->server.program), s->control, s->admin, s->server.lease);
     setenv(VARIABLE, text, 1);
     keep_fds(s, 0);
     service_manager_stop();
@@ -52,16 +52,20 @@ void supervisor_execute_again(struct supervisor *s)
 bool supervisor_is_again(struct supervisor *s)
 {
     const char *text = getenv(VARIABLE);
-    int keeper, server, n;
+    int keeper, server, program, n;
 
     if (!text)
         return false;
     n = sscanf(text, FORMAT, &s->lease, &keeper, &s->keeper.pidfd, &server, &s->server.pidfd,
-               &s->server.socket, &s->server.life, &s->server.program, &s->control, &s->admin,
+               &s->server.socket, &s->server.life, &program, &s->control, &s->admin,
                &s->server.lease);
     unsetenv(VARIABLE);
     if (n != NUMBERS) {
         log_error("the supervisor before this one has left nothing that can be read: \"%s\"", text);
+        return false;
+    }
+    if (program_take(&s->server.program, program) < 0) {
+        log_error("no memory for what the supervisor before this one has left");
         return false;
     }
     s->keeper.pid = keeper;

@@ -12,20 +12,12 @@
 #include "daemon/base/log.h"
 #include "daemon/base/pidfd.h"
 
-#define PROGRAM_FD_MIN 16 /* above what a child has */
-
-int child_open_program(const char *path)
-{
-    int fd = open(path, O_PATH | O_CLOEXEC), high;
-
-    if (fd < 0)
-        return -errno;
-    high = fcntl(fd, F_DUPFD_CLOEXEC, PROGRAM_FD_MIN);
-    if (high < 0)
-        high = -errno;
-    close(fd);
-    return high;
-}
+/*
+ * A child that cannot be executed exits with this and errno, which is less than 128 for each cause
+ * that execveat(2) knows. No program of npud has such a status; ld.so, which lacks a library and
+ * says so, exits with 127.
+ */
+#define EXEC_FAILED 128
 
 /*
  * After fork(), in a process with threads: system calls only. A session of its own, because a
@@ -42,21 +34,22 @@ static void __attribute__((noreturn)) child_exec(int program, int connection, ch
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execveat(program, "", argv, environ, AT_EMPTY_PATH);
-    _exit(127);
+    _exit(EXEC_FAILED | errno);
 }
 
-static int fork_child(struct child *child, int program, int connection, char *const *argv)
+static int fork_child(struct child *child, const struct program *program, int connection,
+                      char *const *argv)
 {
     child->pid = fork();
     if (child->pid < 0)
         return -errno;
     if (child->pid == 0)
-        child_exec(program, connection, argv);
+        child_exec(program->fd, connection, argv);
     child->pidfd = pidfd_open_process(child->pid);
     return child->pidfd < 0 ? child->pidfd : 0;
 }
 
-int child_start(struct child *child, int program, char *const *argv)
+int child_start(struct child *child, struct program *program, char *const *argv)
 {
     int pair[2] = {-1, -1}, r = 0;
 
@@ -68,13 +61,20 @@ int child_start(struct child *child, int program, char *const *argv)
     if (pair[1] >= 0)
         close(pair[1]);
     child->socket = pair[0];
-    child->program = program;
+    child->program = program_use(program);
     child->state = CHILD_STARTED;
     if (r == 0)
         return 0;
     log_error("%s cannot be started: %s", argv[0], strerror(-r));
     child_discard(child);
     return r;
+}
+
+int child_exec_error(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) > EXEC_FAILED
+               ? WEXITSTATUS(status) - EXEC_FAILED
+               : 0;
 }
 
 void child_kill(struct child *child)
@@ -91,6 +91,7 @@ static void forget(struct child *child)
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    program_drop(&child->program);
     *child = CHILD_NULL;
 }
 

@@ -31,19 +31,19 @@ static int connect_service(void)
 static int start_own(struct child *keeper, const char *path)
 {
     char *const argv[] = {"npud-keeper", "--lease-fd=3", NULL};
-    int program = child_open_program(path), r, lease;
+    struct program *program;
+    int r = program_open(&program, path), lease;
 
-    if (program < 0) {
-        log_error("%s: %s", path, strerror(-program));
-        return program;
+    if (r < 0) {
+        log_error("%s: %s", path, strerror(-r));
+        return r;
     }
     r = child_start(keeper, program, argv);
-    close(program);
+    program_drop(&program);
     if (r < 0)
         return r;
     lease = keeper->socket;
     keeper->socket = -1;
-    keeper->program = -1;
     return lease;
 }
 

@@ -117,14 +117,12 @@ static int open_program(struct supervisor *s)
     int r;
 
     if (supervisor_is_again(s)) {
-        s->program = s->good_program = s->server.program;
+        program_set(&s->program, s->server.program);
+        program_set(&s->good_program, s->server.program);
         return 0;
     }
     r = take_passed(s);
-    if (r < 0)
-        return r;
-    s->program = child_open_program(s->npud);
-    return s->program < 0 ? s->program : 0;
+    return r < 0 ? r : program_open(&s->program, s->npud);
 }
 
 static int supervise(struct supervisor *s)
@@ -146,7 +144,6 @@ int main(int argc, char **argv)
 {
     static struct supervisor s = {.signals = -1,
                                   .lease = -1,
-                                  .good_program = -1,
                                   .keeper = CHILD_NULL_VALUE,
                                   .server = CHILD_NULL_VALUE,
                                   .standby = CHILD_NULL_VALUE,

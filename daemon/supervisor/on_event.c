@@ -45,22 +45,13 @@ static void refuse_upgrade(struct supervisor *s, const char *why)
     tell(&s->server, SUPERVISOR_REFUSED, 0, why);
 }
 
-static void close_unused_program(const struct supervisor *s, int program)
-{
-    if (program >= 0 && program != s->program && program != s->good_program)
-        close(program);
-}
-
 static void drop_candidate(struct supervisor *s, const char *why)
 {
-    int program = s->candidate.program;
-
     if (s->candidate.state == CHILD_NONE)
         return;
     if (s->candidate_for == CANDIDATE_UPGRADE)
         refuse_upgrade(s, why);
     child_discard(&s->candidate);
-    close_unused_program(s, program);
 }
 
 /* A standby has the configuration of its start. */
@@ -75,29 +66,28 @@ static void renew_standby(struct supervisor *s)
 static void begin_upgrade(struct supervisor *s)
 {
     char why[SUPERVISOR_TEXT];
-    int program = child_open_program(s->npud);
+    struct program *program;
+    int r = program_open(&program, s->npud);
 
-    drop_candidate(s, "there is a later request for the same");
+    /* Not refused: its server has died, or asks again after this. The next one answers for both. */
+    child_discard(&s->candidate);
     s->candidate_for = CANDIDATE_UPGRADE;
-    if (program < 0) {
-        snprintf(why, sizeof(why), "%s: %s", s->npud, strerror(-program));
+    if (r < 0) {
+        snprintf(why, sizeof(why), "%s: %s", s->npud, strerror(-r));
         refuse_upgrade(s, why);
     } else if (server_start(s, &s->candidate, program, true) < 0) {
-        close(program);
         refuse_upgrade(s, "the installed program cannot be started: the log says why");
     }
+    program_drop(&program);
 }
 
 static void candidate_is_prepared(struct supervisor *s)
 {
-    int old = s->program;
-
     child_discard(&s->standby);
     s->standby = s->candidate;
     s->candidate = CHILD_NULL;
     s->no_standby = false;
-    s->program = s->standby.program;
-    close_unused_program(s, old);
+    program_set(&s->program, s->standby.program);
     if (s->candidate_for == CANDIDATE_UPGRADE) {
         log_event(MESSAGE_UPGRADE_BEGINS, LOG_NOTICE, NULL,
                   "the installed program takes the server's place");
@@ -166,8 +156,6 @@ static void tell_ready(struct supervisor *s)
 
 static void on_serving(struct supervisor *s, struct child *child)
 {
-    int old = s->good_program;
-
     if (child != &s->server)
         return;
     child->state = CHILD_SERVING;
@@ -175,11 +163,13 @@ static void on_serving(struct supervisor *s, struct child *child)
     s->served = true;
     s->cause = SUPERVISOR_KILLED;
     s->anew_failed = 0;
-    s->good_program = child->program;
-    close_unused_program(s, old);
+    program_set(&s->good_program, child->program);
     s->no_standby = false;
-    s->again = s->upgrading;
-    s->upgrading = false;
+    /* Else the program that was asked for is the standby's, which is about to replace this one. */
+    if (child->program == s->program) {
+        s->again = s->upgrading;
+        s->upgrading = false;
+    }
     tell_ready(s);
 }
 
@@ -236,19 +226,18 @@ void on_message(struct supervisor *s, struct child *child)
 
 /* --- ends --- */
 
-/* False: the program is the one that has served last. */
-static bool use_good_program(struct supervisor *s)
+/* False: the program that has failed is the one that has served last. */
+static bool use_good_program(struct supervisor *s, const struct program *failed)
 {
-    int old = s->program;
-
-    if (s->good_program < 0 || s->good_program == s->program)
+    if (!s->good_program || s->good_program == failed)
         return false;
     log_event(MESSAGE_UPGRADE_TAKEN_BACK, LOG_ERR, NULL,
               "the program that was installed last does not recover: the one before serves again");
     child_discard(&s->standby);
+    if (s->candidate_for == CANDIDATE_STANDBY)
+        child_discard(&s->candidate); /* of the same program as the standby */
     s->upgrading = false;
-    s->program = s->good_program;
-    close_unused_program(s, old);
+    program_set(&s->program, s->good_program);
     return true;
 }
 
@@ -256,9 +245,9 @@ static bool use_good_program(struct supervisor *s)
  * What has served last has no part in the failure of what came after it: that does not count.
  * npuctl asks three times for an upgrade, and the sessions would end with the third.
  */
-static void recovery_has_failed(struct supervisor *s)
+static void recovery_has_failed(struct supervisor *s, const struct program *failed)
 {
-    if (use_good_program(s) || !attempts_failed(&s->recoveries, clock_ns()))
+    if (use_good_program(s, failed) || !attempts_failed(&s->recoveries, clock_ns()))
         return;
     log_event(MESSAGE_SESSIONS_LOST, LOG_ERR, NULL,
               "npud could not be recovered three times within a minute: it starts anew, without "
@@ -334,54 +323,78 @@ static bool is_sigkill(int status)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
+static void follow_server(struct supervisor *s, const struct child *was, int status)
+{
+    bool from_outside = is_sigkill(status) && !was->hung;
+
+    if (is_final(s, was->state, status, from_outside)) {
+        say_last_end(was->pid, status);
+        s->over = true;
+        s->status = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+        return;
+    }
+    if (!was->killed && was->pid > 0)
+        say_end(was->pid, status);
+    s->cause = (s->cause & SUPERVISOR_CLEAN) | cause_now(s, was, from_outside);
+    if (was->state != CHILD_GOING || from_outside)
+        return;
+    if (s->cause & SUPERVISOR_CLEAN)
+        beginning_has_failed(s);
+    else
+        recovery_has_failed(s, was->program);
+}
+
 static void on_server_end(struct supervisor *s)
 {
     struct child was;
-    bool from_outside;
     int status;
 
     while (s->server.socket >= 0 && hear(s, &s->server))
         ; /* its last words: that it serves, for one */
     was = s->server;
+    program_use(was.program);
     status = child_reap(&s->server);
-    from_outside = is_sigkill(status) && !was.hung;
-
-    if (is_final(s, was.state, status, from_outside)) {
-        say_last_end(was.pid, status);
-        s->over = true;
-        s->status = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-        return;
-    }
-    if (!was.killed && was.pid > 0)
-        say_end(was.pid, status);
-    s->cause = (s->cause & SUPERVISOR_CLEAN) | cause_now(s, &was, from_outside);
-    if (was.state != CHILD_GOING || from_outside)
-        return;
-    if (s->cause & SUPERVISOR_CLEAN)
-        beginning_has_failed(s);
-    else
-        recovery_has_failed(s);
+    follow_server(s, &was, status);
+    program_drop(&was.program);
 }
 
-static void say_standby_end(pid_t pid, int status)
+/* Which file could not be executed, and why. It has said nothing itself. */
+static void describe_exec_failure(char *text, size_t size, const struct program *program, int error)
 {
-    if (WIFSIGNALED(status))
-        log_error("a standby (pid %d) was ended as it started by signal %d (%s)", (int)pid,
+    char path[256];
+
+    program_path(program, path, sizeof(path));
+    snprintf(text, size, "%s cannot be executed: %s", path, strerror(error));
+}
+
+static void say_standby_end(const struct child *was, int status)
+{
+    char text[SUPERVISOR_TEXT];
+    int error = child_exec_error(status);
+
+    if (error != 0) {
+        describe_exec_failure(text, sizeof(text), was->program, error);
+        log_error("a standby (pid %d) cannot be started: %s", (int)was->pid, text);
+    } else if (WIFSIGNALED(status)) {
+        log_error("a standby (pid %d) was ended as it started by signal %d (%s)", (int)was->pid,
                   WTERMSIG(status), strsignal(WTERMSIG(status)));
-    else
-        log_error("a standby (pid %d) has ended as it started with status %d%s", (int)pid,
-                  WEXITSTATUS(status),
-                  WEXITSTATUS(status) == 127 ? ": npud cannot be executed" : "");
+    } else {
+        log_error("a standby (pid %d) has ended as it started with status %d", (int)was->pid,
+                  WEXITSTATUS(status));
+    }
 }
 
-static void on_standby_end(struct supervisor *s)
+/* By a failed exec there is no status of npud's own. */
+static int end_status(int status)
 {
-    struct child was = s->standby;
-    int status = child_reap(&s->standby);
+    if (!WIFEXITED(status) || child_exec_error(status) != 0 || WEXITSTATUS(status) == 0)
+        return 1;
+    return WEXITSTATUS(status);
+}
 
-    if (was.state != CHILD_STARTED || (is_sigkill(status) && !was.hung))
-        return; /* another is started */
-    say_standby_end(was.pid, status);
+static void standby_has_failed(struct supervisor *s, const struct child *was, int status)
+{
+    say_standby_end(was, status);
     if (s->server.state != CHILD_NONE) {
         s->no_standby = attempts_failed(&s->standbys, clock_ns());
         if (s->no_standby)
@@ -389,7 +402,34 @@ static void on_standby_end(struct supervisor *s)
         return;
     }
     s->over = !s->served || attempts_failed(&s->standbys, clock_ns());
-    s->status = WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : 1;
+    s->status = end_status(status);
+}
+
+static void on_standby_end(struct supervisor *s)
+{
+    struct child was = s->standby;
+    int status;
+
+    program_use(was.program);
+    status = child_reap(&s->standby);
+    if (was.state == CHILD_STARTED && (!is_sigkill(status) || was.hung))
+        standby_has_failed(s, &was, status); /* else another is started */
+    program_drop(&was.program);
+}
+
+static void on_candidate_end(struct supervisor *s)
+{
+    char text[SUPERVISOR_TEXT] = "the installed program ends at its start: the log says why";
+    struct child was = s->candidate;
+    int error;
+
+    program_use(was.program);
+    error = child_exec_error(child_reap(&s->candidate));
+    if (error != 0)
+        describe_exec_failure(text, sizeof(text), was.program, error);
+    program_drop(&was.program);
+    if (s->candidate_for == CANDIDATE_UPGRADE)
+        refuse_upgrade(s, text);
 }
 
 void on_end(struct supervisor *s, struct child *child)
@@ -399,7 +439,7 @@ void on_end(struct supervisor *s, struct child *child)
     else if (child == &s->standby)
         on_standby_end(s);
     else if (child == &s->candidate)
-        drop_candidate(s, "the installed program ends at its start: the log says why");
+        on_candidate_end(s);
     else
         child_reap(child); /* the keeper; the lease hangs up, too */
 }

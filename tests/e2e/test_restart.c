@@ -8,13 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "acl/acl_tdt_queue.h"
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
 #include "tests/common/proc.h"
+#include "tests/common/queue_steps.h"
 
 #define KILLS      20  /* in make check */
 #define KILLS_LONG 200 /* in make check-long */
@@ -433,10 +436,9 @@ static bool runs_installed(pid_t pid, const char *name)
     return readlink(path, exe, sizeof(exe) - 1) > 0 && strcmp(exe, wanted) == 0;
 }
 
-START_TEST(npuctl_upgrade_follows_a_rename)
+static void start_installed(void)
 {
     char *built = realpath(build_dir(), NULL);
-    pid_t server;
 
     ck_assert_ptr_nonnull(built);
     snprintf(installed, sizeof(installed), "/tmp/npud-test-installed-XXXXXX");
@@ -447,6 +449,13 @@ START_TEST(npuctl_upgrade_follows_a_rename)
     install_again();
     setenv("NPUD_BINDIR", installed, 1);
     npud_start_restartable(NULL);
+}
+
+START_TEST(npuctl_upgrade_follows_a_rename)
+{
+    pid_t server;
+
+    start_installed();
     server = npud_server_pid();
     for (int i = 0; i < 3; i++) {
         install_again();
@@ -465,6 +474,108 @@ START_TEST(npuctl_upgrade_follows_a_rename)
     npud_kill_server(); /* the program that has served last */
     expect_service();
     npud_teardown();
+    run_shell("rm -r \"$INSTALLED\"");
+}
+END_TEST
+
+/* --- without a standby --- */
+
+static int wait_for_stream(void *arg)
+{
+    aclrtStream stream, other;
+
+    (void)arg;
+    streams_open(&stream, &other);
+    stream_hold(stream);
+    FAILS(ACL_ERROR_RT_SOCKET_CLOSE, aclrtSynchronizeStream(stream));
+    return 0;
+}
+
+static int wait_for_message(void *arg)
+{
+    acltdtBuf buf;
+    uint32_t queue;
+
+    (void)arg;
+    session_open();
+    queue = create_queue(2);
+    FAILS(ACL_ERROR_RT_SOCKET_CLOSE, acltdtDequeue(queue, &buf, -1));
+    return 0;
+}
+
+/* It makes requests all the time. */
+static int ask_on_and_on(void *arg)
+{
+    aclrtStream stream;
+    aclError r;
+
+    (void)arg;
+    session_open();
+    do {
+        r = aclrtCreateStream(&stream);
+        if (r == 0)
+            r = aclrtDestroyStream(stream);
+    } while (r == 0);
+    ck_assert_int_eq(r, ACL_ERROR_RT_SOCKET_CLOSE);
+    return 0;
+}
+
+static int connect_on_and_on(void *arg)
+{
+    aclError r;
+
+    (void)arg;
+    do {
+        r = aclInit(NULL);
+        if (r == 0)
+            r = aclrtSetDevice(0);
+        if (r == 0)
+            r = aclrtResetDevice(0);
+        if (r == 0)
+            r = aclFinalize();
+    } while (r == 0);
+    return 0;
+}
+
+static bool log_says(const char *words)
+{
+    char log[16384];
+    ssize_t n = pread(npud_stderr, log, sizeof(log) - 1, 0);
+
+    ck_assert_int_ge(n, 0);
+    log[n] = '\0';
+    return strstr(log, words);
+}
+
+/* No client waits for what will not come: npud ends, after three attempts that say why they fail. */
+START_TEST(an_npud_that_has_no_standby_ends_with_its_sessions)
+{
+    int (*const clients[])(void *) = {wait_for_stream, wait_for_message, ask_on_and_on,
+                                      connect_on_and_on};
+    pid_t pid[sizeof(clients) / sizeof(clients[0])];
+    char words[128];
+    int status;
+
+    npud_stderr = memfd_create("log of npud", MFD_CLOEXEC);
+    ck_assert_int_ge(npud_stderr, 0);
+    start_installed();
+    snprintf(words, sizeof(words), "%s/npud cannot be executed: Permission denied", installed);
+    for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++)
+        pid[i] = child_start(clients[i], NULL);
+    EVENTUALLY(npud_lists_sleeper(pid[0], "aclrtSynchronizeStream") &&
+                   npud_lists_sleeper(pid[1], "acltdtDequeue") && npud_session_of(pid[2]) != 0,
+               "the clients do not wait");
+    EVENTUALLY(npud_standby_pid() != 0, "there is no standby");
+    run_shell("chmod 0 \"$INSTALLED/npud\"");
+    ck_assert_int_eq(kill(npud_standby_pid(), SIGKILL), 0);
+    EVENTUALLY(log_says(words), "npud does not say why it has no standby");
+    expect_service(); /* the server goes on */
+    ck_assert_int_eq(kill(npud_server_pid(), SIGKILL), 0);
+    ck_assert_int_eq(waitpid(npud.pid, &status, 0), npud.pid);
+    npud_was_killed();
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++)
+        child_expect_ok(pid[i]);
     run_shell("rm -r \"$INSTALLED\"");
 }
 END_TEST
@@ -492,5 +603,6 @@ int main(void)
     tcase_add_test(t, the_next_server_has_the_configuration_of_the_last_reload);
     t = suite_case(suite, "upgrade", 120, NULL, npud_teardown);
     tcase_add_test(t, npuctl_upgrade_follows_a_rename);
+    tcase_add_test(t, an_npud_that_has_no_standby_ends_with_its_sessions);
     return run_suite(suite);
 }

@@ -130,6 +130,9 @@ static struct supervisor s;
 static char *server_argv[16];
 static char itself[256];
 
+/* Why an upgrade was refused last. */
+static char refused[SUPERVISOR_TEXT];
+
 /* So many servers are killed before they are told to start. */
 static unsigned kill_before_start;
 
@@ -142,6 +145,8 @@ int __wrap_supervisor_message_send(int socket, enum supervisor_operation operati
 {
     siginfo_t info;
 
+    if (operation == SUPERVISOR_REFUSED)
+        snprintf(refused, sizeof(refused), "%s", text);
     if (operation == SUPERVISOR_START && kill_before_start > 0) {
         kill_before_start--;
         kill(s.standby.pid, SIGKILL);
@@ -175,16 +180,13 @@ static void set_up(const char *word)
                             .server = CHILD_NULL,
                             .standby = CHILD_NULL,
                             .candidate = CHILD_NULL,
-                            .program = -1,
-                            .good_program = -1,
                             .lease = -1};
 }
 
 static void begin(const char *word)
 {
     set_up(word);
-    s.program = child_open_program(itself);
-    ck_assert_int_ge(s.program, 0);
+    ck_assert_int_eq(program_open(&s.program, itself), 0);
     supervisor_open_lease(&s);
     supervisor_advance(&s);
 }
@@ -222,7 +224,7 @@ START_TEST(a_standby_waits_beside_the_server)
 
     ck_assert_int_ne(s.standby.pid, server);
     ck_assert_uint_eq(s.server.deadline_ns | s.standby.deadline_ns, 0); /* nothing wakes it */
-    ck_assert_int_eq(s.good_program, s.program);
+    ck_assert_ptr_eq(s.good_program, s.program);
 }
 END_TEST
 
@@ -361,7 +363,7 @@ START_TEST(what_fails_hangs_up_on_clients_that_wait)
     char c;
 
     set_up("cannot-begin");
-    s.program = child_open_program(itself);
+    ck_assert_int_eq(program_open(&s.program, itself), 0);
     s.control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     ck_assert_int_eq(bind(s.control, (struct sockaddr *)&addr, size), 0); /* a name of its own */
     ck_assert_int_eq(listen(s.control, 8), 0);
@@ -682,13 +684,13 @@ static void ask_for_upgrade(void)
 START_TEST(an_upgrade_replaces_the_server)
 {
     pid_t server = begin_and_serve(NULL);
-    int program = s.program;
+    int program = program_fd(s.program);
 
     ask_for_upgrade();
     STEP_UNTIL(s.again);
     ck_assert_int_ne(s.server.pid, server);
-    ck_assert_int_ne(s.program, program);
-    ck_assert_int_eq(s.good_program, s.program);
+    ck_assert_int_ne(program_fd(s.program), program);
+    ck_assert_ptr_eq(s.good_program, s.program);
     ck_assert_int_lt(fcntl(program, F_GETFD), 0);
     STEP_UNTIL(IS_WHOLE);
 }
@@ -716,6 +718,85 @@ START_TEST(an_upgrade_is_refused)
 }
 END_TEST
 
+/* What cannot be executed says nothing itself: its file and errno are told. */
+START_TEST(an_upgrade_that_cannot_be_executed_is_refused_with_its_errno)
+{
+    static const char why[] = "/etc/passwd cannot be executed: Permission denied";
+    pid_t server = begin_and_serve(NULL);
+
+    s.npud = "/etc/passwd";
+    ask_for_upgrade();
+    STEP_UNTIL(s.candidate.state == CHILD_NONE);
+    ck_assert_str_eq(refused, why);
+    ck_assert_int_eq(s.server.pid, server);
+}
+END_TEST
+
+/*
+ * npuctl asks again when the server dies that it has asked. So another program may be the standby's
+ * while the one that was asked for first recovers. Neither is closed that is in use, and in the end
+ * all are closed but one.
+ */
+START_TEST(an_upgrade_that_is_asked_for_twice_leaves_a_program_to_start)
+{
+    pid_t server = begin_and_serve(NULL), first;
+    unsigned fds = count_fds();
+
+    ask_for_upgrade();
+    STEP_UNTIL(s.replace);
+    first = s.standby.pid;
+    kill(first, SIGSTOP);
+    STEP_UNTIL(s.server.pid == first);
+    ask_for_upgrade();
+    STEP_UNTIL(s.candidate.state == CHILD_NONE);
+    ck_assert_int_ne(s.server.pid, server);
+    ck_assert_ptr_ne(s.server.program, s.standby.program);
+    kill(first, SIGCONT);
+    STEP_UNTIL(s.again);
+    ck_assert_int_ne(s.server.pid, first);
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_int_ge(fcntl(program_fd(s.program), F_GETFD), 0);
+    ck_assert_ptr_eq(s.server.program, s.program);
+    ck_assert_ptr_eq(s.good_program, s.program);
+    ck_assert_uint_eq(count_fds(), fds);
+}
+END_TEST
+
+/* The server that has asked dies, and the next one asks for it again. It is not told of a refusal. */
+START_TEST(an_upgrade_that_is_asked_for_again_as_it_starts_is_not_refused)
+{
+    pid_t candidate;
+
+    begin_and_serve(NULL);
+    refused[0] = '\0';
+    ask_for_upgrade();
+    candidate = s.candidate.pid;
+    ask_for_upgrade();
+    ck_assert_int_ne(s.candidate.pid, candidate);
+    STEP_UNTIL(s.again);
+    ck_assert_str_eq(refused, "");
+}
+END_TEST
+
+/* The supervisor is to be that of the program that was asked for, and not of one of before. */
+START_TEST(a_server_that_follows_while_an_upgrade_is_made_ready_is_not_the_upgrade)
+{
+    pid_t server = begin_and_serve(NULL), standby = s.standby.pid;
+
+    kill(standby, SIGSTOP);
+    kill(server, SIGKILL);
+    STEP_UNTIL(s.server.pid == standby);
+    ask_for_upgrade();
+    STEP_UNTIL(s.standby.state == CHILD_PREPARED); /* the candidate */
+    kill(standby, SIGCONT);
+    STEP_UNTIL(s.server.state == CHILD_SERVING);
+    ck_assert_int_eq(s.server.pid, standby);
+    ck_assert(!s.again && s.upgrading);
+    STEP_UNTIL(s.again);
+    ck_assert_int_ne(s.server.pid, standby);
+}
+END_TEST
+
 /* What a supervisor does that was executed again: its server and its keeper are there. */
 static int be_supervisor_again(void)
 {
@@ -726,7 +807,8 @@ static int be_supervisor_again(void)
     set_up(NULL);
     if (!supervisor_is_again(&s) || getenv("NPUD_SUPERVISOR_STATE"))
         return 2;
-    s.program = s.good_program = s.server.program;
+    program_set(&s.program, s.server.program);
+    program_set(&s.good_program, s.server.program);
     server = s.server.pid;
     keeper = s.keeper.pid;
     supervisor_advance(&s);
@@ -792,7 +874,8 @@ START_TEST(what_does_not_recover_is_rolled_back)
 {
     static char bad[] = "/tmp/npud-test-bad-XXXXXX"; /* s keeps it */
     char command[1024];
-    int fd, good;
+    struct program *good;
+    int fd;
 
     begin_and_serve(NULL);
     good = s.good_program;
@@ -807,12 +890,12 @@ START_TEST(what_does_not_recover_is_rolled_back)
 
         ask_for_upgrade();
         STEP_UNTIL(s.server.pid != server && s.server.state == CHILD_GOING);
-        ck_assert_int_ne(s.program, s.good_program);
+        ck_assert_ptr_ne(s.program, s.good_program);
         if (i == 3)
             unlink(bad); /* as if it was replaced once more */
         STEP_UNTIL((ck_assert(!(s.cause & SUPERVISOR_CLEAN)), IS_WHOLE));
-        ck_assert_int_eq(s.program, good);
-        ck_assert_int_eq(s.good_program, good);
+        ck_assert_ptr_eq(s.program, good);
+        ck_assert_ptr_eq(s.good_program, good);
         ck_assert(!s.again && !s.upgrading);
     }
 }
@@ -884,6 +967,10 @@ int main(int argc, char **argv)
     t = suite_case(suite, "upgrade", 60, NULL, end_all);
     tcase_add_test(t, an_upgrade_replaces_the_server);
     tcase_add_test(t, an_upgrade_is_refused);
+    tcase_add_test(t, an_upgrade_that_cannot_be_executed_is_refused_with_its_errno);
+    tcase_add_test(t, an_upgrade_that_is_asked_for_twice_leaves_a_program_to_start);
+    tcase_add_test(t, an_upgrade_that_is_asked_for_again_as_it_starts_is_not_refused);
+    tcase_add_test(t, a_server_that_follows_while_an_upgrade_is_made_ready_is_not_the_upgrade);
     tcase_add_test(t, the_supervisor_follows_the_upgrade);
     tcase_add_test(t, a_supervisor_that_is_not_there_stays);
     tcase_add_test(t, what_does_not_recover_is_rolled_back);
