@@ -102,6 +102,7 @@ void on_signal(struct supervisor *s, int number)
         return;
     }
     s->no_standby = false;
+    supervisor_open_lease(s); /* if there is none */
     tell(&s->server, SUPERVISOR_RELOAD, 0, NULL);
     if (s->server.state == CHILD_SERVING)
         renew_standby(s);
@@ -440,8 +441,10 @@ void on_end(struct supervisor *s, struct child *child)
         on_standby_end(s);
     else if (child == &s->candidate)
         on_candidate_end(s);
+    else if (s->lease >= 0)
+        on_lease_lost(s); /* which hangs up, too */
     else
-        child_reap(child); /* the keeper; the lease hangs up, too */
+        child_reap(child); /* the keeper of a lease that is given up */
 }
 
 void on_deadline(struct child *child)
@@ -454,13 +457,41 @@ void on_deadline(struct child *child)
 
 /* --- the keeper, the watchdog --- */
 
+/* One of our own that has ended by itself: a death by a signal is followed as often as it comes. */
+static bool keeper_has_failed(struct supervisor *s)
+{
+    char text[SUPERVISOR_TEXT] = "it has ended";
+    struct child was = s->keeper;
+    int status, error;
+
+    if (was.pid == 0)
+        return false;
+    program_use(was.program);
+    child_kill(&s->keeper);
+    status = child_reap(&s->keeper);
+    error = child_exec_error(status);
+    if (error != 0)
+        describe_exec_failure(text, sizeof(text), was.program, error);
+    program_drop(&was.program);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) == 0)
+        return false;
+    log_error("the keeper (pid %d) has failed: %s", (int)was.pid, text);
+    return true;
+}
+
 void on_lease_lost(struct supervisor *s)
 {
+    close(s->lease);
+    s->lease = -1;
+    if (keeper_has_failed(s) && attempts_failed(&s->keepers, clock_ns())) {
+        log_error("npud goes on without a keeper: the end of its server would be that of all "
+                  "sessions. Mend what the log says, and reload npud");
+        drop_candidate(s, "npud has no keeper any more: try again");
+        child_discard(&s->standby); /* it may wait for another lease; the next one has none */
+        return;
+    }
     log_event(MESSAGE_KEEPER_ENDED, LOG_WARNING, NULL,
               "the keeper has ended: the server gives everything to another");
-    close(s->lease);
-    child_discard(&s->keeper);
-    s->lease = -1;
     supervisor_open_lease(s);
 }
 

@@ -52,7 +52,7 @@ struct supervisor {
     enum candidate_for candidate_for;
     struct program *program;      /* what standbys are started from */
     struct program *good_program; /* what has served last; NULL: none has */
-    struct attempts recoveries, standbys;
+    struct attempts recoveries, standbys, keepers;
     unsigned
         anew_failed; /* servers in a row that were to begin anew, and failed before they served */
     uint32_t cause;  /* for the next GO: enum supervisor_cause */

@@ -578,6 +578,25 @@ START_TEST(a_new_keeper_follows)
 }
 END_TEST
 
+/* It is not tried for ever, and again after a reload. */
+START_TEST(a_keeper_that_cannot_be_executed_is_done_without)
+{
+    set_up(NULL);
+    ck_assert_int_eq(program_open(&s.program, itself), 0);
+    s.keeper_path = "/etc/passwd";
+    supervisor_open_lease(&s);
+    supervisor_advance(&s);
+    STEP_UNTIL(s.lease < 0);
+    ck_assert_int_eq(s.keeper.pid, 0);
+    STEP_UNTIL(IS_WHOLE);
+    s.keeper_path = itself;
+    on_signal(&s, SIGHUP);
+    ck_assert_int_ge(s.lease, 0);
+    STEP_UNTIL(s.server.kept == s.lease_number);
+    STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
 /* A supervisor that finds server and keeper of before, and the keeper dead. */
 START_TEST(a_new_keeper_follows_for_a_server_of_before)
 {
@@ -959,6 +978,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, a_reload_renews_the_standby);
     t = suite_case(suite, "keeper, watchdog", 60, NULL, end_all);
     tcase_add_test(t, a_new_keeper_follows);
+    tcase_add_test(t, a_keeper_that_cannot_be_executed_is_done_without);
     tcase_add_test(t, a_new_keeper_follows_for_a_server_of_before);
     tcase_add_test(t, a_keeper_that_does_not_answer_the_standby_is_followed);
     tcase_add_test(t, a_server_that_answers_is_left_alone);
