@@ -83,7 +83,11 @@ void actor_await_step(struct actor *a)
 {
     char c;
 
-    ck_assert_msg(actor_answer(a, &c, 1, STEP_MS) == 1, "the actor has ended, or hangs");
+    if (actor_answer(a, &c, 1, STEP_MS) == 1)
+        return;
+    child_expect_none_failed();
+    ck_abort_msg(actor_answered(a, 0) ? "the actor has ended" : "the actor hangs: no step in %d ms",
+                 STEP_MS);
 }
 
 void step_await(int fd)

@@ -194,6 +194,7 @@ static int admin_connect(void)
     if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
         return fd;
     ck_assert_msg(npud.restartable, "%s: %s", addr.sun_path, strerror(errno));
+    ck_assert_msg(npud.pid == 0 || !proc_is_zombie(npud.pid), "npud has ended by itself");
     close(fd);
     return -1;
 }
