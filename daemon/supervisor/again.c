@@ -31,6 +31,10 @@ void supervisor_execute_again(struct supervisor *s)
 {
     char text[256];
 
+    /* The next one would not know of the signal, and it finds a server that it can watch. */
+    if (s->end_signal || s->server.state != CHILD_SERVING || s->server.pidfd < 0)
+        return;
+    s->again = false;
     child_discard(&s->standby);
     child_discard(&s->candidate);
     snprintf(text, sizeof(text), FORMAT, s->lease, (int)s->keeper.pid, s->keeper.pidfd,
@@ -64,7 +68,7 @@ bool supervisor_is_again(struct supervisor *s)
         log_error("the supervisor before this one has left nothing that can be read: \"%s\"", text);
         return false;
     }
-    if (program_take(&s->server.program, program) < 0) {
+    if (program >= 0 && program_take(&s->server.program, program) < 0) {
         log_error("no memory for what the supervisor before this one has left");
         return false;
     }
@@ -73,6 +77,8 @@ bool supervisor_is_again(struct supervisor *s)
     s->server.state = CHILD_SERVING;
     s->server.can_read = true;
     s->server.kept = s->server.lease;
+    if (s->server.pidfd < 0)
+        s->server = CHILD_NULL; /* it had died, which npud 0.9.0 did not look at */
     s->served = true;
     s->cause = SUPERVISOR_KILLED;
     s->told_ready = true;

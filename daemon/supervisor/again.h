@@ -9,7 +9,8 @@
 #include "daemon/supervisor/supervisor.h"
 
 /** Executes the installed supervisor in place of this one. Returns if that fails, after a line in
- * the log. */
+ * the log; and with s->again still set if there is no server that serves, which the next one would
+ * wait for without an end. */
 void supervisor_execute_again(struct supervisor *s);
 
 /** Has a supervisor executed itself again? Then s has what it had. At the start. */

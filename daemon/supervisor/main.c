@@ -119,7 +119,7 @@ static int open_program(struct supervisor *s)
     if (supervisor_is_again(s)) {
         program_set(&s->program, s->server.program);
         program_set(&s->good_program, s->server.program);
-        return 0;
+        return s->program ? 0 : program_open(&s->program, s->npud);
     }
     r = take_passed(s);
     return r < 0 ? r : program_open(&s->program, s->npud);

@@ -168,7 +168,7 @@ static void on_serving(struct supervisor *s, struct child *child)
     s->no_standby = false;
     /* Else the program that was asked for is the standby's, which is about to replace this one. */
     if (child->program == s->program) {
-        s->again = s->upgrading;
+        s->again = s->again || s->upgrading;
         s->upgrading = false;
     }
     tell_ready(s);

@@ -196,9 +196,8 @@ int supervisor_run(struct supervisor *s)
     supervisor_advance(s);
     while (!s->over) {
         supervisor_step(s);
-        if (s->again && !s->end_signal) /* which the next one would not know of */
+        if (s->again)
             supervisor_execute_again(s);
-        s->again = false;
     }
     if (s->status != 0) {
         hang_up_waiting(s->control);

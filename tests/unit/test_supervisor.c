@@ -9,6 +9,7 @@
 #include "daemon/supervisor/again.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -869,6 +870,51 @@ START_TEST(the_supervisor_follows_the_upgrade)
 }
 END_TEST
 
+/*
+ * Ends are handled first: that the upgrade serves is among the last words of a server that is dead.
+ * A supervisor that is executed again then would wait for a server that is not there.
+ */
+START_TEST(the_supervisor_follows_an_upgrade_when_it_has_a_server)
+{
+    pid_t server = begin_and_serve(NULL), standby;
+    struct pollfd p = {.events = POLLIN};
+    siginfo_t info;
+
+    ask_for_upgrade();
+    STEP_UNTIL(s.server.pid != server && s.server.state == CHILD_GOING);
+    p.fd = s.server.socket;
+    ck_assert_int_eq(poll(&p, 1, -1), 1); /* it serves */
+    kill(s.server.pid, SIGKILL);
+    ck_assert_int_eq(waitid(P_PID, (id_t)s.server.pid, &info, WEXITED | WNOWAIT), 0);
+    STEP_UNTIL(s.again);
+    ck_assert_int_eq(s.server.state, CHILD_NONE);
+    standby = s.standby.pid;
+    s.self = "/no/such/program";
+    supervisor_execute_again(&s);
+    ck_assert_int_eq(s.standby.pid, standby);
+    STEP_UNTIL(s.server.state == CHILD_SERVING);
+    ck_assert(s.again);
+    supervisor_execute_again(&s);
+    ck_assert(!s.again);
+}
+END_TEST
+
+/* As the supervisor of npud 0.9.0 has left it that was executed again without a server. */
+START_TEST(a_supervisor_that_is_left_no_server_starts_one)
+{
+    set_up(NULL);
+    setenv("NPUD_SUPERVISOR_STATE",
+           "lease -1 keeper 0 -1 server 0 -1 -1 -1 program -1 control -1 admin -1 number 0", 1);
+    ck_assert(supervisor_is_again(&s));
+    ck_assert_ptr_null(s.server.program);
+    ck_assert_int_eq(s.server.state, CHILD_NONE);
+    ck_assert_int_eq(program_open(&s.program, itself), 0);
+    supervisor_open_lease(&s);
+    supervisor_advance(&s);
+    STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
 START_TEST(a_supervisor_that_is_not_there_stays)
 {
     pid_t server = begin_and_serve(NULL);
@@ -992,6 +1038,8 @@ int main(int argc, char **argv)
     tcase_add_test(t, an_upgrade_that_is_asked_for_again_as_it_starts_is_not_refused);
     tcase_add_test(t, a_server_that_follows_while_an_upgrade_is_made_ready_is_not_the_upgrade);
     tcase_add_test(t, the_supervisor_follows_the_upgrade);
+    tcase_add_test(t, the_supervisor_follows_an_upgrade_when_it_has_a_server);
+    tcase_add_test(t, a_supervisor_that_is_left_no_server_starts_one);
     tcase_add_test(t, a_supervisor_that_is_not_there_stays);
     tcase_add_test(t, what_does_not_recover_is_rolled_back);
     t = suite_case(suite, "attempts", 0, NULL, NULL);
