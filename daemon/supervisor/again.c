@@ -19,7 +19,7 @@
 static void keep_fds(const struct supervisor *s, int flags)
 {
     const int fds[] = {s->lease,         s->keeper.pidfd, s->server.pidfd,
-                       s->server.socket, s->server.life,  program_fd(s->server.program),
+                       s->server.socket, s->server.life,  executable_fd(s->server.program),
                        s->control,       s->admin,        s->ready_fd};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
@@ -39,7 +39,7 @@ void supervisor_execute_again(struct supervisor *s)
     child_discard(&s->candidate);
     snprintf(text, sizeof(text), FORMAT, s->lease, (int)s->keeper.pid, s->keeper.pidfd,
              (int)s->server.pid, s->server.pidfd, s->server.socket, s->server.life,
-             program_fd(s->server.program), s->control, s->admin, s->server.lease);
+             executable_fd(s->server.program), s->control, s->admin, s->server.lease);
     setenv(VARIABLE, text, 1);
     keep_fds(s, 0);
     service_manager_stop();
@@ -68,7 +68,7 @@ bool supervisor_is_again(struct supervisor *s)
         log_error("the supervisor before this one has left nothing that can be read: \"%s\"", text);
         return false;
     }
-    if (program >= 0 && program_take(&s->server.program, program) < 0) {
+    if (program >= 0 && executable_take(&s->server.program, program) < 0) {
         log_error("no memory for what the supervisor before this one has left");
         return false;
     }

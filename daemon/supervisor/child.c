@@ -37,7 +37,7 @@ static void __attribute__((noreturn)) child_exec(int program, int connection, ch
     _exit(EXEC_FAILED | errno);
 }
 
-static int fork_child(struct child *child, const struct program *program, int connection,
+static int fork_child(struct child *child, const struct executable *program, int connection,
                       char *const *argv)
 {
     child->pid = fork();
@@ -49,7 +49,7 @@ static int fork_child(struct child *child, const struct program *program, int co
     return child->pidfd < 0 ? child->pidfd : 0;
 }
 
-int child_start(struct child *child, struct program *program, char *const *argv)
+int child_start(struct child *child, struct executable *program, char *const *argv)
 {
     int pair[2] = {-1, -1}, r = 0;
 
@@ -61,7 +61,7 @@ int child_start(struct child *child, struct program *program, char *const *argv)
     if (pair[1] >= 0)
         close(pair[1]);
     child->socket = pair[0];
-    child->program = program_use(program);
+    child->program = executable_use(program);
     child->state = CHILD_STARTED;
     if (r == 0)
         return 0;
@@ -91,7 +91,7 @@ static void forget(struct child *child)
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    program_drop(&child->program);
+    executable_drop(&child->program);
     *child = CHILD_NULL;
 }
 

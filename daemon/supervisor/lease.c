@@ -31,15 +31,15 @@ static int connect_service(void)
 static int start_own(struct child *keeper, const char *path)
 {
     char *const argv[] = {"npud-keeper", "--lease-fd=3", NULL};
-    struct program *program;
-    int r = program_open(&program, path), lease;
+    struct executable *program;
+    int r = executable_open(&program, path), lease;
 
     if (r < 0) {
         log_error("%s: %s", path, strerror(-r));
         return r;
     }
     r = child_start(keeper, program, argv);
-    program_drop(&program);
+    executable_drop(&program);
     if (r < 0)
         return r;
     lease = keeper->socket;

@@ -117,12 +117,12 @@ static int open_program(struct supervisor *s)
     int r;
 
     if (supervisor_is_again(s)) {
-        program_set(&s->program, s->server.program);
-        program_set(&s->good_program, s->server.program);
-        return s->program ? 0 : program_open(&s->program, s->npud);
+        executable_set(&s->program, s->server.program);
+        executable_set(&s->good_program, s->server.program);
+        return s->program ? 0 : executable_open(&s->program, s->npud);
     }
     r = take_passed(s);
-    return r < 0 ? r : program_open(&s->program, s->npud);
+    return r < 0 ? r : executable_open(&s->program, s->npud);
 }
 
 static int supervise(struct supervisor *s)

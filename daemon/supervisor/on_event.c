@@ -66,8 +66,8 @@ static void renew_standby(struct supervisor *s)
 static void begin_upgrade(struct supervisor *s)
 {
     char why[SUPERVISOR_TEXT];
-    struct program *program;
-    int r = program_open(&program, s->npud);
+    struct executable *program;
+    int r = executable_open(&program, s->npud);
 
     /* Not refused: its server has died, or asks again after this. The next one answers for both. */
     child_discard(&s->candidate);
@@ -78,7 +78,7 @@ static void begin_upgrade(struct supervisor *s)
     } else if (server_start(s, &s->candidate, program, true) < 0) {
         refuse_upgrade(s, "the installed program cannot be started: the log says why");
     }
-    program_drop(&program);
+    executable_drop(&program);
 }
 
 static void candidate_is_prepared(struct supervisor *s)
@@ -87,7 +87,7 @@ static void candidate_is_prepared(struct supervisor *s)
     s->standby = s->candidate;
     s->candidate = CHILD_NULL;
     s->no_standby = false;
-    program_set(&s->program, s->standby.program);
+    executable_set(&s->program, s->standby.program);
     if (s->candidate_for == CANDIDATE_UPGRADE) {
         log_event(MESSAGE_UPGRADE_BEGINS, LOG_NOTICE, NULL,
                   "the installed program takes the server's place");
@@ -164,7 +164,7 @@ static void on_serving(struct supervisor *s, struct child *child)
     s->served = true;
     s->cause = SUPERVISOR_KILLED;
     s->anew_failed = 0;
-    program_set(&s->good_program, child->program);
+    executable_set(&s->good_program, child->program);
     s->no_standby = false;
     /* Else the program that was asked for is the standby's, which is about to replace this one. */
     if (child->program == s->program) {
@@ -228,7 +228,7 @@ void on_message(struct supervisor *s, struct child *child)
 /* --- ends --- */
 
 /* False: the program that has failed is the one that has served last. */
-static bool use_good_program(struct supervisor *s, const struct program *failed)
+static bool use_good_program(struct supervisor *s, const struct executable *failed)
 {
     if (!s->good_program || s->good_program == failed)
         return false;
@@ -238,7 +238,7 @@ static bool use_good_program(struct supervisor *s, const struct program *failed)
     if (s->candidate_for == CANDIDATE_STANDBY)
         child_discard(&s->candidate); /* of the same program as the standby */
     s->upgrading = false;
-    program_set(&s->program, s->good_program);
+    executable_set(&s->program, s->good_program);
     return true;
 }
 
@@ -246,7 +246,7 @@ static bool use_good_program(struct supervisor *s, const struct program *failed)
  * What has served last has no part in the failure of what came after it: that does not count.
  * npuctl asks three times for an upgrade, and the sessions would end with the third.
  */
-static void recovery_has_failed(struct supervisor *s, const struct program *failed)
+static void recovery_has_failed(struct supervisor *s, const struct executable *failed)
 {
     if (use_good_program(s, failed) || !attempts_failed(&s->recoveries, clock_ns()))
         return;
@@ -353,18 +353,19 @@ static void on_server_end(struct supervisor *s)
     while (s->server.socket >= 0 && hear(s, &s->server))
         ; /* its last words: that it serves, for one */
     was = s->server;
-    program_use(was.program);
+    executable_use(was.program);
     status = child_reap(&s->server);
     follow_server(s, &was, status);
-    program_drop(&was.program);
+    executable_drop(&was.program);
 }
 
 /* Which file could not be executed, and why. It has said nothing itself. */
-static void describe_exec_failure(char *text, size_t size, const struct program *program, int error)
+static void describe_exec_failure(char *text, size_t size, const struct executable *program,
+                                  int error)
 {
     char path[256];
 
-    program_path(program, path, sizeof(path));
+    executable_path(program, path, sizeof(path));
     snprintf(text, size, "%s cannot be executed: %s", path, strerror(error));
 }
 
@@ -411,11 +412,11 @@ static void on_standby_end(struct supervisor *s)
     struct child was = s->standby;
     int status;
 
-    program_use(was.program);
+    executable_use(was.program);
     status = child_reap(&s->standby);
     if (was.state == CHILD_STARTED && (!is_sigkill(status) || was.hung))
         standby_has_failed(s, &was, status); /* else another is started */
-    program_drop(&was.program);
+    executable_drop(&was.program);
 }
 
 static void on_candidate_end(struct supervisor *s)
@@ -424,11 +425,11 @@ static void on_candidate_end(struct supervisor *s)
     struct child was = s->candidate;
     int error;
 
-    program_use(was.program);
+    executable_use(was.program);
     error = child_exec_error(child_reap(&s->candidate));
     if (error != 0)
         describe_exec_failure(text, sizeof(text), was.program, error);
-    program_drop(&was.program);
+    executable_drop(&was.program);
     if (s->candidate_for == CANDIDATE_UPGRADE)
         refuse_upgrade(s, text);
 }
@@ -466,13 +467,13 @@ static bool keeper_has_failed(struct supervisor *s)
 
     if (was.pid == 0)
         return false;
-    program_use(was.program);
+    executable_use(was.program);
     child_kill(&s->keeper);
     status = child_reap(&s->keeper);
     error = child_exec_error(status);
     if (error != 0)
         describe_exec_failure(text, sizeof(text), was.program, error);
-    program_drop(&was.program);
+    executable_drop(&was.program);
     if (!WIFEXITED(status) || WEXITSTATUS(status) == 0)
         return false;
     log_error("the keeper (pid %d) has failed: %s", (int)was.pid, text);

@@ -40,7 +40,7 @@ static int life_new(struct child *child)
     return 0;
 }
 
-int server_start(struct supervisor *s, struct child *child, struct program *program, bool ask)
+int server_start(struct supervisor *s, struct child *child, struct executable *program, bool ask)
 {
     int r;
 

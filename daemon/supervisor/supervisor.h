@@ -50,8 +50,8 @@ struct supervisor {
     struct child keeper;
     struct child server, standby, candidate;
     enum candidate_for candidate_for;
-    struct program *program;      /* what standbys are started from */
-    struct program *good_program; /* what has served last; NULL: none has */
+    struct executable *program;      /* what standbys are started from */
+    struct executable *good_program; /* what has served last; NULL: none has */
     struct attempts recoveries, standbys, keepers;
     unsigned
         anew_failed; /* servers in a row that were to begin anew, and failed before they served */
@@ -91,7 +91,7 @@ void on_watchdog(struct supervisor *s);
 
 /** Starts a server that waits for GO. ask: it says whether it can read the kept tables. 0 or
  * -errno. */
-int server_start(struct supervisor *s, struct child *child, struct program *program, bool ask);
+int server_start(struct supervisor *s, struct child *child, struct executable *program, bool ask);
 
 /** The standby becomes the server. */
 void server_let_go(struct supervisor *s);

@@ -187,7 +187,7 @@ static void set_up(const char *word)
 static void begin(const char *word)
 {
     set_up(word);
-    ck_assert_int_eq(program_open(&s.program, itself), 0);
+    ck_assert_int_eq(executable_open(&s.program, itself), 0);
     supervisor_open_lease(&s);
     supervisor_advance(&s);
 }
@@ -364,7 +364,7 @@ START_TEST(what_fails_hangs_up_on_clients_that_wait)
     char c;
 
     set_up("cannot-begin");
-    ck_assert_int_eq(program_open(&s.program, itself), 0);
+    ck_assert_int_eq(executable_open(&s.program, itself), 0);
     s.control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     ck_assert_int_eq(bind(s.control, (struct sockaddr *)&addr, size), 0); /* a name of its own */
     ck_assert_int_eq(listen(s.control, 8), 0);
@@ -583,7 +583,7 @@ END_TEST
 START_TEST(a_keeper_that_cannot_be_executed_is_done_without)
 {
     set_up(NULL);
-    ck_assert_int_eq(program_open(&s.program, itself), 0);
+    ck_assert_int_eq(executable_open(&s.program, itself), 0);
     s.keeper_path = "/etc/passwd";
     supervisor_open_lease(&s);
     supervisor_advance(&s);
@@ -704,12 +704,12 @@ static void ask_for_upgrade(void)
 START_TEST(an_upgrade_replaces_the_server)
 {
     pid_t server = begin_and_serve(NULL);
-    int program = program_fd(s.program);
+    int program = executable_fd(s.program);
 
     ask_for_upgrade();
     STEP_UNTIL(s.again);
     ck_assert_int_ne(s.server.pid, server);
-    ck_assert_int_ne(program_fd(s.program), program);
+    ck_assert_int_ne(executable_fd(s.program), program);
     ck_assert_ptr_eq(s.good_program, s.program);
     ck_assert_int_lt(fcntl(program, F_GETFD), 0);
     STEP_UNTIL(IS_WHOLE);
@@ -775,7 +775,7 @@ START_TEST(an_upgrade_that_is_asked_for_twice_leaves_a_program_to_start)
     STEP_UNTIL(s.again);
     ck_assert_int_ne(s.server.pid, first);
     STEP_UNTIL(IS_WHOLE);
-    ck_assert_int_ge(fcntl(program_fd(s.program), F_GETFD), 0);
+    ck_assert_int_ge(fcntl(executable_fd(s.program), F_GETFD), 0);
     ck_assert_ptr_eq(s.server.program, s.program);
     ck_assert_ptr_eq(s.good_program, s.program);
     ck_assert_uint_eq(count_fds(), fds);
@@ -827,8 +827,8 @@ static int be_supervisor_again(void)
     set_up(NULL);
     if (!supervisor_is_again(&s) || getenv("NPUD_SUPERVISOR_STATE"))
         return 2;
-    program_set(&s.program, s.server.program);
-    program_set(&s.good_program, s.server.program);
+    executable_set(&s.program, s.server.program);
+    executable_set(&s.good_program, s.server.program);
     server = s.server.pid;
     keeper = s.keeper.pid;
     supervisor_advance(&s);
@@ -908,7 +908,7 @@ START_TEST(a_supervisor_that_is_left_no_server_starts_one)
     ck_assert(supervisor_is_again(&s));
     ck_assert_ptr_null(s.server.program);
     ck_assert_int_eq(s.server.state, CHILD_NONE);
-    ck_assert_int_eq(program_open(&s.program, itself), 0);
+    ck_assert_int_eq(executable_open(&s.program, itself), 0);
     supervisor_open_lease(&s);
     supervisor_advance(&s);
     STEP_UNTIL(IS_WHOLE);
@@ -939,7 +939,7 @@ START_TEST(what_does_not_recover_is_rolled_back)
 {
     static char bad[] = "/tmp/npud-test-bad-XXXXXX"; /* s keeps it */
     char command[1024];
-    struct program *good;
+    struct executable *good;
     int fd;
 
     begin_and_serve(NULL);

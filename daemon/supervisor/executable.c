@@ -1,4 +1,4 @@
-#include "daemon/supervisor/program.h"
+#include "daemon/supervisor/executable.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,16 +8,16 @@
 
 #define PROGRAM_FD_MIN 16 /* above what a child has */
 
-int program_take(struct program **program, int fd)
+int executable_take(struct executable **program, int fd)
 {
     *program = malloc(sizeof(**program));
     if (!*program)
         return -ENOMEM;
-    **program = (struct program){.fd = fd, .users = 1};
+    **program = (struct executable){.fd = fd, .users = 1};
     return 0;
 }
 
-int program_open(struct program **program, const char *path)
+int executable_open(struct executable **program, const char *path)
 {
     int fd = open(path, O_PATH | O_CLOEXEC), high, r;
 
@@ -25,23 +25,23 @@ int program_open(struct program **program, const char *path)
     if (fd < 0)
         return -errno;
     high = fcntl(fd, F_DUPFD_CLOEXEC, PROGRAM_FD_MIN);
-    r = high < 0 ? -errno : program_take(program, high);
+    r = high < 0 ? -errno : executable_take(program, high);
     if (r < 0 && high >= 0)
         close(high);
     close(fd);
     return r;
 }
 
-struct program *program_use(struct program *program)
+struct executable *executable_use(struct executable *program)
 {
     if (program)
         program->users++;
     return program;
 }
 
-void program_drop(struct program **program)
+void executable_drop(struct executable **program)
 {
-    struct program *p = *program;
+    struct executable *p = *program;
 
     *program = NULL;
     if (!p || --p->users > 0)
@@ -50,25 +50,25 @@ void program_drop(struct program **program)
     free(p);
 }
 
-void program_set(struct program **program, struct program *other)
+void executable_set(struct executable **program, struct executable *other)
 {
-    struct program *old = *program;
+    struct executable *old = *program;
 
-    *program = program_use(other);
-    program_drop(&old);
+    *program = executable_use(other);
+    executable_drop(&old);
 }
 
-int program_fd(const struct program *program)
+int executable_fd(const struct executable *program)
 {
     return program ? program->fd : -1;
 }
 
-void program_path(const struct program *program, char *path, size_t size)
+void executable_path(const struct executable *program, char *path, size_t size)
 {
     char link[64];
     ssize_t n;
 
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", program_fd(program));
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", executable_fd(program));
     n = readlink(link, path, size - 1);
     if (n >= 0)
         path[n] = '\0';

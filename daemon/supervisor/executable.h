@@ -7,28 +7,28 @@
 
 #include <stddef.h>
 
-struct program {
+struct executable {
     int fd;
     unsigned users;
 };
 
 /** The program at a path, with one user. 0 or -errno. */
-int program_open(struct program **program, const char *path);
+int executable_open(struct executable **program, const char *path);
 
 /** That of a descriptor, which it takes over, with one user. 0 or -ENOMEM. */
-int program_take(struct program **program, int fd);
+int executable_take(struct executable **program, int fd);
 
 /** One more user. NULL is no program, here and below. */
-struct program *program_use(struct program *program);
+struct executable *executable_use(struct executable *program);
 
 /** One user less. `*program` is NULL then. */
-void program_drop(struct program **program);
+void executable_drop(struct executable **program);
 
 /** `*program` becomes another one, which gets one more user. */
-void program_set(struct program **program, struct program *other);
+void executable_set(struct executable **program, struct executable *other);
 
 /** Its descriptor, or -1. */
-int program_fd(const struct program *program);
+int executable_fd(const struct executable *program);
 
 /** Where its file is now, for a sentence: "PATH (deleted)" if it was replaced. */
-void program_path(const struct program *program, char *path, size_t size);
+void executable_path(const struct executable *program, char *path, size_t size);
