@@ -41,7 +41,8 @@ static bool claim_bias(struct biased_lock *l, uint64_t self)
     if (self == BIASED_STRANGER && biased)
         self = biased_lock_self =
             atomic_fetch_add_explicit(&latest_id, 1, memory_order_relaxed) + 1;
-    return atomic_compare_exchange_strong_explicit(&l->owner, &owner, biased ? self : BIASED_NOBODY,
+    return atomic_compare_exchange_strong_explicit(&l->owner, &owner,
+                                                   biased ? self : BIASED_REVOKED,
                                                    memory_order_relaxed, memory_order_relaxed) &&
            biased && biased_lock_take_biased(l, self);
 }
@@ -60,27 +61,7 @@ static void make_barrier(void)
         ;
 }
 
-/* False: the deadline has passed. The next thread goes on with what was begun. */
-static bool revoke_bias(struct biased_lock *l, const struct timespec *deadline)
-{
-    uint64_t owner = atomic_load_explicit(&l->owner, memory_order_acquire);
-
-    while (owner > BIASED_NOBODY &&
-           !atomic_compare_exchange_weak(&l->owner, &owner, BIASED_LEAVING))
-        ;
-    if (owner == BIASED_NOBODY)
-        return true;
-    make_barrier();
-    while (atomic_load_explicit(&l->held, memory_order_acquire) != 0)
-        if (!sleep_while(&l->held, 1, deadline))
-            return false;
-    owner = BIASED_LEAVING;
-    /* acquire, too: another revoker may have been first, and given the plain lock back since. */
-    atomic_compare_exchange_strong(&l->owner, &owner, BIASED_NOBODY);
-    return true;
-}
-
-static bool take_plain(struct biased_lock *l, const struct timespec *deadline)
+static bool take_word(struct biased_lock *l, const struct timespec *deadline)
 {
     uint32_t word = 0;
 
@@ -93,26 +74,51 @@ static bool take_plain(struct biased_lock *l, const struct timespec *deadline)
     return true;
 }
 
-bool biased_lock_take_slow(struct biased_lock *l, uint64_t self, const struct timespec *deadline)
-{
-    if (atomic_load_explicit(&l->owner, memory_order_acquire) != BIASED_NOBODY) {
-        if (claim_bias(l, self))
-            return true;
-        if (!revoke_bias(l, deadline))
-            return false;
-    }
-    return take_plain(l, deadline);
-}
-
-void biased_lock_give_plain(struct biased_lock *l)
+static void give_word(struct biased_lock *l)
 {
     if (atomic_exchange_explicit(&l->word, 0, memory_order_release) == 2)
         futex_wake_one(&l->word);
 }
 
+/* With `word`. False: the deadline has passed. */
+static bool await_owner(struct biased_lock *l, const struct timespec *deadline)
+{
+    if (!(atomic_load_explicit(&l->owner, memory_order_relaxed) & BIASED_REVOKED)) {
+        atomic_fetch_or_explicit(&l->owner, BIASED_REVOKED, memory_order_relaxed);
+        make_barrier();
+    }
+    while (atomic_load_explicit(&l->held, memory_order_acquire) != 0)
+        if (!sleep_while(&l->held, 1, deadline))
+            return false;
+    return true;
+}
+
+bool biased_lock_take_slow(struct biased_lock *l, uint64_t self, const struct timespec *deadline)
+{
+    if (claim_bias(l, self))
+        return true;
+    if (!take_word(l, deadline))
+        return false;
+    if (await_owner(l, deadline))
+        return true;
+    give_word(l);
+    return false;
+}
+
+void biased_lock_give_slow(struct biased_lock *l, uint64_t self)
+{
+    bool is_owner =
+        atomic_load_explicit(&l->owner, memory_order_relaxed) == (self | BIASED_REVOKED);
+
+    if (is_owner && atomic_load_explicit(&l->held, memory_order_relaxed) != 0)
+        biased_lock_retreat(l);
+    else
+        give_word(l);
+}
+
 void biased_lock_wake(struct biased_lock *l)
 {
-    futex_wake_all(&l->held);
+    futex_wake_one(&l->held);
 }
 
 void biased_lock_retreat(struct biased_lock *l)
