@@ -44,7 +44,8 @@
     X(REST_DONE, "message of a ring done, not noted")                                              \
     X(REST_NOTED, "message of a ring done, and noted")                                             \
     X(REST_OVER, "all messages of a ring done, their record there")                                \
-    X(RING_FREED, "messages of an ended ring noted, the ring freed, nothing certain")              \
+    X(RING_NOTED, "messages of an ended ring noted, some sleepers woken, nothing certain")         \
+    X(SLEEPERS_WOKEN, "some sleepers of an ended ring woken, the ring is there")                   \
     X(MESSAGE_TAKING, "message noted, not taken from its source")                                  \
     X(MESSAGE_TAKEN, "message taken from its source, not given to a route")                        \
     X(MESSAGE_KEPT, "message in a backlog, its record not committed")                              \

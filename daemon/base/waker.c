@@ -3,10 +3,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "daemon/base/hash.h"
-#include "daemon/base/schedule.h"
 #include "daemon/base/worker.h"
 #include "proto/util/futex.h"
 
@@ -24,10 +22,8 @@
 struct rest {
     struct errand errand;
     _Atomic uint32_t *word;
-    void *map;         /* of the word, to be unmapped afterwards; NULL: none */
     uint32_t left;     /* to be woken at most */
     bool again;        /* asked for while the thread wakes some */
-    struct job *woken; /* sent afterwards; NULL: none */
     UT_hash_handle hh; /* by word */
 };
 
@@ -45,10 +41,6 @@ static void end_rest(struct rest *rest)
 {
     HASH_DEL(waker.by_word, rest);
     waker.n--;
-    if (rest->map)
-        munmap(rest->map, WAKER_PAGE);
-    if (rest->woken)
-        job_send(rest->woken);
 }
 
 /* One turn of a word. */
@@ -112,50 +104,6 @@ void waker_wake(_Atomic uint32_t *word)
         futex_wake_all(word);
 }
 
-/* If the thread wakes its sleepers already, it wakes all of them, and then unmaps the word. */
-static bool unmap_later(_Atomic uint32_t *word, void *map)
-{
-    struct rest *rest;
-
-    pthread_mutex_lock(&waker.lock);
-    HASH_FIND_PTR(waker.by_word, &word, rest);
-    if (rest) {
-        rest->map = map;
-        rest->again = true;
-        rest->left = SLEEPERS_MAX;
-    }
-    pthread_mutex_unlock(&waker.lock);
-    return rest != NULL;
-}
-
-void waker_wake_and_unmap(_Atomic uint32_t *word, void *map)
-{
-    if (unmap_later(word, map))
-        return;
-    waker_wake(word);
-    if (!unmap_later(word, map))
-        munmap(map, WAKER_PAGE);
-}
-
-/* Under the lock. */
-static struct rest *rest_of(const _Atomic uint32_t *word)
-{
-    struct rest *rest;
-
-    HASH_FIND_PTR(waker.by_word, &word, rest);
-    return rest;
-}
-
-bool waker_wakes(const _Atomic uint32_t *word)
-{
-    bool wakes;
-
-    pthread_mutex_lock(&waker.lock);
-    wakes = rest_of(word) != NULL;
-    pthread_mutex_unlock(&waker.lock);
-    return wakes;
-}
-
 bool waker_wakes_in(const void *from, size_t bytes)
 {
     const struct rest *rest;
@@ -166,29 +114,6 @@ bool waker_wakes_in(const void *from, size_t bytes)
         wakes = (uintptr_t)rest->word - (uintptr_t)from < bytes;
     pthread_mutex_unlock(&waker.lock);
     return wakes;
-}
-
-bool waker_await(const _Atomic uint32_t *word, struct job *woken)
-{
-    struct rest *rest;
-
-    pthread_mutex_lock(&waker.lock);
-    rest = rest_of(word);
-    if (rest)
-        rest->woken = woken;
-    pthread_mutex_unlock(&waker.lock);
-    return rest != NULL;
-}
-
-void waker_forget(const struct job *woken)
-{
-    struct rest *rest;
-
-    pthread_mutex_lock(&waker.lock);
-    for (rest = waker.by_word; rest; rest = rest->hh.next)
-        if (rest->woken == woken)
-            rest->woken = NULL;
-    pthread_mutex_unlock(&waker.lock);
 }
 
 int waker_start(void)

@@ -30,20 +30,5 @@ void waker_stop(void);
  */
 void waker_wake(_Atomic uint32_t *word);
 
-/**
- * The same for a word that npud does not use any more: `map`, of one page, in which it is, is
- * unmapped after its sleepers have been woken. If there are few of them, that is now.
- */
-void waker_wake_and_unmap(_Atomic uint32_t *word, void *map);
-#define WAKER_PAGE ((size_t)4096)
-
-struct job;
-
-/** Are there sleepers of the word that are left to the thread? */
-bool waker_wakes(const _Atomic uint32_t *word);
-/** Of any word in these bytes? */
+/** Are there sleepers of a word in these bytes that are left to the thread? */
 bool waker_wakes_in(const void *from, size_t bytes);
-/** If there are, the job is sent when they have been woken; else false. One job for a word. */
-bool waker_await(const _Atomic uint32_t *word, struct job *woken);
-/** The job is not sent any more. It may have been: job_cancel(). */
-void waker_forget(const struct job *woken);

@@ -15,7 +15,6 @@
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue_rest.h"
-#include "daemon/buffers/queue_sleepers.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -34,7 +33,6 @@ void queues_deinit(struct queues *queues)
 {
     grants_deinit(queues);
     queue_rests_finish(queues);
-    queue_sleepers_deinit(&queues->sleepers);
     free(queues->by_number);
     queues->by_number = NULL;
 }

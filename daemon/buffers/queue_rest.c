@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <utlist.h>
 
 #include "daemon/base/kill_here.h"
@@ -10,17 +11,24 @@
 #include "daemon/buffers/chain.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
-#include "daemon/buffers/queue_sleepers.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/core/server.h"
+#include "daemon/kept/fds.h"
+#include "proto/util/futex.h"
 
 #define MOVED_AT_ONCE 16 /* a few microseconds, of which pages take most */
 #define FREED_AT_ONCE 4  /* each is up to MBUF_CHAIN_MAX buffers */
+/*
+ * Sleepers at one end of a ring. The kernel wakes the threads first that have slept longest, so
+ * after SLEEPERS_MAX all that slept when the ring ended are awake, whatever hostile threads do.
+ */
+#define WOKEN_AT_ONCE 32
+#define SLEEPERS_MAX  (1u << 20)
 
 struct queue_rest {
     struct server *server;
     struct user *user;
-    struct queue *queue; /* whose messages are moved; NULL: they are freed */
+    struct queue *queue; /* whose messages are moved; NULL: they are freed, or all moved */
     struct charge charge;
     struct job job;
     struct kept kept;
@@ -29,8 +37,9 @@ struct queue_rest {
     uint32_t n, at;                 /* messages that were noted; the next one */
     uint64_t to;                    /* its position in the new ring */
     bool again;                     /* the npud before may have begun with the next one */
-    bool noted;                     /* else the ring is still there, and to be ended */
-    struct queue_ring ring;
+    bool noted;                     /* else the ring is still to be ended */
+    struct queue_ring ring;         /* until all of its sleepers are awake */
+    uint32_t woken;                 /* of these */
     struct queue_rest *prev, *next; /* queues->rests */
 };
 
@@ -99,6 +108,20 @@ static void do_message(struct queue_rest *rest)
     KILL_HERE(REST_NOTED);
 }
 
+/* All messages are in the new ring. Certain in one with that: others put there from now on. */
+static void end_move(struct queue_rest *rest)
+{
+    struct queue *queue = rest->queue;
+    struct queues *queues = queue->server->queues;
+
+    atomic_store(&queue->ring.view.put->tail, rest->to);
+    queue->rest = NULL;
+    rest->queue = NULL;
+    kept_touch(&rest->kept);
+    if (queues->on_moved)
+        queues->on_moved(queue);
+}
+
 /* False: there are more. */
 static bool do_some(struct queue_rest *rest)
 {
@@ -109,17 +132,30 @@ static bool do_some(struct queue_rest *rest)
         do_message(rest);
     if (rest->queue)
         queue_carried(rest->queue);
+    if (rest->queue && rest->at == rest->n)
+        end_move(rest);
     return rest->at == rest->n;
 }
 
-static void end_move(struct queue *queue, uint64_t tail)
+/*
+ * False: there may be more sleepers. Otherwise the ring goes. A ring without descriptors cannot be
+ * kept: all are woken at once.
+ */
+static bool wake_some(struct queue_rest *rest)
 {
-    struct queues *queues = queue->server->queues;
+    unsigned n = rest->ring.put_fd < 0 ? SLEEPERS_MAX : WOKEN_AT_ONCE;
+    bool awake;
 
-    atomic_store(&queue->ring.view.put->tail, tail);
-    queue->rest = NULL;
-    if (queues->on_moved)
-        queues->on_moved(queue);
+    if (!rest->ring.view.put)
+        return true;
+    awake = queue_ring_wake_some(&rest->ring.view, n);
+    KILL_HERE(SLEEPERS_WOKEN);
+    rest->woken += n;
+    if (!awake && rest->woken < SLEEPERS_MAX)
+        return false;
+    queue_ring_free(&rest->ring, rest->user);
+    kept_touch(&rest->kept);
+    return true;
 }
 
 static void rest_free(struct queue_rest *rest)
@@ -129,8 +165,6 @@ static void rest_free(struct queue_rest *rest)
     job_cancel(&rest->job);
     DL_DELETE(server->queues->rests, rest);
     server->queues->by_number[rest->number] = NULL;
-    if (rest->queue)
-        end_move(rest->queue, rest->to);
     KILL_HERE(REST_OVER);
     kept_drop(&rest->kept);
     user_uncharge(&rest->charge);
@@ -144,7 +178,7 @@ static bool run_rest(struct job *job)
 {
     struct queue_rest *rest = (struct queue_rest *)((char *)job - offsetof(struct queue_rest, job));
 
-    while (!do_some(rest))
+    while (!do_some(rest) || !wake_some(rest))
         if (schedule_step_over(&rest->server->schedule))
             return true;
     rest_free(rest);
@@ -167,7 +201,7 @@ static size_t write_record(const struct kept *kept, void *record)
                                     .n = rest->n,
                                     .bytes = rest->charge.amount,
                                     .noted = rest->noted};
-    if (!rest->noted)
+    if (rest->ring.view.put)
         r->ring = queue_ring_record(&rest->ring);
     r->ring.number = rest->number;
     return offsetof(struct queue_rest_record, position);
@@ -219,12 +253,11 @@ static uint64_t end_ring(struct queue_rest *rest, enum queue_state why)
     for (uint32_t i = 0; i <= v->mask && (ref = queue_next(v, &position)) != 0; i++)
         rest->live->ref[rest->n++] = ref;
     rest->server->queues->by_number[rest->number] = QUEUE_NUMBER_KEPT;
-    queue_ring_wake(v);
-    queue_sleepers_keep(rest->server, &rest->server->queues->sleepers, &rest->ring);
-    queue_ring_free(&rest->ring, rest->user);
-    KILL_HERE(RING_FREED);
+    queue_ring_change_words(v);
     rest->noted = true;
     kept_touch(&rest->kept);
+    wake_some(rest);
+    KILL_HERE(RING_NOTED);
     return first;
 }
 
@@ -244,7 +277,8 @@ static void free_at_once(struct queue *queue)
     uint64_t position = queue_end(v, QUEUE_DEAD, segments_table(queue->server));
     uint32_t ref;
 
-    queue_ring_wake(v);
+    queue_ring_change_words(v);
+    queue_ring_wake_some(v, SLEEPERS_MAX);
     for (uint32_t i = 0; i <= v->mask && (ref = queue_next(v, &position)) != 0; i++)
         free_message(queue->server, v->number, ref);
     pools_look_at_orphans(queue->server->pools);
@@ -368,7 +402,7 @@ void queue_rests_finish(struct queues *queues)
         struct queue_rest *rest = queues->rests;
 
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): those before it were taken out of the list */
-        while (!do_some(rest))
+        while (!do_some(rest) || !wake_some(rest))
             ;
         rest_free(rest);
     }
@@ -401,7 +435,35 @@ bool queue_rest_restore(struct server *server, struct kept_cell *cell)
     rest->queue = queue_restored(r.serial);
     if (rest->queue)
         rest->queue->rest = rest;
-    return rest->at <= rest->n && (rest->noted || queue_ring_restore(&rest->ring, &r.ring));
+    if (rest->noted && r.ring.put_key == 0)
+        return rest->at <= rest->n;
+    return rest->at <= rest->n && queue_ring_restore(&rest->ring, &r.ring);
+}
+
+/* 0.9.0 kept the sleepers of a ring apart. key 0: it has woken them. */
+static bool wake_kept(uint64_t key, size_t offset)
+{
+    int fd = kept_fd_take(key);
+    size_t size = queue_take_size();
+    char *map = fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (map != MAP_FAILED) {
+        futex_wake_all((_Atomic uint32_t *)(map + offset));
+        munmap(map, size);
+    }
+    kept_close(fd);
+    return key == 0 || map != MAP_FAILED;
+}
+
+bool queue_sleepers_restore(struct server *server, struct kept_cell *cell)
+{
+    struct queue_sleepers_record r;
+
+    (void)server;
+    kept_read(cell, &r, sizeof(r));
+    kept_discard(cell);
+    return wake_kept(r.put_key, offsetof(struct queue_put, wake)) &&
+           wake_kept(r.take_key, offsetof(struct queue_take, wake));
 }
 
 void queue_rests_finish_restoring(struct queues *queues)

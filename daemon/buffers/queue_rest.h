@@ -10,7 +10,11 @@
  * router puts nothing there.
  *
  * Until the last message is done, the number of the ring that has ended, which stands in the words
- * of its buffers, is no other ring's. Control thread.
+ * of its buffers, is no other ring's.
+ *
+ * Then the threads that sleep on the ring are woken, some of them at once and the rest in steps, as
+ * the kernel takes its time for each. Until all are awake, the record has the files of the ring: a
+ * later npud wakes those that are left. Control thread.
  */
 #pragma once
 

@@ -1,9 +1,7 @@
 #include "daemon/buffers/queue_ring.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,27 +11,17 @@
 #include "daemon/base/waker.h"
 #include "daemon/kept/buffers_record.h"
 #include "daemon/kept/fds.h"
+#include "proto/util/futex.h"
 
-static_assert(offsetof(struct queue_put, slot) <= WAKER_PAGE, "the first page has the words");
-
-/*
- * The first page stays until its sleepers have been woken. A client that sleeps on its word has the
- * whole file mapped.
- */
 static void free_puts(struct queue_ring *ring, const struct user *user)
 {
-    struct queue_put *put = ring->view.put;
     size_t size = queue_put_size(ring->view.depth);
-    bool has_more = put && size > WAKER_PAGE;
 
     kept_fd_leave(ring->put_fd);
     if (ring->put_fd >= 0)
-        deferred_close_free_memory(user, ring->put_fd, has_more ? (char *)put + WAKER_PAGE : NULL,
-                                   has_more ? size - WAKER_PAGE : 0, size);
-    else if (has_more)
-        munmap((char *)put + WAKER_PAGE, size - WAKER_PAGE);
-    if (put)
-        waker_wake_and_unmap(&put->wake, put);
+        deferred_close_free_memory(user, ring->put_fd, ring->view.put, size, size);
+    else
+        munmap(ring->view.put, size);
 }
 
 void queue_ring_free(struct queue_ring *ring, const struct user *user)
@@ -43,7 +31,7 @@ void queue_ring_free(struct queue_ring *ring, const struct user *user)
     if (v->put)
         free_puts(ring, user);
     if (v->take)
-        waker_wake_and_unmap(&v->take->wake, v->take);
+        munmap(v->take, queue_take_size());
     kept_close(ring->take_fd);
     /* What it says of the end of the ring stays as long as a client has it mapped. */
     if (v->news)
@@ -94,6 +82,21 @@ void queue_ring_wake(const struct queue_view *v)
     queue_disarm_all(&v->put->waiting);
     atomic_fetch_add(&v->take->wake, 1);
     waker_wake(&v->take->wake);
+}
+
+void queue_ring_change_words(const struct queue_view *v)
+{
+    queue_disarm_all(&v->take->waiting);
+    atomic_fetch_add(&v->put->wake, 1);
+    queue_disarm_all(&v->put->waiting);
+    atomic_fetch_add(&v->take->wake, 1);
+}
+
+bool queue_ring_wake_some(const struct queue_view *v, unsigned n)
+{
+    bool takers_awake = futex_wake_some(&v->put->wake, n) < n;
+
+    return futex_wake_some(&v->take->wake, n) < n && takers_awake;
 }
 
 static int open_file(int fd, bool writable)

@@ -31,10 +31,15 @@ void queue_ring_free(struct queue_ring *ring, const struct user *user);
 void queue_ring_close(struct queue_ring *ring);
 
 /**
- * Wake all threads that sleep on the ring, some of them later, also if the ring is freed meanwhile;
- * they look again and count themselves anew.
+ * Wake all threads that sleep on the ring, some of them later (base/waker.h); they look again and
+ * count themselves anew.
  */
 void queue_ring_wake(const struct queue_view *ring);
+
+/** The same for a ring that has ended, by the caller: no thread goes to sleep there any more, ... */
+void queue_ring_change_words(const struct queue_view *ring);
+/** ... and at most n are woken at each end. False: there may be more. */
+bool queue_ring_wake_some(const struct queue_view *ring, unsigned n);
 
 /** The files outlive npud; what is kept of the ring. */
 void queue_ring_keep(const struct queue_ring *ring);

@@ -109,7 +109,7 @@ struct queue_map_record {
 struct queue_rest_record {
     /* kept */
     uint64_t serial;         /* of the queue whose messages are moved; 0: they are freed */
-    struct ring_record ring; /* while its messages are not noted: its files */
+    struct ring_record ring; /* its files, until its messages are noted and its sleepers awake */
     uint32_t uid;            /* is charged for `bytes` */
     uint32_t n;              /* messages that were noted */
     uint64_t bytes;
@@ -119,7 +119,7 @@ struct queue_rest_record {
     uint32_t ref[];
 };
 
-/** A ring that has ended, and whose sleepers are not all awake: queue_sleepers.h. */
+/** As 0.9.0 has written it: a ring that has ended, and whose sleepers are not all awake. */
 struct queue_sleepers_record {
     uint64_t put_key, take_key; /* of its files; 0: all that slept there are awake */
 };

@@ -57,7 +57,7 @@ struct server;
     X(GRANT, 58, 1, PLAIN, grant_restore, "grant")                                                 \
     X(QUEUE_MAP, 59, 1, LIVE, queue_map_restore, "segment that a queue's readers map")             \
     X(QUEUE_REST, 60, 1, LIVE, queue_rest_restore, "ring that ended")                              \
-    X(QUEUE_SLEEPERS, 61, 1, PLAIN, queue_sleepers_restore, "sleepers of a ring that ended")       \
+    X(QUEUE_SLEEPERS, 61, 1, PLAIN, queue_sleepers_restore, "sleepers of a ring, in 0.9.0")        \
     X(RELAY, 64, 1, LIVE, relay_restore, "routed queue")                                           \
     X(ROUTE, 65, 1, LIVE, route_restore, "route")                                                  \
     X(MESSAGE, 66, 1, PLAIN, message_restore, "message that npud carries")                         \

@@ -12,7 +12,6 @@
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/queue_rest.h"
-#include "daemon/buffers/queue_sleepers.h"
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"

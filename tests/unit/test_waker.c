@@ -169,40 +169,6 @@ START_TEST(the_word_goes)
 }
 END_TEST
 
-static bool is_mapped(void)
-{
-    return msync(npuds, 4096, MS_ASYNC) == 0;
-}
-
-/* npud needs the word no more: it is unmapped behind the last sleeper. */
-START_TEST(the_word_goes_when_all_are_awake)
-{
-    gather();
-    ck_assert_int_eq(waker_start(), 0);
-    waker_wake(&npuds->word);
-    waker_wake_and_unmap(&npuds->word, npuds);
-    ck_assert_uint_le(atomic_load(&by_main), 2 * WAKER_AT_ONCE); /* the thread was faster */
-    part();
-    waker_stop();
-    ck_assert_uint_eq(atomic_load(&by_main) + atomic_load(&by_others), CROWD);
-    ck_assert(!is_mapped());
-}
-END_TEST
-
-START_TEST(a_word_of_few_sleepers_goes_at_once)
-{
-    pthread_t one;
-
-    ck_assert_int_eq(pthread_create(&one, NULL, sleep_elsewhere, NULL), 0);
-    AWAIT(count_sleepers(&page->other) == 1);
-    ck_assert_int_eq(waker_start(), 0);
-    waker_wake_and_unmap(&npuds->other, npuds);
-    ck_assert(!is_mapped());
-    pthread_join(one, NULL);
-    waker_stop();
-}
-END_TEST
-
 /* Without the thread all are woken at once. */
 START_TEST(without_the_thread)
 {
@@ -222,8 +188,6 @@ int main(void)
     tcase_add_test(c, few_sleepers);
     tcase_add_test(c, sleepers_that_sleep_again);
     tcase_add_test(c, the_word_goes);
-    tcase_add_test(c, the_word_goes_when_all_are_awake);
-    tcase_add_test(c, a_word_of_few_sleepers_goes_at_once);
     tcase_add_test(c, without_the_thread);
     return run_suite(s);
 }
