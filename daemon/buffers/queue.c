@@ -517,6 +517,20 @@ void queues_finish(struct queues *queues)
             queue_destroy(queue);
 }
 
+/*
+ * In this order, because an npud that ends, and a session that dies, may be anywhere in it:
+ *
+ *     what is done                                     if that is not possible
+ *     1. put or take is lost: the queue moves          nothing has changed, and the cause why
+ *     2. take is lost: the attachment has it no more
+ *     3. without take: owners of segments are told     CAUSE_QUEUE_REVOKING; the caller calls
+ *        that the session maps                         again, until all of them are told
+ *     4. the attachment has the new rights, and owners
+ *        of segments are told of a new right to take
+ *     5. without any right the attachment goes
+ *     6. both sides are told: those that came, then those that have left
+ *     7. the queue ends if no session and no grant has a right to it
+ */
 enum cause queue_attach_change(struct queue_attach *attach, uint32_t rights)
 {
     struct queue *queue = attach->queue;

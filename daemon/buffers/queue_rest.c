@@ -67,7 +67,17 @@ static void free_message(struct server *server, uint32_t ring, uint32_t ref)
         chain_free(server, ref);
 }
 
-/* The npud before has taken it out already, and may have put it. */
+/*
+ * A message on its way. npud may end between any two of its stores; the next one knows by the
+ * position in the record and by the word of the buffer how far this one was:
+ *
+ *     position   word of the buffer        slot of the new ring    the next npud
+ *     before it  SENDING, old ring         empty                   takes it out, and goes on below
+ *     before it  SENDING, new ring, npud   empty, or the message   puts it (was_taken_out())
+ *     before it  HELD, npud: to be freed   -                       finds it so (sweep_npud())
+ *     before it  anything else             empty                   passes over it: not taken out
+ *     behind it  any                       the message             goes on with the next message
+ */
 static bool was_taken_out(struct queue_rest *rest, uint32_t ref, uint32_t number)
 {
     struct mbuf *m = rest->again ? mbuf_at(segments_table(rest->server), ref) : NULL;
