@@ -140,7 +140,7 @@ void wait_wake_due(struct waits *all)
 
 /*
  * When a sleep begins, for reports. npud takes a slot that still says the same for a thread that
- * has slept all the time (daemon/admin/deadlock.c), and many sleeps begin at one time of a clock
+ * has slept all the time (daemon/admin/wait_graph.c), and many sleeps begin at one time of a clock
  * that ticks: so the low bits count them. Never in the future.
  */
 static uint64_t time_of_sleep(struct waits *all)

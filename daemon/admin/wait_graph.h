@@ -21,8 +21,8 @@
  * thousand waits for one of a thousand records lead there, and from there to each record, so that
  * the graph is no larger than what is waited for and what is queued.
  *
- * wait_graph.c collects the nodes, blocker.c finds the edges, group.c those of what blocks many,
- * deadlock.c the circles, waits.c calls them.
+ * wait_graph.c collects the nodes, finds the circles among them, and calls all phases; blocker.c
+ * finds the edges, also those of what blocks many.
  */
 #pragma once
 
@@ -161,7 +161,7 @@ bool waits_slice_over(struct wait_graph *g);
 #define NOWHERE UINT32_MAX
 
 /*
- * The phases, in the order of waits.c. Each goes on from g->at: 1: to be continued; 0, or -ENOMEM.
+ * The phases, in the order of wait_graph.c. Each goes on from g->at: 1: to be continued; 0, or -ENOMEM.
  * certain: for deadlocks that are certain, or for those that are suspected.
  */
 typedef int wait_phase_fn(struct wait_graph *g, bool certain);
