@@ -22,14 +22,16 @@
 
 /* --- what a node depends on --- */
 
-int blocker_mark_live(struct wait_graph *g, uint32_t node)
+/* It can end without any other. */
+static int blocker_mark_live(struct wait_graph *g, uint32_t node)
 {
     g->node[node].leaf = true;
     return 0;
 }
 
-int blocker_add_process(struct wait_graph *g, uint32_t node, const struct session *session,
-                        bool weak)
+/* It depends on the process of the session: any of its threads. 0 or -ENOMEM. */
+static int blocker_add_process(struct wait_graph *g, uint32_t node, const struct session *session,
+                               bool weak)
 {
     struct wait_process *p = wait_graph_process(g, session);
 
@@ -38,8 +40,12 @@ int blocker_add_process(struct wait_graph *g, uint32_t node, const struct sessio
     return wait_graph_add_edge(g, node, wait_graph_process_node(g, p), weak);
 }
 
-int blocker_add_stream(struct wait_graph *g, uint32_t node, struct wait_process *p, uint32_t slot,
-                       struct stream_name *name)
+/*
+ * It depends on stream `slot` of p, which goes on by itself if it is not blocked. *name:
+ * that of the stream, unless there is one already. 0 or -ENOMEM.
+ */
+static int blocker_add_stream(struct wait_graph *g, uint32_t node, struct wait_process *p,
+                              uint32_t slot, struct stream_name *name)
 {
     struct stream *s = p->session ? slots_get(&p->session->streams, slot) : NULL;
     struct blocked *other = wait_graph_stream(g, p, slot);
@@ -81,8 +87,12 @@ static struct wait_group *make_group(struct wait_graph *g, const struct wait_gro
     return group;
 }
 
-int group_join(struct wait_graph *g, struct blocked *b, const struct wait_group_key *key,
-               wait_fill_fn *fill)
+/*
+ * All waits with this key depend on the same: it is looked for once, by fill(), and each of them
+ * leads there. 0 or -ENOMEM.
+ */
+static int group_join(struct wait_graph *g, struct blocked *b, const struct wait_group_key *key,
+                      wait_fill_fn *fill)
 {
     uint32_t *bucket = &g->group_bucket[hash_key(key, sizeof(*key)) & (g->n_buckets - 1)];
     struct wait_group *group = find_group(g, key, bucket);
@@ -122,7 +132,7 @@ static bool scan_queued(struct wait_graph *g, struct wait_process *p)
     return p->scanned;
 }
 
-int group_fill_record(struct wait_graph *g, struct wait_group *group)
+static int group_fill_record(struct wait_graph *g, struct wait_group *group)
 {
     struct wait_process *p = wait_graph_process_of(g, group->key.session);
     const struct queued_record *record;
@@ -173,7 +183,7 @@ static int depend_on_records(struct wait_graph *g, struct wait_group *group, str
     return blocker_add_process(g, group->node, p->session, is_queued);
 }
 
-int group_fill_level(struct wait_graph *g, struct wait_group *group)
+static int group_fill_level(struct wait_graph *g, struct wait_group *group)
 {
     struct wait_process *p = g->blocked[group->sample].process;
 
@@ -195,7 +205,7 @@ static bool writes_word(const struct queued_record *record, uint64_t target)
  * Any task that writes the word may do, queued or not, and so may any thread that writes it itself.
  * As depend_on_records(), if thousands of tasks write to the allocation.
  */
-int group_fill_value(struct wait_graph *g, struct wait_group *group)
+static int group_fill_value(struct wait_graph *g, struct wait_group *group)
 {
     struct wait_process *p = g->blocked[group->sample].process;
     const struct queued_record *record = NULL;
@@ -243,7 +253,7 @@ static int add_opener(struct wait_graph *g, struct wait_group *group,
  * Any record by any session that has it open; and while it can be imported, by processes that have
  * not. If sessions open or close it meanwhile, it is not said that the waits cannot end.
  */
-int group_fill_notify(struct wait_graph *g, struct wait_group *group)
+static int group_fill_notify(struct wait_graph *g, struct wait_group *group)
 {
     const struct blocked *b = &g->blocked[group->sample];
     struct session *session = session_of(g, group);
@@ -276,7 +286,7 @@ int group_fill_notify(struct wait_graph *g, struct wait_group *group)
 /* --- callbacks, queues --- */
 
 /* The thread that runs the callbacks of the stream: stuck if it sleeps for something else. */
-int group_fill_callback(struct wait_graph *g, struct wait_group *group)
+static int group_fill_callback(struct wait_graph *g, struct wait_group *group)
 {
     struct wait_process *p = g->blocked[group->sample].process;
 
@@ -317,7 +327,7 @@ static int add_peers(struct wait_graph *g, struct wait_group *group, struct queu
  * All sessions with the right on the other side, and the processes that are granted it and have not
  * attached.
  */
-int group_fill_queue_side(struct wait_graph *g, struct wait_group *group)
+static int group_fill_queue_side(struct wait_graph *g, struct wait_group *group)
 {
     struct queue *queue = queue_by_number(g->server, (uint32_t)group->key.object);
     uint32_t right = group->key.what == ON_MESSAGE ? QUEUE_PUT : QUEUE_TAKE;
@@ -337,7 +347,7 @@ int group_fill_queue_side(struct wait_graph *g, struct wait_group *group)
     return r;
 }
 
-int group_fill_grant(struct wait_graph *g, struct wait_group *group)
+static int group_fill_grant(struct wait_graph *g, struct wait_group *group)
 {
     struct session *session = session_of(g, group);
     struct queue *queue =

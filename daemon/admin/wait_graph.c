@@ -14,6 +14,7 @@
 #include "daemon/core/stream.h"
 #include "proto/util/clock.h"
 
+#define NOWHERE          UINT32_MAX
 #define LOOKS_PER_TIME   32           /* small pieces of work before the clock is looked at */
 #define STREAMS_PER_LOCK 64           /* that are looked at while the engines are kept out */
 #define DESCRIBED_MAX    32           /* members of a deadlock that are spelt out */
@@ -22,7 +23,8 @@
 
 /* --- processes --- */
 
-int wait_graph_begin(struct wait_graph *g)
+/* The table of processes, with all sessions that there are. 0 or -ENOMEM. */
+static int list_processes(struct wait_graph *g)
 {
     struct session *session;
 
@@ -42,8 +44,11 @@ int wait_graph_begin(struct wait_graph *g)
     return 0;
 }
 
-/* Sessions are numbered in the order in which they come, and the list is in that order. */
-void wait_graph_find_gone(struct wait_graph *g)
+/*
+ * Sessions that have gone since the last slice have gone from the table. They are numbered in the
+ * order in which they come, and the list is in that order.
+ */
+static void find_gone(struct wait_graph *g)
 {
     const struct session *session = g->server->sessions;
 
@@ -97,7 +102,7 @@ static int collect_some(struct wait_graph *g, struct wait_process *p, bool *over
 }
 
 /* Of the streams of a halted session none waits. */
-int wait_graph_collect_streams(struct wait_graph *g, bool certain)
+static int collect_all_streams(struct wait_graph *g, bool certain)
 {
     (void)certain;
     for (; g->at < g->n_processes; g->at++) {
@@ -144,7 +149,7 @@ static int collect_threads(struct wait_graph *g, struct wait_process *p)
     return r;
 }
 
-int wait_graph_collect_threads(struct wait_graph *g, bool certain)
+static int collect_all_threads(struct wait_graph *g, bool certain)
 {
     (void)certain;
     while (g->at < g->n_processes) {
@@ -166,7 +171,7 @@ uint32_t wait_graph_outside(const struct wait_graph *g)
 }
 
 /* The nodes of what is blocked, of processes, and of those outside; and the table of groups. */
-int wait_graph_make_nodes(struct wait_graph *g, bool certain)
+static int make_nodes(struct wait_graph *g, bool certain)
 {
     size_t own = g->n_blocked + g->n_processes + 1, n = 64;
 
@@ -282,7 +287,7 @@ static long other_threads(const struct wait_process *p)
 }
 
 /* Which processes can go on, whatever becomes of the waits. */
-int deadlocks_begin(struct wait_graph *g, bool certain)
+static int deadlocks_begin(struct wait_graph *g, bool certain)
 {
     while (g->at < g->n_processes) {
         struct wait_process *p = &g->process[g->at++];
@@ -307,7 +312,7 @@ static void make_live(struct wait_graph *g, uint32_t node)
     g->todo[g->n_todo++] = node;
 }
 
-int deadlocks_begin_nodes(struct wait_graph *g, bool certain)
+static int deadlocks_begin_nodes(struct wait_graph *g, bool certain)
 {
     (void)certain;
     while (g->at < g->n_nodes) {
@@ -323,7 +328,7 @@ int deadlocks_begin_nodes(struct wait_graph *g, bool certain)
 }
 
 /* All that leads to something live is live. */
-int deadlocks_spread_life(struct wait_graph *g, bool certain)
+static int deadlocks_spread_life(struct wait_graph *g, bool certain)
 {
     for (;;) {
         while (g->edge_at != 0) {
@@ -364,7 +369,7 @@ static bool still_blocked(const struct blocked *b)
  * stuck may have gone on in between, and what it has done, or does next, may let others go. What is
  * now where it was then has been there all the time, and has done nothing. What is not can go on.
  */
-int deadlocks_confirm(struct wait_graph *g, bool certain)
+static int deadlocks_confirm(struct wait_graph *g, bool certain)
 {
     (void)certain;
     while (g->at < g->n_blocked) {
@@ -396,7 +401,7 @@ static uint32_t stuck_successor(const struct wait_graph *g, uint32_t node, bool 
 }
 
 /* From every stuck node one way on: each way ends in a circle. */
-int deadlocks_find_next(struct wait_graph *g, bool certain)
+static int deadlocks_find_next(struct wait_graph *g, bool certain)
 {
     while (g->at < g->n_nodes) {
         struct wait_node *node = &g->node[g->at];
@@ -538,7 +543,7 @@ static int walk_to_circle(struct wait_graph *g)
     return 0;
 }
 
-int deadlocks_find_circles(struct wait_graph *g, bool certain)
+static int deadlocks_find_circles(struct wait_graph *g, bool certain)
 {
     while (g->at < g->n_blocked) {
         int r = g->stage == WALK_END ? 0 : walk_to_circle(g);
@@ -606,7 +611,7 @@ static int tell_walk(struct wait_graph *g)
  * A node that only leads to a circle waits behind it. Nodes of one walk end alike, and no walk goes
  * further than where one has been.
  */
-int deadlocks_follow(struct wait_graph *g, bool certain)
+static int deadlocks_follow(struct wait_graph *g, bool certain)
 {
     (void)certain;
     while (g->at < g->n_blocked) {
@@ -653,9 +658,9 @@ static const struct {
     wait_phase_fn *run;
     bool certain;
 } phases[] = {
-    {wait_graph_collect_streams, false},
-    {wait_graph_collect_threads, false},
-    {wait_graph_make_nodes, false},
+    {collect_all_streams, false},
+    {collect_all_threads, false},
+    {make_nodes, false},
     {blockers_resolve, false},
     {blockers_resolve_processes, false},
     {groups_fill, false},
@@ -697,7 +702,7 @@ struct wait_graph *waits_new(struct server *server)
         return NULL;
     g->server = server;
     g->budget = QUEUED_ENTRIES_MAX;
-    if (wait_graph_begin(g) < 0) {
+    if (list_processes(g) < 0) {
         waits_free(g);
         return NULL;
     }
@@ -707,7 +712,7 @@ struct wait_graph *waits_new(struct server *server)
 int waits_step(struct wait_graph *g, uint64_t until)
 {
     g->until = until;
-    wait_graph_find_gone(g);
+    find_gone(g);
     while (g->phase < PHASES) {
         int r = phases[g->phase].run(g, phases[g->phase].certain);
 

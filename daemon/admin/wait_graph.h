@@ -158,25 +158,6 @@ void waits_free(struct wait_graph *g);
 /** To be asked after each small piece of work: is the time of this slice over? */
 bool waits_slice_over(struct wait_graph *g);
 
-#define NOWHERE UINT32_MAX
-
-/*
- * The phases, in the order of wait_graph.c. Each goes on from g->at: 1: to be continued; 0, or -ENOMEM.
- * certain: for deadlocks that are certain, or for those that are suspected.
- */
-typedef int wait_phase_fn(struct wait_graph *g, bool certain);
-
-wait_phase_fn wait_graph_collect_streams, wait_graph_collect_threads, wait_graph_make_nodes;
-wait_phase_fn blockers_resolve, blockers_resolve_processes;
-wait_phase_fn groups_fill, groups_tell;
-wait_phase_fn deadlocks_begin, deadlocks_begin_nodes, deadlocks_spread_life, deadlocks_confirm;
-wait_phase_fn deadlocks_find_next, deadlocks_find_circles, deadlocks_follow;
-
-/** The table of processes, with all sessions that there are. 0 or -ENOMEM. */
-int wait_graph_begin(struct wait_graph *g);
-/** Sessions that have gone since the last slice have gone from the table. */
-void wait_graph_find_gone(struct wait_graph *g);
-
 /** The circle, in words. */
 void deadlock_describe(const struct deadlock *d, char *buf, size_t size);
 
@@ -203,26 +184,12 @@ struct blocked *wait_graph_stream(struct wait_graph *g, struct wait_process *p, 
 /** `from` cannot go on before `to` does. 0 or -ENOMEM. */
 int wait_graph_add_edge(struct wait_graph *g, uint32_t from, uint32_t to, bool weak);
 
-/* --- what a node depends on --- */
-
-/** It can end without any other. 0. */
-int blocker_mark_live(struct wait_graph *g, uint32_t node);
-/** It depends on the process of the session: any of its threads. 0 or -ENOMEM. */
-int blocker_add_process(struct wait_graph *g, uint32_t node, const struct session *session,
-                        bool weak);
 /**
- * It depends on stream `slot` of p, which goes on by itself if it is not blocked. *name:
- * that of the stream, unless there is one already. 0 or -ENOMEM.
+ * A phase goes on from g->at: 1: to be continued; 0, or -ENOMEM. certain: for deadlocks that are
+ * certain, or for those that are suspected.
  */
-int blocker_add_stream(struct wait_graph *g, uint32_t node, struct wait_process *p, uint32_t slot,
-                       struct stream_name *name);
+typedef int wait_phase_fn(struct wait_graph *g, bool certain);
 
-/**
- * All waits with this key depend on the same: it is looked for once, by fill(), and each of them
- * leads there. 0 or -ENOMEM.
- */
-int group_join(struct wait_graph *g, struct blocked *b, const struct wait_group_key *key,
-               wait_fill_fn *fill);
-
-wait_fill_fn group_fill_record, group_fill_level, group_fill_value, group_fill_notify;
-wait_fill_fn group_fill_callback, group_fill_queue_side, group_fill_grant;
+/* blocker.c, in this order: what each wait depends on. */
+wait_phase_fn blockers_resolve, blockers_resolve_processes;
+wait_phase_fn groups_fill, groups_tell;
