@@ -116,8 +116,8 @@ struct queue {
 #define QUEUE_NUMBER_KEPT ((struct queue *)-1)
 
 struct queues {
-    struct queue **by_number;        /* QUEUE_NUMBERS; or QUEUE_NUMBER_KEPT */
-    struct queue_rest *rests;        /* queue_rest.h */
+    struct queue **by_number; /* QUEUE_NUMBERS; or QUEUE_NUMBER_KEPT */
+    struct queue_rest *rests; /* queue_rest.h */
     uint32_t n;
     struct queue *all;
     uint64_t moment; /* queue_sweep.c: goes up with all that it compares */
