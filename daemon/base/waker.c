@@ -36,13 +36,6 @@ static struct {
     unsigned n;
 } waker = {.worker = WORKER("waker", wake_some), .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Under the lock. */
-static void end_rest(struct rest *rest)
-{
-    HASH_DEL(waker.by_word, rest);
-    waker.n--;
-}
-
 /* One turn of a word. */
 static enum errand_end wake_some(struct errand *errand)
 {
@@ -54,7 +47,8 @@ static enum errand_end wake_some(struct errand *errand)
     if (rest->again) {
         rest->left = SLEEPERS_MAX;
     } else if (n < PER_TURN || rest->left <= PER_TURN) {
-        end_rest(rest);
+        HASH_DEL(waker.by_word, rest);
+        waker.n--;
         end = ERRAND_DONE;
     } else {
         rest->left -= PER_TURN;
