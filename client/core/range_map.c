@@ -2,8 +2,6 @@
 
 #include <search.h>
 
-_Atomic uint64_t range_map_additions;
-
 /* The order of a tsearch(3) tree in which overlapping is being equal. */
 static int compare_ranges(const void *a, const void *b)
 {
@@ -29,11 +27,7 @@ struct address_range *range_map_find(void *const *map, const void *address)
 
 bool range_map_add(void **map, struct address_range *range)
 {
-    bool ok = tsearch(range, map, compare_ranges) != NULL;
-
-    /* Afterwards: a thread that reads the new number, and then locks the map, finds the range. */
-    atomic_fetch_add_explicit(&range_map_additions, 1, memory_order_release);
-    return ok;
+    return tsearch(range, map, compare_ranges) != NULL;
 }
 
 void range_map_remove(void **map, const struct address_range *range)

@@ -1,7 +1,6 @@
 /* Ranges of addresses, none of which overlap, found by any address inside. Callers lock. */
 #pragma once
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,13 +19,6 @@ struct address_range *range_map_find(void *const *map, const void *address);
 
 /** A range that has any of these bytes, of which there is one at least; or NULL. */
 struct address_range *range_map_overlap(void *const *map, uintptr_t start, size_t size);
-
-/**
- * Counts the ranges that were added to maps of the process. If a thread finds an address in none of
- * the maps, and has read this before it looked, the address is in none as long as this is the same:
- * a range that the thread has learnt of was counted before.
- */
-extern _Atomic uint64_t range_map_additions;
 
 /** False: out of memory. */
 bool range_map_add(void **map, struct address_range *range);

@@ -126,60 +126,17 @@ int place_walk(struct session *s, const char *function, const struct place *to,
     }
 }
 
-/* --- memory of the program's own --- */
-
-/*
- * Addresses at which the thread has found nothing that the library knows: most programs copy from
- * the same few again and again, and to find nothing takes three locks. They hold as long as no
- * range was added anywhere (range_map_additions). What is removed makes nothing of them known.
- */
-#define PLAIN 16u
-
-static __thread struct plain {
-    uint64_t additions;
-    const void *address[PLAIN];
-} plain;
-
-static const void **plain_entry(const void *address)
-{
-    /* Of what malloc() gives the low bits are alike, of pages more of them. */
-    return &plain.address[((uintptr_t)address >> 5 ^ (uintptr_t)address >> 12) % PLAIN];
-}
-
-static bool is_plain(const void *address, uint64_t additions)
-{
-    return plain.additions == additions && *plain_entry(address) == address;
-}
-
-static void remember_plain(const void *address, uint64_t additions)
-{
-    if (plain.additions != additions)
-        plain = (struct plain){.additions = additions};
-    *plain_entry(address) = address;
-}
-
-/* --- */
-
 /* A range that leaves what is registered is pageable memory. */
-static void find_registered(struct session *s, const void *address, size_t count, struct place *at,
-                            uint64_t additions)
+static void find_registered(struct session *s, const void *address, size_t count, struct place *at)
 {
-    switch (registration_look_up(s, address, count)) {
-    case REGISTRATION_NONE:
-        remember_plain(address, additions);
-        break;
-    case REGISTRATION_PART:
-        break;
-    case REGISTRATION_WHOLE:
+    if (registration_look_up(s, address, count) == REGISTRATION_WHOLE)
         at->kind = PLACE_REGISTERED;
-        break;
-    }
 }
 
 /* No allocation holds the address. */
 static __attribute__((noinline)) int find_other(struct session *s, const char *function,
                                                 const void *address, size_t count, const char *name,
-                                                struct place *at, uint64_t additions)
+                                                struct place *at)
 {
     struct segment_place buffer;
 
@@ -189,7 +146,7 @@ static __attribute__((noinline)) int find_other(struct session *s, const char *f
                          "aclrtMapMem first",
                          function, name, address);
     if (!segment_locate(s, address, &buffer)) {
-        find_registered(s, address, count, at, additions);
+        find_registered(s, address, count, at);
         return 0;
     }
     at->kind = PLACE_BUFFER;
@@ -199,7 +156,6 @@ static __attribute__((noinline)) int find_other(struct session *s, const char *f
 int place_find(struct session *s, const char *function, const void *address, size_t count,
                const char *name, struct place *at)
 {
-    uint64_t additions = atomic_load_explicit(&range_map_additions, memory_order_acquire);
     size_t room;
 
     /* Not all of it: every copy comes here, and `memory` is large. */
@@ -208,10 +164,8 @@ int place_find(struct session *s, const char *function, const void *address, siz
     at->address = (void *)(uintptr_t)address;
     at->offset = 0;
     if (!recent_find(s, address, &at->memory, &at->changes)) {
-        if (is_plain(address, additions))
-            return 0;
         if (!memory_search(s, address, &at->memory, &at->changes))
-            return find_other(s, function, address, count, name, at, additions);
+            return find_other(s, function, address, count, name, at);
         recent_note(s, &at->memory, at->changes);
     }
     at->kind = at->memory.host ? PLACE_PINNED : PLACE_DEVICE;
