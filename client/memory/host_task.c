@@ -282,7 +282,7 @@ static int run_wait(struct stream_work *w)
     uint64_t word;
 
     /* Else a program that has ended the registration, and then unmaps, would have it fault. */
-    if (registration_look_up(t->session, t->to.address, t->size) != REGISTRATION_WHOLE ||
+    if (!registration_holds(t->session, t->to.address, t->size) ||
         direct_word_read(t->session, t->function, &t->to, &word) != 0)
         return ACL_ERROR_RT_SYS_DMA;
     return condition_holds(word, w->condition, w->value) ? 0 : STREAM_WORK_AGAIN;

@@ -126,13 +126,6 @@ int place_walk(struct session *s, const char *function, const struct place *to,
     }
 }
 
-/* A range that leaves what is registered is pageable memory. */
-static void find_registered(struct session *s, const void *address, size_t count, struct place *at)
-{
-    if (registration_look_up(s, address, count) == REGISTRATION_WHOLE)
-        at->kind = PLACE_REGISTERED;
-}
-
 /* No allocation holds the address. */
 static __attribute__((noinline)) int find_other(struct session *s, const char *function,
                                                 const void *address, size_t count, const char *name,
@@ -146,7 +139,9 @@ static __attribute__((noinline)) int find_other(struct session *s, const char *f
                          "aclrtMapMem first",
                          function, name, address);
     if (!segment_locate(s, address, &buffer)) {
-        find_registered(s, address, count, at);
+        /* A range that leaves what is registered is pageable memory. */
+        if (registration_holds(s, address, count))
+            at->kind = PLACE_REGISTERED;
         return 0;
     }
     at->kind = PLACE_BUFFER;
@@ -189,9 +184,8 @@ int place_find(struct session *s, const char *function, const void *address, siz
 
 bool place_is_registered(struct session *s, const struct place *at, uint64_t size)
 {
-    return at->kind == PLACE_REGISTERED ||
-           (at->kind != PLACE_DEVICE && place_row(at)->engine &&
-            registration_look_up(s, at->address, size) == REGISTRATION_WHOLE);
+    return at->kind == PLACE_REGISTERED || (at->kind != PLACE_DEVICE && place_row(at)->engine &&
+                                            registration_holds(s, at->address, size));
 }
 
 size_t place_named(struct session *s, const void *address, size_t count)

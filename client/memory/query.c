@@ -27,8 +27,7 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
                                     : m.host  ? ACL_MEM_LOCATION_TYPE_HOST
                                               : ACL_MEM_LOCATION_TYPE_DEVICE;
         attributes->location.id = m.host ? 0 : (uint32_t)device_user_id(s, m.device);
-    } else if (s && (segment_locate(s, ptr, &buffer) ||
-                     registration_look_up(s, ptr, 1) == REGISTRATION_WHOLE)) {
+    } else if (s && (segment_locate(s, ptr, &buffer) || registration_holds(s, ptr, 1))) {
         /* of no device, and for every device to copy from and to */
         attributes->location.type = ACL_MEM_LOCATION_TYPE_HOST;
     }

@@ -15,20 +15,18 @@
 
 /* --- the table --- */
 
-enum registration_kind registration_look_up(struct session *s, const void *address, size_t count)
+bool registration_holds(struct session *s, const void *address, size_t count)
 {
-    enum registration_kind kind = REGISTRATION_NONE;
     struct address_range *r;
+    bool holds;
 
     if (!atomic_load_explicit(&s->registers, memory_order_acquire))
-        return REGISTRATION_NONE;
+        return false;
     pthread_rwlock_rdlock(&s->memory_lock);
     r = range_map_find(&s->registered_map, address);
-    if (r)
-        kind = count <= r->size - ((uintptr_t)address - r->start) ? REGISTRATION_WHOLE
-                                                                  : REGISTRATION_PART;
+    holds = r && count <= r->size - ((uintptr_t)address - r->start);
     pthread_rwlock_unlock(&s->memory_lock);
-    return kind;
+    return holds;
 }
 
 /* Caller holds memory_lock. The registration that begins at address, or NULL. */

@@ -18,11 +18,5 @@
 
 struct session;
 
-enum registration_kind {
-    REGISTRATION_NONE,  /* the address is in no registered range */
-    REGISTRATION_PART,  /* it is, but not all of the bytes are */
-    REGISTRATION_WHOLE, /* all of them are in the same one */
-};
-
 /** Are `count` bytes at address in one registered range? */
-enum registration_kind registration_look_up(struct session *s, const void *address, size_t count);
+bool registration_holds(struct session *s, const void *address, size_t count);
