@@ -13,7 +13,7 @@ static struct recent *get_recent(void)
     return t->recent;
 }
 
-void recent_keep(const struct session *s, const struct memory *m, uint64_t changes)
+void recent_note(const struct session *s, const struct memory *m, uint64_t changes)
 {
     struct recent *r = get_recent();
 
@@ -22,15 +22,7 @@ void recent_keep(const struct session *s, const struct memory *m, uint64_t chang
     if (r->session != s->serial || r->changes != changes) {
         r->session = s->serial;
         r->changes = changes;
-        r->n = 0;
+        r->noted = 0;
     }
-    if (r->n < RECENT_MAX) {
-        memory_copy(&r->memory[r->n++], m);
-        r->found_at = r->looked_up;
-    } else if (++r->looked_up - r->found_at >= RECENT_IN_VAIN) {
-        r->n = 0;
-        r->rest = RECENT_REST;
-    } else if (r->looked_up % RECENT_TURN == 0) {
-        memory_copy(&r->memory[r->looked_up / RECENT_TURN % RECENT_MAX], m);
-    }
+    memory_copy(&r->memory[r->noted++ % RECENT_MAX], m);
 }

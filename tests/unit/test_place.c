@@ -110,7 +110,7 @@ bool memory_search(struct session *s, const void *address, struct memory *copy, 
     return memory_look_up(s, address, copy);
 }
 
-void recent_keep(const struct session *s, const struct memory *m, uint64_t changes)
+void recent_note(const struct session *s, const struct memory *m, uint64_t changes)
 {
     (void)s;
     (void)m;
