@@ -2,7 +2,8 @@
  * The calls that put or take one buffer. If all is well, nothing but the ring and the buffer is
  * touched: no struct transfer, no time, no wait. What is not well is found out before anything is
  * done, or has left everything as it was, and the call begins again with a transfer, which does
- * what is needed.
+ * what is needed. Row 7 is 75 ns above a spinning round trip, and 120 ns with transfers alone; its
+ * budget is 90 (AMD EPYC, 2 CPUs near, 2026-11-27).
  */
 #include "acl/acl.h"
 #include "acl/acl_tdt_queue.h"
@@ -14,9 +15,6 @@
 
 #define FAST(condition) __builtin_expect((condition), 1)
 #define INLINE          inline __attribute__((always_inline))
-
-static const char enqueue_name[] = "acltdtEnqueue";
-static const char dequeue_name[] = "acltdtDequeue";
 
 struct quick {
     struct session *session;
@@ -82,14 +80,15 @@ static INLINE void leave_queue(const struct quick *q, bool putting)
 
 static __attribute__((noinline)) int enqueue_long(uint32_t qid, acltdtBuf buf, int32_t timeout)
 {
+    static const char name[] = "acltdtEnqueue";
     CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
 
     if (!buf)
-        return error_null(enqueue_name, "buf");
-    RETURN_IF_ERROR(transfer_begin(&t, enqueue_name, qid, timeout, true, &buffer));
-    RETURN_IF_ERROR(mbuf_check_head(enqueue_name, t.session, buf, &buffer));
+        return error_null(name, "buf");
+    RETURN_IF_ERROR(transfer_begin(&t, name, qid, timeout, true, &buffer));
+    RETURN_IF_ERROR(mbuf_check_head(name, t.session, buf, &buffer));
     return transfer_put(&t);
 }
 
@@ -128,13 +127,14 @@ aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
 
 static __attribute__((noinline)) int dequeue_long(uint32_t qid, acltdtBuf *buf, int32_t timeout)
 {
+    static const char name[] = "acltdtDequeue";
     CALL_SCOPE;
     struct mbuf_ref buffer;
     struct transfer t;
 
     if (!buf)
-        return error_null(dequeue_name, "buf");
-    RETURN_IF_ERROR(transfer_begin(&t, dequeue_name, qid, timeout, false, &buffer));
+        return error_null(name, "buf");
+    RETURN_IF_ERROR(transfer_begin(&t, name, qid, timeout, false, &buffer));
     RETURN_IF_ERROR(transfer_take(&t));
     *buf = mbuf_handle(buffer.word, buffer.ref);
     return 0;
@@ -160,61 +160,40 @@ static INLINE struct mbuf *single_message(const struct quick *q, const struct qu
                : NULL;
 }
 
-enum quick_take {
-    TAKEN,
-    FOUND_EMPTY,
-    TAKE_LONG,
-};
-
-/* FOUND_EMPTY: *depth is the queue's. */
-static INLINE enum quick_take take_quickly(uint32_t qid, acltdtBuf *buf, uint32_t *depth)
+static INLINE bool take_quickly(uint32_t qid, acltdtBuf *buf)
 {
-    enum queue_result r;
+    enum queue_result r = QUEUE_EMPTY;
     struct queue_front front;
     struct mbuf *m;
     struct quick q;
     uint64_t held;
 
     if (!enter_queue(&q, qid))
-        return TAKE_LONG;
-    if (!FAST((q.ring->rights & QUEUE_TAKE) && atomic_load(&q.ring->view.news->takes.routed) == 0))
-        goto by_long_way;
-    r = queue_front(&q.ring->view, &front);
-    *depth = q.ring->view.depth;
-    if (r == QUEUE_EMPTY) {
+        return false;
+    if (FAST((q.ring->rights & QUEUE_TAKE) && atomic_load(&q.ring->view.news->takes.routed) == 0 &&
+             queue_front(&q.ring->view, &front) == QUEUE_OK) &&
+        FAST((m = single_message(&q, &front)) != NULL))
+        r = queue_dequeue(&q.ring->view, &front, m, q.session->peer_id, &segment_table, &held);
+    if (!FAST(r != QUEUE_EMPTY)) {
         queue_leave_ring(q.guard);
-        return FOUND_EMPTY;
+        return false;
     }
-    m = r == QUEUE_OK ? single_message(&q, &front) : NULL;
-    if (!FAST(m != NULL))
-        goto by_long_way;
-    r = queue_dequeue(&q.ring->view, &front, m, q.session->peer_id, &segment_table, &held);
-    if (r == QUEUE_EMPTY)
-        goto by_long_way;
     /* Also a message that was passed over leaves room. */
     leave_queue(&q, false);
     if (!FAST(r == QUEUE_OK))
-        return TAKE_LONG;
+        return false;
     *buf = mbuf_handle(held, front.ref);
-    return TAKEN;
-by_long_way:
-    queue_leave_ring(q.guard);
-    return TAKE_LONG;
+    return true;
 }
 
 aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout)
 {
     struct api_call_mark *mark = api_call_mine;
-    enum quick_take r;
-    uint32_t depth;
-    int error = 0;
+    bool done;
 
     if (!FAST(buf && api_call_try(mark)))
         return dequeue_long(qid, buf, timeout);
-    r = take_quickly(qid, buf, &depth);
-    if (r == FOUND_EMPTY && timeout == 0)
-        error = transfer_wait_error_poll(dequeue_name, false, qid, depth);
+    done = take_quickly(qid, buf);
     api_call_leave(&mark);
-    return FAST(r == TAKEN || (r == FOUND_EMPTY && timeout == 0)) ? error
-                                                                  : dequeue_long(qid, buf, timeout);
+    return FAST(done) ? 0 : dequeue_long(qid, buf, timeout);
 }

@@ -102,16 +102,11 @@ static const struct want {
     [true] = {WAIT_ROOM, ACL_ERROR_RT_QUEUE_FULL, say_full, "full", "dequeue"},
 };
 
-int transfer_wait_error_poll(const char *function, bool putting, uint32_t id, uint32_t depth)
-{
-    const struct want *want = &wants[putting];
-
-    return error_defer(want->time_up, want->say, function, id, depth);
-}
-
 int transfer_wait_error_time_up(const struct transfer *t)
 {
-    return transfer_wait_error_poll(t->function, t->putting, t->queue->id, t->ring->view.depth);
+    const struct want *want = &wants[t->putting];
+
+    return error_defer(want->time_up, want->say, t->function, t->queue->id, t->ring->view.depth);
 }
 
 static int error_deserted(const struct transfer *t)

@@ -18,6 +18,3 @@ void transfer_wait_pass_on(const struct transfer *t);
 
 /** 507014 or 507013: the queue is still full, or empty. */
 int transfer_wait_error_time_up(const struct transfer *t);
-
-/** The same of a call that has no transfer. */
-int transfer_wait_error_poll(const char *function, bool putting, uint32_t id, uint32_t depth);
