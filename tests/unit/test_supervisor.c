@@ -878,6 +878,7 @@ START_TEST(the_supervisor_follows_an_upgrade_when_it_has_a_server)
 {
     pid_t server = begin_and_serve(NULL), standby;
     struct pollfd p = {.events = POLLIN};
+    char *argv[] = {"npud-supervisor", NULL};
     siginfo_t info;
 
     ask_for_upgrade();
@@ -890,6 +891,7 @@ START_TEST(the_supervisor_follows_an_upgrade_when_it_has_a_server)
     ck_assert_int_eq(s.server.state, CHILD_NONE);
     standby = s.standby.pid;
     s.self = "/no/such/program";
+    s.argv = argv;
     supervisor_execute_again(&s);
     ck_assert_int_eq(s.standby.pid, standby);
     STEP_UNTIL(s.server.state == CHILD_SERVING);
