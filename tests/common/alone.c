@@ -81,7 +81,7 @@ static bool free_in_work(size_t size)
 static void do_free_in_work(void)
 {
     if (!free_in_work(MUCH))
-        free_in_work(4 * MUCH); /* a busy machine */
+        free_in_work(8 * MUCH); /* a busy machine */
 }
 
 static void do_values(void)

@@ -547,7 +547,7 @@ static bool log_says(const char *words)
     return strstr(log, words);
 }
 
-/* No client waits for what will not come: npud ends, after three attempts that say why they fail. */
+/* No client waits for what will not come: npud ends after three attempts that say why they fail. */
 START_TEST(an_npud_that_has_no_standby_ends_with_its_sessions)
 {
     int (*const clients[])(void *) = {wait_for_stream, wait_for_message, ask_on_and_on,

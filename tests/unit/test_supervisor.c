@@ -782,7 +782,7 @@ START_TEST(an_upgrade_that_is_asked_for_twice_leaves_a_program_to_start)
 }
 END_TEST
 
-/* The server that has asked dies, and the next one asks for it again. It is not told of a refusal. */
+/* The server that has asked dies, and the next one asks again. It is not told of a refusal. */
 START_TEST(an_upgrade_that_is_asked_for_again_as_it_starts_is_not_refused)
 {
     pid_t candidate;
