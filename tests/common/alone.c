@@ -53,8 +53,8 @@ static void do_copies(void)
 }
 
 /*
- * The memory of a copy is freed when its first bytes have come; the others come all the same. False:
- * all had come before npud has answered, because this process did not run meanwhile.
+ * The memory of a copy is freed when its first bytes have come; the others come all the same.
+ * False: all had come before npud has answered, because this process did not run meanwhile.
  */
 static bool free_in_work(size_t size)
 {
