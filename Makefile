@@ -49,7 +49,7 @@ say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
 # Not for tests: some of them run the code as coroutines, and _FORTIFY_SOURCE forbids longjmp()
 # between stacks.
 BASE     = $(STD) $(INC) $(SAN) $(if $(filter tests/%,$<),,$(HARDEN_CFLAGS)) $(CPPFLAGS) $(CFLAGS)
-ALL      = $(WARN) $(BASE)
+ALL      = $(WARN) $(BASE) $(LOCK_CHECK)
 LINK     = $(CC) $(SAN) $(HARDEN_CFLAGS) $(CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS)
 # Programs are position independent; a library has its own flag.
 PIE     := -fPIE
@@ -99,6 +99,15 @@ DAEMON_TESTABLE := $(filter-out %/main.o,$(DAEMON_OBJ))
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
 NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(NPUCTL_SRC) client/core/access.c)
 NPU_RUN_OBJ := $(NPU_RUN_SRC:%.c=$(BUILD)/%.o)
+
+# Where locks of the library are taken in another order than client/core/lock_order.h says, builds
+# with sanitizers or kill points abort. LOCK_ORDER=: they do not.
+LOCK_ORDER ?= $(SAN)$(KILL_POINTS)
+ifneq ($(LOCK_ORDER),)
+CLIENT_OBJ += $(BUILD)/tests/common/lock_order.pic.o
+LOCK_CHECK  = $(if $(filter $(CLIENT_SRC),$<),$(if $(filter %.pic.o,$@),\
+              -include tests/common/lock_order.h))
+endif
 
 # The library and npud for tests/kill, with numbered kill points and places.
 ifdef KILL_POINTS

@@ -4,6 +4,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/core/lock_order.h"
 #include "client/runtime/session.h"
 
 #define SEGMENT_FIRST ((uint64_t)64 << 10) /* bytes of data of a class's first segment */
@@ -25,7 +26,7 @@ static __attribute__((constructor)) void fill_table(void)
 static void init(struct session *s, uint32_t seed)
 {
     (void)seed;
-    pthread_mutex_init(&s->pool.lock, NULL);
+    lock_init(&s->pool.lock, LOCK_POOL);
     /* A session that has ended changes it no more: segment_gone(). */
     atomic_store_explicit(&pool_size, 0, memory_order_relaxed);
 }

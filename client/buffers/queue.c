@@ -12,6 +12,7 @@
 #include "client/buffers/mapped_ring.h"
 #include "client/buffers/retire.h"
 #include "client/buffers/segment.h"
+#include "client/core/lock_order.h"
 #include "client/runtime/session.h"
 #include "client/core/wait.h"
 
@@ -53,8 +54,8 @@ static struct queues *queues_of(struct session *s, bool make)
         return t;
     mine = calloc(1, sizeof(*mine));
     if (mine) {
-        pthread_mutex_init(&mine->retired_lock, NULL);
-        pthread_mutex_init(&mine->name_lock, NULL);
+        lock_init(&mine->retired_lock, LOCK_RETIRED);
+        lock_init(&mine->name_lock, LOCK_NAMES);
     }
     if (!mine || atomic_compare_exchange_strong(&s->queues, &t, mine))
         return mine;
@@ -69,7 +70,7 @@ static struct queue *queue_new(uint32_t id)
     if (!q)
         return NULL;
     q->id = q->remote = id;
-    pthread_mutex_init(&q->follow_lock, NULL);
+    lock_init(&q->follow_lock, LOCK_FOLLOW);
     return q;
 }
 

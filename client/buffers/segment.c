@@ -8,6 +8,7 @@
 #include "acl/acl.h"
 #include "client/core/api_call.h"
 #include "client/core/error.h"
+#include "client/core/lock_order.h"
 #include "client/runtime/session.h"
 #include "client/core/thread.h"
 
@@ -26,8 +27,8 @@ static void init(struct session *s, uint32_t seed)
     struct segments *all = &s->segments;
 
     (void)seed;
-    pthread_mutex_init(&all->lock, NULL);
-    pthread_rwlock_init(&all->map_lock, NULL);
+    lock_init(&all->lock, LOCK_SEGMENTS);
+    lock_init_shared(&all->map_lock, LOCK_SEGMENT_MAP);
 }
 
 bool segment_locate(struct session *s, const void *address, struct segment_place *place)
@@ -236,7 +237,7 @@ static void forget_all(struct session *s)
 /* What was locked is the parent's, too. */
 static void forget_inherited(struct session *s)
 {
-    pthread_mutex_init(&s->segments.lock, NULL);
+    lock_init(&s->segments.lock, LOCK_SEGMENTS);
     forget_all(s);
 }
 

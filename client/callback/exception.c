@@ -16,6 +16,7 @@
 #include "client/callback/callback_table.h"
 #include "client/runtime/device.h"
 #include "client/core/interrupt.h"
+#include "client/core/lock_order.h"
 #include "client/core/error.h"
 #include "client/core/thread.h"
 #include "client/runtime/session.h"
@@ -297,6 +298,9 @@ static int session_begin(struct session *s, const char *function)
 {
     int r;
 
+    lock_order_know(&exceptions.calling, LOCK_CALLING);
+    lock_order_know(&exceptions.registered.lock, LOCK_REGISTERED);
+    lock_order_know(&exceptions.taking, LOCK_TAKING);
     pthread_mutex_lock(&exceptions.registered.lock);
     exceptions.session = s;
     r = start_if_wanted(s);

@@ -62,6 +62,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "client/core/lock_order.h"
+
 #define BIASED_NOT_YET  UINT64_C(0)
 #define BIASED_STRANGER UINT64_C(1) /* a thread that has no id yet; never in `owner` */
 #define BIASED_REVOKED  (UINT64_C(1) << 63)
@@ -115,17 +117,23 @@ static inline bool biased_lock_take_as(struct biased_lock *l, uint64_t self,
 
 static inline void biased_lock_take(struct biased_lock *l)
 {
+    lock_order_take(l);
     biased_lock_take_as(l, biased_lock_self, NULL);
 }
 
 static inline bool biased_lock_take_until(struct biased_lock *l, const struct timespec *deadline)
 {
-    return biased_lock_take_as(l, biased_lock_self, deadline);
+    bool taken = biased_lock_take_as(l, biased_lock_self, deadline);
+
+    if (taken)
+        lock_order_has(l);
+    return taken;
 }
 
 /** Give it back, as the thread that has taken it. */
 static inline void biased_lock_give_as(struct biased_lock *l, uint64_t self)
 {
+    lock_order_give(l);
     if (!biased_lock_is_of(l, self)) {
         biased_lock_give_slow(l, self);
         return;

@@ -6,6 +6,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/core/lifecycle.h"
+#include "client/core/lock_order.h"
 #include "client/core/upcall.h"
 
 _Alignas(PROCESS_PAGE) union process_page process_page;
@@ -25,6 +26,10 @@ static __attribute__((constructor)) void guard_page(void)
 
 static void set_up(void)
 {
+    lock_order_know(&process->lock, LOCK_PROCESS);
+    lock_order_know(&process->threads_lock, LOCK_THREADS);
+    lock_order_know(&process->callback_lock, LOCK_CALLBACK);
+    lock_order_know(&process->store_lock, LOCK_SENTENCES);
     owner = getpid();
     atomic_store_explicit(&process->alive, true, memory_order_release);
 }

@@ -50,6 +50,7 @@ void wait_init(struct waits *all, struct session *session, const _Atomic bool *l
     all->lost = lost;
     all->timer = -1;
     all->timer_at = WAIT_FOREVER;
+    lock_order_know(&all->lock, LOCK_WAITS);
 }
 
 int wait_open_timer(struct waits *all)

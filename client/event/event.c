@@ -79,6 +79,7 @@ struct event *event_new(struct session *s, struct context *c, uint32_t device, c
             function);
         return NULL;
     }
+    lock_order_know(&e->lock, LOCK_EVENT);
     e->session = s;
     e->context = c;
     e->kind = kind;

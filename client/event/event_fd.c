@@ -22,6 +22,7 @@
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
 #include "client/core/error.h"
+#include "client/core/lock_order.h"
 #include "client/event/event.h"
 #include "client/runtime/session.h"
 #include "proto/util/futex.h"
@@ -33,7 +34,7 @@
 static void init(struct session *s, uint32_t seed)
 {
     (void)seed;
-    pthread_mutex_init(&s->event_fds.lock, NULL);
+    lock_init(&s->event_fds.lock, LOCK_EVENT_FDS);
 }
 
 static void close_copies(struct session *s)

@@ -8,6 +8,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
+#include "client/core/lock_order.h"
 #include "client/runtime/stream.h"
 
 /* A descriptor: what aclrtAllocatorDesc points to. */
@@ -236,7 +237,7 @@ aclError aclrtAllocatorUnregister(aclrtStream stream)
 static void init_lock(struct session *s, uint32_t seed)
 {
     (void)seed;
-    pthread_mutex_init(&s->allocator_lock, NULL);
+    lock_init(&s->allocator_lock, LOCK_ALLOCATORS);
 }
 
 static void free_all(struct session *s)

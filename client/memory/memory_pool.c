@@ -6,6 +6,7 @@
 #include "acl/acl_rt_memory_soma.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
+#include "client/core/lock_order.h"
 #include "client/memory/pool_blocks.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
@@ -306,7 +307,7 @@ aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream)
 
 static void init_pools(struct session *s, uint32_t seed)
 {
-    pthread_mutex_init(&s->memory_pool_lock, NULL);
+    lock_init(&s->memory_pool_lock, LOCK_MEMORY_POOLS);
     slots_init(&s->memory_pools, sizeof(struct memory_pool), POOLS_MAX, seed);
 }
 

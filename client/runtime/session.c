@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "acl/acl.h"
+#include "client/core/lock_order.h"
 #include "client/runtime/connection.h"
 #include "client/core/error.h"
 #include "client/core/thread.h"
@@ -152,13 +153,13 @@ static struct session *session_new(void)
     if (!random_fill(&seed, sizeof(seed)))
         seed = (uint32_t)clock_ns();
     s->serial = atomic_fetch_add(&serials, 1) + 1;
-    pthread_mutex_init(&s->request_lock, NULL);
-    pthread_mutex_init(&s->lock, NULL);
+    lock_init(&s->request_lock, LOCK_REQUEST);
+    lock_init(&s->lock, LOCK_SESSION);
     pthread_cond_init(&s->stream_gone, NULL);
     wait_init(&s->waits, s, &s->lost);
-    pthread_mutex_init(&s->staging_lock, NULL);
-    pthread_mutex_init(&s->abort_lock, NULL);
-    pthread_rwlock_init(&s->memory_lock, NULL);
+    lock_init(&s->staging_lock, LOCK_STAGING);
+    lock_init(&s->abort_lock, LOCK_ABORT);
+    lock_init_shared(&s->memory_lock, LOCK_MEMORY);
     LIFECYCLE_WALK(session_init, s, seed);
     s->socket = -1;
     return s;

@@ -2,10 +2,8 @@
  * The session: this process's connection to npud and everything that hangs on it. Made by the first
  * call that needs a device.
  *
- * Locks, outermost first: session->lock (tables, contexts, segments), a stream's or an event's
- * lock, memory_pool_lock, memory_lock, pool.lock, segments.lock, request_lock (the socket),
- * waits.lock, event_fds.lock. A stream's lock may be held while its ring is full, so no thread
- * takes one while it holds session->lock.
+ * Locks: in the order of client/core/lock_order.h. A stream's lock may be held while its ring is
+ * full: no thread waits for one while it holds session->lock.
  */
 #pragma once
 

@@ -135,6 +135,7 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
     if (!s)
         return error_set(ACL_ERROR_RT_NO_STREAM_RESOURCE, "%s: a process can have %u streams",
                          function, SESSION_STREAMS_MAX);
+    lock_order_know(&s->lock, LOCK_STREAM);
     s->priority = priority > STREAM_PRIORITY_LEAST ? STREAM_PRIORITY_LEAST : priority;
     s->flags = flags & FLAGS_KNOWN;
     s->is_default = is_default;
