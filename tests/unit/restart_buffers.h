@@ -632,7 +632,7 @@ static inline void dump_routes(struct dump *d)
                   route->source != NULL, route->destination != NULL);
         for (uint32_t i = 0; i < route->backlog.n; i++) {
             const struct message *m =
-                route->backlog.item[(route->backlog.first + i) & (route->backlog.size - 1)].message;
+                route->backlog.item[(route->backlog.first + i) & (route->backlog.size - 1)];
 
             dump_line(d, "backlog %u to %u, %05u: message %llu, routes %u", name->source,
                       name->destination, i, (unsigned long long)number_of(m->ref), m->n_routes);
