@@ -15,6 +15,7 @@ enum lock_rank {
     LOCK_TAKING,       /* exceptions.taking */
     LOCK_ABORT,        /* session->abort_lock */
     LOCK_STREAM,       /* stream->lock */
+    LOCK_COPIER,       /* the same, of a device's copier: context_lock_copier() */
     LOCK_SESSION,      /* session->lock */
     LOCK_FOLLOW,       /* queue->follow_lock */
     LOCK_EVENT,        /* event->lock */

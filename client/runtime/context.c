@@ -193,6 +193,7 @@ static int make_copier(struct session *s, const char *function, uint32_t device)
     if (!may_copy(s, device))
         return context_error_gone(function);
     RETURN_IF_ERROR(context_new(s, function, device, true, &d->copier));
+    lock_order_know(&d->copier->default_stream->lock, LOCK_COPIER);
     /* Relaxed: a failure of the stream comes by npud, after this. */
     atomic_store_explicit(&d->copier_id, d->copier->default_stream->id + 1, memory_order_relaxed);
     return 0;
