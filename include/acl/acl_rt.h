@@ -83,7 +83,9 @@ ACL_FUNC_VISIBILITY aclError aclInit(const char *configPath);
  * The connection to npud ends here unless it is in use: by a device that is set, by a context, by a
  * thread that sleeps at a queue or for a record of another process, or by a callback that the
  * calling thread is in. Then it stays, with all that the process has, and 0 is returned as well;
- * the process closes it by calling aclInit and aclFinalize again. Other threads may be inside
+ * the process closes it by calling aclInit and aclFinalize again. Until it calls aclInit, others are
+ * told that it writes and records nothing, as soon as its streams have done what they were given:
+ * waits that it alone could have ended fail (507057, at queues 507899). Other threads may be inside
  * calls: aclFinalize waits until they have returned, at most one second, and frees the session's
  * memory after that. Such a call succeeds, or returns 507901 or an error of a handle that is no
  * longer there (107000, 107002, 107017). A call that begins afterwards connects anew if it needs
@@ -997,8 +999,9 @@ ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void *devAddr, uint64_t value, uint
  * In memory that other processes have or had, too (exported or imported, by key, descriptor or
  * handle), the word is for one of them to write, and a wait fails with 507057 when none is left:
  * when the last other process has given the memory up, or has ended; and, once a process has ended
- * that had it, when streams of all that are left wait for words of it. That is asked whenever a
- * process leaves the memory, and when the stream gets to the wait. A process that is to wait alone
+ * that had it, when streams of all that are left wait for words of it, and none has come since. A
+ * process that has finalized has ended, also if its session stays. That is asked whenever a process
+ * leaves the memory, and when the stream gets to the wait. A process that is to wait alone
  * there, for its own writes or for a process that has yet to come, first exports the memory again,
  * adds an importer, or closes the key. Memory that one process has had alone waits for ever.
  * Errors: as aclrtValueWrite, and flag above 3 107000.
@@ -1497,8 +1500,8 @@ ACL_FUNC_VISIBILITY aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream s
  * A task that holds the stream until the bit is set, and clears it. timeout in seconds; 0 and
  * 0xFFFFFFFF wait for ever; when it passes, the next synchronise returns 107020. Only on the device
  * of the notify, also for importers. If the last other process that has the notify open leaves it
- * meanwhile, by aclrtDestroyNotify or by its end, the wait fails with 507057. Errors: notify NULL
- * 100000; other device 107000; 107017; stream codes.
+ * meanwhile, by aclrtDestroyNotify, by its end, or by aclFinalize when its streams are done, the wait
+ * fails with 507057. Errors: notify NULL 100000; other device 107000; 107017; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream,
                                                      uint32_t timeout);

@@ -408,6 +408,59 @@ START_TEST(recorder_dies_before_it_records)
 }
 END_TEST
 
+static int import_and_finalize(void *arg)
+{
+    bool has_work = arg != NULL;
+    aclrtEvent held = NULL;
+
+    open_device();
+    turn_await(&to_child);
+    OK(aclrtNotifyImportByKey(&notify, shared->key, 0));
+    if (has_work) {
+        held = stream_hold(stream);
+        OK(aclrtRecordNotify(notify, stream));
+    }
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(aclFinalize()); /* a device is set: the session stays */
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    if (has_work)
+        OK(aclrtRecordEvent(held, other));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(aclInit(NULL));
+    OK(aclrtRecordNotify(notify, other));
+    OK(aclrtSynchronizeStream(other));
+    return 0;
+}
+
+/* Its session stays, and what its streams were given is done first. It may come back. */
+START_TEST(recorder_finalizes)
+{
+    bool has_work = _i;
+    pid_t pid = start_child(import_and_finalize, has_work ? shared : NULL);
+
+    make_notify(ANY);
+    wait_parked();
+    meet_child();
+    meet_child();
+    if (has_work) {
+        engine_turn(probe);
+        ck_assert(!idle(stream));
+    }
+    meet_child();
+    if (has_work)
+        OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    else
+        expect_blame(pid);
+    wait_parked();
+    turn_tell(&to_child);
+    OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    child_expect_ok(pid);
+}
+END_TEST
+
 static int import_and_destroy(void *arg)
 {
     (void)arg;
@@ -699,6 +752,7 @@ int main(void)
     tcase_add_test(tc, outlives_its_creator);
     tcase_add_test(tc, recorder_dies_before_it_records);
     tcase_add_test(tc, recorder_destroys_it);
+    tcase_add_loop_test(tc, recorder_finalizes, 0, 2);
     tcase_add_test(tc, recorder_dies_with_a_record_queued);
     tcase_add_test(tc, waiter_dies);
     tcase_add_test(tc, ping_pong);
