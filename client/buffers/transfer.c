@@ -1,16 +1,273 @@
 #include "client/buffers/transfer.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "acl/acl.h"
+#include "acl/acl_npud.h"
 #include "acl/acl_tdt_queue.h"
-#include "client/buffers/transfer_map.h"
-#include "client/buffers/transfer_wait.h"
 #include "client/core/error.h"
-#include "client/runtime/session.h"
 #include "client/core/thread.h"
 #include "client/core/wait.h"
+#include "client/runtime/session.h"
 #include "proto/util/clock.h"
+#include "proto/util/futex.h"
 
 #define ATTEMPTS 4096 /* without having slept, until the time is looked at */
+
+/* The side of its ring that the transfer is on. */
+static const struct ring_side *transfer_side(const struct transfer *t)
+{
+    return &t->ring->side[t->putting];
+}
+
+/* Has the ring been destroyed, or moved? */
+static bool transfer_ended(const struct transfer *t)
+{
+    return atomic_load(&t->ring->view.news->state) != QUEUE_LIVE;
+}
+
+/* npud takes messages from here for a route: then programs do not. */
+static bool transfer_taken_by_router(const struct transfer *t)
+{
+    return !t->putting && atomic_load(&transfer_side(t)->news->routed) != 0;
+}
+
+/* --- segments that a message needs --- */
+
+/* The buffer is not the caller's any more: 107000. */
+static int transfer_map_error_stale(const struct transfer *t)
+{
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: buf was freed or given away by another thread during the call",
+                     t->function);
+}
+
+/* False: no memory. */
+static bool note_map_allowed(struct ring *ring, uint32_t id, uint64_t number)
+{
+    _Atomic(struct allowed_chunk *) *where = &ring->allowed[id / ALLOWED_CHUNK];
+    struct allowed_chunk *chunk = atomic_load_explicit(where, memory_order_acquire), *mine;
+
+    if (!chunk) {
+        mine = calloc(1, sizeof(*mine));
+        if (!mine)
+            return false;
+        if (atomic_compare_exchange_strong(where, &chunk, mine))
+            chunk = mine;
+        else
+            free(mine);
+    }
+    atomic_store_explicit(&chunk->number[id % ALLOWED_CHUNK], number, memory_order_release);
+    return true;
+}
+
+/*
+ * Map the segment of t->needed. 0: also when npud refuses, as the segment was never allowed or is
+ * gone: then what we have seen is no message that we can take, and is noted as refused.
+ */
+static int transfer_map_needed(struct transfer *t)
+{
+    struct error_kept kept;
+    int error;
+
+    error_keep(&kept);
+    error = segment_need(t->function, t->session, t->needed);
+    error_keep_end(&kept);
+    if (error == 0)
+        return 0;
+    if (error != ACL_ERROR_RT_NO_PERMISSION && error != ACL_ERROR_RT_PARAM_INVALID)
+        return error_tell(&kept, error);
+    /* A message needs two at most. More are needed only if a hostile peer changes the ring. */
+    if (t->n_refused == sizeof(t->refused) / sizeof(t->refused[0])) {
+        t->refused[0] = t->refused[1];
+        t->n_refused--;
+    }
+    t->refused[t->n_refused++] = t->needed;
+    return 0;
+}
+
+/* Tell npud that readers of the queue may map the segment of t->needed. 0, or an ACL error. */
+static int transfer_allow_map_needed(struct transfer *t)
+{
+    REQUEST(allow_map, ALLOW_MAP, .number = t->ring->view.number, .segment = t->needed >> 16);
+    const struct segment_view *view = segment_get(&segment_table, t->needed);
+    struct error_kept kept;
+    uint64_t number;
+    int error;
+
+    /* Another thread has freed the buffer, and npud has taken the segment back. */
+    if (!view)
+        return transfer_map_error_stale(t);
+    number = view->number;
+    error_keep(&kept);
+    error = session_command(t->session, t->function, &request);
+    error_keep_end(&kept);
+    if (error != 0)
+        return transfer_ended(t) ? 0 : error_tell(&kept, error);
+    return note_map_allowed(t->ring, in.segment, number) ? 0 : error_no_memory(t->function);
+}
+
+/* --- waiting for room, or for a message --- */
+
+void transfer_wait_wake(const struct ring *ring, bool putting)
+{
+    const struct queue_view *v = &ring->view;
+
+    if (putting) {
+        queue_change(&v->put->wake);
+        KILL_POINT(PUT_WAKE);
+        futex_wake_one(&v->put->wake);
+    } else {
+        queue_change(&v->take->wake);
+        KILL_POINT(TAKE_WAKE);
+        futex_wake_one(&v->take->wake);
+    }
+}
+
+static const struct ring_side *other_side(const struct transfer *t)
+{
+    return &t->ring->side[!t->putting];
+}
+
+/*
+ * Every process that could end our wait is gone, and none is still to come. Threads of this process
+ * that have put or taken before still can end it. So can npud, if it works on the other side: it
+ * takes for a route where we put, or puts where we take.
+ */
+static bool is_deserted(const struct transfer *t)
+{
+    const struct ring_side *other = other_side(t);
+    const struct queue_party_news *news = other->news;
+    uint32_t self = (t->ring->rights & other->right) != 0;
+
+    if (__builtin_expect(atomic_load(&news->gone) == 0, 1))
+        return false;
+    return atomic_load(&news->n) <= self && atomic_load(&news->routed) == 0 &&
+           (self == 0 || atomic_load(&t->queue->used[!t->putting]) != t->life);
+}
+
+static bool can_go_on(const struct transfer *t)
+{
+    const struct queue_view *v = &t->ring->view;
+    uint64_t position, old;
+    struct queue_front front;
+
+    return t->putting ? queue_place(v, &position, &old) != QUEUE_FULL
+                      : queue_front(v, &front) != QUEUE_EMPTY;
+}
+
+struct nap {
+    struct transfer *t;
+    bool armed;
+    uint32_t generation;
+};
+
+/* Armed once, and again when npud has forgotten all waiters because one of them has died. */
+static bool is_nap_over(void *arg, uint64_t target)
+{
+    struct nap *n = arg;
+    const struct ring_side *side = transfer_side(n->t);
+    uint32_t seen;
+
+    (void)target;
+    if (!n->armed || (uint32_t)(atomic_load(side->waiting) >> 32) != n->generation) {
+        /* What counts is what wait_queue() saw, before this. */
+        n->generation = queue_arm(side->waiting, side->word, &seen);
+        n->armed = true;
+    }
+    return can_go_on(n->t) || transfer_ended(n->t) || is_deserted(n->t) ||
+           transfer_taken_by_router(n->t);
+}
+
+static void say_full(char *text, size_t size, const char *function, uint32_t id, uint32_t depth)
+{
+    snprintf(text, size, "%s: queue %u is full: it holds %u messages", function, id, depth);
+}
+
+static void say_empty(char *text, size_t size, const char *function, uint32_t id, uint32_t depth)
+{
+    (void)depth;
+    snprintf(text, size, "%s: queue %u is empty", function, id);
+}
+
+/* What a transfer waits for, on the side that it is on. */
+static const struct want {
+    uint32_t kind; /* of the sleep */
+    int time_up;
+    error_render_fn *say;
+    const char *state, *needs;
+} wants[] = {
+    [false] = {WAIT_MESSAGE, ACL_ERROR_RT_QUEUE_EMPTY, say_empty, "empty", "enqueue"},
+    [true] = {WAIT_ROOM, ACL_ERROR_RT_QUEUE_FULL, say_full, "full", "dequeue"},
+};
+
+/* 507014 or 507013: the queue is still full, or empty. */
+static int transfer_wait_error_time_up(const struct transfer *t)
+{
+    const struct want *want = &wants[t->putting];
+
+    return error_defer(want->time_up, want->say, t->function, t->queue->id, t->ring->view.depth);
+}
+
+static int error_deserted(const struct transfer *t)
+{
+    return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                     "%s: queue %u is %s, and no process is left that could %s: process %d, the "
+                     "last one, has died, finalized or lost the right",
+                     t->function, t->queue->id, wants[t->putting].state, wants[t->putting].needs,
+                     (int)atomic_load(&other_side(t)->news->pid));
+}
+
+/* Sleep until there may be something to do: 0, or what the call returns. */
+static int transfer_wait_sleep(struct transfer *t)
+{
+    const struct ring_side *side = transfer_side(t);
+    struct nap nap = {.t = t};
+    int r;
+
+    session_use_again(t->session);
+    if (is_deserted(t) && !can_go_on(t) && !transfer_ended(t))
+        return error_deserted(t);
+    t->slept = true;
+    r = wait_queue(&t->session->waits, t->function, wants[t->putting].kind, t->ring->view.number,
+                   side->word, is_nap_over, &nap, t->deadline);
+    queue_disarm(side->waiting, nap.generation);
+    KILL_POINT(QUEUE_DISARMED);
+    if (r == -EINTR)
+        return ACLNPUD_ERROR_INTERRUPTED;
+    return r == 0        ? 0
+           : r == -EPIPE ? session_error_lost(t->function)
+                         : transfer_wait_error_time_up(t);
+}
+
+/* The wake-up of what the transfer leaves there may have been its alone: wake the next one. */
+static void transfer_wait_pass_on(const struct transfer *t)
+{
+    /*
+     * The word need not change: a thread that is not asleep yet has either read it before it
+     * changed for that wake-up, or has looked at the ring since.
+     */
+    if (t->slept)
+        futex_wake_one(transfer_side(t)->word);
+}
+
+void transfer_give_up(struct transfer *t)
+{
+    struct ring_guard *guard = t->slept ? thread_guard() : NULL;
+
+    if (!guard)
+        return;
+    /* A ring that has ended meanwhile has woken all. */
+    t->ring = queue_enter_ring(guard, t->queue);
+    if (t->ring && t->ring->life == t->life)
+        transfer_wait_pass_on(t);
+    t->ring = NULL;
+    queue_leave_ring(guard);
+}
+
+/* --- attempts --- */
 
 /* Of an attempt. */
 enum outcome {

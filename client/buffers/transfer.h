@@ -42,24 +42,6 @@ struct transfer {
     uint32_t refused[2];
 };
 
-/** The side of its ring that the transfer is on. */
-static inline const struct ring_side *transfer_side(const struct transfer *t)
-{
-    return &t->ring->side[t->putting];
-}
-
-/** Has the ring been destroyed, or moved? */
-static inline bool transfer_ended(const struct transfer *t)
-{
-    return atomic_load(&t->ring->view.news->state) != QUEUE_LIVE;
-}
-
-/** npud takes messages from here for a route: then programs do not. */
-static inline bool transfer_taken_by_router(const struct transfer *t)
-{
-    return !t->putting && atomic_load(&transfer_side(t)->news->routed) != 0;
-}
-
 /** npud knows that readers of the ring may map the segment of ref. */
 static inline bool transfer_is_map_allowed(const struct ring *ring, uint32_t ref)
 {
@@ -86,6 +68,13 @@ static inline void transfer_note_life(_Atomic uint64_t *last, uint64_t life)
  */
 int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_t timeout,
                    bool putting, struct mbuf_ref *buffer);
+
+/**
+ * Wake one that sleeps on the other side of a put, or of a take. One is enough: each message, and
+ * each place that becomes free, wakes one. A transfer that leaves without taking it wakes the next
+ * one.
+ */
+void transfer_wait_wake(const struct ring *ring, bool putting);
 
 /** Wait until there is room. 0, or what the call returns. */
 int transfer_room(struct transfer *t);

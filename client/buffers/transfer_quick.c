@@ -8,7 +8,6 @@
 #include "acl/acl.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/buffers/transfer.h"
-#include "client/buffers/transfer_wait.h"
 #include "client/core/error.h"
 #include "client/core/thread.h"
 #include "client/runtime/session.h"
