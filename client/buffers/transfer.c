@@ -17,27 +17,27 @@
 #define ATTEMPTS 4096 /* without having slept, until the time is looked at */
 
 /* The side of its ring that the transfer is on. */
-static const struct ring_side *transfer_side(const struct transfer *t)
+static const struct ring_side *own_side(const struct transfer *t)
 {
     return &t->ring->side[t->putting];
 }
 
 /* Has the ring been destroyed, or moved? */
-static bool transfer_ended(const struct transfer *t)
+static bool has_ended(const struct transfer *t)
 {
     return atomic_load(&t->ring->view.news->state) != QUEUE_LIVE;
 }
 
 /* npud takes messages from here for a route: then programs do not. */
-static bool transfer_taken_by_router(const struct transfer *t)
+static bool is_taken_by_router(const struct transfer *t)
 {
-    return !t->putting && atomic_load(&transfer_side(t)->news->routed) != 0;
+    return !t->putting && atomic_load(&own_side(t)->news->routed) != 0;
 }
 
 /* --- segments that a message needs --- */
 
 /* The buffer is not the caller's any more: 107000. */
-static int transfer_map_error_stale(const struct transfer *t)
+static int error_stale(const struct transfer *t)
 {
     return error_set(ACL_ERROR_RT_PARAM_INVALID,
                      "%s: buf was freed or given away by another thread during the call",
@@ -67,7 +67,7 @@ static bool note_map_allowed(struct ring *ring, uint32_t id, uint64_t number)
  * Map the segment of t->needed. 0: also when npud refuses, as the segment was never allowed or is
  * gone: then what we have seen is no message that we can take, and is noted as refused.
  */
-static int transfer_map_needed(struct transfer *t)
+static int map_needed(struct transfer *t)
 {
     struct error_kept kept;
     int error;
@@ -89,7 +89,7 @@ static int transfer_map_needed(struct transfer *t)
 }
 
 /* Tell npud that readers of the queue may map the segment of t->needed. 0, or an ACL error. */
-static int transfer_allow_map_needed(struct transfer *t)
+static int allow_map_needed(struct transfer *t)
 {
     REQUEST(allow_map, ALLOW_MAP, .number = t->ring->view.number, .segment = t->needed >> 16);
     const struct segment_view *view = segment_get(&segment_table, t->needed);
@@ -99,19 +99,19 @@ static int transfer_allow_map_needed(struct transfer *t)
 
     /* Another thread has freed the buffer, and npud has taken the segment back. */
     if (!view)
-        return transfer_map_error_stale(t);
+        return error_stale(t);
     number = view->number;
     error_keep(&kept);
     error = session_command(t->session, t->function, &request);
     error_keep_end(&kept);
     if (error != 0)
-        return transfer_ended(t) ? 0 : error_tell(&kept, error);
+        return has_ended(t) ? 0 : error_tell(&kept, error);
     return note_map_allowed(t->ring, in.segment, number) ? 0 : error_no_memory(t->function);
 }
 
 /* --- waiting for room, or for a message --- */
 
-void transfer_wait_wake(const struct ring *ring, bool putting)
+void transfer_wake(const struct ring *ring, bool putting)
 {
     const struct queue_view *v = &ring->view;
 
@@ -168,7 +168,7 @@ struct nap {
 static bool is_nap_over(void *arg, uint64_t target)
 {
     struct nap *n = arg;
-    const struct ring_side *side = transfer_side(n->t);
+    const struct ring_side *side = own_side(n->t);
     uint32_t seen;
 
     (void)target;
@@ -177,8 +177,7 @@ static bool is_nap_over(void *arg, uint64_t target)
         n->generation = queue_arm(side->waiting, side->word, &seen);
         n->armed = true;
     }
-    return can_go_on(n->t) || transfer_ended(n->t) || is_deserted(n->t) ||
-           transfer_taken_by_router(n->t);
+    return can_go_on(n->t) || has_ended(n->t) || is_deserted(n->t) || is_taken_by_router(n->t);
 }
 
 static void say_full(char *text, size_t size, const char *function, uint32_t id, uint32_t depth)
@@ -204,7 +203,7 @@ static const struct want {
 };
 
 /* 507014 or 507013: the queue is still full, or empty. */
-static int transfer_wait_error_time_up(const struct transfer *t)
+static int error_time_up(const struct transfer *t)
 {
     const struct want *want = &wants[t->putting];
 
@@ -221,14 +220,14 @@ static int error_deserted(const struct transfer *t)
 }
 
 /* Sleep until there may be something to do: 0, or what the call returns. */
-static int transfer_wait_sleep(struct transfer *t)
+static int sleep_for_other_side(struct transfer *t)
 {
-    const struct ring_side *side = transfer_side(t);
+    const struct ring_side *side = own_side(t);
     struct nap nap = {.t = t};
     int r;
 
     session_use_again(t->session);
-    if (is_deserted(t) && !can_go_on(t) && !transfer_ended(t))
+    if (is_deserted(t) && !can_go_on(t) && !has_ended(t))
         return error_deserted(t);
     t->slept = true;
     r = wait_queue(&t->session->waits, t->function, wants[t->putting].kind, t->ring->view.number,
@@ -237,20 +236,18 @@ static int transfer_wait_sleep(struct transfer *t)
     KILL_POINT(QUEUE_DISARMED);
     if (r == -EINTR)
         return ACLNPUD_ERROR_INTERRUPTED;
-    return r == 0        ? 0
-           : r == -EPIPE ? session_error_lost(t->function)
-                         : transfer_wait_error_time_up(t);
+    return r == 0 ? 0 : r == -EPIPE ? session_error_lost(t->function) : error_time_up(t);
 }
 
 /* The wake-up of what the transfer leaves there may have been its alone: wake the next one. */
-static void transfer_wait_pass_on(const struct transfer *t)
+static void pass_wake_on(const struct transfer *t)
 {
     /*
      * The word need not change: a thread that is not asleep yet has either read it before it
      * changed for that wake-up, or has looked at the ring since.
      */
     if (t->slept)
-        futex_wake_one(transfer_side(t)->word);
+        futex_wake_one(own_side(t)->word);
 }
 
 void transfer_give_up(struct transfer *t)
@@ -262,7 +259,7 @@ void transfer_give_up(struct transfer *t)
     /* A ring that has ended meanwhile has woken all. */
     t->ring = queue_enter_ring(guard, t->queue);
     if (t->ring && t->ring->life == t->life)
-        transfer_wait_pass_on(t);
+        pass_wake_on(t);
     t->ring = NULL;
     queue_leave_ring(guard);
 }
@@ -331,7 +328,7 @@ static enum outcome choose_ring(struct transfer *t, struct ring *ring)
         return refuse_transfer(t, error_no_ring(t, ring));
     }
     t->life = ring->life;
-    if (__builtin_expect(transfer_ended(t), 0))
+    if (__builtin_expect(has_ended(t), 0))
         return ENDED;
     return __builtin_expect(ring->rights & (t->putting ? QUEUE_PUT : QUEUE_TAKE), 1)
                ? DONE
@@ -353,13 +350,13 @@ static int do_what_is_needed(struct transfer *t, enum outcome outcome)
 {
     switch (outcome) {
     case WAIT:
-        return transfer_wait_sleep(t);
+        return sleep_for_other_side(t);
     case ENDED:
         return queue_follow(t->session, t->function, t->queue, t->ring);
     case MAP:
-        return transfer_map_needed(t);
+        return map_needed(t);
     case ALLOW_MAP:
-        return transfer_allow_map_needed(t);
+        return allow_map_needed(t);
     case REFUSED:
         return t->error;
     default:
@@ -390,9 +387,9 @@ static inline __attribute__((always_inline)) enum outcome attempt_once(struct tr
     if (__builtin_expect(outcome == DONE, 1))
         outcome = attempt(t);
     if (t->woken & ~QUEUE_ROUTER)
-        transfer_wait_wake(t->ring, t->putting);
+        transfer_wake(t->ring, t->putting);
     if (outcome == WAIT && t->deadline == 0) {
-        outcome = refuse_transfer(t, transfer_wait_error_time_up(t));
+        outcome = refuse_transfer(t, error_time_up(t));
         t->ring = NULL;
     }
     bell = t->ring && (t->woken & QUEUE_ROUTER);
@@ -418,9 +415,9 @@ static inline __attribute__((always_inline)) int run_attempts(struct transfer *t
             return 0;
         error = do_what_is_needed(t, outcome);
         if (error == 0 && t->ring && is_out_of_time(t))
-            error = transfer_wait_error_time_up(t);
+            error = error_time_up(t);
         if (error != 0 && t->ring)
-            transfer_wait_pass_on(t);
+            pass_wake_on(t);
         if (t->ring)
             queue_drop_ring(t->ring);
         if (error != 0)
@@ -469,7 +466,7 @@ static enum outcome explain_result(struct transfer *t, enum queue_result r)
     case QUEUE_ENDED:
         return ENDED;
     case QUEUE_STALE:
-        return refuse_transfer(t, transfer_map_error_stale(t));
+        return refuse_transfer(t, error_stale(t));
     default:
         return refuse_transfer(t, queue_error_damaged(t->function, t->queue->id));
     }
@@ -499,7 +496,7 @@ static enum outcome put_message(struct transfer *t)
     enum queue_result r;
 
     if (__builtin_expect(t->slept, 0) && !mbuf_still_there(t->buffer))
-        return refuse_transfer(t, transfer_map_error_stale(t));
+        return refuse_transfer(t, error_stale(t));
     for (uint32_t i = 0; i < t->n_refs; i++)
         if (__builtin_expect(!transfer_is_map_allowed(t->ring, t->refs[i]), 0)) {
             t->needed = t->refs[i];
@@ -591,7 +588,7 @@ static enum outcome take_message(struct transfer *t)
     struct mbuf *m;
     uint64_t held;
 
-    if (__builtin_expect(transfer_taken_by_router(t), 0))
+    if (__builtin_expect(is_taken_by_router(t), 0))
         return refuse_transfer(
             t, error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                          "%s: queue %u is the source of a route: its messages go to the "

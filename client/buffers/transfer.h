@@ -74,7 +74,7 @@ int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_
  * each place that becomes free, wakes one. A transfer that leaves without taking it wakes the next
  * one.
  */
-void transfer_wait_wake(const struct ring *ring, bool putting);
+void transfer_wake(const struct ring *ring, bool putting);
 
 /** Wait until there is room. 0, or what the call returns. */
 int transfer_room(struct transfer *t);

@@ -52,7 +52,7 @@ static __attribute__((noinline, cold)) void wake_and_leave(const struct quick *q
     struct ring *ring = q->ring;
 
     if (woken & ~QUEUE_ROUTER)
-        transfer_wait_wake(ring, putting);
+        transfer_wake(ring, putting);
     if (woken & QUEUE_ROUTER)
         queue_use_ring(ring);
     queue_leave_ring(q->guard);
