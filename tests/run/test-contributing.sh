@@ -71,6 +71,7 @@ check "it is built" make -s CFLAGS=-O0 programs "${tests[@]/#/build/tests/}" \
 for t in "${tests[@]}"; do
     case $t in
     hostile/*) CK_RUN_CASE=honest check "$t" "build/tests/$t" ;;
+    e2e/test_npuctl) CK_RUN_CASE=keepsakes check "$t" "build/tests/$t" ;;
     *) check "$t" "build/tests/$t" ;;
     esac
 done
