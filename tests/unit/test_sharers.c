@@ -370,7 +370,7 @@ static void end_world(void)
 
 START_TEST(as_the_model_says)
 {
-    unsigned rounds = choose_effort(150, 6000), told = 0;
+    unsigned rounds = choose_effort(40, 3000), told = 0;
 
     for (unsigned round = 0; round < rounds; round++) {
         npud_start(settings);
