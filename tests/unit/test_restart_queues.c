@@ -306,10 +306,9 @@ static unsigned count_sleepers(void)
     return (unsigned)n;
 }
 
-static void gather_crowd(void)
+static void gather_crowd(int fd)
 {
-    slept_on = mmap(NULL, queue_put_size(16), PROT_READ | PROT_WRITE, MAP_SHARED,
-                    queue_with_id(queue)->ring.put_fd, 0);
+    slept_on = mmap(NULL, queue_put_size(16), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ck_assert_ptr_ne(slept_on, MAP_FAILED);
     for (unsigned i = 0; i < CROWD; i++)
         ck_assert_int_eq(pthread_create(&crowd[i], NULL, sleep_on_ring,
@@ -322,7 +321,7 @@ static void begin_crowd(void)
 {
     begin_clients();
     begin_shared();
-    gather_crowd();
+    gather_crowd(queue_with_id(queue)->ring.put_fd);
 }
 
 /* The ring moves, or ends. */
@@ -377,6 +376,34 @@ START_TEST(a_ring_goes_behind_its_last_sleeper)
 }
 END_TEST
 
+static int ended_ring; /* the file of a ring that an npud of 0.9.0 has ended */
+
+static size_t write_sleepers(const struct kept *kept, void *record)
+{
+    (void)kept;
+    *(struct queue_sleepers_record *)record =
+        (struct queue_sleepers_record){.put_key = kept_key(ended_ring)};
+    return sizeof(struct queue_sleepers_record);
+}
+
+START_TEST(sleepers_that_0_9_0_has_kept_are_woken)
+{
+    struct kept kept;
+
+    begin_clients();
+    ended_ring = memfd_create("ring", MFD_CLOEXEC);
+    ck_assert_int_eq(ftruncate(ended_ring, (off_t)queue_put_size(16)), 0);
+    gather_crowd(ended_ring);
+    kept_fd(ended_ring);
+    ck_assert(kept_make(&kept, KEPT_QUEUE_SLEEPERS, sizeof(struct queue_sleepers_record),
+                        write_sleepers));
+    kept_commit();
+    restart_npud();
+    part_crowd();
+    end_all();
+}
+END_TEST
+
 /* --- as it was --- */
 
 START_TEST(all_is_as_it_was)
@@ -410,6 +437,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, an_answer_outlives_what_it_gives);
     tcase_add_loop_test(t, sleepers_of_an_old_ring_are_woken_by_the_next_npud, 0, 4);
     tcase_add_loop_test(t, a_ring_goes_behind_its_last_sleeper, 0, 2);
+    tcase_add_test(t, sleepers_that_0_9_0_has_kept_are_woken);
     tcase_add_loop_test(t, a_step_is_cut_short, 0, CUTS);
     return s;
 }
