@@ -22,14 +22,14 @@
 #include "daemon/engine/inject.h"
 #include "daemon/base/filled.h"
 #include "daemon/control/session_hear.h"
-#include "daemon/memory/share.h"
+#include "daemon/memory/export.h"
 
 static struct parts {
     struct devices devices;
     struct ipc_events ipc;
     struct inject inject;
     struct notifies notifies;
-    struct shares shares;
+    struct memory_exports memory_exports;
     struct peers peers;
     struct pools pools;
     struct queues queues;
@@ -46,7 +46,7 @@ void npud_assemble(struct server *server)
     server->ipc = &parts.ipc;
     server->inject = &parts.inject;
     server->notifies = &parts.notifies;
-    server->shares = &parts.shares;
+    server->memory_exports = &parts.memory_exports;
     server->peers = &parts.peers;
     server->pools = &parts.pools;
     server->queues = &parts.queues;

@@ -143,18 +143,18 @@ static int take_slot(const char *function, struct session *s, struct mbuf_cache 
 static int take_patiently(const char *function, struct session *s, struct mbuf_cache *cache,
                           uint32_t class, uint32_t *ref)
 {
-    struct error_kept kept;
+    struct error_saved saved;
     int error;
 
-    error_keep(&kept);
+    error_save(&saved);
     error = take_slot(function, s, cache, class, ref);
     for (int tries = 0; error == ACL_ERROR_RT_MEMORY_ALLOCATION && tries < LIMIT_TRIES; tries++) {
         if (cache)
             flush_stacks(s, cache);
         error = take_slot(function, s, cache, class, ref);
     }
-    error_keep_end(&kept);
-    return error == 0 ? 0 : error_tell(&kept, error);
+    error_save_end(&saved);
+    return error == 0 ? 0 : error_tell(&saved, error);
 }
 
 int mbuf_cache_fetch(const char *function, struct session *s, uint64_t size, struct mbuf_ref *out)

@@ -322,16 +322,16 @@ int queue_follow(struct session *s, const char *function, struct queue *q, struc
 static void let_go(struct session *s, struct queue *q)
 {
     struct ring *ring = use_ring(q);
-    struct error_kept ignored;
+    struct error_saved ignored;
     bool ended;
 
     if (!ring)
         return;
     ended = atomic_load(&ring->view.news->state) != QUEUE_LIVE;
     if (ended) {
-        error_keep(&ignored);
+        error_save(&ignored);
         queue_follow(s, "", q, ring);
-        error_keep_end(&ignored);
+        error_save_end(&ignored);
     }
     queue_drop_ring(ring);
 }
@@ -364,21 +364,21 @@ static int attach_patiently(struct session *s, const char *function, struct queu
                             uint64_t deadline, uint32_t *rights)
 {
     bool last = deadline == 0;
-    struct error_kept kept;
+    struct error_saved saved;
 
     for (;;) {
         uint32_t seen = atomic_load_explicit(&s->page->grants, memory_order_acquire);
         int error;
 
-        error_keep(&kept);
+        error_save(&saved);
         pthread_mutex_lock(&q->follow_lock);
         error = attach_queue(s, function, q, rights);
         pthread_mutex_unlock(&q->follow_lock);
-        error_keep_end(&kept);
+        error_save_end(&saved);
         if (error == 0)
             return 0;
         if (error != ACL_ERROR_RT_NO_PERMISSION || last)
-            return error_tell(&kept, error);
+            return error_tell(&saved, error);
         last = wait_grant(&s->waits, function, q->remote, q->of_user ? &q->owner : NULL, seen,
                           deadline) != 0;
     }

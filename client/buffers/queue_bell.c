@@ -10,13 +10,13 @@
 static int request_bell(struct session *session, uint32_t number)
 {
     REQUEST(queue_bell, QUEUE_BELL, .number = number);
-    struct error_kept ignored;
+    struct error_saved ignored;
     Npud__Reply *reply = NULL;
     int error, fd = -1;
 
-    error_keep(&ignored);
+    error_save(&ignored);
     error = session_request(session, __func__, &request, &reply, &fd);
-    error_keep_end(&ignored);
+    error_save_end(&ignored);
     if (error == 0)
         session_reply_free(reply);
     return fd;

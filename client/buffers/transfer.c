@@ -69,16 +69,16 @@ static bool note_map_allowed(struct ring *ring, uint32_t id, uint64_t number)
  */
 static int map_needed(struct transfer *t)
 {
-    struct error_kept kept;
+    struct error_saved saved;
     int error;
 
-    error_keep(&kept);
+    error_save(&saved);
     error = segment_need(t->function, t->session, t->needed);
-    error_keep_end(&kept);
+    error_save_end(&saved);
     if (error == 0)
         return 0;
     if (error != ACL_ERROR_RT_NO_PERMISSION && error != ACL_ERROR_RT_PARAM_INVALID)
-        return error_tell(&kept, error);
+        return error_tell(&saved, error);
     /* A message needs two at most. More are needed only if a hostile peer changes the ring. */
     if (t->n_refused == sizeof(t->refused) / sizeof(t->refused[0])) {
         t->refused[0] = t->refused[1];
@@ -93,7 +93,7 @@ static int allow_map_needed(struct transfer *t)
 {
     REQUEST(allow_map, ALLOW_MAP, .number = t->ring->view.number, .segment = t->needed >> 16);
     const struct segment_view *view = segment_get(&segment_table, t->needed);
-    struct error_kept kept;
+    struct error_saved saved;
     uint64_t number;
     int error;
 
@@ -101,11 +101,11 @@ static int allow_map_needed(struct transfer *t)
     if (!view)
         return error_stale(t);
     number = view->number;
-    error_keep(&kept);
+    error_save(&saved);
     error = session_command(t->session, t->function, &request);
-    error_keep_end(&kept);
+    error_save_end(&saved);
     if (error != 0)
-        return has_ended(t) ? 0 : error_tell(&kept, error);
+        return has_ended(t) ? 0 : error_tell(&saved, error);
     return note_map_allowed(t->ring, in.segment, number) ? 0 : error_no_memory(t->function);
 }
 

@@ -20,7 +20,7 @@ static struct worker *worker_of(const struct stream *s)
     return atomic_load_explicit(&s->callbacks.worker, memory_order_relaxed);
 }
 
-static uint32_t worker_index(const struct reports *r, const struct worker *w)
+static uint32_t worker_index(const struct callback_workers *r, const struct worker *w)
 {
     return (uint32_t)(w - r->worker);
 }
@@ -31,14 +31,14 @@ static bool is_host(const struct worker *w)
     return w->context != NULL;
 }
 
-struct report *callback_worker_report(struct session *session, const struct worker *w)
+struct callback_word *callback_worker_word(struct session *session, const struct worker *w)
 {
-    return &session->page->report[worker_index(session->reports, w)];
+    return &session->page->callback_word[worker_index(session->workers, w)];
 }
 
 void callback_worker_wake(struct session *session, const struct worker *w)
 {
-    struct report *r = callback_worker_report(session, w);
+    struct callback_word *r = callback_worker_word(session, w);
 
     atomic_fetch_add(&r->seq, 1);
     futex_wake_all(&r->seq);
@@ -246,7 +246,7 @@ struct callback *callback_stream_discard(struct stream *s)
     return list;
 }
 
-static struct stream *find_subscribed(struct reports *r, const struct context *c)
+static struct stream *find_subscribed(struct callback_workers *r, const struct context *c)
 {
     struct stream *s;
 
@@ -263,11 +263,11 @@ static struct stream *find_subscribed(struct reports *r, const struct context *c
 void callback_context_leave(struct context *c)
 {
     struct callback *list = NULL;
-    struct reports *r;
+    struct callback_workers *r;
     struct stream *s;
 
     callback_lock();
-    r = c->session->reports;
+    r = c->session->workers;
     while (r && (s = find_subscribed(r, c))) {
         list = callback_join(take_callbacks(s), list);
         unbind_stream(s);
@@ -278,17 +278,17 @@ void callback_context_leave(struct context *c)
 }
 
 /* When no thread is inside of aclrtProcessReport any more. */
-static void free_reports(struct session *session)
+static void free_workers(struct session *session)
 {
     /*
      * The lock in any case: a thread that found the session in process->session before it was taken
      * out of there looks at it under the lock.
      */
     callback_lock();
-    while (session->reports && session->reports->inside > 0)
+    while (session->workers && session->workers->inside > 0)
         pthread_cond_wait(&process->callback_idle, &process->callback_lock);
     callback_unlock();
-    free(session->reports);
+    free(session->workers);
 }
 
 void callback_drop_lost(void)
@@ -298,16 +298,16 @@ void callback_drop_lost(void)
 
     callback_lock();
     session = session_peek();
-    if (session && session_lost(session) && session->reports)
-        for (uint32_t i = 0; i < REPORTS; i++)
-            list = callback_join(callback_worker_take(&session->reports->worker[i]), list);
+    if (session && session_lost(session) && session->workers)
+        for (uint32_t i = 0; i < CALLBACK_WORDS; i++)
+            list = callback_join(callback_worker_take(&session->workers->worker[i]), list);
     callback_unlock();
     callback_dispose(list);
 }
 
 /* --- subscribing --- */
 
-static struct worker *find_thread(struct reports *r, uint64_t thread_id)
+static struct worker *find_thread(struct callback_workers *r, uint64_t thread_id)
 {
     for (uint32_t i = 0; i < r->end; i++)
         if (r->worker[i].state == WORKER_SERVES && r->worker[i].thread_id == thread_id)
@@ -317,13 +317,13 @@ static struct worker *find_thread(struct reports *r, uint64_t thread_id)
 
 static struct worker *new_thread(struct session *session, uint64_t thread_id, uint32_t device)
 {
-    struct reports *r = session->reports;
+    struct callback_workers *r = session->workers;
     struct worker *w;
     uint32_t i = 0;
 
-    while (i < REPORT_THREADS && r->worker[i].state != WORKER_FREE)
+    while (i < CALLBACK_WORD_THREADS && r->worker[i].state != WORKER_FREE)
         i++;
-    if (i == REPORT_THREADS)
+    if (i == CALLBACK_WORD_THREADS)
         return NULL;
     if (i == r->end)
         r->end++;
@@ -331,8 +331,8 @@ static struct worker *new_thread(struct session *session, uint64_t thread_id, ui
     w->state = WORKER_SERVES;
     w->thread_id = thread_id;
     w->device = device;
-    atomic_store(&callback_worker_report(session, w)->sleeping, 0);
-    atomic_store(&callback_worker_report(session, w)->thread, 0);
+    atomic_store(&callback_worker_word(session, w)->sleeping, 0);
+    atomic_store(&callback_worker_word(session, w)->thread, 0);
     return w;
 }
 
@@ -351,11 +351,11 @@ static int subscribe_locked(const char *function, uint64_t thread_id, struct str
 
     if (w)
         return owned_error(function, w);
-    if (!session->reports)
-        session->reports = calloc(1, sizeof(*session->reports));
-    if (!session->reports)
+    if (!session->workers)
+        session->workers = calloc(1, sizeof(*session->workers));
+    if (!session->workers)
         return error_no_memory(function);
-    w = find_thread(session->reports, thread_id);
+    w = find_thread(session->workers, thread_id);
     if (w && w->device != s->device)
         return error_set(ACL_ERROR_RT_THREAD_SUBSCRIBE,
                          "%s: the thread serves device %u, and the stream is on device %u",
@@ -364,7 +364,7 @@ static int subscribe_locked(const char *function, uint64_t thread_id, struct str
         w = new_thread(session, thread_id, s->device);
     if (!w)
         return error_set(ACL_ERROR_RT_INTERNAL_ERROR, "%s: %u threads are subscribed already",
-                         function, REPORT_THREADS);
+                         function, CALLBACK_WORD_THREADS);
     bind_stream(w, s);
     return 0;
 }
@@ -483,11 +483,11 @@ static int enlist_callback(const char *function, struct stream *s, struct callba
 static bool submit_task(struct stream *s, const struct callback *c)
 {
     struct worker *w = worker_of(s);
-    struct report *report = callback_worker_report(s->session, w);
+    struct callback_word *word = callback_worker_word(s->session, w);
     struct task task = {
         .op = TASK_CALLBACK,
         .callback.ordinal = c->ordinal,
-        .callback.report = worker_index(s->session->reports, w),
+        .callback.word = worker_index(s->session->workers, w),
         .callback.block = c->block,
     };
     bool idle = stream_idle(s);
@@ -498,7 +498,7 @@ static bool submit_task(struct stream *s, const struct callback *c)
     if (!idle)
         return false;
     s->callbacks.told = c->ordinal;
-    return atomic_load(&report->sleeping) != 0;
+    return atomic_load(&word->sleeping) != 0;
 }
 
 /*
@@ -590,4 +590,4 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
     return launch_any(__func__, &what, stream, true);
 }
 
-const struct part callback_part = {.session_free = free_reports};
+const struct part callback_part = {.session_free = free_workers};

@@ -25,7 +25,7 @@
 #include "proto/shm/callback_shm.h"
 
 struct context;
-struct reports;
+struct callback_workers;
 struct session;
 struct stream;
 
@@ -75,8 +75,8 @@ struct worker {
 };
 
 /** Of a session, once it needs them. */
-struct reports {
-    struct worker worker[REPORTS];
+struct callback_workers {
+    struct worker worker[CALLBACK_WORDS];
     uint32_t end;    /* no worker of the program from here on was ever used */
     uint32_t inside; /* threads that have to leave before this is freed */
 };
@@ -97,7 +97,7 @@ static inline void callback_unlock(void)
 void callback_list_stream(struct stream *s, struct stream **list);
 
 /** The word in the session page. */
-struct report *callback_worker_report(struct session *session, const struct worker *w);
+struct callback_word *callback_worker_word(struct session *session, const struct worker *w);
 
 /** Wake its thread, so that it looks once more. */
 void callback_worker_wake(struct session *session, const struct worker *w);

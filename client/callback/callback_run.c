@@ -180,7 +180,7 @@ static bool sleep_is_over(void *object, uint64_t target)
     callback_lock();
     over = w->serial != sl->serial || w->state == WORKER_ENDS;
     if (!over) {
-        report_arm(callback_worker_report(sl->session, w));
+        callback_word_arm(callback_worker_word(sl->session, w));
         DL_FOREACH2 (w->pending, s, callbacks.list_next)
             over |= is_ready(&s->callbacks, callback_handed_over(s));
     }
@@ -191,15 +191,15 @@ static bool sleep_is_over(void *object, uint64_t target)
 /* Until there is something to look at. 0, -ETIMEDOUT, -EINTR, -EPIPE. The lock is not held. */
 static int worker_sleep(struct sleeper *sl, const char *function, uint64_t deadline)
 {
-    struct report *report = callback_worker_report(sl->session, sl->worker);
-    int r =
-        wait_report(&sl->session->waits, function, (uint32_t)(report - sl->session->page->report),
-                    &report->seq, sleep_is_over, sl, deadline);
+    struct callback_word *word = callback_worker_word(sl->session, sl->worker);
+    int r = wait_callback_word(&sl->session->waits, function,
+                               (uint32_t)(word - sl->session->page->callback_word), &word->seq,
+                               sleep_is_over, sl, deadline);
 
     callback_lock();
     /* Another thread may be asleep on the word by now. */
     if (sl->worker->serial == sl->serial)
-        atomic_store(&report->sleeping, 0);
+        atomic_store(&word->sleeping, 0);
     callback_unlock();
     return r;
 }
@@ -217,7 +217,7 @@ static void visit_end(struct visit *v)
     if (!v->session || process_id() != v->process)
         return;
     callback_lock();
-    v->session->reports->inside--;
+    v->session->workers->inside--;
     pthread_cond_broadcast(&process->callback_idle);
     callback_unlock();
 }
@@ -230,8 +230,8 @@ static void visit_begin(struct visit *v)
     callback_lock();
     s = session_peek();
     v->lost = s && session_npud_gone(s);
-    if (s && s->reports) {
-        s->reports->inside++;
+    if (s && s->workers) {
+        s->workers->inside++;
         v->session = s;
     }
     callback_unlock();
@@ -246,16 +246,16 @@ enum served {
     INTERRUPTED,
 };
 
-static struct worker *worker_of_thread(struct reports *r, struct thread *t)
+static struct worker *worker_of_thread(struct callback_workers *r, struct thread *t)
 {
     uint64_t me = (uint64_t)pthread_self();
-    struct worker *w = &r->worker[t->report];
+    struct worker *w = &r->worker[t->worker];
 
     if (w->state == WORKER_SERVES && w->thread_id == me)
         return w;
     for (uint32_t i = 0; i < r->end; i++)
         if (r->worker[i].state == WORKER_SERVES && r->worker[i].thread_id == me) {
-            t->report = i;
+            t->worker = i;
             return &r->worker[i];
         }
     return NULL;
@@ -274,12 +274,12 @@ static enum served serve_worker(struct session *session, struct worker *fixed, c
         struct worker *w;
 
         callback_lock();
-        w = fixed ? fixed : worker_of_thread(session->reports, t);
+        w = fixed ? fixed : worker_of_thread(session->workers, t);
         if (!w || (w->state == WORKER_ENDS && !w->streams)) {
             callback_unlock();
             return NOBODY;
         }
-        atomic_store_explicit(&callback_worker_report(session, w)->thread, t->tid,
+        atomic_store_explicit(&callback_worker_word(session, w)->thread, t->tid,
                               memory_order_relaxed);
         if (session_lost(session))
             dropped = callback_worker_take(w);
@@ -391,7 +391,7 @@ static void *host_main(void *arg)
     if (!w->streams)
         w->state = WORKER_FREE;
     w->serial++;
-    session->reports->inside--;
+    session->workers->inside--;
     pthread_cond_broadcast(&process->callback_idle);
     callback_unlock();
     return NULL;
@@ -404,13 +404,13 @@ struct worker *callback_worker_of_context(struct context *c)
 
     if (c->host)
         return c->host;
-    if (!session->reports)
-        session->reports = calloc(1, sizeof(*session->reports));
-    if (!session->reports)
+    if (!session->workers)
+        session->workers = calloc(1, sizeof(*session->workers));
+    if (!session->workers)
         return NULL;
-    for (uint32_t i = REPORT_THREADS; i < REPORT_WORK && !w; i++)
-        if (session->reports->worker[i].state == WORKER_FREE)
-            w = &session->reports->worker[i];
+    for (uint32_t i = CALLBACK_WORD_THREADS; i < CALLBACK_WORD_WORK && !w; i++)
+        if (session->workers->worker[i].state == WORKER_FREE)
+            w = &session->workers->worker[i];
     if (!w)
         return NULL;
     w->context = c;
@@ -418,7 +418,7 @@ struct worker *callback_worker_of_context(struct context *c)
     if (thread_start(&w->thread, host_main, w, "npud-host", 0) != 0)
         return NULL;
     w->state = WORKER_SERVES;
-    session->reports->inside++;
+    session->workers->inside++;
     c->host = w;
     return w;
 }

@@ -28,18 +28,18 @@
 
 #define THREAD_NAME "npud-copy"
 
-static struct report *work_report(struct session *session)
+static struct callback_word *work_word(struct session *session)
 {
-    return &session->page->report[REPORT_WORK];
+    return &session->page->callback_word[CALLBACK_WORD_WORK];
 }
 
 static void wake_thread(struct session *session)
 {
-    struct report *r;
+    struct callback_word *r;
 
     if (!session->page)
         return;
-    r = work_report(session);
+    r = work_word(session);
     atomic_fetch_add(&r->seq, 1);
     futex_wake_all(&r->seq);
 }
@@ -268,7 +268,7 @@ static bool sleep_is_over(void *object, uint64_t target)
 
     (void)target;
     callback_lock();
-    report_arm(work_report(session));
+    callback_word_arm(work_word(session));
     over = side_thread_asked(&session->works.thread) || find_ready(session);
     callback_unlock();
     return over;
@@ -310,15 +310,15 @@ static uint64_t sleep_deadline(const struct session *session)
 static void *work_main(void *arg)
 {
     struct session *session = arg;
-    struct report *r = work_report(session);
+    struct callback_word *r = work_word(session);
 
     atomic_store_explicit(&r->thread, thread_self()->tid, memory_order_relaxed);
     while (!session_lost(session)) {
         run_all(session);
         if (side_thread_asked(&session->works.thread))
             return NULL;
-        wait_report(&session->waits, THREAD_NAME, REPORT_WORK, &r->seq, sleep_is_over, session,
-                    sleep_deadline(session));
+        wait_callback_word(&session->waits, THREAD_NAME, CALLBACK_WORD_WORK, &r->seq, sleep_is_over,
+                           session, sleep_deadline(session));
         atomic_store(&r->sleeping, 0);
     }
     side_thread_leave(&session->works.thread);
@@ -358,7 +358,7 @@ static bool submit_work(struct stream *s, const struct stream_work *w)
     struct task task = {
         .op = TASK_CALLBACK,
         .callback.ordinal = w->ordinal,
-        .callback.report = REPORT_WORK,
+        .callback.word = CALLBACK_WORD_WORK,
         .callback.block = true,
         .callback.address = (uintptr_t)w->awaits,
         .callback.value = w->value,
@@ -372,7 +372,7 @@ static bool submit_work(struct stream *s, const struct stream_work *w)
     stream_submit_reserved(s, &task);
     if (idle)
         s->callbacks.told = w->ordinal;
-    return idle && atomic_load(&work_report(s->session)->sleeping) != 0;
+    return idle && atomic_load(&work_word(s->session)->sleeping) != 0;
 }
 
 int stream_work_launch(struct stream *s, const char *function, struct stream_work *w)

@@ -105,25 +105,25 @@ static __attribute__((format(printf, 2, 3))) void store_line(int code, const cha
     va_end(ap);
 }
 
-void error_keep(struct error_kept *kept)
+void error_save(struct error_saved *saved)
 {
     struct thread *t = thread_self();
 
-    kept->outer = t->kept;
-    kept->code = 0;
-    /* Several threads may have the dummy, and a kept error is one's: theirs are told at once. */
+    saved->outer = t->saved;
+    saved->code = 0;
+    /* Several threads may have the dummy, and a saved error is one's: theirs are told at once. */
     if (t == thread_current)
-        t->kept = kept;
+        t->saved = saved;
 }
 
-void error_keep_end(struct error_kept *kept)
+void error_save_end(struct error_saved *saved)
 {
-    thread_self()->kept = kept->outer;
+    thread_self()->saved = saved->outer;
 }
 
-int error_store_kept(const struct error_kept *kept, int error)
+int error_store_saved(const struct error_saved *saved, int error)
 {
-    return kept->code != 0 ? error_store(kept->code, "%s", kept->sentence) : error;
+    return saved->code != 0 ? error_store(saved->code, "%s", saved->sentence) : error;
 }
 
 static bool of_runtime_layer(int code)
@@ -155,9 +155,9 @@ static void store_final(struct thread *t, int code, int final, const char *fmt, 
 {
     char line[ERROR_SENTENCE_MAX];
 
-    if (t->kept) {
-        t->kept->code = code;
-        vsnprintf(t->kept->sentence, sizeof(t->kept->sentence), fmt, ap);
+    if (t->saved) {
+        t->saved->code = code;
+        vsnprintf(t->saved->sentence, sizeof(t->saved->sentence), fmt, ap);
         return;
     }
     if (final == code) {
@@ -178,7 +178,7 @@ int error_store(int code, const char *fmt, ...)
     va_start(ap, fmt);
     store_final(t, code, final, fmt, ap);
     va_end(ap);
-    if (!t->kept && of_runtime_layer(final))
+    if (!t->saved && of_runtime_layer(final))
         t->last_error = final;
     return final;
 }
@@ -204,12 +204,12 @@ int error_defer(int code, error_render_fn *render, const char *function, uint32_
     if (__builtin_expect(final_code(code) != code, 0))
         return upcalls->session_error_lost(function);
     /* A program that polls: nothing has changed. */
-    if (__builtin_expect(again && t->deferred.code == code && !t->kept && !process_wide, 1)) {
+    if (__builtin_expect(again && t->deferred.code == code && !t->saved && !process_wide, 1)) {
         if (of_runtime_layer(code))
             t->last_error = code;
         return code;
     }
-    if (t->kept || process_wide) {
+    if (t->saved || process_wide) {
         render(text, sizeof(text), function, a, b);
         return error_set(code, "%s", text);
     }
@@ -227,7 +227,7 @@ int error_defer(int code, error_render_fn *render, const char *function, uint32_
 int error_unsupported(const char *function)
 {
     /* The session has nothing to do with it: also when it has ended. */
-    if (!thread_self()->kept)
+    if (!thread_self()->saved)
         store_line(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s is not implemented by npud", function);
     return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 }

@@ -60,21 +60,21 @@ int error_null(const char *function, const char *argument) __attribute__((cold))
 #define ERROR_SENTENCE_MAX 512
 
 /**
- * For an attempt that may fail unnoticed: between error_keep() and error_keep_end() the errors of
+ * For an attempt that may fail unnoticed: between error_save() and error_save_end() the errors of
  * the calling thread go here alone, and the last one stays. error_tell() records it after all. Each
  * pair may stand inside of another one.
  */
-struct error_kept {
-    struct error_kept *outer;
+struct error_saved {
+    struct error_saved *outer;
     int code; /* 0: none */
     char sentence[ERROR_SENTENCE_MAX];
 };
-void error_keep(struct error_kept *kept);
-void error_keep_end(struct error_kept *kept);
+void error_save(struct error_saved *saved);
+void error_save_end(struct error_saved *saved);
 
-/** After error_keep_end(): the program learns of `error`, which the attempt has returned. */
-#define error_tell(kept, error) ERROR_NOT_ZERO(error_store_kept((kept), (error)))
-int error_store_kept(const struct error_kept *kept, int error);
+/** After error_save_end(): the program learns of `error`, which the attempt has returned. */
+#define error_tell(saved, error) ERROR_NOT_ZERO(error_store_saved((saved), (error)))
+int error_store_saved(const struct error_saved *saved, int error);
 
 /** Where sentences go: one store for the process (err_msg_mode "1") instead of one per thread. */
 void error_use_process_store(int on);

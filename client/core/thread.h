@@ -8,7 +8,7 @@
 
 struct api_call_mark;
 struct context;
-struct error_kept;
+struct error_saved;
 struct hold;
 struct mbuf_cache;
 struct recent;
@@ -34,7 +34,7 @@ struct thread {
      * (api_call_use_no_events()).
      */
     uint32_t keep_events;
-    uint32_t report; /* where it was found among the workers (callback.h): where to look first */
+    uint32_t worker; /* where it was found among the workers (callback.h): where to look first */
     struct ring_guard *guard;    /* NULL: it has used no queue */
     struct api_call_mark *mark;  /* NULL: it has called nothing */
     struct trace_ranges *ranges; /* client/runtime/trace_range.c; NULL: it has begun none */
@@ -50,8 +50,8 @@ struct thread {
     } deferred; /* a sentence that is not put into words yet: error_defer() */
     /* Sentences for aclGetRecentErrMsg(), newest first, on the heap. */
     char *errors;
-    char *shown;             /* what the last call of this thread returned */
-    struct error_kept *kept; /* where its errors go: error_keep(); NULL: to the program */
+    char *shown;               /* what the last call of this thread returned */
+    struct error_saved *saved; /* where its errors go: error_save(); NULL: to the program */
 };
 
 extern __thread struct thread *thread_current;

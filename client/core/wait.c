@@ -533,12 +533,12 @@ void wait_record_end(struct waits *all, struct record_wait *w)
     w->slot = NULL;
 }
 
-int wait_report(struct waits *all, const char *function, uint32_t report, _Atomic uint32_t *word,
-                wait_over_fn *over, void *object, uint64_t deadline)
+int wait_callback_word(struct waits *all, const char *function, uint32_t number,
+                       _Atomic uint32_t *word, wait_over_fn *over, void *object, uint64_t deadline)
 {
     struct wait_info info;
 
-    describe_wait(&info, function, WAIT_CALLBACK, report, 0, deadline);
+    describe_wait(&info, function, WAIT_CALLBACK, number, 0, deadline);
     return wait_until(all, &info, word, over, object, deadline);
 }
 

@@ -125,8 +125,8 @@ typedef bool wait_over_fn(void *object, uint64_t target);
  * Wait for callbacks: until over(object, 0), looked at whenever word changes. 0, -ETIMEDOUT,
  * -EPIPE.
  */
-int wait_report(struct waits *all, const char *function, uint32_t report, _Atomic uint32_t *word,
-                wait_over_fn *over, void *object, uint64_t deadline);
+int wait_callback_word(struct waits *all, const char *function, uint32_t number,
+                       _Atomic uint32_t *word, wait_over_fn *over, void *object, uint64_t deadline);
 
 /**
  * Wait at a queue: kind WAIT_MESSAGE or WAIT_ROOM, object the number of the ring, word of the other

@@ -111,14 +111,14 @@ void event_abandon(struct event *e)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Caller holds session->lock, which orders the mapping of a new segment before the use of its slots
+/* Caller holds session->lock, which orders the mapping of a new file before the use of its slots
  * by other threads. */
 static int create_remote(struct event *e, const char *function)
 {
     struct session *s = e->session;
     REQUEST(create_event, CREATE_EVENT, .flags = e->flags, .device = e->device);
     Npud__Reply *reply = NULL;
-    void **segment;
+    void **map;
     int error, fd = -1;
 
     RETURN_IF_ERROR(session_request(s, function, &request, &reply, &fd));
@@ -126,10 +126,10 @@ static int create_remote(struct event *e, const char *function)
     e->remote_generation = reply->create_event->generation;
     arena_pages_event_taken(s, e->remote);
     session_reply_free(reply);
-    segment = &s->event_segments[e->remote / ARENA_EVENTS];
-    error = session_map_segment(s, function, fd, arena_event_segment_size(), segment);
+    map = &s->event_files[e->remote / ARENA_EVENTS];
+    error = session_map_file(s, function, fd, arena_event_file_size(), map);
     if (error == 0)
-        e->shm = arena_event(*segment, e->remote);
+        e->shm = arena_event(*map, e->remote);
     return error;
 }
 

@@ -352,7 +352,7 @@ aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t f
         text[i] = key[i] & (char)0x80 ? '?' : key[i];
     error = obtain_notify(c->session, __func__, HANDLE_NOTIFY, &request, notify, &device);
     if (error == 0 && (flags & ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS))
-        context_enable_peer(c, device);
+        context_enable_peer_device(c, device);
     return error;
 }
 

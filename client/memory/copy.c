@@ -31,7 +31,7 @@ int copy_find(struct session *s, const char *function, void *dst, const void *sr
 {
     RETURN_IF_ERROR(place_find(s, function, dst, count, "dst", to));
     RETURN_IF_ERROR(place_find(s, function, src, count, "src", from));
-    return place_check_peers(s, function, to, from, count);
+    return place_check_peer_devices(s, function, to, from, count);
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)

@@ -10,7 +10,7 @@
 
 /**
  * The two places of a copy of `count` bytes, whose devices reach each other. 0, or as place_find()
- * and place_check_peers().
+ * and place_check_peer_devices().
  */
 int copy_find(struct session *s, const char *function, void *dst, const void *src, size_t count,
               struct place *to, struct place *from);

@@ -92,12 +92,12 @@ struct call {
     const char *function;
 };
 
-static int check_peers(void *context, const struct place *to, const struct place *from,
-                       uint64_t count)
+static int check_peer_devices(void *context, const struct place *to, const struct place *from,
+                              uint64_t count)
 {
     const struct call *call = context;
 
-    return place_check_peers(call->session, call->function, to, from, count);
+    return place_check_peer_devices(call->session, call->function, to, from, count);
 }
 
 static int find_rows(struct session *s, const struct rows *r, struct place *to, struct place *from)
@@ -120,7 +120,7 @@ static int find_rows(struct session *s, const struct rows *r, struct place *to, 
                                              : "host memory and device memory");
     if (to->kind != PLACE_DEVICE || from->kind != PLACE_DEVICE)
         return 0;
-    return each_row(s, r, *to, *from, check_peers, &call);
+    return each_row(s, r, *to, *from, check_peer_devices, &call);
 }
 
 static int copy_row(void *context, const struct place *to, const struct place *from, uint64_t count)

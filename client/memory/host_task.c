@@ -207,9 +207,9 @@ static int run_reduce_sliced(struct stream_work *w)
     struct host_task *t = task_of(w);
 
     while (t->how.reduce.done < t->size) {
-        uint64_t left = t->size - t->how.reduce.done;
+        uint64_t remaining = t->size - t->how.reduce.done;
 
-        RETURN_IF_ERROR(reduce_slice(t, left < SLICE ? left : SLICE));
+        RETURN_IF_ERROR(reduce_slice(t, remaining < SLICE ? remaining : SLICE));
     }
     return place_tell_written(t->session, t->function, &t->to, t->size);
 }

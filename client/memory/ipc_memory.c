@@ -119,7 +119,7 @@ int ipc_memory_import(const char *function, void **pointer, const char *key, uin
     if (error != 0)
         memory_free_remote(c->session, function, in.remote);
     else if (flags & ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS)
-        context_enable_peer(c, in.device);
+        context_enable_peer_device(c, in.device);
     return error;
 }
 

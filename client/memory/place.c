@@ -68,14 +68,14 @@ check_rest(struct session *s, const char *function, const void *address, size_t 
            const char *name, struct place *at)
 {
     struct memory m = at->memory;
-    uint64_t left = count;
+    uint64_t remaining = count;
 
     if (m.reservation == 0 || at->offset > m.size)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %zu bytes at offset %llu leave the allocation of %zu bytes",
                          function, name, count, (unsigned long long)at->offset, at->memory.size);
-    for (uint64_t here = m.size - at->offset; left > here; here = m.size) {
-        left -= here;
+    for (uint64_t here = m.size - at->offset; remaining > here; here = m.size) {
+        remaining -= here;
         if (!find_next(s, &m))
             return error_set(ACL_ERROR_RT_PARAM_INVALID,
                              "%s: %s: %zu bytes at %p go beyond what is mapped there, which ends "
@@ -199,7 +199,7 @@ size_t place_named(struct session *s, const void *address, size_t count)
 static int check_reach(struct session *s, const char *function, uint32_t a, uint32_t b,
                        uint32_t access)
 {
-    if (a == b || (s->devices[a].peers >> b & 1) || (s->devices[b].peers >> a & 1) ||
+    if (a == b || (s->devices[a].peer_devices >> b & 1) || (s->devices[b].peer_devices >> a & 1) ||
         (access >> a & access >> b & 1))
         return 0;
     return error_set(
@@ -223,8 +223,8 @@ struct call {
     const char *function;
 };
 
-static int check_peers_of(void *context, const struct place *dst, const struct place *src,
-                          uint64_t count)
+static int check_peer_devices_of(void *context, const struct place *dst, const struct place *src,
+                                 uint64_t count)
 {
     const struct call *call = context;
 
@@ -234,21 +234,21 @@ static int check_peers_of(void *context, const struct place *dst, const struct p
 
 /* Where a range crosses borders. Apart, so that other copies do not pay for its frame. */
 static int __attribute__((noinline, cold))
-check_peers_across(struct session *s, const char *function, const struct place *dst,
-                   const struct place *src, uint64_t count)
+check_peer_devices_across(struct session *s, const char *function, const struct place *dst,
+                          const struct place *src, uint64_t count)
 {
     struct call call = {.session = s, .function = function};
 
-    return place_walk(s, function, dst, src, count, check_peers_of, &call);
+    return place_walk(s, function, dst, src, count, check_peer_devices_of, &call);
 }
 
-int place_check_peers(struct session *s, const char *function, const struct place *dst,
-                      const struct place *src, uint64_t count)
+int place_check_peer_devices(struct session *s, const char *function, const struct place *dst,
+                             const struct place *src, uint64_t count)
 {
     if (dst->kind != PLACE_DEVICE || src->kind != PLACE_DEVICE)
         return 0;
     if (__builtin_expect(dst->goes_on | src->goes_on, 0))
-        return check_peers_across(s, function, dst, src, count);
+        return check_peer_devices_across(s, function, dst, src, count);
     return check_memories(s, function, &dst->memory, &src->memory);
 }
 

@@ -95,8 +95,8 @@ static inline void place_populate(struct session *s, const struct place *at, uin
  * May the devices of the two places reach each other, for `count` bytes? 0, or
  * ACL_ERROR_RT_DRV_INTERNAL_ERROR.
  */
-int place_check_peers(struct session *s, const char *function, const struct place *dst,
-                      const struct place *src, uint64_t count);
+int place_check_peer_devices(struct session *s, const char *function, const struct place *dst,
+                             const struct place *src, uint64_t count);
 
 /**
  * Where `size` bytes at address are, which must be memory that the device reaches at its address:

@@ -155,17 +155,17 @@ typedef bool trim_fn(struct session *s, const char *function);
 static struct memory *allocate_or_trim(struct context *c, const char *function, size_t size,
                                        trim_fn *trim, int *error)
 {
-    struct error_kept kept;
+    struct error_saved saved;
     struct memory *m;
 
-    error_keep(&kept);
+    error_save(&saved);
     m = memory_make(c, function, size, false, error);
-    error_keep_end(&kept);
+    error_save_end(&saved);
     if (m)
         return m;
     if (*error == ACL_ERROR_RT_MEMORY_ALLOCATION && trim(c->session, function))
         return memory_make(c, function, size, false, error);
-    *error = error_tell(&kept, *error);
+    *error = error_tell(&saved, *error);
     return NULL;
 }
 

@@ -29,16 +29,16 @@ static void next_block(struct random_source *source)
         key[0] += 0x9E3779B9u;
         key[1] += 0xBB67AE85u;
     }
-    source->left = 4;
+    source->remaining = 4;
     for (unsigned i = 0; i < 4 && ++source->counter[i] == 0; i++)
         ;
 }
 
 static uint32_t next_word(struct random_source *source)
 {
-    if (source->left == 0)
+    if (source->remaining == 0)
         next_block(source);
-    return source->block[4 - source->left--];
+    return source->block[4 - source->remaining--];
 }
 
 struct random_source random_source_of(uint64_t seed)

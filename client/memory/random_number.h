@@ -14,7 +14,7 @@ struct random_source {
     uint32_t key[2];
     uint32_t counter[4]; /* of the next block; 128 bits, lowest word first */
     uint32_t block[4];
-    unsigned left; /* words of the block that are not used yet */
+    unsigned remaining; /* words of the block that are not used yet */
 };
 
 /** A parameter or a bound: real for types that are, else an integer that is extended to 64 bits. */

@@ -8,10 +8,10 @@
 #include "client/runtime/point.h"
 #include "client/runtime/session.h"
 
-#define PAGE          4096u               /* where pages are larger, fewer are kept */
-#define RINGS_KEPT    (UINT64_C(1) << 20) /* bytes of pages of rings, for new streams */
-#define SEGMENTS_KEPT 2u                  /* event segments, for new events */
-#define USES_FIRST    4u                  /* places of a segment; they double */
+#define PAGE         4096u               /* where pages are larger, fewer are kept */
+#define RINGS_KEPT   (UINT64_C(1) << 20) /* bytes of pages of rings, for new streams */
+#define FILES_SPARED 2u                  /* event files, for new events */
+#define USES_FIRST   4u                  /* places of a file; they double */
 
 /* In the place of a mapping. Without success the old one stays, until the next object comes. */
 static void detach_mapping(void *at, size_t size, size_t kept)
@@ -29,16 +29,16 @@ static void detach_mapping(void *at, size_t size, size_t kept)
 }
 
 /* False: npud says that something is still there, or it lacks memory. */
-static bool renew_segment(struct session *s, bool events, uint32_t segment)
+static bool renew_file(struct session *s, bool events, uint32_t file)
 {
-    REQUEST(renew_arena, RENEW_ARENA, .events = events, .segment = segment);
+    REQUEST(renew_arena, RENEW_ARENA, .events = events, .segment = file);
 
     if (session_command_unheard(s, &request) != 0)
         return false;
     if (events)
-        detach_mapping(s->event_segments[segment], arena_event_segment_size(), 0);
+        detach_mapping(s->event_files[file], arena_event_file_size(), 0);
     else
-        detach_mapping(s->stream_segments[segment], arena_stream_segment_size(s->ring_depth),
+        detach_mapping(s->stream_files[file], arena_stream_file_size(s->ring_depth),
                        ARENA_STREAMS * sizeof(struct stream_ctrl));
     return true;
 }
@@ -56,9 +56,9 @@ static size_t ring_size(const struct session *s)
 }
 
 /* If it has no stream and none that leaves, its pages go. */
-static void renew_rings(struct session *s, uint32_t segment)
+static void renew_rings(struct session *s, uint32_t file)
 {
-    uint32_t first = segment * ARENA_STREAMS, pages = 0;
+    uint32_t first = file * ARENA_STREAMS, pages = 0;
 
     for (uint32_t slot = first; slot < first + ARENA_STREAMS; slot++) {
         uint16_t more = s->arena.ring_pages[slot];
@@ -71,7 +71,7 @@ static void renew_rings(struct session *s, uint32_t segment)
     if (pages == 0)
         return;
     /* Once: what npud does not renew now stays until the slots are used again. */
-    s->arena.renewed_rings[segment] = renew_segment(s, false, segment);
+    s->arena.renewed_rings[file] = renew_file(s, false, file);
     for (uint32_t slot = first; slot < first + ARENA_STREAMS; slot++)
         s->arena.ring_pages[slot] = 0;
     s->arena.pages_left -= pages;
@@ -114,7 +114,7 @@ void arena_pages_ring_left(struct session *s, uint32_t slot)
         renew_rings(s, i);
 }
 
-/* --- event segments --- */
+/* --- event files --- */
 
 static bool all_passed(struct arena_events *e)
 {
@@ -128,14 +128,14 @@ static void renew_events(struct session *s)
     for (uint32_t i = 0; i < SESSION_EVENTS_MAX / ARENA_EVENTS; i++) {
         struct arena_events *e = &s->arena.events[i];
 
-        if (e->live > 0 || !e->dirty || !all_passed(e) || !renew_segment(s, true, i))
+        if (e->live > 0 || !e->dirty || !all_passed(e) || !renew_file(s, true, i))
             continue;
         e->renewed = true;
         e->dirty = false;
         free(e->uses);
         e->uses = NULL;
         e->size = 0;
-        s->arena.segments_left--;
+        s->arena.empty_files--;
     }
 }
 
@@ -199,7 +199,7 @@ void arena_pages_event_taken(struct session *s, uint32_t slot)
     struct arena_events *e = &s->arena.events[slot / ARENA_EVENTS];
 
     if (e->live++ == 0 && e->dirty)
-        s->arena.segments_left--;
+        s->arena.empty_files--;
     e->dirty = true;
     e->renewed = false;
 }
@@ -215,7 +215,7 @@ void arena_pages_event_left(struct session *s, uint32_t slot, const struct use *
     assert(e->live > 0);
     if (--e->live > 0)
         return;
-    if (++s->arena.segments_left > SEGMENTS_KEPT)
+    if (++s->arena.empty_files > FILES_SPARED)
         renew_events(s);
 }
 

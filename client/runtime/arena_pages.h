@@ -1,8 +1,8 @@
 /*
- * Memory of the arena that goes back to the system while the session goes on: segments whose
+ * Memory of the arena that goes back to the system while the session goes on: files whose
  * streams or events are all destroyed. What a peak took goes with it, and not with the session.
  *
- * npud takes other memory in the place of such a segment (RenewArena), and the process puts memory
+ * npud takes other memory in the place of such a file (RenewArena), and the process puts memory
  * of its own in the place of its mapping, until the next object there brings that of npud. No side
  * makes holes in the old one: that is done under locks of the file, which a hostile process with
  * the same file can keep, so the kernel refuses it for files of npud (docs/security.md).
@@ -10,7 +10,7 @@
  * Control blocks of streams stay as they were: positions captured of destroyed streams read them.
  *
  * To renew costs a request, and page faults when the place is used again. So a few rings and
- * segments are kept: a program that makes and destroys one object after the other renews nothing.
+ * files are kept: a program that makes and destroys one object after the other renews nothing.
  *
  * All functions: under session->lock, which also orders them with the creation of the next object
  * in the same place.
@@ -26,7 +26,7 @@
 struct session;
 struct use;
 
-/** Of an event segment. Zeroed: it was never used. */
+/** Of an event file. Zeroed: it was never used. */
 struct arena_events {
     uint32_t live; /* events in it */
     bool dirty;    /* it may have pages */
@@ -45,10 +45,10 @@ struct arena_pages {
     /* that the slot's ring may have; of destroyed streams */
     uint16_t ring_pages[SESSION_STREAMS_MAX];
     uint32_t pages_left; /* in all rings that are left */
-    /* npud's memory for the segment comes with the next stream */
+    /* npud's memory for the file comes with the next stream */
     bool renewed_rings[SESSION_STREAMS_MAX / ARENA_STREAMS];
     struct arena_events events[SESSION_EVENTS_MAX / ARENA_EVENTS];
-    uint32_t segments_left; /* dirty and without events */
+    uint32_t empty_files; /* dirty and without events */
 };
 
 /** Is the slot that of a stream of this session? */

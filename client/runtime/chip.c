@@ -95,28 +95,28 @@ static const char *keep_name(const char *name)
 }
 
 /* Programs that only compile for a chip run where no npud is. */
-static const char *name_without_npud(const struct error_kept *kept, int *error)
+static const char *name_without_npud(const struct error_saved *saved, int *error)
 {
     const char *name = secure_getenv("NPUD_SOC_NAME");
 
     if (*error == ACL_ERROR_RT_NO_DEVICE && name && name[0])
         return name;
-    *error = error_tell(kept, *error);
+    *error = error_tell(saved, *error);
     return NULL;
 }
 
 const char *chip_name(const char *function, int *error)
 {
-    struct error_kept kept;
+    struct error_saved saved;
     struct session *s;
     const char *name;
 
-    error_keep(&kept);
+    error_save(&saved);
     s = session_get(function, error);
     if (s && s->n_devices == 0)
         *error = error_set(ACL_ERROR_RT_NO_DEVICE, "%s: npud has no device", function);
-    error_keep_end(&kept);
-    name = *error == 0 ? s->device_info[0].soc_name : name_without_npud(&kept, error);
+    error_save_end(&saved);
+    name = *error == 0 ? s->device_info[0].soc_name : name_without_npud(&saved, error);
     if (!name)
         return NULL;
     name = keep_name(name);

@@ -198,7 +198,7 @@ static int say_hello(struct session *s, const char *function)
     RETURN_IF_ERROR(session_request_first(s, function, &request, &reply, &fd));
     take_hello(s, reply->hello, asked_ns);
     session_reply_free(reply);
-    error = session_map_segment(s, function, fd, sizeof(struct session_page), &page);
+    error = session_map_file(s, function, fd, sizeof(struct session_page), &page);
     s->page = s->waits.page = page;
     return error;
 }

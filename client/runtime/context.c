@@ -292,7 +292,7 @@ static int reset_device(const char *function, int32_t user_id, bool force)
     int error = 0;
     struct session *s;
     struct context *ended = NULL;
-    struct memory_list left = {0};
+    struct memory_list leftovers = {0};
     struct device_state *d;
     uint32_t device;
 
@@ -312,12 +312,12 @@ static int reset_device(const char *function, int32_t user_id, bool force)
         slots_unpublish(ended);
     }
     if (d->set_count == 0 && d->contexts == 0)
-        left = close_device(s, device);
+        leftovers = close_device(s, device);
     pthread_mutex_unlock(&s->lock);
     if (ended)
         error = context_end(ended, function);
     end_copiers(s, function, device);
-    upcalls->memory_release(s, function, left);
+    upcalls->memory_release(s, function, leftovers);
     if (ended)
         upcalls->state_callback_device(user_id, ACL_RT_DEVICE_STATE_RESET_POST);
     return error;
@@ -410,7 +410,7 @@ aclError aclrtDestroyContext(aclrtContext context)
 {
     CALL_SCOPE;
     int error;
-    struct memory_list left = {0};
+    struct memory_list leftovers = {0};
     struct session *s;
     struct context *c;
     uint32_t device;
@@ -430,14 +430,14 @@ aclError aclrtDestroyContext(aclrtContext context)
     }
     slots_unpublish(c);
     if (--s->devices[c->device].contexts == 0 && s->devices[c->device].set_count == 0)
-        left = close_device(s, c->device);
+        leftovers = close_device(s, c->device);
     pthread_mutex_unlock(&s->lock);
     if (thread_self()->context == c)
         thread_self()->context = NULL;
     device = c->device;
     error = context_end(c, __func__);
     end_copiers(s, __func__, device);
-    upcalls->memory_release(s, __func__, left);
+    upcalls->memory_release(s, __func__, leftovers);
     return error;
 }
 
@@ -497,11 +497,11 @@ static void init(struct session *s, uint32_t seed)
     slots_init(&s->contexts, sizeof(struct context), 4096, seed);
 }
 
-void context_enable_peer(struct context *c, uint32_t peer)
+void context_enable_peer_device(struct context *c, uint32_t peer)
 {
     pthread_mutex_lock(&c->session->lock);
     if (context_is_current(c) && c->device != peer)
-        c->session->devices[c->device].peers |= 1u << peer;
+        c->session->devices[c->device].peer_devices |= 1u << peer;
     pthread_mutex_unlock(&c->session->lock);
 }
 

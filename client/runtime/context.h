@@ -92,4 +92,4 @@ struct stream *context_lock_copier(struct session *s, const char *function, uint
 bool context_will_copy(struct context *c);
 
 /** The device of c may reach the other device, as after aclrtDeviceEnablePeerAccess. */
-void context_enable_peer(struct context *c, uint32_t peer);
+void context_enable_peer_device(struct context *c, uint32_t peer);

@@ -149,15 +149,15 @@ aclError aclrtDeviceGetBareTgid(int32_t *pid)
 {
     CALL_SCOPE;
     struct session *s = session_peek();
-    struct error_kept ignored;
+    struct error_saved ignored;
     int error;
 
     REQUIRE(pid);
     /* Without npud there is no other number, and no process that could ask for it. */
-    error_keep(&ignored);
+    error_save(&ignored);
     if (!s)
         s = session_get(__func__, &error);
-    error_keep_end(&ignored);
+    error_save_end(&ignored);
     *pid = s ? s->pid : getpid();
     return 0;
 }
@@ -228,7 +228,7 @@ aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int3
     return 0;
 }
 
-static int set_peer(const char *function, int32_t peer_id, bool enable)
+static int set_peer_device(const char *function, int32_t peer_id, bool enable)
 {
     struct context *c = FIND_OR_RETURN(context_get, function);
     uint32_t peer;
@@ -239,9 +239,9 @@ static int set_peer(const char *function, int32_t peer_id, bool enable)
                          peer_id);
     pthread_mutex_lock(&c->session->lock);
     if (enable)
-        c->session->devices[c->device].peers |= 1u << peer;
+        c->session->devices[c->device].peer_devices |= 1u << peer;
     else
-        c->session->devices[c->device].peers &= ~(1u << peer);
+        c->session->devices[c->device].peer_devices &= ~(1u << peer);
     pthread_mutex_unlock(&c->session->lock);
     return 0;
 }
@@ -253,14 +253,14 @@ aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
     if (flags != 0)
         return error_set(ACL_ERROR_FEATURE_UNSUPPORTED,
                          "aclrtDeviceEnablePeerAccess: flags must be 0");
-    return set_peer(__func__, peerDeviceId, true);
+    return set_peer_device(__func__, peerDeviceId, true);
 }
 
 aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 {
     CALL_SCOPE;
 
-    return set_peer(__func__, peerDeviceId, false);
+    return set_peer_device(__func__, peerDeviceId, false);
 }
 
 aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status)
@@ -273,6 +273,6 @@ aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int
     /* No such device is another code here than elsewhere. */
     RETURN_IF_ERROR(device_or_code(s, __func__, deviceId, ACL_ERROR_RT_PARAM_INVALID, &device));
     RETURN_IF_ERROR(device_or_code(s, __func__, peerDeviceId, ACL_ERROR_RT_PARAM_INVALID, &peer));
-    *status = s->devices[device].peers >> peer & 1;
+    *status = s->devices[device].peer_devices >> peer & 1;
     return 0;
 }

@@ -146,7 +146,7 @@ static int find_chip_number(aclDeviceInfo item, struct number *number)
 aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value)
 {
     CALL_SCOPE;
-    struct error_kept kept;
+    struct error_saved saved;
     struct number number;
     struct session *s;
     uint32_t device;
@@ -154,11 +154,11 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
 
     REQUIRE(value);
     RETURN_IF_ERROR(find_chip_number(deviceInfo, &number));
-    error_keep(&kept);
+    error_save(&saved);
     s = session_get(__func__, &error);
-    error_keep_end(&kept);
+    error_save_end(&saved);
     if (!s)
-        return error_set(ACL_ERROR_INTERNAL_ERROR, "%s", kept.sentence);
+        return error_set(ACL_ERROR_INTERNAL_ERROR, "%s", saved.sentence);
     RETURN_IF_ERROR(device_or_code(s, __func__, deviceId, ACL_ERROR_INVALID_PARAM, &device));
     *value = number_of_device(s, device, &number);
     return 0;

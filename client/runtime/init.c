@@ -18,7 +18,7 @@
 static int check_default_device(void)
 {
     int32_t device = acl_config_default_device();
-    struct error_kept ignored;
+    struct error_saved ignored;
     struct session *s;
     uint32_t number;
     int error;
@@ -26,9 +26,9 @@ static int check_default_device(void)
     if (device < 0)
         return 0;
     /* No npud is no failure of aclInit: the first call that needs it says so. */
-    error_keep(&ignored);
+    error_save(&ignored);
     s = session_get("aclInit", &error);
-    error_keep_end(&ignored);
+    error_save_end(&ignored);
     return s ? device_of_user_id(s, "aclInit", device, &number) : 0;
 }
 

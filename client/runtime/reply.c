@@ -102,8 +102,8 @@ static const char *check_hello(const struct answer *a)
 }
 
 /* Of the arena: it comes once, with the first object in it, until it is renewed. */
-static const char *check_segment_of_arena(const struct answer *a, bool is_new, bool mapped,
-                                          bool renewed, uint64_t size)
+static const char *check_arena_file(const struct answer *a, bool is_new, bool mapped, bool renewed,
+                                    uint64_t size)
 {
     if (!a->fds)
         return NULL;
@@ -125,9 +125,9 @@ static const char *check_create_stream(const struct answer *a)
         return "the slot is out of range";
     if (arena_pages_ring_lives(s, in->slot))
         return "the slot is another stream's";
-    return check_segment_of_arena(a, in->new_segment, s->stream_segments[in->slot / ARENA_STREAMS],
-                                  s->arena.renewed_rings[in->slot / ARENA_STREAMS],
-                                  arena_stream_segment_size(s->ring_depth));
+    return check_arena_file(a, in->new_segment, s->stream_files[in->slot / ARENA_STREAMS],
+                            s->arena.renewed_rings[in->slot / ARENA_STREAMS],
+                            arena_stream_file_size(s->ring_depth));
 }
 
 static const char *check_create_event(const struct answer *a)
@@ -136,9 +136,9 @@ static const char *check_create_event(const struct answer *a)
 
     if (in->slot >= SESSION_EVENTS_MAX)
         return "the slot is out of range";
-    return check_segment_of_arena(
-        a, in->new_segment, a->session->event_segments[in->slot / ARENA_EVENTS],
-        a->session->arena.events[in->slot / ARENA_EVENTS].renewed, arena_event_segment_size());
+    return check_arena_file(a, in->new_segment, a->session->event_files[in->slot / ARENA_EVENTS],
+                            a->session->arena.events[in->slot / ARENA_EVENTS].renewed,
+                            arena_event_file_size());
 }
 
 static const char *check_abort_stream(const struct answer *a)

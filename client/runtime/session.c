@@ -67,7 +67,7 @@ void session_lose(struct session *s)
     LIFECYCLE_WALK(session_lost, s);
 }
 
-int session_map_segment(struct session *s, const char *function, int fd, size_t size, void **where)
+int session_map_file(struct session *s, const char *function, int fd, size_t size, void **where)
 {
     void *map;
 
@@ -87,7 +87,7 @@ int session_map_segment(struct session *s, const char *function, int fd, size_t 
             error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
                       "%s: cannot map shared memory (%m); the session with npud ends", function);
 
-        /* npud sends each segment once, and further objects may be in this one. */
+        /* npud sends each file once, and further objects may be in this one. */
         session_lose(s);
         return error;
     }
@@ -115,15 +115,15 @@ int session_open_device(struct session *s, const char *function, uint32_t device
 
 static void session_free(struct session *s)
 {
-    size_t streams = arena_stream_segment_size(s->ring_depth);
+    size_t streams = arena_stream_file_size(s->ring_depth);
 
     LIFECYCLE_WALK(session_free, s);
-    for (size_t i = 0; i < sizeof(s->stream_segments) / sizeof(s->stream_segments[0]); i++)
-        if (s->stream_segments[i])
-            munmap(s->stream_segments[i], streams);
-    for (size_t i = 0; i < sizeof(s->event_segments) / sizeof(s->event_segments[0]); i++)
-        if (s->event_segments[i])
-            munmap(s->event_segments[i], arena_event_segment_size());
+    for (size_t i = 0; i < sizeof(s->stream_files) / sizeof(s->stream_files[0]); i++)
+        if (s->stream_files[i])
+            munmap(s->stream_files[i], streams);
+    for (size_t i = 0; i < sizeof(s->event_files) / sizeof(s->event_files[0]); i++)
+        if (s->event_files[i])
+            munmap(s->event_files[i], arena_event_file_size());
     if (s->page && s->page != MAP_FAILED)
         munmap(s->page, sizeof(*s->page));
     for (uint32_t i = 0; i < DEVICES_MAX; i++)

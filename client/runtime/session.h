@@ -27,7 +27,7 @@
 struct allocator_entry;
 struct context;
 struct queues;
-struct reports;
+struct callback_workers;
 struct staging;
 
 #define RES_LIMITS 2 /* kinds of cores: aclrtDevResLimitType */
@@ -53,7 +53,7 @@ struct device_state {
     struct context *primary;
     struct context *copier;         /* context_lock_copier(); NULL: not used so far */
     _Atomic uint32_t copier_id;     /* of its stream, and 1 more; any thread reads it */
-    uint32_t peers;                 /* bit p: this device may reach device p */
+    uint32_t peer_devices;          /* bit p: this device may reach device p */
     uint32_t res_limit[RES_LIMITS]; /* by aclrtDevResLimitType; 0: not set */
     void *areas[DEVICE_AREAS];      /* client/memory/device_area.h; NULL: not asked for */
 };
@@ -96,8 +96,8 @@ struct session {
     /* of client/core/api_call.h: condemned events go when no thread uses older ones; 0: none are */
     uint64_t events_epoch;
     struct slots notifies;
-    void *stream_segments[SESSION_STREAMS_MAX / ARENA_STREAMS];
-    void *event_segments[SESSION_EVENTS_MAX / ARENA_EVENTS];
+    void *stream_files[SESSION_STREAMS_MAX / ARENA_STREAMS];
+    void *event_files[SESSION_EVENTS_MAX / ARENA_EVENTS];
     struct arena_pages arena; /* under lock */
 
     pthread_rwlock_t memory_lock; /* for a change: memory_lock_to_change() counts it */
@@ -132,8 +132,8 @@ struct session {
     struct allocator_entry *allocators; /* client/memory/allocator.c: by stream */
 
     struct trace_writer trace;
-    struct waits waits;      /* threads of this process that sleep */
-    struct reports *reports; /* under process->callback_lock; NULL: no callbacks so far */
+    struct waits waits;               /* threads of this process that sleep */
+    struct callback_workers *workers; /* under process->callback_lock; NULL: no callbacks so far */
     struct stream_works works;
     struct event_fds event_fds;
     pthread_mutex_t abort_lock; /* held to discard tasks; before the stream's lock */
@@ -233,11 +233,11 @@ int session_command(struct session *s, const char *function, Npud__Request *requ
 int session_command_unheard(struct session *s, Npud__Request *request);
 
 /**
- * Map a segment of the arena that came as fd (closed in any case) to *where. fd -1: it came before,
+ * Map a file of the arena that came as fd (closed in any case) to *where. fd -1: it came before,
  * and is to be mapped already. Where *where is mapped, the new one takes its place. 0 or an ACL
  * error.
  */
-int session_map_segment(struct session *s, const char *function, int fd, size_t size, void **where);
+int session_map_file(struct session *s, const char *function, int fd, size_t size, void **where);
 
 /** Open device at npud for this process, once. Caller holds session->lock. */
 int session_open_device(struct session *s, const char *function, uint32_t device);

@@ -276,11 +276,11 @@ int session_command(struct session *s, const char *function, Npud__Request *requ
 
 int session_command_unheard(struct session *s, Npud__Request *request)
 {
-    struct error_kept ignored;
+    struct error_saved ignored;
     int error;
 
-    error_keep(&ignored);
+    error_save(&ignored);
     error = session_command(s, "", request);
-    error_keep_end(&ignored);
+    error_save_end(&ignored);
     return error;
 }

@@ -62,7 +62,7 @@ bool stream_is(const struct stream *s, uint32_t tag)
 }
 
 static void fill_stream(struct stream *s, struct context *c, const Npud__CreateStreamReply *reply,
-                        void *segment)
+                        void *map)
 {
     struct session *session = c->session;
 
@@ -71,8 +71,8 @@ static void fill_stream(struct stream *s, struct context *c, const Npud__CreateS
     s->device = c->device;
     s->remote = reply->slot;
     s->id = reply->stream_id;
-    s->ctrl = arena_stream_ctrl(segment, reply->slot);
-    s->ring = arena_stream_ring(segment, reply->slot, session->ring_depth);
+    s->ctrl = arena_stream_ctrl(map, reply->slot);
+    s->ring = arena_stream_ring(map, reply->slot, session->ring_depth);
     s->depth = session->ring_depth;
     s->bell = &session->page->doorbell[c->device];
     s->doorbell = session->devices[c->device].doorbell;
@@ -88,9 +88,9 @@ static void fill_stream(struct stream *s, struct context *c, const Npud__CreateS
  * Is the control block that of a stream that was made just now? At another place, or with another
  * beginning, no task would ever be done.
  */
-static bool is_fresh(void *segment, const Npud__CreateStreamReply *reply)
+static bool is_fresh(void *map, const Npud__CreateStreamReply *reply)
 {
-    struct stream_ctrl *ctrl = arena_stream_ctrl(segment, reply->slot);
+    struct stream_ctrl *ctrl = arena_stream_ctrl(map, reply->slot);
 
     return atomic_load_explicit(&ctrl->number, memory_order_relaxed) == reply->slot &&
            atomic_load_explicit(&ctrl->done, memory_order_acquire) == reply->position;
@@ -102,18 +102,18 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
     REQUEST(create_stream, CREATE_STREAM, .device = c->device, .priority = s->priority,
             .flags = s->flags, .context = c->number);
     Npud__Reply *reply = NULL;
-    void **segment;
+    void **map;
     int error, fd = -1;
 
     RETURN_IF_ERROR(session_request(session, function, &request, &reply, &fd));
-    segment = &session->stream_segments[reply->create_stream->slot / ARENA_STREAMS];
-    error = session_map_segment(session, function, fd,
-                                arena_stream_segment_size(session->ring_depth), segment);
-    if (error == 0 && !is_fresh(*segment, reply->create_stream))
+    map = &session->stream_files[reply->create_stream->slot / ARENA_STREAMS];
+    error =
+        session_map_file(session, function, fd, arena_stream_file_size(session->ring_depth), map);
+    if (error == 0 && !is_fresh(*map, reply->create_stream))
         error = session_answer_damaged(session, function, &request,
                                        "it does not agree with the stream's control block");
     if (error == 0)
-        fill_stream(s, c, reply->create_stream, *segment);
+        fill_stream(s, c, reply->create_stream, *map);
     session_reply_free(reply);
     return error;
 }

@@ -29,19 +29,19 @@ static struct trace_ring *fetch_ring(struct trace_writer *w)
 {
     struct session *s = (struct session *)((char *)w - offsetof(struct session, trace));
     REQUEST(get_trace_ring, GET_TRACE_RING);
-    struct error_kept ignored;
+    struct error_saved ignored;
     Npud__Reply *reply = NULL;
     void *ring = NULL;
     int fd = -1;
 
-    error_keep(&ignored);
+    error_save(&ignored);
     if (session_request(s, "", &request, &reply, &fd) == 0) {
         session_reply_free(reply);
         ring = mmap(NULL, trace_ring_bytes(TRACE_CLIENT_ENTRIES), PROT_READ | PROT_WRITE,
                     MAP_SHARED, fd, 0);
         close(fd);
     }
-    error_keep_end(&ignored);
+    error_save_end(&ignored);
     if (!ring || ring == MAP_FAILED)
         return NULL;
     madvise(ring, trace_ring_bytes(TRACE_CLIENT_ENTRIES), MADV_DONTFORK);

@@ -18,7 +18,7 @@
 /* The library's own thread is at it (client/callback/stream_work.c): no thread of the program is. */
 static void blocked_on_work(const struct stream *s, struct blocked *b)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
 
     b->on = ON_WORK;
     if (t->callback.work != STREAM_WORK_VALUE_WAIT)
@@ -33,11 +33,11 @@ static void blocked_on_work(const struct stream *s, struct blocked *b)
 static bool blocked_on_callback(const struct stream *s, struct blocked *b)
 {
     b->on = ON_CALLBACK;
-    b->object = s->kept->task.callback.report;
-    b->target = s->kept->task.callback.ordinal;
-    b->blocker_thread =
-        atomic_load_explicit(&s->session->page->report[b->object].thread, memory_order_relaxed);
-    if (b->object == REPORT_WORK)
+    b->object = s->live->task.callback.word;
+    b->target = s->live->task.callback.ordinal;
+    b->blocker_thread = atomic_load_explicit(&s->session->page->callback_word[b->object].thread,
+                                             memory_order_relaxed);
+    if (b->object == CALLBACK_WORD_WORK)
         blocked_on_work(s, b);
     return !execute_callback_done(s);
 }
@@ -50,7 +50,7 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         [WAITS_FOR_VALUE] = ON_VALUE,
     };
     const struct inject_rule *rule = inject_holder(s->session->server->inject, s->waiting_on);
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
     const struct task_row *row = task_row(t->op);
 
     *b = (struct blocked){
@@ -64,7 +64,7 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
         return blocked_on_callback(s, b);
     if (s->run == RUN_STUCK) {
         b->on = ON_EXCEPTIONS;
-        b->target = s->kept->position;
+        b->target = s->live->position;
         return true;
     }
     /* Without a list it waits for the clock; off the list it is about to go on. */
@@ -90,8 +90,12 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b)
 bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b)
 {
     static const enum wait_on on[] = {
-        [WAIT_POSITION] = ON_POSITION, [WAIT_RECORD] = ON_RECORD, [WAIT_CALLBACK] = ON_REPORT,
-        [WAIT_MESSAGE] = ON_MESSAGE,   [WAIT_ROOM] = ON_ROOM,     [WAIT_GRANT] = ON_GRANT,
+        [WAIT_POSITION] = ON_POSITION,
+        [WAIT_RECORD] = ON_RECORD,
+        [WAIT_CALLBACK] = ON_CALLBACK_WORD,
+        [WAIT_MESSAGE] = ON_MESSAGE,
+        [WAIT_ROOM] = ON_ROOM,
+        [WAIT_GRANT] = ON_GRANT,
     };
     struct wait_info info;
     uint32_t kind;
@@ -121,10 +125,10 @@ bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b
 const char *blocked_kind(const struct blocked *b)
 {
     static const char *const kinds[] = {
-        [ON_POSITION] = "position", [ON_RECORD] = "record",    [ON_LEVEL] = "event",
-        [ON_CALLBACK] = "callback", [ON_REPORT] = "report",    [ON_RULE] = "rule",
-        [ON_NOTIFY] = "notify",     [ON_VALUE] = "value",      [ON_MESSAGE] = "message",
-        [ON_ROOM] = "room",         [ON_GRANT] = "grant",      [ON_EXCEPTIONS] = "exceptions",
+        [ON_POSITION] = "position", [ON_RECORD] = "record",        [ON_LEVEL] = "event",
+        [ON_CALLBACK] = "callback", [ON_CALLBACK_WORD] = "report", [ON_RULE] = "rule",
+        [ON_NOTIFY] = "notify",     [ON_VALUE] = "value",          [ON_MESSAGE] = "message",
+        [ON_ROOM] = "room",         [ON_GRANT] = "grant",          [ON_EXCEPTIONS] = "exceptions",
         [ON_WORK] = "work",         [ON_HOST_VALUE] = "value",
     };
 
@@ -185,9 +189,10 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
     case ON_CALLBACK:
         snprintf(buf, size, "callback %llu to return", (unsigned long long)b->target);
         break;
-    case ON_REPORT:
+    case ON_CALLBACK_WORD:
         snprintf(buf, size,
-                 b->object == REPORT_WORK ? "a task of registered memory" : "a callback to run");
+                 b->object == CALLBACK_WORD_WORK ? "a task of registered memory"
+                                                 : "a callback to run");
         break;
     case ON_EXCEPTIONS:
         snprintf(buf, size, "its process to take exceptions");
@@ -290,7 +295,7 @@ void blocked_advise(const struct blocked *b, char *buf, size_t size)
                  pid, pid);
     else if (b->on != ON_CALLBACK || pid == 0)
         return;
-    else if (b->object >= REPORT_THREADS)
+    else if (b->object >= CALLBACK_WORD_THREADS)
         snprintf(buf, size,
                  "find where the function is that process %d has launched: gdb -batch -p %d -ex "
                  "'thread apply all bt'",

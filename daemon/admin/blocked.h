@@ -18,10 +18,10 @@ enum wait_on {
     ON_POSITION, /* a stream of the same session has to retire `target` tasks */
     ON_RECORD,   /* record `target` of an IPC event */
     ON_LEVEL,    /* a plain event has to be recorded */
-    ON_CALLBACK, /* a stream: the thread of report `object` has to run callback `target` */
+    ON_CALLBACK, /* a stream: the thread of callback word `object` has to run callback `target` */
     ON_WORK,     /* a stream: the library's thread for registered memory has to execute its task */
     ON_HOST_VALUE, /* the same thread looks at the word of registered memory at address `target` */
-    ON_REPORT,     /* a thread: something has to tell it of a callback */
+    ON_CALLBACK_WORD, /* a thread: something has to tell it of a callback */
     ON_EXCEPTIONS, /* a stream: its process has to take exceptions, so that its failure has room */
     ON_RULE,       /* an administrator has to clear rule `target` (inject.h) */
     ON_NOTIFY,     /* a session that has it open has to record a notify or count notify */

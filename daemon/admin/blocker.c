@@ -294,7 +294,7 @@ static int group_fill_callback(struct wait_graph *g, struct wait_group *group)
     for (size_t t = 0; t < p->n_threads; t++) {
         const struct blocked *thread = &g->blocked[p->first_thread + t];
 
-        if (thread->thread == group->key.object && thread->on != ON_REPORT)
+        if (thread->thread == group->key.object && thread->on != ON_CALLBACK_WORD)
             return wait_graph_add_edge(g, group->node, wait_graph_node(g, thread), false);
     }
     return blocker_mark_live(g, group->node); /* it is awake, or about to be */
@@ -402,7 +402,7 @@ static int resolve_position(struct wait_graph *g, struct blocked *b)
 {
     struct stream *s = slots_get(&b->process->session->streams, b->object);
 
-    if (!s || atomic_load_explicit(&s->kept->done, memory_order_relaxed) >= b->target)
+    if (!s || atomic_load_explicit(&s->live->done, memory_order_relaxed) >= b->target)
         return blocker_mark_live(g, wait_graph_node(g, b));
     b->blocker = b->process;
     return blocker_add_stream(g, wait_graph_node(g, b), b->process, b->object, &b->blocker_stream);
@@ -490,7 +490,7 @@ static int resolve_work(struct wait_graph *g, struct blocked *b)
 }
 
 /* Any thread of its process may launch a callback, and any of its streams may get to one. */
-static int resolve_report(struct wait_graph *g, struct blocked *b)
+static int resolve_callback_word(struct wait_graph *g, struct blocked *b)
 {
     b->blocker = b->process;
     return blocker_add_process(g, wait_graph_node(g, b), b->process->session, false);
@@ -548,13 +548,20 @@ typedef int resolve_fn(struct wait_graph *g, struct blocked *b);
 int blockers_resolve(struct wait_graph *g, bool certain)
 {
     static resolve_fn *const resolvers[] = {
-        [ON_POSITION] = resolve_position,  [ON_RECORD] = resolve_record,
-        [ON_LEVEL] = resolve_level,        [ON_CALLBACK] = resolve_callback,
-        [ON_REPORT] = resolve_report,      [ON_RULE] = resolve_rule,
-        [ON_NOTIFY] = resolve_notify,      [ON_VALUE] = resolve_value,
-        [ON_MESSAGE] = resolve_queue_side, [ON_ROOM] = resolve_queue_side,
-        [ON_GRANT] = resolve_grant,        [ON_EXCEPTIONS] = resolve_exceptions,
-        [ON_WORK] = resolve_work,          [ON_HOST_VALUE] = resolve_work,
+        [ON_POSITION] = resolve_position,
+        [ON_RECORD] = resolve_record,
+        [ON_LEVEL] = resolve_level,
+        [ON_CALLBACK] = resolve_callback,
+        [ON_CALLBACK_WORD] = resolve_callback_word,
+        [ON_RULE] = resolve_rule,
+        [ON_NOTIFY] = resolve_notify,
+        [ON_VALUE] = resolve_value,
+        [ON_MESSAGE] = resolve_queue_side,
+        [ON_ROOM] = resolve_queue_side,
+        [ON_GRANT] = resolve_grant,
+        [ON_EXCEPTIONS] = resolve_exceptions,
+        [ON_WORK] = resolve_work,
+        [ON_HOST_VALUE] = resolve_work,
     };
 
     (void)certain;
@@ -584,10 +591,10 @@ static int resolve_process(struct wait_graph *g, struct wait_process *p)
     for (size_t t = 0; t < p->n_threads && r == 0; t++) {
         const struct blocked *b = &g->blocked[p->first_thread + t];
 
-        if (b->on != ON_REPORT)
+        if (b->on != ON_CALLBACK_WORD)
             r = wait_graph_add_edge(g, wait_graph_process_node(g, p), wait_graph_node(g, b), false);
     }
-    for (size_t s = 0; p->reports && s < p->n_streams && r == 0; s++)
+    for (size_t s = 0; p->runs_callbacks && s < p->n_streams && r == 0; s++)
         r = wait_graph_add_edge(g, wait_graph_process_node(g, p), (uint32_t)(p->first_stream + s),
                                 false);
     return r;

@@ -10,7 +10,7 @@
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
 
-#define SHARE    10 /* the reports of one user take at most one part in so many of npud's time */
+#define ONE_IN   10 /* the reports of one user take at most one part in so many of npud's time */
 #define AGAIN_MS 1  /* until the client asks for a report that is being made */
 
 /* A report for a session: made in steps that are the user's, and given to its next request. */
@@ -40,7 +40,7 @@ static void end_making(struct own_waits *o)
 
     o->made = true;
     user->reporting = false;
-    user->report_ns = clock_ns() + (SHARE - 1) * o->spent_ns;
+    user->report_ns = clock_ns() + (ONE_IN - 1) * o->spent_ns;
 }
 
 static bool run_slice(struct job *job)

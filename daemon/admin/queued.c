@@ -66,7 +66,7 @@ static bool read_record(const struct task *task, struct queued_record *r)
  */
 static bool scan_stream(struct queued *q, struct stream *s, size_t *budget, uint64_t until)
 {
-    uint64_t head = atomic_load_explicit(&s->kept->done, memory_order_acquire);
+    uint64_t head = atomic_load_explicit(&s->live->done, memory_order_acquire);
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
     uint64_t p = q->position - head < s->depth ? q->position : head;
 

@@ -231,7 +231,7 @@ static void report_job_limits(struct server *server, struct rows *rows)
 {
     struct batch_job *job, *tmp;
 
-    HASH_ITER (by_path, server->jobs.by_path, job, tmp) {
+    HASH_ITER (by_path, server->batch_jobs.by_path, job, tmp) {
         ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r);
 
         r->uid = job->uid;
@@ -259,14 +259,14 @@ static void report_device_shares(struct server *server, struct rows *rows, const
 {
     char resource[32];
 
-    for (uint32_t i = 0; server->users.shared && i < server->devices->n; i++) {
+    for (uint32_t i = 0; server->users.divided && i < server->devices->n; i++) {
         ADD_ROW(rows, Npud__LimitRow, NPUD__LIMIT_ROW__INIT, r);
 
         snprintf(resource, sizeof(resource), "device_share.%u", i);
         r->uid = user->uid;
         r->resource = report_rows_copy_text(rows, resource);
         r->used = user->on_device[i];
-        r->limit = r->used + pages_device_left(user, devices_get(server->devices, i));
+        r->limit = r->used + pages_device_remaining(user, devices_get(server->devices, i));
     }
 }
 

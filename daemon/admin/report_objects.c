@@ -28,7 +28,7 @@ static const char *stream_state(const struct stream *s, uint64_t submitted)
         return "stopped";
     if (stream_is_parked(s))
         return "waiting";
-    return submitted != s->kept->position ? "running" : "idle";
+    return submitted != s->live->position ? "running" : "idle";
 }
 
 /* True: what it waits for is not its device, which works. Under the engine's lock. */
@@ -42,9 +42,9 @@ static bool describe_parked(const struct stream *s, char *buf, size_t size)
         blocked_describe(&b, buf, size);
         return true;
     }
-    if (stream_is_parked(s) && s->kept->task.op == TASK_DELAY)
+    if (stream_is_parked(s) && s->live->task.op == TASK_DELAY)
         snprintf(buf, size, "a delay of %llu us",
-                 (unsigned long long)(s->kept->task.delay.ns / NSEC_PER_USEC));
+                 (unsigned long long)(s->live->task.delay.ns / NSEC_PER_USEC));
     else if (stream_is_parked(s) && !s->waiting_on)
         snprintf(buf, size, "its device");
     return false;
@@ -59,14 +59,14 @@ static void report_stream(struct rows *rows, struct stream *s)
     r->pid = s->session->pid;
     r->device = s->attach->device->index;
     r->stream = stream_id(s);
-    r->priority = s->kept->priority;
+    r->priority = s->live->priority;
     engine_lock(s->attach->device->engine);
     r->submitted = atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed);
-    r->done = atomic_load(&s->kept->done);
-    r->failures = s->kept->failures;
-    r->failed_task = (uint32_t)s->kept->failed_task;
-    r->failed_thread = (uint32_t)(s->kept->failed_task >> 32);
-    r->failed_code = (int32_t)(uint32_t)s->kept->failed_code;
+    r->done = atomic_load(&s->live->done);
+    r->failures = s->live->failures;
+    r->failed_task = (uint32_t)s->live->failed_task;
+    r->failed_thread = (uint32_t)(s->live->failed_task >> 32);
+    r->failed_code = (int32_t)(uint32_t)s->live->failed_code;
     r->state = (char *)stream_state(s, r->submitted);
     r->blocked = describe_parked(s, waits, sizeof(waits));
     engine_unlock(s->attach->device->engine);
@@ -143,7 +143,7 @@ static const char *memory_role(const struct mem *mem)
         return "freed";
     if (mem->imported)
         return "imported";
-    return mem->shares || mem->pages->n_holders > 1 ? "exported" : "own";
+    return mem->exports || mem->pages->n_holders > 1 ? "exported" : "own";
 }
 
 void report_memory(struct server *server, struct rows *rows)

@@ -93,7 +93,7 @@ static int collect_some(struct wait_graph *g, struct wait_process *p, bool *over
             r = add_blocked(g, &b);
         } else {
             p->busy |=
-                atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed) != s->kept->position;
+                atomic_load_explicit(&s->ctrl->tail, memory_order_relaxed) != s->live->position;
         }
     }
     engines_unlock(g->server);
@@ -141,7 +141,7 @@ static int collect_threads(struct wait_graph *g, struct wait_process *p)
         used = atomic_load_explicit(&session->page->waits_used, memory_order_relaxed);
     for (uint32_t i = 0; i < used && i < WAIT_SLOTS && r == 0; i++)
         if (blocked_of_thread(session, i, &b)) {
-            p->reports |= b.on == ON_REPORT;
+            p->runs_callbacks |= b.on == ON_CALLBACK_WORD;
             b.process = p;
             r = add_blocked(g, &b);
         }
@@ -268,7 +268,7 @@ static long library_threads(const struct wait_process *p)
     const struct session_page *page = p->session ? p->session->page : NULL;
     uint32_t more = page ? atomic_load_explicit(&page->library_threads, memory_order_relaxed) : 0;
 
-    return LIBRARY_THREADS + (more < REPORTS ? (long)more : 0);
+    return LIBRARY_THREADS + (more < CALLBACK_WORDS ? (long)more : 0);
 }
 
 /*
@@ -293,7 +293,7 @@ static int deadlocks_begin(struct wait_graph *g, bool certain)
         struct wait_process *p = &g->process[g->at++];
 
         g->node[wait_graph_process_node(g, p)].leaf = !p->session || p->n_threads == 0 ||
-                                                      (p->reports && p->busy) ||
+                                                      (p->runs_callbacks && p->busy) ||
                                                       (certain && other_threads(p) != 0);
         if (clock_ns() >= g->until)
             return 1;

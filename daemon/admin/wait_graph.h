@@ -53,8 +53,8 @@ struct wait_process {
     char program[64];
     size_t first_stream, n_streams; /* in blocked[] */
     size_t first_thread, n_threads;
-    bool reports; /* one of them waits for callbacks */
-    bool busy;    /* a stream has something to do */
+    bool runs_callbacks; /* one of them waits for callbacks */
+    bool busy;           /* a stream has something to do */
     struct queued queued;
     bool scanned;
     size_t counted; /* 1 + index of the last deadlock that it was found in */

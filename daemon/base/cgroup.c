@@ -52,7 +52,8 @@ static bool cut_path(char *path, const char *pattern)
     return true;
 }
 
-int cgroup_find_job(const char *root, const char *patterns, pid_t pid, char path[CGROUP_PATH_MAX])
+int cgroup_find_batch_job(const char *root, const char *patterns, pid_t pid,
+                          char path[CGROUP_PATH_MAX])
 {
     char whole[CGROUP_PATH_MAX], pattern[CGROUP_PATH_MAX];
     size_t length;

@@ -17,7 +17,8 @@
  *
  * The caller makes sure that the pid was still that of its process afterwards.
  */
-int cgroup_find_job(const char *root, const char *patterns, pid_t pid, char path[CGROUP_PATH_MAX]);
+int cgroup_find_batch_job(const char *root, const char *patterns, pid_t pid,
+                          char path[CGROUP_PATH_MAX]);
 
 /** memory.max of a control group; UINT64_MAX: it has none. -errno: it cannot be read. */
 int cgroup_memory_max(const char *root, const char *path, uint64_t *most);

@@ -232,7 +232,7 @@ void schedule_end(struct schedule *schedule, const char *what, uid_t uid)
 void schedule_user_init(struct schedule_user *user, struct schedule *schedule, uid_t uid)
 {
     *user = (struct schedule_user){
-        .schedule = schedule, .uid = uid, .left.user = user, .carried.user = user};
+        .schedule = schedule, .uid = uid, .leftovers.user = user, .carried.user = user};
 }
 
 void schedule_user_deinit(struct schedule_user *user)

@@ -48,10 +48,10 @@ struct job_owner {
 struct schedule_user {
     struct schedule *schedule;
     uid_t uid;
-    uint64_t debt_ns;         /* turns of it pass, until this is paid */
-    struct job_owner *owners; /* that have jobs; the first has its turn next */
-    struct job_owner left;    /* of all that its sessions have left: one turn for all of it */
-    struct job_owner carried; /* of messages that npud carries between its queues */
+    uint64_t debt_ns;           /* turns of it pass, until this is paid */
+    struct job_owner *owners;   /* that have jobs; the first has its turn next */
+    struct job_owner leftovers; /* of all that its sessions have left: one turn for all of it */
+    struct job_owner carried;   /* of messages that npud carries between its queues */
     struct schedule_user *prev, *next; /* schedule.users */
 };
 

@@ -22,9 +22,9 @@
 struct rest {
     struct errand errand;
     _Atomic uint32_t *word;
-    uint32_t left;     /* to be woken at most */
-    bool again;        /* asked for while the thread wakes some */
-    UT_hash_handle hh; /* by word */
+    uint32_t remaining; /* to be woken at most */
+    bool again;         /* asked for while the thread wakes some */
+    UT_hash_handle hh;  /* by word */
 };
 
 static enum errand_end wake_some(struct errand *errand);
@@ -45,13 +45,13 @@ static enum errand_end wake_some(struct errand *errand)
 
     pthread_mutex_lock(&waker.lock);
     if (rest->again) {
-        rest->left = SLEEPERS_MAX;
-    } else if (n < PER_TURN || rest->left <= PER_TURN) {
+        rest->remaining = SLEEPERS_MAX;
+    } else if (n < PER_TURN || rest->remaining <= PER_TURN) {
         HASH_DEL(waker.by_word, rest);
         waker.n--;
         end = ERRAND_DONE;
     } else {
-        rest->left -= PER_TURN;
+        rest->remaining -= PER_TURN;
     }
     rest->again = false;
     pthread_mutex_unlock(&waker.lock);
@@ -91,7 +91,7 @@ void waker_wake(_Atomic uint32_t *word)
     rest = find_rest(word);
     if (rest) {
         rest->again = true;
-        rest->left = SLEEPERS_MAX;
+        rest->remaining = SLEEPERS_MAX;
     }
     pthread_mutex_unlock(&waker.lock);
     if (!rest)

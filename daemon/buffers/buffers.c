@@ -157,7 +157,7 @@ bool buffers_session_end(struct session *session)
     if (session->peer_id != PEER_NPUD)
         session->server->peers->by_number[session->peer_id].session = NULL;
     session->peer_id = PEER_NPUD;
-    kept_touch(&session->record); /* the number may be another's from here on */
+    kept_touch(&session->kept); /* the number may be another's from here on */
     return true;
 }
 

@@ -173,7 +173,8 @@ static struct grant *make_grant(struct queue *queue, pid_t pid, int pidfd, uint3
         return NULL;
     }
     *grant = (struct grant){.queue = queue, .pid = pid, .pidfd = pidfd, .rights = rights};
-    grant->ended = (struct job){run_ended, "end of a grant", &queue->user->payer->schedule.left};
+    grant->ended =
+        (struct job){run_ended, "end of a grant", &queue->user->payer->schedule.leftovers};
     DL_APPEND(queue->grants, grant);
     queue->n_grants++;
     return grant;

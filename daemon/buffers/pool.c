@@ -357,7 +357,7 @@ static struct pool *make_pool(struct server *server, struct user *user)
         return NULL;
     }
     pool->user = user;
-    pool->job = (struct job){run_look, "look at pool", &user->payer->schedule.left};
+    pool->job = (struct job){run_look, "look at pool", &user->payer->schedule.leftovers};
     pool->server = server;
     DL_APPEND(server->pools->list, pool);
     return pool;
@@ -526,7 +526,7 @@ bool pool_restore(struct server *server, struct kept_cell *cell)
     kept_read(cell, &r, sizeof(r));
     user = user_ref(&server->users, r.uid);
     pool = user ? make_pool(server, user) : NULL;
-    if (!pool || !batch_job_take(&server->jobs, r.job, &pool->batch_job) ||
+    if (!pool || !batch_job_take(&server->batch_jobs, r.job, &pool->batch_job) ||
         !restored_add(&restored, r.number, pool) || !pool_back(server, pool, cell, &r))
         return false;
     if (r.owner == PEER_NPUD) {

@@ -287,7 +287,7 @@ static void queue_free(struct queue *queue)
         queues->by_number[queue->ring.view.number] = NULL;
     queue_ring_free(&queue->ring, queue->user);
     kept_drop(&queue->kept);
-    kept_drop(&queue->kept_map);
+    kept_drop(&queue->map_kept);
     job_cancel(&queue->end);
     DL_DELETE(queues->all, queue);
     queues->n--;
@@ -342,7 +342,7 @@ struct queue *queue_make(struct server *server, struct user *user, uint32_t id, 
     queue->id = id;
     queue->user = user;
     queue->ring = QUEUE_RING_NONE;
-    queue->end = (struct job){run_end, "end of a queue", &user->payer->schedule.left};
+    queue->end = (struct job){run_end, "end of a queue", &user->payer->schedule.leftovers};
     DL_APPEND(server->queues->all, queue);
     server->queues->n++;
     user->queues[id] = queue;

@@ -92,7 +92,7 @@ struct queue {
     struct session *ended_by; /* its attachment goes last; NULL: none, or it has gone */
     struct job end;           /* of one without attachments */
     struct queue_party puts, takes;
-    struct kept kept_map;
+    struct kept map_kept;
     struct map_word *map_allowed; /* in it: segments that readers may map, by id / 64; or NULL */
     uint64_t before;              /* messages that were taken from earlier rings */
 

@@ -22,7 +22,7 @@
 static size_t write_record(const struct kept *kept, void *record)
 {
     const struct queue *queue =
-        (const struct queue *)((const char *)kept - offsetof(struct queue, kept_map));
+        (const struct queue *)((const char *)kept - offsetof(struct queue, map_kept));
 
     ((struct queue_map_record *)record)->serial = queue->serial;
     return offsetof(struct queue_map_record, word);
@@ -30,13 +30,13 @@ static size_t write_record(const struct kept *kept, void *record)
 
 static void use_record(struct queue *queue)
 {
-    queue->map_allowed = ((struct queue_map_record *)kept_record(&queue->kept_map))->word;
+    queue->map_allowed = ((struct queue_map_record *)kept_record(&queue->map_kept))->word;
 }
 
 bool queue_allow_map_prepare(struct queue *queue)
 {
     if (__builtin_expect(!queue->map_allowed, 0) &&
-        kept_make(&queue->kept_map, KEPT_QUEUE_MAP, MAP_BYTES, write_record))
+        kept_make(&queue->map_kept, KEPT_QUEUE_MAP, MAP_BYTES, write_record))
         use_record(queue);
     return queue->map_allowed != NULL;
 }
@@ -54,9 +54,10 @@ static void clear_gone(struct queue *queue, uint32_t word)
 {
     uint64_t gone = 0;
 
-    for (uint64_t left = queue->map_allowed[word].bits; left != 0; left &= left - 1)
-        if (!segment_of_bit(queue, word, (unsigned)__builtin_ctzll(left)))
-            gone |= left & -left;
+    for (uint64_t remaining = queue->map_allowed[word].bits; remaining != 0;
+         remaining &= remaining - 1)
+        if (!segment_of_bit(queue, word, (unsigned)__builtin_ctzll(remaining)))
+            gone |= remaining & -remaining;
     queue->map_allowed[word].bits &= ~gone;
 }
 
@@ -204,10 +205,10 @@ static void spoil_passed_on(struct segment_map *map)
 static void change_rights(const struct queue_attach *attach, uint32_t word,
                           void (*change)(struct segment_map *map))
 {
-    uint64_t left = attach->queue->map_allowed[word].bits;
+    uint64_t remaining = attach->queue->map_allowed[word].bits;
 
-    for (; left != 0; left &= left - 1) {
-        struct segment_map *map = map_of_bit(attach, word, (unsigned)__builtin_ctzll(left));
+    for (; remaining != 0; remaining &= remaining - 1) {
+        struct segment_map *map = map_of_bit(attach, word, (unsigned)__builtin_ctzll(remaining));
 
         if (map)
             change(map);
@@ -258,7 +259,7 @@ static void list_count(struct queue_attach *attach)
 {
     attach->count.run = run_count;
     attach->count.what = "rights to segments";
-    attach->count.owner = &attach->queue->user->payer->schedule.left;
+    attach->count.owner = &attach->queue->user->payer->schedule.leftovers;
     job_list(&attach->count);
 }
 
@@ -327,12 +328,14 @@ bool queue_map_restore(struct server *server, struct kept_cell *cell)
     (void)server;
     kept_read(cell, &r, sizeof(r));
     queue = queue_restored(r.serial);
-    if (!queue || queue->map_allowed || !kept_bind(&queue->kept_map, cell, MAP_BYTES, write_record))
+    if (!queue || queue->map_allowed || !kept_bind(&queue->map_kept, cell, MAP_BYTES, write_record))
         return false;
     use_record(queue);
     for (uint32_t word = 0; word < MAP_WORDS; word++)
-        for (uint64_t left = queue->map_allowed[word].bits; left != 0; left &= left - 1) {
-            struct segment *segment = segment_of_bit(queue, word, (unsigned)__builtin_ctzll(left));
+        for (uint64_t remaining = queue->map_allowed[word].bits; remaining != 0;
+             remaining &= remaining - 1) {
+            struct segment *segment =
+                segment_of_bit(queue, word, (unsigned)__builtin_ctzll(remaining));
 
             if (segment)
                 note_allowed(queue, segment);

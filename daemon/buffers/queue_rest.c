@@ -226,7 +226,7 @@ static struct queue_rest *rest_make(struct server *server, struct user *user, ui
         return NULL;
     *rest = (struct queue_rest){
         .server = server, .user = user, .number = number, .ring = QUEUE_RING_NONE};
-    rest->job = (struct job){run_rest, "end of a ring", &user->payer->schedule.left};
+    rest->job = (struct job){run_rest, "end of a ring", &user->payer->schedule.leftovers};
     DL_APPEND(server->queues->rests, rest);
     return rest;
 }

@@ -73,7 +73,8 @@ void route_rest_begin(struct route *route)
     }
     *rest = (struct route_rest){
         .router = router, .user = user_hold(route->user), .backlog = route->backlog};
-    rest->job = (struct job){run_rest, "messages of a route", &route->user->payer->schedule.left};
+    rest->job =
+        (struct job){run_rest, "messages of a route", &route->user->payer->schedule.leftovers};
     route->backlog = (struct backlog){0};
     DL_APPEND(router->rests, rest);
     job_list(&rest->job);

@@ -116,7 +116,7 @@ static enum cause charge_size(struct segment *s)
     note_sizes(s);
     if (user_charge(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size) < 0)
         return CAUSE_USER_BUFFERS;
-    if (batch_job_charge(&s->charge_job, s->pool->batch_job, s->size))
+    if (batch_job_charge(&s->charge_batch_job, s->pool->batch_job, s->size))
         return CAUSE_NONE;
     user_uncharge(&s->charge);
     return CAUSE_JOB_MEMORY;
@@ -190,7 +190,7 @@ static void discard_segment(struct segment *s)
         deferred_close_free_memory(user, s->fd, s->view.page, s->mapped, s->size);
     user_uncharge(&s->charge);
     user_uncharge(&s->charge_fd);
-    batch_job_uncharge(&s->charge_job);
+    batch_job_uncharge(&s->charge_batch_job);
     free(s);
 }
 
@@ -511,7 +511,7 @@ bool segment_restore(struct server *server, struct kept_cell *cell)
         return false;
     user_charge_again(&s->charge, s->pool->user, RESOURCE_MBUF_MEMORY, s->size, false);
     user_charge_again(&s->charge_fd, s->pool->user, RESOURCE_FDS, 2, true);
-    batch_job_charge_again(&s->charge_job, s->pool->batch_job, s->size);
+    batch_job_charge_again(&s->charge_batch_job, s->pool->batch_job, s->size);
     add_segment(s->pool, s);
     return true;
 }

@@ -49,7 +49,7 @@ struct segment {
     uint64_t size; /* of the memfd */
     struct charge charge;
     struct charge charge_fd;
-    struct batch_charge charge_job;
+    struct batch_charge charge_batch_job;
     struct segment_map *maps; /* sessions that map it, its owner included */
     uint32_t n_maps;
     /* Serials of the queues that allow it; n_allowed_by above that: of more, the first ones. */

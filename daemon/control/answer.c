@@ -216,7 +216,7 @@ static bool keep_socket(struct unread *unread, struct session *session)
         return false;
     deferred_close_shut(unread->user, unread->socket);
     unread->change =
-        (struct job){run_change, "answers that were read", &unread->user->schedule.left};
+        (struct job){run_change, "answers that were read", &unread->user->schedule.leftovers};
     unread->session = NULL;
     unread->takes_fds = session->takes_fds;
     /* In place of those that the session gives back. If they are few, that is all the same. */

@@ -96,7 +96,7 @@ static struct arrivals *arrivals_of(struct server *server, uid_t uid)
     }
     a->server = server;
     a->user = user;
-    a->job = (struct job){run_arrivals, "connect", &user->payer->schedule.left};
+    a->job = (struct job){run_arrivals, "connect", &user->payer->schedule.leftovers};
     user->arrivals = a;
     return a;
 }

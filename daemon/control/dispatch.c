@@ -9,7 +9,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/fetch.h"
-#include "daemon/control/kept_request.h"
+#include "daemon/control/held_request.h"
 #include "daemon/control/rest.h"
 #include "daemon/core/call.h"
 #include "daemon/core/device.h"
@@ -139,7 +139,7 @@ static int send_reply(struct call *call)
 
 /* --- packets --- */
 
-void dispatch_drop_kept(struct session *session)
+void dispatch_drop_held(struct session *session)
 {
     Npud__Request *request = request_release(session);
 
@@ -163,7 +163,7 @@ static enum dispatched take_turn(struct session *session, Npud__Request *request
     int r;
 
     dispatch_request(&call);
-    if (call.again != TRY_NEVER && request_keep(session, request, &wait))
+    if (call.again != TRY_NEVER && request_hold(session, request, &wait))
         return keep_waiting(session, call.again);
     r = send_reply(&call);
     request_release(session);
@@ -256,9 +256,9 @@ static enum dispatched receive(struct session *session)
 
 enum dispatched dispatch_handle(struct session *session)
 {
-    struct kept_request *kept = session->kept;
+    struct held_request *held = session->held;
     enum dispatched r =
-        kept ? take_turn_in_hand(session, kept->request, kept->wait) : receive(session);
+        held ? take_turn_in_hand(session, held->request, held->wait) : receive(session);
 
     if (r == DISPATCH_ENDED)
         session_end(session);

@@ -22,7 +22,7 @@ struct event_fd {
     uint32_t number;
     uint32_t stream; /* slot in the session */
     uint64_t target; /* number of a record, or position */
-    struct kept record;
+    struct kept kept;
     struct charge charge;
     struct event_fd *prev, *next; /* session->event_fds */
 };
@@ -35,12 +35,11 @@ struct event_fd {
     DO##DERIVED(slot, o->open ? o->open->slot.number : o->stream);                                 \
     DO##DERIVED(generation, o->open ? slot_generation(o->open) : 0);
 
-RECORD(static, event_fd, EVENT_FD, struct event_fd, record, struct event_fd_record,
-       EVENT_FD_MEMBERS)
+RECORD(static, event_fd, EVENT_FD, struct event_fd, kept, struct event_fd_record, EVENT_FD_MEMBERS)
 
 static void fd_free(struct event_fd *e)
 {
-    kept_drop(&e->record);
+    kept_drop(&e->kept);
     DL_DELETE(e->session->event_fds, e);
     e->session->n_event_fds--;
     user_uncharge(&e->charge);
@@ -102,7 +101,7 @@ static bool await_record(struct event_fd *e)
 /* A stopped stream passes nothing more: what it has not passed has failed. */
 static bool position_over(struct stream *s, uint64_t position)
 {
-    return atomic_load(&s->kept->done) >= position || atomic_load(&s->stopped) != 0;
+    return atomic_load(&s->live->done) >= position || atomic_load(&s->stopped) != 0;
 }
 
 static bool await_position(struct event_fd *e)

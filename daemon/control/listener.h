@@ -1,6 +1,6 @@
 /*
  * Listening sockets that survive fd exhaustion. With no descriptor left for a client, npud looks
- * for what is free, as for a request that lacks one (kept_request.h), and clients wait in the queue
+ * for what is free, as for a request that lacks one (held_request.h), and clients wait in the queue
  * of the socket. If there is none, a reserve is given up to take the client, tell it so and drop
  * it, instead of spinning on a level-triggered listener. An administrator is taken: descriptors are
  * held for one.
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "daemon/base/schedule.h"
-#include "daemon/control/kept_request.h"
+#include "daemon/control/held_request.h"
 
 struct server;
 

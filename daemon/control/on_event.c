@@ -63,7 +63,7 @@ int32_t on_destroy_event(struct call *call)
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "the event is not destroyed");
     if (in->new_segment)
-        session_segment_resend(&call->session->event_segments, in->slot / ARENA_EVENTS);
+        session_arena_file_resend(&call->session->event_files, in->slot / ARENA_EVENTS);
     return 0;
 }
 

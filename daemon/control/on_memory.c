@@ -8,7 +8,7 @@
 #include "daemon/core/session.h"
 #include "daemon/engine/value.h"
 #include "daemon/memory/allocation.h"
-#include "daemon/memory/share.h"
+#include "daemon/memory/export.h"
 
 int32_t on_malloc(struct call *call)
 {
@@ -26,7 +26,7 @@ int32_t on_malloc(struct call *call)
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "no memory of %llu bytes on device %u, which has %llu free",
                       (unsigned long long)in->size, in->device,
-                      (unsigned long long)pages_device_left(call->session->user, device));
+                      (unsigned long long)pages_device_remaining(call->session->user, device));
     call->fd = allocation_file(mem);
     out = CALL_REPLY(call, malloc, MALLOC);
     out->slot = mem->slot.number;
@@ -75,48 +75,49 @@ int32_t on_mem_info(struct call *call)
 /* --- memory that several processes have --- */
 
 /* The empty key is none. */
-static struct share_name name_of(const char *key, uint64_t number)
+static struct export_name name_of(const char *key, uint64_t number)
 {
-    return (struct share_name){.key = key[0] ? key : NULL, .number = number};
+    return (struct export_name){.key = key[0] ? key : NULL, .number = number};
 }
 
 int32_t on_export_memory(struct call *call)
 {
     const Npud__ExportMemory *in = call->request->export_memory;
     Npud__ExportMemoryReply *out;
-    struct share *share;
-    enum cause cause = share_new(call->of.mem, in->size, in->any_pid, in->by_number, &share);
+    struct memory_export *export;
+    enum cause cause =
+        memory_export_new(call->of.mem, in->size, in->any_pid, in->by_number, &export);
 
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "the memory is not exported");
     out = CALL_REPLY(call, export_memory, EXPORT_MEMORY);
     if (in->by_number)
-        out->number = share->number;
+        out->number = export->number;
     else
-        out->key = call_key(call, &share->key);
+        out->key = call_key(call, &export->key);
     return 0;
 }
 
 int32_t on_allow_memory(struct call *call)
 {
     const Npud__AllowMemory *in = call->request->allow_memory;
-    struct share *share;
-    enum cause cause = share_find_own(call->session, name_of(in->key, in->number), &share);
+    struct memory_export *export;
+    enum cause cause = memory_export_find_own(call->session, name_of(in->key, in->number), &export);
 
     if (cause == CAUSE_NONE)
-        cause = share_allow(share, in->pids, in->n_pids);
+        cause = memory_export_allow(export, in->pids, in->n_pids);
     return refuse(call, cause, "the list of importers of the memory is not changed");
 }
 
 int32_t on_unexport_memory(struct call *call)
 {
     const Npud__UnexportMemory *in = call->request->unexport_memory;
-    struct share *share;
-    enum cause cause = share_find_own(call->session, name_of(in->key, in->number), &share);
+    struct memory_export *export;
+    enum cause cause = memory_export_find_own(call->session, name_of(in->key, in->number), &export);
 
     if (cause == CAUSE_NONE) {
-        pages_expect(share->mem->pages);
-        share_free(share);
+        pages_expect(export->mem->pages);
+        memory_export_free(export);
     }
     return refuse(call, cause, "the memory cannot be closed");
 }
@@ -126,7 +127,7 @@ int32_t on_import_memory(struct call *call)
     const Npud__ImportMemory *in = call->request->import_memory;
     Npud__ImportMemoryReply *out;
     struct mem *mem;
-    enum cause cause = share_import(call->session, name_of(in->key, in->number), &mem);
+    enum cause cause = memory_export_import(call->session, name_of(in->key, in->number), &mem);
 
     if (cause != CAUSE_NONE)
         return refuse(call, cause, "process %d of user %u cannot import the memory",

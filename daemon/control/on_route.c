@@ -5,7 +5,7 @@
 #include "daemon/buffers/route_bell.h"
 #include "daemon/buffers/route_query.h"
 #include "daemon/buffers/router.h"
-#include "daemon/control/kept_request.h"
+#include "daemon/control/held_request.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"

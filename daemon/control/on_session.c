@@ -73,7 +73,7 @@ int32_t on_open_device(struct call *call)
 int32_t on_leave_session(struct call *call)
 {
     call->session->left = true;
-    kept_touch(&call->session->record);
+    kept_touch(&call->session->kept);
     return 0;
 }
 

@@ -28,14 +28,14 @@ int32_t on_create_stream(struct call *call)
     out = CALL_REPLY(call, create_stream, CREATE_STREAM);
     out->slot = stream->slot.number;
     out->stream_id = stream_id(stream);
-    out->position = atomic_load_explicit(&stream->kept->done, memory_order_relaxed);
+    out->position = atomic_load_explicit(&stream->live->done, memory_order_relaxed);
     out->new_segment = call->fd >= 0;
     return 0;
 }
 
 static bool has_done_all(const struct stream *stream)
 {
-    return stream_end(stream) == atomic_load_explicit(&stream->kept->done, memory_order_acquire);
+    return stream_end(stream) == atomic_load_explicit(&stream->live->done, memory_order_acquire);
 }
 
 int32_t on_destroy_stream(struct call *call)
@@ -48,7 +48,7 @@ int32_t on_destroy_stream(struct call *call)
         stream_abort(stream, 0, 0);
     stream_free(stream);
     if (in->new_segment)
-        session_segment_resend(&call->session->stream_segments, in->slot / ARENA_STREAMS);
+        session_arena_file_resend(&call->session->stream_files, in->slot / ARENA_STREAMS);
     return 0;
 }
 
@@ -64,8 +64,8 @@ int32_t on_abort_stream(struct call *call)
     }
     stream_hold(stream);
     out = CALL_REPLY(call, abort_stream, ABORT_STREAM);
-    out->from = stream->kept->held_from;
-    out->to = stream->kept->position;
+    out->from = stream->live->held_from;
+    out->to = stream->live->position;
     return 0;
 }
 
@@ -83,7 +83,7 @@ int32_t on_stop_task(struct call *call)
 
 int32_t on_set_stream_priority(struct call *call)
 {
-    call->of.stream->kept->priority = call->request->set_stream_priority->priority;
+    call->of.stream->live->priority = call->request->set_stream_priority->priority;
     return 0;
 }
 
@@ -91,9 +91,9 @@ int32_t on_renew_arena(struct call *call)
 {
     const Npud__RenewArena *in = call->request->renew_arena;
     struct session *session = call->session;
-    struct segments *segments = in->events ? &session->event_segments : &session->stream_segments;
+    struct arena_files *files = in->events ? &session->event_files : &session->stream_files;
 
-    return refuse(call, session_segment_renew(segments, in->segment),
+    return refuse(call, session_arena_file_renew(files, in->segment),
                   "no other memory for segment %u of %s", in->segment,
                   in->events ? "events" : "streams");
 }
@@ -103,6 +103,6 @@ int32_t on_streams_left(struct call *call)
     Npud__StreamsLeftReply *out;
 
     out = CALL_REPLY(call, streams_left, STREAMS_LEFT);
-    out->streams = streams_left(call->session, call->of.attach);
+    out->streams = streams_remaining(call->session, call->of.attach);
     return 0;
 }

@@ -97,7 +97,7 @@ static struct rest *make_rest(struct server *server, struct user *payer)
         return NULL;
     rest->server = server;
     rest->payer = user_hold(payer);
-    rest->over = (struct job){run_over, "users that rested", &payer->schedule.left};
+    rest->over = (struct job){run_over, "users that rested", &payer->schedule.leftovers};
     DL_APPEND(server->rests, rest);
     rest->on_over = event_new(server->base, -1, 0, on_over, rest);
     if (rest->on_over)

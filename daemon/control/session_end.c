@@ -11,7 +11,7 @@
 #include "daemon/base/log.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/control/answer.h"
-#include "daemon/control/job_lookup.h"
+#include "daemon/control/batch_job_lookup.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/event_fd.h"
 #include "daemon/control/listener.h"
@@ -125,12 +125,12 @@ static bool close_devices(struct session *session)
 
 static bool unmap_stream_segment(struct session *session)
 {
-    return session_free_segment(&session->stream_segments);
+    return session_free_arena_file(&session->stream_files);
 }
 
 static bool unmap_event_segment(struct session *session)
 {
-    return session_free_segment(&session->event_segments);
+    return session_free_arena_file(&session->event_files);
 }
 
 static bool forget_discards(struct session *session)
@@ -177,7 +177,7 @@ static void free_empty(struct session *session)
     value_forget_rests(session);
     if (session->own_waits)
         dispatch_drop_own_waits(session);
-    dispatch_drop_kept(session);
+    dispatch_drop_held(session);
     rest_leave(session);
     job_cancel(&session->serve);
     job_cancel(&session->end);
@@ -191,13 +191,13 @@ static void free_empty(struct session *session)
         deferred_close_socket(session_payer(session), session->socket, session->takes_fds);
     survivor_watch(session);
     kept_close(session->pidfd);
-    kept_drop(&session->record);
+    kept_drop(&session->kept);
     user_uncharge(&session->charge);
     user_uncharge(&session->charge_fds);
     user_uncharge(&session->charge_tables);
     user_uncharge(&session->charge_maps);
     user_unref(session->user);
-    job_lookup_leave(session);
+    batch_job_lookup_leave(session);
     batch_job_unref(session->batch_job);
     trace_forget_session(session);
     DL_DELETE(server->sessions, session);

@@ -52,7 +52,7 @@ static bool note_memory(struct session_idle *idle)
 
 static bool has_passed(struct stream *s, uint64_t position)
 {
-    return atomic_load(&s->kept->done) >= position || atomic_load(&s->stopped) != 0;
+    return atomic_load(&s->live->done) >= position || atomic_load(&s->stopped) != 0;
 }
 
 /* It waits on the first one that has something to do: then there is a waiter. */
@@ -99,7 +99,7 @@ static bool (*const parts[])(struct session_idle *idle) = {
 static void set_state(struct session *session, enum session_idle_state state)
 {
     session->idle_state = (uint8_t)state & 3;
-    kept_touch(&session->record);
+    kept_touch(&session->kept);
 }
 
 /* False: the step is over, or a stream has something to do. */

@@ -21,8 +21,8 @@
 #include "daemon/control/answer.h"
 #include "daemon/control/arrival.h"
 #include "daemon/control/dispatch.h"
-#include "daemon/control/job_lookup.h"
-#include "daemon/control/kept_request.h"
+#include "daemon/control/batch_job_lookup.h"
+#include "daemon/control/held_request.h"
 #include "daemon/control/listener.h"
 #include "daemon/control/rest.h"
 #include "daemon/control/session_hear.h"
@@ -219,7 +219,7 @@ static void set_jobs(struct session *session)
     session->owner.user = &session->user->payer->schedule;
     session->serve = (struct job){run_serve, "request", &session->owner};
     /* Sessions that live do not stand behind each of a thousand that end. */
-    session->end = (struct job){run_end, "session end", &session->owner.user->left};
+    session->end = (struct job){run_end, "session end", &session->owner.user->leftovers};
 }
 
 /* Watch the process, and charge its user. */
@@ -265,7 +265,7 @@ static void refuse_client(struct session *session, int socket, enum cause cause)
  */
 static bool wait_for_descriptors(struct session *session)
 {
-    if (!request_keep(session, NULL, &(struct room_wait){0}))
+    if (!request_hold(session, NULL, &(struct room_wait){0}))
         return false;
     stop_polling(session);
     job_list(&session->serve);
@@ -281,7 +281,7 @@ static bool find_descriptors(struct session *session)
         request_release(session);
         return !poll_socket(session);
     }
-    if (room_try_again(session->server, &session->kept->wait, NULL, session->user->payer, 0) !=
+    if (room_try_again(session->server, &session->held->wait, NULL, session->user->payer, 0) !=
         TRY_NEVER)
         return true;
     refuse_client(session, session->socket, cause);
@@ -313,28 +313,28 @@ struct session *session_new(struct server *server, int socket)
 }
 
 /* The session is heard from now on, as one of this job. */
-static void enter_job(struct session *session, const char *path, const uint64_t *memory_max)
+static void enter_batch_job(struct session *session, const char *path, const uint64_t *memory_max)
 {
     struct server *server = session->server;
 
     if (path[0])
-        session->batch_job = batch_job_ref(&server->jobs, path, memory_max, session->uid);
+        session->batch_job = batch_job_ref(&server->batch_jobs, path, memory_max, session->uid);
     if (path[0] && !session->batch_job) {
         refuse_client(session, session->socket, CAUSE_MEMORY);
         session_end(session);
         return;
     }
-    kept_touch(&session->record);
+    kept_touch(&session->kept);
     session_hear_again(session);
 }
 
 /* Not heard before: so nothing that it has is paid for without its job. False: no memory. */
-static bool find_job(struct session *session)
+static bool find_batch_job(struct session *session)
 {
     if (!session->server->config->job_cgroups[0])
         return true;
     session_hear_no_more(session);
-    return job_lookup_begin(session, enter_job);
+    return batch_job_lookup_begin(session, enter_batch_job);
 }
 
 /* As nothing has come of it yet. */
@@ -384,7 +384,7 @@ struct session *session_new_for(struct server *server, int socket,
     cause = admit_client(session);
     if (cause == CAUSE_USER_SESSION_DESCRIPTORS && wait_for_descriptors(session))
         cause = CAUSE_NONE;
-    if (cause == CAUSE_NONE && !find_job(session))
+    if (cause == CAUSE_NONE && !find_batch_job(session))
         cause = CAUSE_MEMORY;
     if (cause == CAUSE_NONE)
         return session;
@@ -402,7 +402,8 @@ static bool watch_again(struct session *session, const struct session_record *r)
     if (r->peer_id != PEER_NPUD)
         peer_restore_id(session, r->peer_id);
     session->user = user_ref(&session->server->users, session->uid);
-    if (!session->user || !batch_job_take(&session->server->jobs, r->job, &session->batch_job))
+    if (!session->user ||
+        !batch_job_take(&session->server->batch_jobs, r->job, &session->batch_job))
         return false;
     set_jobs(session);
     user_charge_again(&session->charge, session->user, RESOURCE_SESSIONS, 1, false);
@@ -448,7 +449,7 @@ static bool is_served(const struct session *session)
 static bool goes_on(struct session *session)
 {
     return session->state < SESSION_DYING && is_served(session) &&
-           (session->state != SESSION_CONNECTED || session->batch_job || find_job(session));
+           (session->state != SESSION_CONNECTED || session->batch_job || find_batch_job(session));
 }
 
 void sessions_finish_restoring(struct server *server)
@@ -484,7 +485,7 @@ static bool await_death(struct session *session)
     session_hear_no_more(session);
     session_halt(session);
     session->state = SESSION_DYING;
-    kept_touch(&session->record);
+    kept_touch(&session->kept);
     KILL_HERE(DEATH_AWAITED);
     return true;
 }
@@ -497,7 +498,7 @@ void session_end(struct session *session)
     session_hear_no_more(session);
     event_del(session->on_death);
     session->state = SESSION_ENDED;
-    kept_touch(&session->record);
+    kept_touch(&session->kept);
     session->server->schedule.detail = NPUD__REQUEST__BODY__NOT_SET;
     /* Behind others that end: its own turn is worth a request, and a crowd has many turns. */
     if (session->end.owner->jobs || schedule_step_over(&session->server->schedule) ||
@@ -520,7 +521,7 @@ int sessions_init(struct server *server)
 {
     int r;
 
-    kept_requests_init(server);
+    held_requests_init(server);
     r = answers_init(server);
     return r < 0 ? r : buffers_init(server);
 }
@@ -529,7 +530,7 @@ void sessions_deinit(struct server *server)
 {
     server->ending = true;
     arrivals_deinit(server);
-    job_lookups_deinit();
+    batch_job_lookups_deinit();
     queues_finish(server->queues);
     queue_rests_finish(server->queues);
     for (struct session *s = server->sessions, *next; s; s = next) {
@@ -538,7 +539,7 @@ void sessions_deinit(struct server *server)
     }
     answers_deinit(server);
     rests_deinit(server);
-    kept_requests_deinit(server);
+    held_requests_deinit(server);
     survivors_deinit(server);
     buffers_deinit(server);
 }

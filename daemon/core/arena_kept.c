@@ -48,12 +48,12 @@ static uint32_t slots_for(enum kept_kind kind, uint32_t least)
     return arena_kept_slots(kind);
 }
 
-static size_t write_segment(const struct kept *kept, void *record)
+static size_t write_file(const struct kept *kept, void *record)
 {
     const struct arena_file *file = (const struct arena_file *)kept;
     struct arena_record *r = record;
 
-    static_assert(offsetof(struct arena_file, kept) == 0, "a segment begins with what is kept");
+    static_assert(offsetof(struct arena_file, kept) == 0, "a file begins with what is kept");
     *r = (struct arena_record){.session = file->session->id,
                                .key = kept_key(file->fd),
                                .index = file->index,
@@ -66,7 +66,7 @@ bool arena_kept_make(struct arena_file *file, enum kept_kind kind)
 {
     file->kind = kind;
     file->slots = slots_for(kind, 1);
-    return kept_make(&file->kept, kind, record_size(kind, file->slots), write_segment);
+    return kept_make(&file->kept, kind, record_size(kind, file->slots), write_file);
 }
 
 void arena_kept_bind(struct arena_file *file, enum kept_kind kind, struct kept_cell *cell)
@@ -76,7 +76,7 @@ void arena_kept_bind(struct arena_file *file, enum kept_kind kind, struct kept_c
     file->kind = kind;
     file->slots = slots < arena_kept_slots(kind) ? (uint32_t)slots : arena_kept_slots(kind);
     /* It has as many slots as it has room for: nothing to enlarge, and nothing that can fail. */
-    (void)kept_bind(&file->kept, cell, 0, write_segment);
+    (void)kept_bind(&file->kept, cell, 0, write_file);
 }
 
 void *arena_kept_at(const struct arena_file *file, uint32_t slot)
@@ -86,7 +86,7 @@ void *arena_kept_at(const struct arena_file *file, uint32_t slot)
     return (unsigned char *)kept_record(&file->kept) + before;
 }
 
-/* The object of a slot of the segment, if it is live, has its live part in the record. */
+/* The object of a slot of the file, if it is live, has its live part in the record. */
 static void point_object(const struct arena_file *file, uint32_t number)
 {
     struct stream *stream;
@@ -95,11 +95,11 @@ static void point_object(const struct arena_file *file, uint32_t number)
     if (file->kind == KEPT_STREAMS) {
         stream = slots_get(&file->session->streams, number);
         if (stream)
-            stream->kept = arena_kept_at(file, number);
+            stream->live = arena_kept_at(file, number);
     } else {
         event = slots_get(&file->session->events, number);
         if (event)
-            event->kept = arena_kept_at(file, number);
+            event->live = arena_kept_at(file, number);
     }
 }
 

@@ -163,7 +163,7 @@ bool batch_job_restore(struct server *server, struct kept_cell *cell)
 
     kept_read(cell, &r, sizeof(r));
     r.path[sizeof(r.path) - 1] = '\0';
-    job = job_new(&server->jobs, r.path, r.number);
+    job = job_new(&server->batch_jobs, r.path, r.number);
     if (!job)
         return false;
     job->memory_max = r.memory_max;
@@ -175,6 +175,6 @@ void batch_jobs_finish_restoring(struct server *server)
 {
     struct batch_job *job, *tmp;
 
-    HASH_ITER (by_path, server->jobs.by_path, job, tmp)
+    HASH_ITER (by_path, server->batch_jobs.by_path, job, tmp)
         batch_job_unref(job);
 }

@@ -78,7 +78,7 @@ struct call {
     struct call_source source[3]; /* of fd and more_fd */
     bool fault;                   /* end the session */
 
-    /* It may lack something that can be found: control/kept_request.h */
+    /* It may lack something that can be found: control/held_request.h */
     struct room_wait *wait;
     int again; /* enum try_again */
 

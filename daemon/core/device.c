@@ -45,7 +45,7 @@ static void make_uuid(struct device *d)
 static size_t write_device(const struct kept *kept, void *record)
 {
     const struct device *d =
-        (const struct device *)((const char *)kept - offsetof(struct device, record));
+        (const struct device *)((const char *)kept - offsetof(struct device, kept));
 
     *(struct device_record *)record = (struct device_record){.index = d->index};
     return sizeof(struct device_record);
@@ -55,13 +55,13 @@ static size_t write_device(const struct kept *kept, void *record)
 
 static void use_record(struct device *d)
 {
-    d->kept = (struct device_kept *)(void *)((unsigned char *)kept_record(&d->record) +
+    d->live = (struct device_kept *)(void *)((unsigned char *)kept_record(&d->kept) +
                                              sizeof(struct device_record));
 }
 
 static bool make_record(struct device *d)
 {
-    if (!kept_make(&d->record, KEPT_DEVICE, RECORD_BYTES, write_device))
+    if (!kept_make(&d->kept, KEPT_DEVICE, RECORD_BYTES, write_device))
         return false;
     use_record(d);
     return true;
@@ -76,8 +76,8 @@ bool device_restore(struct server *server, struct kept_cell *cell)
     d = devices_get(server->devices, (uint32_t)r.index);
     if (!d)
         return false;
-    kept_drop(&d->record);
-    if (!kept_bind(&d->record, cell, RECORD_BYTES, write_device))
+    kept_drop(&d->kept);
+    if (!kept_bind(&d->kept, cell, RECORD_BYTES, write_device))
         return false;
     use_record(d);
     return true;
@@ -136,7 +136,7 @@ void devices_deinit(struct devices *ds)
     for (uint32_t i = 0; i < ds->n; i++) {
         assert(ds->device[i].sessions == 0 && ds->device[i].memory_used == 0);
         engine_free(ds->device[i].engine);
-        kept_drop(&ds->device[i].record);
+        kept_drop(&ds->device[i].kept);
         slots_deinit(&ds->device[i].stream_ids);
         slots_deinit(&ds->device[i].notify_ids);
     }

@@ -41,8 +41,8 @@ struct device {
     bool detour; /* one of both is there: tasks do not run straight on. Under the engine's lock */
     _Atomic int32_t lost;  /* 0, or what its tasks fail with. Written under the engine's lock */
     _Atomic uint64_t loss; /* which one, of all of this host: number of the rule; stored before */
-    struct kept record;
-    struct device_kept *kept; /* its live part */
+    struct kept kept;
+    struct device_kept *live; /* its live part */
 };
 
 struct devices {

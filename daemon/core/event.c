@@ -9,41 +9,41 @@
 #include "proto/util/clock.h"
 #include "proto/shm/task.h"
 
-static enum cause take_resources(struct event_obj *ev, struct session *session, void **segment,
-                                 int *segment_fd)
+static enum cause take_resources(struct event_obj *ev, struct session *session, void **map,
+                                 int *file_fd)
 {
     enum cause cause;
 
     if (user_charge_more(&session->charge_events, session->user, RESOURCE_EVENTS, 1) < 0)
         return CAUSE_USER_EVENTS;
-    cause = session_segment(session, &session->event_segments, ev->slot.number,
-                            arena_event_segment_size(), segment, segment_fd);
+    cause = session_arena_file(session, &session->event_files, ev->slot.number,
+                               arena_event_file_size(), map, file_fd);
     if (cause != CAUSE_NONE)
         user_uncharge_part(&session->charge_events, 1);
     return cause;
 }
 
 enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t device,
-                         struct event_obj **eventp, int *segment_fd)
+                         struct event_obj **eventp, int *file_fd)
 {
     enum cause cause;
     struct event_obj *ev =
         session_take_slot(session, &session->events, CAUSE_EVENTS_OF_SESSION, &cause);
-    void *segment;
+    void *map;
 
     if (!ev)
         return cause;
-    cause = take_resources(ev, session, &segment, segment_fd);
+    cause = take_resources(ev, session, &map, file_fd);
     if (cause != CAUSE_NONE) {
         slots_put(&session->events, ev);
         return cause;
     }
     ev->flags = (uint16_t)flags;
     ev->device = (uint8_t)device;
-    ev->shm = arena_event(segment, ev->slot.number);
-    ev->kept = arena_kept_at(session->event_segments.file[ev->slot.number / ARENA_EVENTS],
-                             ev->slot.number);
-    *ev->kept = (struct event_kept){0};
+    ev->shm = arena_event(map, ev->slot.number);
+    ev->live =
+        arena_kept_at(session->event_files.file[ev->slot.number / ARENA_EVENTS], ev->slot.number);
+    *ev->live = (struct event_kept){0};
     atomic_store_explicit(&ev->dropped_code, 0, memory_order_relaxed);
     ev->closing = false;
     waitlist_init(&ev->raised);
@@ -52,7 +52,7 @@ enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t devic
     atomic_store_explicit(&ev->shm->time_number, 0, memory_order_relaxed);
     atomic_store_explicit(&ev->shm->records, 0, memory_order_relaxed);
     KILL_HERE(EVENT_CLEARED);
-    kept_set(&ev->kept->is, event_is(slot_generation(ev), ev->device, ev->flags));
+    kept_set(&ev->live->is, event_is(slot_generation(ev), ev->device, ev->flags));
     slots_publish(ev);
     *eventp = ev;
     return CAUSE_NONE;
@@ -64,7 +64,7 @@ void event_obj_free(struct session *session, struct event_obj *ev)
     slots_unpublish(ev);
     waitlist_fire(&ev->raised, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&ev->raised);
-    kept_set(&ev->kept->is, 0);
+    kept_set(&ev->live->is, 0);
     session_unlock(session);
     KILL_HERE(EVENT_FREED);
     user_uncharge_part(&session->charge_events, 1);
@@ -74,12 +74,11 @@ void event_obj_free(struct session *session, struct event_obj *ev)
 void event_obj_set_closing(struct event_obj *ev, bool closing)
 {
     ev->closing = closing;
-    kept_set(&ev->kept->is, event_is(slot_generation(ev), ev->device, ev->flags) |
+    kept_set(&ev->live->is, event_is(slot_generation(ev), ev->device, ev->flags) |
                                 (closing ? EVENT_IS_CLOSING : 0));
 }
 
-static bool restore_event(struct session *session, void *segment, uint32_t number,
-                          struct event_kept *k)
+static bool restore_event(struct session *session, void *map, uint32_t number, struct event_kept *k)
 {
     uint64_t is = atomic_load_explicit(&k->is, memory_order_relaxed);
     struct event_obj *ev = slots_restore(&session->events, number, event_is_generation(is));
@@ -89,8 +88,8 @@ static bool restore_event(struct session *session, void *segment, uint32_t numbe
     ev->flags = event_is_flags(is);
     ev->device = event_is_device(is);
     ev->closing = (is & EVENT_IS_CLOSING) != 0;
-    ev->kept = k;
-    ev->shm = arena_event(segment, number);
+    ev->live = k;
+    ev->shm = arena_event(map, number);
     atomic_store_explicit(&ev->dropped, k->dropped, memory_order_relaxed);
     atomic_store_explicit(&ev->dropped_code, k->dropped_code, memory_order_relaxed);
     waitlist_init(&ev->raised);
@@ -103,7 +102,7 @@ bool events_restore(struct server *server, struct kept_cell *cell)
     struct arena_file *file;
     struct event_kept *k;
 
-    if (!session_segment_restore(server, cell, KEPT_EVENTS, &file))
+    if (!session_arena_file_restore(server, cell, KEPT_EVENTS, &file))
         return false;
     if (!file)
         return true;
@@ -141,7 +140,7 @@ static void wake_level(struct event_obj *ev)
 
 static void store_time(struct event_obj *ev, uint64_t number)
 {
-    struct event_kept *k = ev->kept;
+    struct event_kept *k = ev->live;
 
     /*
      * Two streams may finish records of one event in either order: the newer record's time stays.
@@ -184,20 +183,20 @@ static void note_overwritten(const struct stream *s, uint32_t tag)
 
     if (!d || d == s->attach->device)
         return;
-    last = atomic_load_explicit(&d->kept->last_change, memory_order_acquire);
+    last = atomic_load_explicit(&d->live->last_change, memory_order_acquire);
     if (tag != tag_of(d->index, last) ||
-        atomic_load_explicit(&d->kept->change_session, memory_order_relaxed) != s->session->id)
+        atomic_load_explicit(&d->live->change_session, memory_order_relaxed) != s->session->id)
         return;
-    seen = atomic_load_explicit(&d->kept->overwritten, memory_order_relaxed);
-    while (seen < last && !atomic_compare_exchange_weak(&d->kept->overwritten, &seen, last))
+    seen = atomic_load_explicit(&d->live->overwritten, memory_order_relaxed);
+    while (seen < last && !atomic_compare_exchange_weak(&d->live->overwritten, &seen, last))
         ;
 }
 
 /* A number for the change that the current task makes; the one that it had, if it has one. */
 static uint64_t number_change(struct stream *s)
 {
-    struct device_kept *d = s->attach->device->kept;
-    struct stream_kept *k = s->kept;
+    struct device_kept *d = s->attach->device->live;
+    struct stream_kept *k = s->live;
 
     if (head_has(k, k->effect_at))
         return k->effect;
@@ -213,14 +212,14 @@ static uint64_t number_change(struct stream *s)
 static void change_level(struct event_obj *ev, struct stream *s, uint64_t (*changed)(uint64_t))
 {
     const struct device *d = s->attach->device;
-    bool again = head_has(s->kept, s->kept->effect_at);
+    bool again = head_has(s->live, s->live->effect_at);
     uint64_t change = number_change(s);
     uint32_t tag = tag_of(d->index, change);
     uint64_t old = atomic_load_explicit(&ev->shm->level, memory_order_relaxed);
 
     KILL_HERE(LEVEL_NOTED);
     if (again && (event_level_tag(old) == tag ||
-                  atomic_load_explicit(&d->kept->overwritten, memory_order_relaxed) >= change))
+                  atomic_load_explicit(&d->live->overwritten, memory_order_relaxed) >= change))
         return;
     /* As in event_slot_raise(). */
     for (unsigned tries = 0; tries < EVENT_RAISE_TRIES; tries++) {
@@ -256,9 +255,9 @@ void event_obj_drop(struct event_obj *ev, uint64_t number, int32_t code)
         (int32_t)((uint32_t)number - atomic_load(&ev->dropped)) > 0)
         atomic_store(&ev->dropped, (uint32_t)number);
     atomic_store(&ev->dropped_code, code);
-    ev->kept->dropped = atomic_load(&ev->dropped);
+    ev->live->dropped = atomic_load(&ev->dropped);
     kept_order();
-    ev->kept->dropped_code = code;
+    ev->live->dropped_code = code;
     waitlist_unlock(&ev->raised);
     waitlist_fire(&ev->raised, 0, UINT64_MAX, EVENT_LOOK_AGAIN, 0);
 }

@@ -34,14 +34,14 @@ struct event_obj {
     _Atomic uint32_t dropped;
     _Atomic int32_t dropped_code;
     struct event_slot *shm; /* shared, hostile */
-    struct event_kept *kept;
+    struct event_kept *live;
     struct waitlist
         raised; /* streams parked on the level; target: raises so far when they parked */
 };
 
-/** *segment_fd: as in stream_new(). */
+/** *file_fd: as in stream_new(). */
 enum cause event_obj_new(struct session *session, uint32_t flags, uint32_t device,
-                         struct event_obj **eventp, int *segment_fd);
+                         struct event_obj **eventp, int *file_fd);
 
 /** Give the slot back. Streams that still wait for the level go on. */
 void event_obj_free(struct session *session, struct event_obj *event);

@@ -9,7 +9,7 @@
 
 void importers_deinit(struct importers *i)
 {
-    kept_drop(&i->record);
+    kept_drop(&i->kept);
     free(i->list);
     i->list = NULL;
     i->n = 0;
@@ -27,7 +27,7 @@ static size_t bytes_of_list(size_t n)
 static size_t write_list(const struct kept *kept, void *record)
 {
     const struct importers *importers =
-        (const struct importers *)((const char *)kept - offsetof(struct importers, record));
+        (const struct importers *)((const char *)kept - offsetof(struct importers, kept));
     struct importers_record *r = record;
 
     r->object = importers->object;
@@ -51,14 +51,14 @@ static bool keep_list(struct importers *i, enum kept_kind kind, uint32_t wanted)
 {
     struct kept larger;
 
-    if (i->record.cell && wanted <= i->room) {
-        kept_touch(&i->record);
+    if (i->kept.cell && wanted <= i->room) {
+        kept_touch(&i->kept);
         return true;
     }
     if (!kept_make(&larger, kind, bytes_of_list(room_for(wanted)), write_list))
         return false;
-    kept_drop(&i->record);
-    kept_move(&i->record, &larger);
+    kept_drop(&i->kept);
+    kept_move(&i->kept, &larger);
     i->room = room_for(wanted);
     return true;
 }
@@ -77,7 +77,7 @@ bool importers_restore(struct importers *importers, struct kept_cell *cell)
         importers->list[i] = (struct importer){.pid = r->pid[i].pid, .process = r->pid[i].process};
     importers->room =
         (uint32_t)((cell_bytes(cell) - bytes_of_list(0)) / (bytes_of_list(1) - bytes_of_list(0)));
-    return kept_bind(&importers->record, cell, cell_bytes(cell), write_list);
+    return kept_bind(&importers->kept, cell, cell_bytes(cell), write_list);
 }
 
 /* --- the list --- */
@@ -106,7 +106,7 @@ static enum cause allow_pid(struct importers *i, enum kept_kind kind, int32_t pi
         entry += i->n++;
     }
     *entry = (struct importer){.pid = pid, .process = pidfd_now(pid)};
-    kept_touch(&i->record);
+    kept_touch(&i->kept);
     return CAUSE_NONE;
 }
 
@@ -138,7 +138,7 @@ enum importers_answer importers_ask(struct importers *importers, const struct se
     process = pidfd_of(session->pid, session->pidfd);
     if (entry->process == 0) {
         entry->process = process;
-        kept_touch(&importers->record);
+        kept_touch(&importers->kept);
     }
     return entry->process == process ? IMPORTERS_MAY : IMPORTERS_NOT_LISTED;
 }

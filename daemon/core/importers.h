@@ -38,7 +38,7 @@ struct importers {
     struct importer *list;
     uint32_t n;
     uint32_t room; /* of the record */
-    struct kept record;
+    struct kept kept;
 };
 
 /** Why a process may not import. */

@@ -32,7 +32,7 @@ static void left_free(struct ipc_left *left)
     ev->n_left--;
     left->opener->set_aside = false;
     slots_put(&ev->openers, left->opener);
-    kept_drop(&left->record);
+    kept_drop(&left->kept);
     free(left);
 }
 
@@ -88,7 +88,7 @@ static void drop_opener_records(struct ipc_event *ev)
         struct ipc_opener *opener = slots_at(&ev->openers, i);
 
         if (opener)
-            kept_drop(&opener->record);
+            kept_drop(&opener->kept);
     }
 }
 
@@ -108,8 +108,8 @@ static void ipc_event_free(struct ipc_event *ev)
     if (ev->page)
         munmap(ev->page, sizeof(*ev->page));
     kept_close(ev->fd);
-    kept_drop(&ev->failures_record);
-    kept_drop(&ev->record);
+    kept_drop(&ev->failures_kept);
+    kept_drop(&ev->kept);
     user_unref(ev->user);
     free(ev);
 }
@@ -122,7 +122,7 @@ static void linger_stop(struct ipc_event *ev)
     ev->user->n_linger--;
     ev->all->lingering--;
     ev->lingers = false;
-    kept_touch(&ev->record);
+    kept_touch(&ev->kept);
     user_uncharge(&ev->linger_charge);
     user_uncharge(&ev->linger_charge_fd);
 }
@@ -130,8 +130,8 @@ static void linger_stop(struct ipc_event *ev)
 static void export_free(struct ipc_export *export)
 {
     export->event->last_exporter = export->session->pid;
-    kept_touch(&export->event->record);
-    kept_drop(&export->record);
+    kept_touch(&export->event->kept);
+    kept_drop(&export->kept);
     DL_DELETE(export->event->exports, export);
     HASH_DEL(export->session->exports, export);
     free(export);
@@ -166,7 +166,7 @@ static void let_linger(struct ipc_event *ev, uint32_t max)
     ev->all->lingering++;
     ev->lingers = true;
     ev->linger_order = ++ev->all->lingered;
-    kept_touch(&ev->record);
+    kept_touch(&ev->kept);
 }
 
 /* Give it its secret, and have handles find it. */
@@ -185,7 +185,7 @@ void ipc_event_begin(struct ipc_event *ev, struct ipc_events *all, uint64_t id)
     ev->id = id;
     waitlist_init(&ev->completed);
     ev->settle = (struct job){ipc_records_settle, "streams that wait for IPC records",
-                              &ev->user->payer->schedule.left};
+                              &ev->user->payer->schedule.leftovers};
     slots_init(&ev->openers, sizeof(struct ipc_opener), IPC_OPENERS_MAX, 0);
 }
 
@@ -254,7 +254,7 @@ static bool keep_open(struct ipc_open *open)
 
     opener->open = open;
     opener->event = open->event;
-    return (opener->record.cell || ipc_opener_keep(opener)) && ipc_open_keep(open);
+    return (opener->kept.cell || ipc_opener_keep(opener)) && ipc_open_keep(open);
 }
 
 static enum cause open_new(struct session *session, struct ipc_event *ev, struct ipc_open *open)
@@ -273,7 +273,7 @@ static enum cause open_new(struct session *session, struct ipc_event *ev, struct
         ipc_records_sweep(ev, open->opener);
     ipc_clear_gone(ev->page, open->opener->slot.number);
     atomic_store_explicit(&open->opener->pid, session->pid, memory_order_relaxed);
-    kept_touch(&open->opener->record);
+    kept_touch(&open->opener->kept);
     KILL_HERE(IPC_NUMBERED);
     open->state = IPC_OPEN_USED;
     open->pins = 0;
@@ -294,7 +294,7 @@ static void open_give_back(struct ipc_open *open, struct session *session)
 {
     user_uncharge(&open->charge);
     user_uncharge(&open->charge_fd);
-    kept_drop(&open->record);
+    kept_drop(&open->kept);
     session_put_slot(session, &session->ipc, open);
 }
 
@@ -483,7 +483,7 @@ void ipc_open_free(struct ipc_open *open)
 void ipc_open_release(struct ipc_open *open)
 {
     open->state = IPC_OPEN_PASSED;
-    kept_touch(&open->record);
+    kept_touch(&open->kept);
     if (open->pins == 0)
         ipc_open_free(open);
 }

@@ -65,12 +65,12 @@ struct ipc_event {
     int32_t damaged_by;     /* pid */
     /* ipc_failures.h: NULL until a record fails; under its lock */
     struct ipc_failures_record *failures;
-    struct kept failures_record;
+    struct kept failures_kept;
     uint64_t newest_failed; /* what page->failed says, unless a hostile opener has overwritten it */
     bool lingers;
     bool to_wake;
     uint64_t linger_order; /* of those of its user; a later one is larger */
-    struct kept record;
+    struct kept kept;
     struct ipc_event_live *live; /* there */
     struct ipc_search *search;   /* for records that were never submitted; NULL: none */
     void (*search_free)(struct ipc_event *event);
@@ -91,14 +91,14 @@ struct ipc_opener {
     struct ipc_event *event; /* NULL: no process ever had the number */
     _Atomic int32_t pid;     /* of the last process that had the number; 0: none so far */
     bool set_aside;          /* in event->left */
-    struct kept record;      /* from the first process that has the number to the event's end */
+    struct kept kept;        /* from the first process that has the number to the event's end */
 };
 
 /** A number that is set aside, because its session's process lives on. Apart from the opener: each
  * event has places for many of those. */
 struct ipc_left {
     struct survivor_part part;
-    struct kept record;
+    struct kept kept;
     struct ipc_opener *opener;
     struct ipc_event *event;
     struct ipc_left *prev, *next; /* event->left */
@@ -119,7 +119,7 @@ struct ipc_open {
     struct session *session;
     struct ipc_event *event;
     struct ipc_opener *opener;
-    struct kept record;
+    struct kept kept;
     struct charge charge;
     struct charge charge_fd;
     struct ipc_open *prev, *next; /* event->opens */
@@ -130,7 +130,7 @@ struct ipc_export {
     struct session *session;
     struct ipc_event *event;
     uint64_t id; /* of the event */
-    struct kept record;
+    struct kept kept;
     struct ipc_export *prev, *next; /* event->exports */
     UT_hash_handle hh;              /* session->exports, by id */
 };

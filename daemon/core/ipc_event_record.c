@@ -31,8 +31,8 @@ static struct ipc_event *find_event(struct server *server, uint64_t id)
     DO##SAME(last_exporter, last_exporter);                                                        \
     DO##BYTES(handle, handle);
 
-RECORD_LIVE(, ipc_event, IPC_EVENT, struct ipc_event, record, struct ipc_event_record,
-            EVENT_MEMBERS, live)
+RECORD_LIVE(, ipc_event, IPC_EVENT, struct ipc_event, kept, struct ipc_event_record, EVENT_MEMBERS,
+            live)
 
 /* The pid is read by other threads. */
 #define OPENER_MEMBERS(DO)                                                                         \
@@ -40,8 +40,7 @@ RECORD_LIVE(, ipc_event, IPC_EVENT, struct ipc_event, record, struct ipc_event_r
     DO##DERIVED(number, o->slot.number);                                                           \
     DO##DERIVED(pid, atomic_load_explicit(&o->pid, memory_order_relaxed));
 
-RECORD(, ipc_opener, IPC_OPENER, struct ipc_opener, record, struct ipc_opener_record,
-       OPENER_MEMBERS)
+RECORD(, ipc_opener, IPC_OPENER, struct ipc_opener, kept, struct ipc_opener_record, OPENER_MEMBERS)
 
 #define OPEN_MEMBERS(DO)                                                                           \
     DO##FIND(session, session, id, session_by_id(r->session));                                     \
@@ -51,21 +50,20 @@ RECORD(, ipc_opener, IPC_OPENER, struct ipc_opener, record, struct ipc_opener_re
     DO##FIND(opener, opener, slot.number, slots_get(&o->event->openers, r->opener));               \
     DO##SAME(state, state);
 
-RECORD(, ipc_open, IPC_OPEN, struct ipc_open, record, struct ipc_open_record, OPEN_MEMBERS)
+RECORD(, ipc_open, IPC_OPEN, struct ipc_open, kept, struct ipc_open_record, OPEN_MEMBERS)
 
 #define EXPORT_MEMBERS(DO)                                                                         \
     DO##FIND(session, session, id, session_by_id(r->session));                                     \
     DO##SAME(event, id);
 
-RECORD(, ipc_export, IPC_EXPORT, struct ipc_export, record, struct ipc_export_record,
-       EXPORT_MEMBERS)
+RECORD(, ipc_export, IPC_EXPORT, struct ipc_export, kept, struct ipc_export_record, EXPORT_MEMBERS)
 
 #define LEFT_MEMBERS(DO)                                                                           \
     DO##FIND(event, event, id, find_event(server, r->event));                                      \
     DO##DERIVED(survivor, o->part.survivor->session_id);                                           \
     DO##FIND(opener, opener, slot.number, slots_get(&o->event->openers, (uint32_t)r->opener));
 
-RECORD(, ipc_left, IPC_LEFT, struct ipc_left, record, struct ipc_left_record, LEFT_MEMBERS)
+RECORD(, ipc_left, IPC_LEFT, struct ipc_left, kept, struct ipc_left_record, LEFT_MEMBERS)
 
 /* --- restoring --- */
 

@@ -56,7 +56,7 @@ static void fill_table(void *arg, void *record)
 
 static void use_table(struct ipc_event *ev)
 {
-    ev->failures = kept_record(&ev->failures_record);
+    ev->failures = kept_record(&ev->failures_kept);
 }
 
 /*
@@ -67,7 +67,7 @@ static bool grow_failures(struct ipc_event *ev)
     uint64_t size = next_size(ev);
 
     if (size > FAILURES_MAX ||
-        !kept_grow(&ev->failures_record, KEPT_IPC_FAILURES, bytes_of_table(size), fill_table, ev))
+        !kept_grow(&ev->failures_kept, KEPT_IPC_FAILURES, bytes_of_table(size), fill_table, ev))
         return false;
     use_table(ev);
     return true;
@@ -166,8 +166,8 @@ bool ipc_failures_restore(struct server *server, struct kept_cell *cell)
     }
     if (r->size == 0 || r->size > FAILURES_MAX || cell_bytes(cell) < bytes_of_table(r->size))
         return false;
-    kept_drop(&ev->failures_record);
-    if (!kept_bind(&ev->failures_record, cell, bytes_of_table(r->size), NULL))
+    kept_drop(&ev->failures_kept);
+    if (!kept_bind(&ev->failures_kept, cell, bytes_of_table(r->size), NULL))
         return false;
     use_table(ev);
     return true;

@@ -372,7 +372,7 @@ static void fail_waits(const struct ipc_open *open, int32_t pid)
     struct stream *s;
 
     slots_foreach (&open->session->streams, i, s) {
-        const struct task *t = &s->kept->task;
+        const struct task *t = &s->live->task;
 
         if (stream_has_read(s) && t->op == TASK_IPC_WAIT && t->object == open->slot.number &&
             t->generation == slot_generation(open) && stream_has_waited(s) &&

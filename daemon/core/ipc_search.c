@@ -38,7 +38,7 @@ struct ipc_search {
     uint64_t position;
     uint32_t slot;
     uint64_t openers[(IPC_OPENERS_MAX + 64) / 64]; /* that have pending records */
-    uint64_t left[SLOT_WORDS];                     /* records that were not found so far */
+    uint64_t missing[SLOT_WORDS];                  /* records that were not found so far */
     uint64_t word[IPC_SLOTS];                      /* as it was collected */
     /*
      * Records that a search has missed, and when the first one that did began. That stays until one
@@ -88,7 +88,7 @@ static void collect_pending(struct ipc_search *s)
         s->word[i] = read_slot(ev, i);
         if (ipc_slot_state(s->word[i]) != IPC_PENDING)
             continue;
-        bit_set(s->left, i);
+        bit_set(s->missing, i);
         bit_set(s->openers, ipc_slot_opener(s->word[i]));
     }
 }
@@ -99,10 +99,10 @@ static void note_found(struct ipc_search *s, uint64_t number)
 {
     uint32_t i = number % IPC_SLOTS;
 
-    if (!bit_get(s->left, i) || ipc_slot_tag(s->word[i]) != (uint32_t)number ||
+    if (!bit_get(s->missing, i) || ipc_slot_tag(s->word[i]) != (uint32_t)number ||
         ipc_slot_opener(s->word[i]) != s->opener)
         return;
-    bit_clear(s->left, i);
+    bit_clear(s->missing, i);
     missed_set(s, i, 0);
 }
 
@@ -113,7 +113,7 @@ static void note_found(struct ipc_search *s, uint64_t number)
 static bool search_ring(struct ipc_search *s, const struct ipc_open *open, struct stream *stream)
 {
     const struct schedule *schedule = s->job.owner->user->schedule;
-    uint64_t done = atomic_load_explicit(&stream->kept->done, memory_order_acquire);
+    uint64_t done = atomic_load_explicit(&stream->live->done, memory_order_acquire);
     uint64_t tail = atomic_load_explicit(&stream->ctrl->tail, memory_order_acquire);
     uint64_t p = s->position > done ? s->position : done;
 
@@ -185,7 +185,7 @@ static bool judge_slot(struct ipc_search *s, uint32_t i)
     uint64_t word = s->word[i];
     uint32_t opener = ipc_slot_opener(word);
 
-    if (!bit_get(s->left, i) || read_slot(s->event, i) != word)
+    if (!bit_get(s->missing, i) || read_slot(s->event, i) != word)
         return false;
     /* An opener that has left, or was never there, submits nothing any more. */
     if (slots_get(&s->event->openers, opener)) {
@@ -232,7 +232,7 @@ static void start_over(struct ipc_search *s)
     s->asker = s->again;
     s->number = s->again_number;
     s->again = NULL;
-    s->job.owner = &s->asker->payer->schedule.left;
+    s->job.owner = &s->asker->payer->schedule.leftovers;
     s->part = SEARCH_COLLECT;
     job_list(&s->job);
 }
@@ -255,7 +255,7 @@ static void begin_search(struct ipc_search *s)
     for (unsigned i = 0; i < sizeof(s->openers) / sizeof(s->openers[0]); i++)
         s->openers[i] = 0;
     for (unsigned i = 0; i < SLOT_WORDS; i++)
-        s->left[i] = 0;
+        s->missing[i] = 0;
     collect_pending(s);
 }
 

@@ -91,7 +91,7 @@ static void notify_free(struct notify *n)
     if (n->id)
         slots_put(&n->device->notify_ids, n->id);
     waitlist_deinit(&n->waiting);
-    kept_drop(&n->record);
+    kept_drop(&n->kept);
     importers_deinit(&n->importers);
     free(n);
 }
@@ -132,7 +132,7 @@ static enum cause notify_make(struct session *session, struct device *device, bo
 static void open_give_back(struct notify_open *open, struct session *session)
 {
     user_uncharge(&open->charge);
-    kept_drop(&open->record);
+    kept_drop(&open->kept);
     session_put_slot(session, &session->notifies, open);
 }
 
@@ -222,7 +222,7 @@ void notify_open_set_over(struct notify_open *open, bool over)
     if (open->over == over)
         return;
     open->over = over;
-    kept_touch(&open->record);
+    kept_touch(&open->kept);
     if (over)
         fail_deserted(open->notify, open->session);
 }
@@ -282,7 +282,7 @@ enum cause notify_export(struct notify_open *open, bool any_pid)
         return CAUSE_MEMORY;
     n->exported = true;
     n->importers.any_pid = any_pid;
-    kept_touch(&n->record);
+    kept_touch(&n->kept);
     return CAUSE_NONE;
 }
 
@@ -393,13 +393,13 @@ static void set_stream_word(struct kept_words *words, uint64_t *word, uint64_t v
 
 bool notify_has_taken(const struct stream *s)
 {
-    return head_has(s->kept, s->kept->notify[WORD_TOOK]);
+    return head_has(s->live, s->live->notify[WORD_TOOK]);
 }
 
 void notify_note_over(struct kept_words *words, struct stream *s, bool took, int32_t code,
                       int32_t pid)
 {
-    struct stream_kept *k = s->kept;
+    struct stream_kept *k = s->live;
     const struct failure outcome = {code, pid};
     uint64_t word;
 
@@ -413,18 +413,18 @@ void notify_note_over(struct kept_words *words, struct stream *s, bool took, int
 
 void notify_note_given_back(struct kept_words *words, struct stream *s)
 {
-    set_stream_word(words, &s->kept->notify[WORD_TOOK], 0);
+    set_stream_word(words, &s->live->notify[WORD_TOOK], 0);
 }
 
 void notify_note_effect(struct kept_words *words, struct stream *s, uint64_t effect)
 {
-    set_stream_word(words, &s->kept->effect, effect);
-    set_stream_word(words, &s->kept->effect_at, head_mark(s->kept));
+    set_stream_word(words, &s->live->effect, effect);
+    set_stream_word(words, &s->live->effect_at, head_mark(s->live));
 }
 
 bool notify_has_effect(const struct stream *s)
 {
-    return head_has(s->kept, s->kept->effect_at);
+    return head_has(s->live, s->live->effect_at);
 }
 
 /* --- records that are dropped --- */
@@ -432,8 +432,8 @@ bool notify_has_effect(const struct stream *s)
 /* It was dropped, or executed, and then npud has ended. */
 static bool is_dropped(const struct stream *s, uint64_t position)
 {
-    return s->kept->notify[WORD_DROPPED] > position ||
-           (position == s->kept->position && notify_has_effect(s));
+    return s->live->notify[WORD_DROPPED] > position ||
+           (position == s->live->position && notify_has_effect(s));
 }
 
 static void fail_next_wait(struct notify *n, int32_t pid, struct kept_words *words)
@@ -464,7 +464,7 @@ void notify_drop_task(struct stream *s, uint64_t position, const struct task *t,
     if (!n)
         return;
     kept_words_begin(&words, writer);
-    set_stream_word(&words, &s->kept->notify[WORD_DROPPED], position + 1);
+    set_stream_word(&words, &s->live->notify[WORD_DROPPED], position + 1);
     if (n->counts)
         fail_waits(n, &words);
     else

@@ -70,7 +70,7 @@ struct notify {
     struct notify_live *live;
     struct job look; /* control thread: the stream that was looking has gone */
     struct job fail;
-    struct kept record;
+    struct kept kept;
     UT_hash_handle hh;
 };
 
@@ -84,7 +84,7 @@ struct notify_open {
     struct slot slot; /* in session->notifies */
     struct session *session;
     struct notify *notify;
-    struct kept record;
+    struct kept kept;
     struct charge charge;
     bool over; /* its program has finalized, and its streams are done: it records nothing */
     struct notify_open *prev, *next; /* notify->opens */

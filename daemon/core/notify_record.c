@@ -24,7 +24,7 @@ static struct restored restored;
     DO##SAME(any_pid, importers.any_pid);                                                          \
     DO##BYTES(key, key);
 
-RECORD_LIVE(, notify, NOTIFY, struct notify, record, struct notify_record, NOTIFY_MEMBERS, live)
+RECORD_LIVE(, notify, NOTIFY, struct notify, kept, struct notify_record, NOTIFY_MEMBERS, live)
 
 #define OPEN_MEMBERS(DO)                                                                           \
     DO##DERIVED(session, o->session->id);                                                          \
@@ -34,7 +34,7 @@ RECORD_LIVE(, notify, NOTIFY, struct notify, record, struct notify_record, NOTIF
     DO##SAME(over, over);                                                                          \
     DO##DERIVED(creator, o->notify->creator == o);
 
-RECORD(, notify_open, NOTIFY_OPEN, struct notify_open, record, struct notify_open_record,
+RECORD(, notify_open, NOTIFY_OPEN, struct notify_open, kept, struct notify_open_record,
        OPEN_MEMBERS)
 
 /* --- restoring --- */

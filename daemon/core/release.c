@@ -18,7 +18,7 @@ enum release_kind { RELEASE_EVENT, RELEASE_IPC_EVENT };
 /* Waits for one fence after the other: one waiter, however many fences. */
 struct release {
     struct waiter waiter; /* on the stream of fences[next] */
-    struct kept record;
+    struct kept kept;
     struct session *session;
     enum release_kind kind;
     uint32_t slot;               /* of the object, in the session's table of this kind */
@@ -53,7 +53,7 @@ static void free_object(struct session *session, enum release_kind kind, uint32_
 static void finish_release(struct release *r)
 {
     DL_DELETE(r->session->releases, r);
-    kept_drop(&r->record);
+    kept_drop(&r->kept);
     KILL_HERE(RELEASE_PASSED);
     assert(r->session->n_fences >= r->n);
     r->session->n_fences -= r->n;
@@ -68,10 +68,10 @@ static void await_next_fence(struct release *r)
         struct stream *s = slots_get(&r->session->streams, r->fences[r->at].stream);
         uint64_t position = r->fences[r->at].position;
 
-        if (!s || atomic_load(&s->kept->done) >= position)
+        if (!s || atomic_load(&s->live->done) >= position)
             continue;
         waitlist_add(&s->passed, &r->waiter, position);
-        if (atomic_load(&s->kept->done) < position || !waitlist_remove(&s->passed, &r->waiter))
+        if (atomic_load(&s->live->done) < position || !waitlist_remove(&s->passed, &r->waiter))
             return;
     }
     finish_release(r);
@@ -92,7 +92,7 @@ static size_t fill_all_fences(struct session *session, struct fence *fences, siz
     slots_foreach (&session->streams, i, s) {
         uint64_t end = stream_end(s);
 
-        if (end <= atomic_load(&s->kept->done) || n == max)
+        if (end <= atomic_load(&s->live->done) || n == max)
             continue;
         if (fences)
             fences[n] = (struct fence){.stream = s->slot.number, .position = end};
@@ -130,7 +130,7 @@ static size_t bytes_of_record(size_t n)
 static size_t write_record(const struct kept *kept, void *record)
 {
     const struct release *release =
-        (const struct release *)((const char *)kept - offsetof(struct release, record));
+        (const struct release *)((const char *)kept - offsetof(struct release, kept));
     struct release_record *r = record;
 
     r->session = release->session->id;
@@ -179,7 +179,7 @@ static enum cause release_when_passed(struct session *session, const struct fenc
     if (max > SESSION_FENCES_MAX - session->n_fences)
         return CAUSE_FENCES;
     r = make_release(session, kind, slot, max);
-    if (!r || !kept_make(&r->record, KEPT_RELEASE, bytes_of_record(max), write_record)) {
+    if (!r || !kept_make(&r->kept, KEPT_RELEASE, bytes_of_record(max), write_record)) {
         free(r);
         return CAUSE_MEMORY;
     }
@@ -200,7 +200,7 @@ bool release_restore(struct server *server, struct kept_cell *cell)
     if (!session || r->n > SESSION_FENCES_MAX || cell_bytes(cell) < bytes_of_record(r->n))
         return false;
     release = make_release(session, (enum release_kind)r->kind, r->slot, r->n);
-    if (!release || !kept_bind(&release->record, cell, cell_bytes(cell), write_record))
+    if (!release || !kept_bind(&release->kept, cell, cell_bytes(cell), write_record))
         return false;
     release->n = r->n;
     for (size_t i = 0; i < r->n; i++)
@@ -238,7 +238,7 @@ enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, 
     enum cause cause;
 
     open->state = IPC_OPEN_CLOSING;
-    kept_touch(&open->record);
+    kept_touch(&open->kept);
     cause =
         release_when_passed(open->session, fences, n, all, RELEASE_IPC_EVENT, open->slot.number);
     if (cause != CAUSE_NONE)

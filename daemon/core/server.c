@@ -81,7 +81,7 @@ void server_count_resources(struct server *server)
      * and no other user is there to notice. */
     if (server->config->access_group[0] == '\0')
         return;
-    users_share(users);
+    users_divide(users);
     users->total[RESOURCE_FDS] = for_users(server->fds);
     users->total[RESOURCE_SESSIONS] = PEER_MAX;
     users->total[RESOURCE_STREAMS] = DEVICE_STREAMS_MAX;
@@ -101,7 +101,7 @@ void server_configure(struct server *server)
     const struct config *config = server->config;
 
     server->users.limit = config->limit;
-    server->jobs.memory_max = config->job_memory;
+    server->batch_jobs.memory_max = config->job_memory;
     users_tell_of_memory(&server->users);
     atomic_store(&server->users.filled_max, config->limit[RESOURCE_FILLED_MEMORY]);
     server->linger_max = linger_max(server);

@@ -32,7 +32,7 @@ struct queues;
 struct rest;
 struct router;
 struct session;
-struct shares;
+struct memory_exports;
 struct survivor;
 struct trace;
 
@@ -40,13 +40,13 @@ struct server {
     struct config *config;
     struct event_base *base;
     struct users users;
-    struct batch_jobs jobs;
+    struct batch_jobs batch_jobs;
     struct subuids subuids; /* users.subuids, once it was read */
     struct devices *devices;
     struct ipc_events *ipc;
     struct inject *inject;
     struct notifies *notifies;
-    struct shares *shares;
+    struct memory_exports *memory_exports;
     struct peers *peers;
     struct pools *pools;
     struct queues *queues;
@@ -82,7 +82,7 @@ struct server {
 
     struct rest *rests; /* users that are not heard for a while: control/rest.h */
 
-    struct kept_request *asleep; /* until something is closed: control/kept_request.h */
+    struct held_request *asleep; /* until something is closed: control/held_request.h */
     struct job freed;
     bool freed_awaited; /* the job is sent then, or was, and has not run */
 

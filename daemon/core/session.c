@@ -97,7 +97,7 @@ void *session_take_slot(struct session *session, struct slots *table, enum cause
     object = slots_take(table);
     /* A later npud gives no slot a generation that a client may know. */
     if (table->latest != latest)
-        kept_touch(&session->record);
+        kept_touch(&session->kept);
     if (object)
         return object;
     if (bytes > 0)
@@ -171,56 +171,57 @@ void session_charge_file_again(struct session *session, size_t bytes)
     user_charge_again(&session->charge_fds, user, RESOURCE_FDS, 1, false);
 }
 
-void session_segment_resend(struct segments *segs, uint32_t index)
+void session_arena_file_resend(struct arena_files *files, uint32_t index)
 {
-    if (index >= segs->n || !segs->file[index])
+    if (index >= files->n || !files->file[index])
         return;
-    segs->file[index]->to_send = true;
-    kept_touch(&segs->file[index]->kept);
+    files->file[index]->to_send = true;
+    kept_touch(&files->file[index]->kept);
 }
 
-static bool grow_segments(struct segments *segs, uint32_t n)
+static bool grow_files(struct arena_files *files, uint32_t n)
 {
-    struct arena_file **file = reallocarray(segs->file, n, sizeof(struct arena_file *));
+    struct arena_file **file = reallocarray(files->file, n, sizeof(struct arena_file *));
 
     if (!file)
         return false;
-    for (uint32_t i = segs->n; i < n; i++)
+    for (uint32_t i = files->n; i < n; i++)
         file[i] = NULL;
-    segs->file = file;
-    segs->n = n;
+    files->file = file;
+    files->n = n;
     return true;
 }
 
-/* Which segments: of streams, or of plain events. */
-static enum kept_kind kind_of(const struct session *session, const struct segments *segs)
+/* Which files: of streams, or of plain events. */
+static enum kept_kind kind_of(const struct session *session, const struct arena_files *files)
 {
-    return segs == &session->stream_segments ? KEPT_STREAMS : KEPT_EVENTS;
+    return files == &session->stream_files ? KEPT_STREAMS : KEPT_EVENTS;
 }
 
-static enum cause make_segment(struct session *session, struct segments *segs, uint32_t index)
+static enum cause make_arena_file(struct session *session, struct arena_files *files,
+                                  uint32_t index)
 {
     struct arena_file *file = calloc(1, sizeof(*file));
-    enum kept_kind kind = kind_of(session, segs);
+    enum kept_kind kind = kind_of(session, files);
     enum cause cause;
 
     if (!file)
         return CAUSE_MEMORY;
     *file = (struct arena_file){
-        .session = session, .index = index, .fd = -1, .size = segs->size, .to_send = true};
+        .session = session, .index = index, .fd = -1, .size = files->size, .to_send = true};
     if (!arena_kept_make(file, kind)) {
         free(file);
         return CAUSE_MEMORY;
     }
     /* Charged as large as it may get: a larger one is not refused. */
     cause =
-        make_file(session, "npud-arena", segs->size, arena_kept_size(kind), &file->fd, &file->map);
+        make_file(session, "npud-arena", files->size, arena_kept_size(kind), &file->fd, &file->map);
     if (cause != CAUSE_NONE) {
         kept_drop(&file->kept);
         free(file);
         return cause;
     }
-    segs->file[index] = file;
+    files->file[index] = file;
     return CAUSE_NONE;
 }
 
@@ -245,10 +246,10 @@ static struct arena_file *restore_file(struct server *server, struct session *se
     return NULL;
 }
 
-bool session_segment_restore(struct server *server, struct kept_cell *cell, enum kept_kind kind,
-                             struct arena_file **file)
+bool session_arena_file_restore(struct server *server, struct kept_cell *cell, enum kept_kind kind,
+                                struct arena_file **file)
 {
-    struct segments *segs;
+    struct arena_files *files;
     struct session *session;
     struct arena_record r;
 
@@ -257,41 +258,41 @@ bool session_segment_restore(struct server *server, struct kept_cell *cell, enum
     session = session_by_id(r.session);
     if (!session)
         return false;
-    segs = kind == KEPT_STREAMS ? &session->stream_segments : &session->event_segments;
+    files = kind == KEPT_STREAMS ? &session->stream_files : &session->event_files;
     /* The npud before has ended in kept_enlarge(): there are two, with the same content. */
-    if (r.index < segs->n && segs->file[r.index]) {
+    if (r.index < files->n && files->file[r.index]) {
         kept_discard(cell);
         return true;
     }
-    if (r.index >= segs->n && !grow_segments(segs, r.index + 1))
+    if (r.index >= files->n && !grow_files(files, r.index + 1))
         return false;
     *file = restore_file(server, session, &r);
     if (!*file)
         return false;
     arena_kept_bind(*file, kind, cell);
-    segs->size = r.size;
-    segs->file[r.index] = *file;
+    files->size = r.size;
+    files->file[r.index] = *file;
     session_charge_file_again(session, r.size + arena_kept_size(kind));
     return true;
 }
 
-enum cause session_segment(struct session *session, struct segments *segs, uint32_t slot,
-                           size_t size, void **mapping, int *fd)
+enum cause session_arena_file(struct session *session, struct arena_files *files, uint32_t slot,
+                              size_t size, void **mapping, int *fd)
 {
-    uint32_t in_segment = arena_kept_slots(kind_of(session, segs)), index = slot / in_segment;
+    uint32_t in_file = arena_kept_slots(kind_of(session, files)), index = slot / in_file;
     struct arena_file *file;
     enum cause cause = CAUSE_NONE;
 
     *fd = -1;
-    if (index >= segs->n && !grow_segments(segs, index + 1))
+    if (index >= files->n && !grow_files(files, index + 1))
         return CAUSE_MEMORY;
-    segs->size = (uint32_t)size;
-    if (!segs->file[index])
-        cause = make_segment(session, segs, index);
+    files->size = (uint32_t)size;
+    if (!files->file[index])
+        cause = make_arena_file(session, files, index);
     if (cause != CAUSE_NONE)
         return cause;
-    file = segs->file[index];
-    if (!arena_kept_reach(file, slot % in_segment))
+    file = files->file[index];
+    if (!arena_kept_reach(file, slot % in_file))
         return CAUSE_MEMORY;
     *mapping = file->map;
     if (file->to_send) {
@@ -302,7 +303,7 @@ enum cause session_segment(struct session *session, struct segments *segs, uint3
     return CAUSE_NONE;
 }
 
-/* --- a segment without objects --- */
+/* --- a file without objects --- */
 
 /* Also one that was destroyed and goes when its streams have passed it. */
 static bool has_objects(const struct arena_file *file)
@@ -331,9 +332,9 @@ static void exchange_file(struct arena_file *file, int fd, void *map)
     kept_touch(&file->kept);
 }
 
-enum cause session_segment_renew(struct segments *segs, uint32_t index)
+enum cause session_arena_file_renew(struct arena_files *files, uint32_t index)
 {
-    struct arena_file *file = index < segs->n ? segs->file[index] : NULL;
+    struct arena_file *file = index < files->n ? files->file[index] : NULL;
     void *map;
     int fd, r;
 
@@ -349,10 +350,10 @@ enum cause session_segment_renew(struct segments *segs, uint32_t index)
     return CAUSE_NONE;
 }
 
-bool session_free_segment(struct segments *segs)
+bool session_free_arena_file(struct arena_files *files)
 {
-    while (segs->n > 0) {
-        struct arena_file *file = segs->file[--segs->n];
+    while (files->n > 0) {
+        struct arena_file *file = files->file[--files->n];
 
         if (!file)
             continue;
@@ -363,8 +364,8 @@ bool session_free_segment(struct segments *segs)
         free(file);
         return false;
     }
-    free(segs->file);
-    *segs = (struct segments){0};
+    free(files->file);
+    *files = (struct arena_files){0};
     return true;
 }
 
@@ -380,8 +381,7 @@ struct attach *session_attach(struct session *session, uint32_t device)
     DO##DERIVED(bell_key, kept_key(o->fd));                                                        \
     DO##DERIVED(device, o->device->index);
 
-RECORD_LIVE(static, attach, ATTACH, struct attach, record, struct attach_record, ATTACH_MEMBERS,
-            live)
+RECORD_LIVE(static, attach, ATTACH, struct attach, kept, struct attach_record, ATTACH_MEMBERS, live)
 
 /* A session that is ending already goes on as it does. */
 static bool run_fault(struct job *job)
@@ -422,7 +422,7 @@ static void attach_free(struct attach *a)
 {
     job_cancel(&a->fault);
     close_bell(a);
-    kept_drop(&a->record);
+    kept_drop(&a->kept);
     user_uncharge(&a->charge_fd);
     free(a);
 }
@@ -542,7 +542,7 @@ enum cause session_hello(struct session *session, const char *program)
     session->ring_depth = session->server->config->ring_depth;
     snprintf(session->program, sizeof(session->program), "%s", program);
     session->state = SESSION_OPEN;
-    kept_touch(&session->record);
+    kept_touch(&session->kept);
     trace_note_session(session);
     log_line(LOG_DEBUG, &session->log, "program %s, uid %u", session->program,
              (unsigned)session->uid);

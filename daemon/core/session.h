@@ -27,7 +27,7 @@ struct server;
 struct engine;
 struct device;
 struct batch_job;
-struct job_lookup;
+struct batch_job_lookup;
 struct release;
 struct resting;
 struct ipc_export;
@@ -49,7 +49,7 @@ struct attach {
     int fd;                /* doorbell: eventfd, shared with the client */
     struct doorbell *bell; /* shared, hostile */
     struct charge charge_fd;
-    struct kept record;
+    struct kept kept;
     uint32_t streams;
     struct job fault; /* sent by the engine, once: the session is to end */
     /* engine */
@@ -68,7 +68,7 @@ struct attach {
     struct context *contexts; /* newest first; control thread */
 };
 
-/** A segment of the arena. npud keeps the descriptor by which it can be mapped. */
+/** A file of the arena. npud keeps the descriptor by which it can be mapped. */
 struct arena_file {
     struct kept kept; /* kept/arena_record.h */
     struct session *session;
@@ -81,8 +81,8 @@ struct arena_file {
     bool to_send; /* the client has not got it: it goes along with the next object in it */
 };
 
-/** The arena segments of one kind, by segment number. */
-struct segments {
+/** The arena files of one kind, by its number. */
+struct arena_files {
     struct arena_file **file; /* NULL: it is not there */
     uint32_t n;
     uint32_t size; /* of each: bytes */
@@ -120,13 +120,13 @@ enum session_idle_state {
 struct session {
     uint64_t id;
     struct server *server;
-    struct kept record;
+    struct kept kept;
     pid_t pid;
     uid_t uid;
     struct user *user;
-    struct batch_job *batch_job; /* NULL: of no scheduler, or it is not known yet, ... */
-    struct job_lookup *lookup;   /* ... and is looked up: control/job_lookup.h */
-    struct log_client log;       /* id, pid and uid once more: what a line about it takes */
+    struct batch_job *batch_job;     /* NULL: of no scheduler, or it is not known yet, ... */
+    struct batch_job_lookup *lookup; /* ... and is looked up: control/batch_job_lookup.h */
+    struct log_client log;           /* id, pid and uid once more: what a line about it takes */
     int socket;
     int pidfd;
     struct event *on_socket;
@@ -163,7 +163,7 @@ struct session {
     struct charge charge_maps;    /* RESOURCE_MAPPINGS: of the same */
     struct charge charge_streams; /* RESOURCE_STREAMS: of all its streams */
     struct charge charge_events;  /* RESOURCE_EVENTS: of all its plain events */
-    struct kept_request *kept;    /* control/kept_request.h; NULL: no request waits */
+    struct held_request *held;    /* control/held_request.h; NULL: no request waits */
     struct unread *unread;        /* control/answer.c; NULL: no descriptor was sent so far */
     struct answer *answer;        /* there, that could not be sent yet; NULL: none */
     struct own_waits *own_waits;  /* admin/own_waits.c; NULL: it has not asked */
@@ -174,8 +174,8 @@ struct session {
     struct session_page *page;  /* shared, hostile */
     int page_fd;                /* its descriptor, if there is a page */
     uint32_t trace_told;        /* the trace that it has heard of; 0: that none runs */
-    struct segments stream_segments;
-    struct segments event_segments;
+    struct arena_files stream_files;
+    struct arena_files event_files;
 
     uint32_t protocol;   /* that its library speaks; from Hello on */
     uint32_t ring_depth; /* of its streams, as Hello has told the client; constant from then on */
@@ -221,8 +221,8 @@ static_assert(sizeof(struct session) <= 1792, "holes between members cost memory
  */
 bool session_alive(const struct session *session);
 
-/** The client could not take the descriptor of segment `index`. */
-void session_segment_resend(struct segments *segments, uint32_t index);
+/** The client could not take the descriptor of file `index`. */
+void session_arena_file_resend(struct arena_files *files, uint32_t index);
 
 /**
  * Something that the client has mapped has ended, and the client is to unmap it: a queue, its last
@@ -277,53 +277,53 @@ void session_close_devices(struct session *session);
 struct attach *session_attach(struct session *session, uint32_t device);
 
 /**
- * Make sure that the segment of slot `slot` of a kind is there, and that its record has room for
+ * Make sure that the file of slot `slot` of a kind is there, and that its record has room for
  * the slot. *mapping is where it is mapped; *fd is its memfd, borrowed from it,
  * if the client has not got that, else -1.
  */
-enum cause session_segment(struct session *session, struct segments *segments, uint32_t slot,
-                           size_t size, void **mapping, int *fd);
+enum cause session_arena_file(struct session *session, struct arena_files *files, uint32_t slot,
+                              size_t size, void **mapping, int *fd);
 
 /**
- * The session has no object in segment `index` of a kind: it gets other memory, which is sent with
+ * The session has no object in file `index` of a kind: it gets other memory, which is sent with
  * the next one. Only what is read of streams that are gone stays, their control blocks.
  */
-enum cause session_segment_renew(struct segments *segments, uint32_t index);
+enum cause session_arena_file_renew(struct arena_files *files, uint32_t index);
 
 /**
- * A segment is there again, of the kind that the record is of: KEPT_STREAMS or KEPT_EVENTS. *file:
+ * A file is there again, of the kind that the record is of: KEPT_STREAMS or KEPT_EVENTS. *file:
  * NULL if another record of it was found before. False: it cannot be restored.
  */
-bool session_segment_restore(struct server *server, struct kept_cell *cell, enum kept_kind kind,
-                             struct arena_file **file);
+bool session_arena_file_restore(struct server *server, struct kept_cell *cell, enum kept_kind kind,
+                                struct arena_file **file);
 
 /*
- * The record of a segment (kept/arena_record.h), in core/arena_kept.c. Most sessions have a few
- * objects of the slots of a segment: the record begins with room for the first ones, and a larger
+ * The record of a file (kept/arena_record.h), in core/arena_kept.c. Most sessions have a few
+ * objects of the slots of a file: the record begins with room for the first ones, and a larger
  * one takes its place when a later slot is used.
  */
 
-/** Slots of a segment of a kind: KEPT_STREAMS or KEPT_EVENTS. */
+/** Slots of a file of a kind: KEPT_STREAMS or KEPT_EVENTS. */
 uint32_t arena_kept_slots(enum kept_kind kind);
 /** Bytes of the record of all of them. */
 size_t arena_kept_size(enum kept_kind kind);
 
-/** Make the record of a segment of a kind, for its first slots. False: no memory. */
+/** Make the record of a file of a kind, for its first slots. False: no memory. */
 bool arena_kept_make(struct arena_file *file, enum kept_kind kind);
-/** A segment that is there again has this record. */
+/** A file that is there again has this record. */
 void arena_kept_bind(struct arena_file *file, enum kept_kind kind, struct kept_cell *cell);
 
 /**
- * The record gets room for slot `index` of the segment. If it moves, all objects of the segment
+ * The record gets room for slot `index` of the file. If it moves, all objects of the file
  * have their live parts elsewhere. False: no memory. Takes the locks of all engines.
  */
 bool arena_kept_reach(struct arena_file *file, uint32_t index);
 
-/** The live part of a slot (of its table) in the segment: there is room for it in the record. */
+/** The live part of a slot (of its table) in the file: there is room for it in the record. */
 void *arena_kept_at(const struct arena_file *file, uint32_t slot);
 
-/** The session ends: unmap a segment of a kind. True: there was none. */
-bool session_free_segment(struct segments *segments);
+/** The session ends: unmap a file of a kind. True: there was none. */
+bool session_free_arena_file(struct arena_files *files);
 
 /**
  * Take a slot of a table of the session, as slots_take() does. The user is charged for the memory

@@ -45,12 +45,12 @@ static struct restored restored;
     DO##BYTES(program, program);                                                                   \
     DO##DERIVED(job, batch_job_number(o->batch_job));
 
-RECORD_OF(static, record_of_session, SESSION, struct session, record, struct session_record,
+RECORD_OF(static, record_of_session, SESSION, struct session, kept, struct session_record,
           SESSION_MEMBERS, offsetof(struct session_record, requests), (void)o)
 
 uint64_t *session_requests(const struct session *session)
 {
-    return &((struct session_record *)kept_record(&session->record))->requests;
+    return &((struct session_record *)kept_record(&session->kept))->requests;
 }
 
 bool session_keep(struct session *session)
@@ -124,7 +124,7 @@ bool session_blame(struct session *session, uint16_t death, unsigned who)
 
     if (session->fault_death == death)
         return false; /* another thread had it in hand, too, or this end is looked at again */
-    kept_touch(&session->record);
+    kept_touch(&session->kept);
     if (now - session->fault_s > FORGIVEN_S)
         session->faults = 0;
     session->faults++;
@@ -138,7 +138,7 @@ void session_forgive(struct session *session)
 {
     if (session->faults == 0 || session->fault_by != KEPT_CONTROL + 1)
         return;
-    kept_touch(&session->record);
+    kept_touch(&session->kept);
     session->faults = 0;
     session->fault_by = 0;
 }

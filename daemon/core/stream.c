@@ -25,7 +25,7 @@ void stream_publish(struct stream *s, uint64_t position)
      */
     stream_store_done(s->ctrl, position);
     KILL_HERE(DONE_TOLD);
-    atomic_store_explicit(&s->kept->done, position, memory_order_release);
+    atomic_store_explicit(&s->live->done, position, memory_order_release);
     KILL_HERE(DONE_KEPT);
     /*
      * One fence is enough for threads and streams that wait. If npud ends before it has woken them,
@@ -38,8 +38,8 @@ void stream_publish(struct stream *s, uint64_t position)
 
 void stream_fail(struct stream *s, int32_t error, int32_t pid)
 {
-    s->kept->failure = (struct failure){.code = error, .pid = pid};
-    head_note(s->kept, &s->kept->failure_at);
+    s->live->failure = (struct failure){.code = error, .pid = pid};
+    head_note(s->live, &s->live->failure_at);
     KILL_HERE(FAILURE_NOTED);
 }
 
@@ -49,8 +49,8 @@ void stream_let_go(struct stream *s, int32_t result, int32_t pid)
     s->waiter.pid = pid;
     if (result == EVENT_LOOK_AGAIN)
         return;
-    s->kept->outcome = (struct failure){result, pid};
-    head_note(s->kept, &s->kept->outcome_at);
+    s->live->outcome = (struct failure){result, pid};
+    head_note(s->live, &s->live->outcome_at);
     KILL_HERE(WAIT_OVER);
 }
 
@@ -61,7 +61,7 @@ void stream_let_go(struct stream *s, int32_t result, int32_t pid)
 static void reset_kept(struct stream *s, uint32_t context, uint32_t priority, uint32_t flags)
 {
     const size_t behind_done = offsetof(struct stream_kept, begun_at);
-    struct stream_kept *k = s->kept;
+    struct stream_kept *k = s->live;
 
     k->position = atomic_load_explicit(&k->done, memory_order_relaxed);
     /* But for `done`: the next npud, too, must know where positions go on. */
@@ -73,13 +73,13 @@ static void reset_kept(struct stream *s, uint32_t context, uint32_t priority, ui
     k->context = context;
     k->device = s->attach->device->index;
     k->ordinal = s->session->streams_made++;
-    kept_touch(&s->session->record);
+    kept_touch(&s->session->kept);
 }
 
 /* The shared memory is only told where positions go on; npud remembers it itself. */
 static void reset_ctrl(struct stream *s)
 {
-    uint64_t start = s->kept->position;
+    uint64_t start = s->live->position;
 
     atomic_store_explicit(&s->ctrl->number, s->slot.number, memory_order_relaxed);
     atomic_store_explicit(&s->ctrl->tail, start, memory_order_relaxed);
@@ -95,7 +95,7 @@ static void reset_ctrl(struct stream *s)
 
 uint64_t stream_end(const struct stream *s)
 {
-    uint64_t done = atomic_load(&s->kept->done);
+    uint64_t done = atomic_load(&s->live->done);
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
     return tail - done > s->depth ? done + s->depth : tail;
@@ -188,20 +188,20 @@ void stream_stop_at_failure(struct stream *s)
 }
 
 /* An id, and a place in the arena. */
-static enum cause take_place(struct stream *s, int *segment_fd)
+static enum cause take_place(struct stream *s, int *file_fd)
 {
     struct session *session = s->session;
     struct slots *ids = &s->attach->device->stream_ids;
     struct slot *id;
     uint32_t depth = session->ring_depth;
     enum cause cause;
-    void *segment;
+    void *map;
 
     id = slots_take(ids);
     if (!id)
         return slots_full(ids) ? CAUSE_STREAM_IDS : CAUSE_MEMORY;
-    cause = session_segment(session, &session->stream_segments, s->slot.number,
-                            arena_stream_segment_size(depth), &segment, segment_fd);
+    cause = session_arena_file(session, &session->stream_files, s->slot.number,
+                               arena_stream_file_size(depth), &map, file_fd);
     if (cause != CAUSE_NONE) {
         slots_put(ids, id);
         return cause;
@@ -209,21 +209,21 @@ static enum cause take_place(struct stream *s, int *segment_fd)
     slots_publish(id);
     s->id = id->number;
     s->depth = depth;
-    s->ctrl = arena_stream_ctrl(segment, s->slot.number);
-    s->ring = arena_stream_ring(segment, s->slot.number, depth);
-    s->kept = arena_kept_at(session->stream_segments.file[s->slot.number / ARENA_STREAMS],
-                            s->slot.number);
+    s->ctrl = arena_stream_ctrl(map, s->slot.number);
+    s->ring = arena_stream_ring(map, s->slot.number, depth);
+    s->live =
+        arena_kept_at(session->stream_files.file[s->slot.number / ARENA_STREAMS], s->slot.number);
     return CAUSE_NONE;
 }
 
-static enum cause take_resources(struct stream *s, int *segment_fd)
+static enum cause take_resources(struct stream *s, int *file_fd)
 {
     struct session *session = s->session;
     enum cause cause;
 
     if (user_charge_more(&session->charge_streams, session->user, RESOURCE_STREAMS, 1) < 0)
         return CAUSE_USER_STREAMS;
-    cause = take_place(s, segment_fd);
+    cause = take_place(s, file_fd);
     if (cause != CAUSE_NONE)
         user_uncharge_part(&session->charge_streams, 1);
     return cause;
@@ -256,7 +256,7 @@ static void reset_engine_part(struct stream *s)
 }
 
 enum cause stream_new(struct session *session, struct attach *attach, uint32_t context,
-                      uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd)
+                      uint32_t priority, uint32_t flags, struct stream **streamp, int *file_fd)
 {
     enum cause cause;
     struct context *c;
@@ -272,8 +272,8 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     }
     s->session = session;
     s->attach = attach;
-    /* The last that can fail: else npud had a segment that a refused client has not. */
-    cause = take_resources(s, segment_fd);
+    /* The last that can fail: else npud had a file that a refused client has not. */
+    cause = take_resources(s, file_fd);
     if (cause != CAUSE_NONE) {
         put_context(attach, c);
         slots_put(&session->streams, s);
@@ -284,7 +284,7 @@ enum cause stream_new(struct session *session, struct attach *attach, uint32_t c
     reset_ctrl(s);
     context_join(s, c);
     attach->streams++;
-    kept_set(&s->kept->is, stream_is(slot_generation(s), s->id));
+    kept_set(&s->live->is, stream_is(slot_generation(s), s->id));
     slots_publish(s);
     *streamp = s;
     return CAUSE_NONE;
@@ -309,7 +309,7 @@ static bool restore_stream(struct arena_file *file, uint32_t number, struct stre
     s->id = stream_is_id(is);
     if (!c || !slots_restore(&a->device->stream_ids, s->id, 0))
         return false;
-    s->kept = k;
+    s->live = k;
     s->depth = session->ring_depth;
     s->ctrl = arena_stream_ctrl(file->map, number);
     s->ring = arena_stream_ring(file->map, number, s->depth);
@@ -325,11 +325,11 @@ bool streams_restore(struct server *server, struct kept_cell *cell)
     struct arena_file *file;
     struct stream_kept *k;
 
-    if (!session_segment_restore(server, cell, KEPT_STREAMS, &file))
+    if (!session_arena_file_restore(server, cell, KEPT_STREAMS, &file))
         return false;
     if (!file)
         return true;
-    if (file->size != arena_stream_segment_size(file->session->ring_depth))
+    if (file->size != arena_stream_file_size(file->session->ring_depth))
         return false;
     k = arena_kept_at(file, 0);
     for (uint32_t i = 0; i < file->slots; i++)
@@ -351,7 +351,7 @@ void stream_evict_waiters(struct session *session, struct waitlist *list, uint32
     if (session->streams.live == 0 || !waitlist_has_any(list))
         return;
     slots_foreach (&session->streams, i, s) {
-        if (s->waiting_on != list || s->kept->task.object != object ||
+        if (s->waiting_on != list || s->live->task.object != object ||
             !waitlist_remove(list, &s->waiter))
             continue;
         stream_let_go(s, error, 0);
@@ -364,15 +364,15 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-uint32_t streams_left(const struct session *session, const struct attach *attach)
+uint32_t streams_remaining(const struct session *session, const struct attach *attach)
 {
     uint64_t limit = user_limit(session->user, RESOURCE_STREAMS);
     uint64_t used = user_used(session->user, RESOURCE_STREAMS);
     const struct slots *ids = &attach->device->stream_ids;
-    uint64_t left = session->streams.max - session->streams.live;
+    uint64_t remaining = session->streams.max - session->streams.live;
 
-    left = min_u64(left, used < limit ? limit - used : 0);
-    return (uint32_t)min_u64(left, ids->max - ids->live);
+    remaining = min_u64(remaining, used < limit ? limit - used : 0);
+    return (uint32_t)min_u64(remaining, ids->max - ids->live);
 }
 
 /*
@@ -383,18 +383,18 @@ uint64_t stream_ring_end(const struct stream *s)
 {
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
 
-    return tail - s->kept->position > s->depth ? s->kept->position + s->depth : tail;
+    return tail - s->live->position > s->depth ? s->live->position + s->depth : tail;
 }
 
 /* What is queued up to `tail` is over without having been executed; done does not tell yet. */
 void stream_drop_queue(struct stream *s, uint64_t tail)
 {
     engine_forget(s->attach->device->engine, s);
-    if (tail != s->kept->position)
+    if (tail != s->live->position)
         s->attach->spurious = 0; /* it rang for these */
     engine_drop_task(s);
     stream_forget_task(s);
-    s->kept->position = tail;
+    s->live->position = tail;
     atomic_store(&s->ctrl->watched, 0);
 }
 
@@ -409,11 +409,11 @@ void stream_free(struct stream *s)
     slots_unpublish(s);
     stream_drop_queue(s, stream_ring_end(s));
     if (!session->halted)
-        stream_publish(s, s->kept->position);
+        stream_publish(s, s->live->position);
     waitlist_fire(&s->passed, 0, UINT64_MAX, 0, 0);
     waitlist_deinit(&s->passed);
     context_leave(s);
-    kept_set(&s->kept->is, 0);
+    kept_set(&s->live->is, 0);
     session_unlock(session);
     KILL_HERE(STREAM_FREED);
     a->streams--;

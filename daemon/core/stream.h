@@ -86,7 +86,7 @@ struct stream {
     uint32_t depth;
     struct session *session;
     struct attach *attach;
-    struct stream_kept *kept; /* of its slot: what outlives npud; core/arena_kept.c moves it */
+    struct stream_kept *live; /* of its slot: what outlives npud; core/arena_kept.c moves it */
     struct stream_ctrl *ctrl; /* shared, hostile */
     struct task *ring;        /* shared, hostile */
     uint32_t id;              /* slot in device->stream_ids */
@@ -162,8 +162,8 @@ static inline bool stream_is_parked(const struct stream *stream)
 /** The task at head was taken from the ring: kept->task is its copy. */
 static inline bool stream_has_read(const struct stream *stream)
 {
-    return head_has(stream->kept,
-                    atomic_load_explicit(&stream->kept->task.sequence, memory_order_relaxed));
+    return head_has(stream->live,
+                    atomic_load_explicit(&stream->live->task.sequence, memory_order_relaxed));
 }
 
 /** The copy was taken: count what needed no task before it. Twice is the same as once. */
@@ -178,36 +178,36 @@ static inline void stream_count_implicit(struct stream_kept *kept)
  */
 static inline bool stream_has_begun(const struct stream *stream)
 {
-    return head_has(stream->kept, stream->kept->begun_at);
+    return head_has(stream->live, stream->live->begun_at);
 }
 
 static inline void stream_begin_task(struct stream *stream)
 {
-    stream->kept->begun_at = head_mark(stream->kept);
+    stream->live->begun_at = head_mark(stream->live);
 }
 
 /** Target and deadline of its current wait are noted. */
 static inline bool stream_has_waited(const struct stream *stream)
 {
-    return head_has(stream->kept, stream->kept->wait_at);
+    return head_has(stream->live, stream->live->wait_at);
 }
 
 /** The wait of its current task is over, as kept->outcome says. */
 static inline bool stream_is_let_go(const struct stream *stream)
 {
-    return head_has(stream->kept, stream->kept->outcome_at);
+    return head_has(stream->live, stream->live->outcome_at);
 }
 
 /** Its current task has failed, as kept->failure says. */
 static inline bool stream_has_failed(const struct stream *stream)
 {
-    return head_has(stream->kept, stream->kept->failure_at);
+    return head_has(stream->live, stream->live->failure_at);
 }
 
 /** What was done of its current task is forgotten, and the task itself. */
 static inline void stream_forget_task(struct stream *stream)
 {
-    struct stream_kept *k = stream->kept;
+    struct stream_kept *k = stream->live;
 
     k->begun_at = k->failure_at = k->outcome_at = k->wait_at = 0;
     atomic_store_explicit(&k->task.sequence, 0, memory_order_relaxed);
@@ -226,15 +226,15 @@ static inline bool task_is_new(const struct stream *stream)
  */
 static inline uint32_t stream_task_id(const struct stream *stream)
 {
-    return (uint32_t)stream->kept->position + stream->kept->implicit;
+    return (uint32_t)stream->live->position + stream->live->implicit;
 }
 
 /**
  * Make a stream of session on an opened device, in the session's context of that number.
- * *segment_fd is the arena segment, borrowed, if the client has not got it, else -1.
+ * *file_fd is the arena's file, borrowed, if the client has not got it, else -1.
  */
 enum cause stream_new(struct session *session, struct attach *attach, uint32_t context,
-                      uint32_t priority, uint32_t flags, struct stream **streamp, int *segment_fd);
+                      uint32_t priority, uint32_t flags, struct stream **streamp, int *file_fd);
 
 /** From now on the context of stream stops at a failure. Control thread. */
 void stream_stop_at_failure(struct stream *stream);
@@ -247,7 +247,7 @@ void stream_evict_waiters(struct session *session, struct waitlist *list, uint32
                           int32_t error);
 
 /** How many more streams the session could make there now. */
-uint32_t streams_left(const struct session *session, const struct attach *attach);
+uint32_t streams_remaining(const struct session *session, const struct attach *attach);
 
 /**
  * Copy the entry at a position; false when it is not there (yet). Any thread, while the stream
@@ -303,8 +303,8 @@ void stream_publish(struct stream *stream, uint64_t position);
  */
 static inline void stream_publish_before(struct stream *stream)
 {
-    if (atomic_load_explicit(&stream->kept->done, memory_order_relaxed) != stream->kept->position)
-        stream_publish(stream, stream->kept->position);
+    if (atomic_load_explicit(&stream->live->done, memory_order_relaxed) != stream->live->position)
+        stream_publish(stream, stream->live->position);
 }
 
 /**

@@ -31,7 +31,7 @@ static void wake_level_of(struct stream *s, const struct task *task)
 static void note_dropped(struct stream *s, uint64_t p)
 {
     kept_order();
-    s->kept->dropped_to = p;
+    s->live->dropped_to = p;
     kept_order();
     KILL_HERE(HOLD_DROPS);
 }
@@ -43,16 +43,16 @@ static void note_dropped(struct stream *s, uint64_t p)
  */
 static uint64_t drop_records(struct stream *s)
 {
-    uint64_t p, end = s->kept->drop_end;
+    uint64_t p, end = s->live->drop_end;
 
     /* Behind those that the npud before has dropped. */
-    for (p = s->kept->dropped_to; (int64_t)(end - p) > 0; p++, note_dropped(s, p)) {
+    for (p = s->live->dropped_to; (int64_t)(end - p) > 0; p++, note_dropped(s, p)) {
         struct task task;
         struct ipc_open *open;
 
         if (!stream_read_entry(s, p, &task))
             break;
-        if (p == s->kept->position && stream_has_begun(s))
+        if (p == s->live->position && stream_has_begun(s))
             continue;
         notify_drop_task(s, p, &task, KEPT_CONTROL);
         if (task.op == TASK_RECORD && (task.flags & TASK_RECORD_WAKE))
@@ -80,10 +80,10 @@ void stream_drop_notifies(struct stream *s)
      * Not further than the tail: the first look at a page of a ring makes the kernel give it
      * memory.
      */
-    for (uint64_t p = s->kept->position; p != tail && p - s->kept->position < s->depth; p++) {
+    for (uint64_t p = s->live->position; p != tail && p - s->live->position < s->depth; p++) {
         if (!stream_read_entry(s, p, &task))
             break;
-        if (p != s->kept->position || !stream_has_begun(s))
+        if (p != s->live->position || !stream_has_begun(s))
             notify_drop_task(s, p, &task, KEPT_CONTROL);
     }
 }
@@ -99,10 +99,10 @@ void stream_drop_notifies(struct stream *s)
  */
 static void look_again(struct stream *s)
 {
-    if (s->session->halted || (!s->held_watched && stream_ring_end(s) == s->kept->position))
+    if (s->session->halted || (!s->held_watched && stream_ring_end(s) == s->live->position))
         return;
     /* Dekker with the submitter, which stores the sequence and then loads watched. */
-    if (atomic_load(&s->ring[s->kept->position & (s->depth - 1)].sequence) != s->kept->position + 1)
+    if (atomic_load(&s->ring[s->live->position & (s->depth - 1)].sequence) != s->live->position + 1)
         return;
     atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
     s->run = RUN_PARKED;
@@ -118,7 +118,7 @@ static uint64_t end_of_queue(const struct stream *s)
 {
     uint64_t end = stream_ring_end(s);
 
-    return stream_has_read(s) && end == s->kept->position ? end + 1 : end;
+    return stream_has_read(s) && end == s->live->position ? end + 1 : end;
 }
 
 /*
@@ -130,15 +130,15 @@ static bool take_from_engine(struct stream *s)
     bool held;
 
     session_lock(s->session);
-    held = s->kept->held == STREAM_HELD;
+    held = s->live->held == STREAM_HELD;
     if (s->run != RUN_HELD) {
         s->held_watched = s->run != RUN_IDLE;
         engine_forget(s->attach->device->engine, s);
         s->run = RUN_HELD;
-        s->kept->held_from = s->kept->dropped_to = s->kept->position;
-        s->kept->drop_end = end_of_queue(s);
+        s->live->held_from = s->live->dropped_to = s->live->position;
+        s->live->drop_end = end_of_queue(s);
         kept_order();
-        s->kept->held = STREAM_DROPPING;
+        s->live->held = STREAM_DROPPING;
     }
     session_unlock(s->session);
     return !held;
@@ -162,7 +162,7 @@ void stream_hold(struct stream *s)
     stream_drop_queue(s, end);
     s->run = RUN_HELD;
     kept_order();
-    s->kept->held = STREAM_HELD;
+    s->live->held = STREAM_HELD;
     session_unlock(s->session);
     KILL_HERE(HOLD_DROPPED);
 }
@@ -234,7 +234,7 @@ static void remember_discard(struct stream *s, int32_t code)
     struct discards *d = s->discards;
     struct discard *r;
 
-    if (code == 0 || s->kept->position == s->kept->held_from)
+    if (code == 0 || s->live->position == s->live->held_from)
         return;
     if (!d) {
         d = s->discards = make_discards(s->session, s->slot.number);
@@ -247,18 +247,18 @@ static void remember_discard(struct stream *s, int32_t code)
     /* No position is in it, until it is complete. */
     r->to = 0;
     kept_order();
-    r->from = s->kept->held_from;
+    r->from = s->live->held_from;
     r->code = code;
     kept_order();
     KILL_HERE(DISCARD_BEGUN);
-    r->to = s->kept->position;
+    r->to = s->live->position;
     KILL_HERE(DISCARD_NOTED);
     d->live->n++;
 }
 
 void stream_abort(struct stream *s, int32_t told, uint64_t request)
 {
-    if (request != 0 && s->kept->last_request == request && s->kept->held == STREAM_FREE)
+    if (request != 0 && s->live->last_request == request && s->live->held == STREAM_FREE)
         return; /* the npud before has carried it out, and not answered */
     stream_hold(s);
     session_lock(s->session);
@@ -270,15 +270,15 @@ void stream_abort(struct stream *s, int32_t told, uint64_t request)
      */
     if (!s->session->halted) {
         /* What was executed is done. Only waiters for what was not executed are told so. */
-        waitlist_fire(&s->passed, 0, s->kept->held_from, 0, 0);
-        waitlist_fire(&s->passed, s->kept->held_from + 1, s->kept->position, told, 0);
-        stream_publish(s, s->kept->position);
+        waitlist_fire(&s->passed, 0, s->live->held_from, 0, 0);
+        waitlist_fire(&s->passed, s->live->held_from + 1, s->live->position, told, 0);
+        stream_publish(s, s->live->position);
     }
     KILL_HERE(ABORT_TOLD);
     kept_order();
-    s->kept->last_request = request;
+    s->live->last_request = request;
     kept_order();
-    s->kept->held = STREAM_FREE;
+    s->live->held = STREAM_FREE;
     s->run = RUN_IDLE;
     KILL_HERE(ABORT_FREE);
     look_again(s);

@@ -26,8 +26,7 @@ static bool run_exited(struct job *job);
     DO##SAME(pid, pid);                                                                            \
     DO##DERIVED(uid, o->user->uid);
 
-RECORD(static, survivor, SURVIVOR, struct survivor, record, struct survivor_record,
-       SURVIVOR_MEMBERS)
+RECORD(static, survivor, SURVIVOR, struct survivor, kept, struct survivor_record, SURVIVOR_MEMBERS)
 
 /* It holds the user. */
 static struct survivor *make_survivor(struct server *server, uint64_t session_id, pid_t pid,
@@ -42,7 +41,7 @@ static struct survivor *make_survivor(struct server *server, uint64_t session_id
     survivor->pid = pid;
     survivor->pidfd = -1;
     survivor->user = user;
-    survivor->job = (struct job){run_exited, "process exit", &user->payer->schedule.left};
+    survivor->job = (struct job){run_exited, "process exit", &user->payer->schedule.leftovers};
     return survivor;
 }
 
@@ -73,7 +72,7 @@ static void survivor_free(struct survivor *survivor)
     if (survivor->on_exit)
         event_free(survivor->on_exit);
     kept_close(survivor->pidfd);
-    kept_drop(&survivor->record);
+    kept_drop(&survivor->kept);
     user_uncharge(&survivor->charge);
     user_uncharge(&survivor->charge_fd);
     user_unref(survivor->user);
@@ -171,7 +170,7 @@ void survivor_watch(struct session *session)
     user_uncharge(&session->charge_fds);
     if (survivor->charge.user)
         user_charge(&survivor->charge_fd, survivor->user, RESOURCE_FDS, 1);
-    kept_touch(&survivor->record);
+    kept_touch(&survivor->kept);
     watch_process(survivor);
 }
 

@@ -47,7 +47,7 @@ struct survivor {
     uint64_t session_id; /* for messages */
     pid_t pid;
     int pidfd; /* -1: not watched yet, the session is still being freed */
-    struct kept record;
+    struct kept kept;
     struct event *on_exit;
     struct job job; /* the process has exited: free the parts */
     struct user *user;

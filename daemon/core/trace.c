@@ -78,7 +78,7 @@ static void free_client(struct trace *trace, struct trace_client *client)
 {
     DL_DELETE(trace->clients, client);
     trace->n_clients--;
-    kept_drop(&client->record);
+    kept_drop(&client->kept);
     kept_fd_leave(client->fd);
     /* A new trace frees many in one step: so each is much. */
     deferred_close_free_memory(client->user, client->fd, client->ring, TRACE_CLIENT_BYTES,
@@ -102,7 +102,7 @@ static void forget_before(struct trace *trace)
             continue;
         }
         client->from = atomic_load_explicit(&client->ring->next, memory_order_relaxed);
-        kept_touch(&client->record);
+        kept_touch(&client->kept);
     }
 }
 
@@ -174,7 +174,7 @@ enum cause trace_start(struct server *server)
     trace->number = number | 1;
     trace->on = true;
     trace->begun_ns = clock_ns();
-    kept_touch(&trace->record);
+    kept_touch(&trace->kept);
     tell_all(server);
     log_line(LOG_NOTICE, NULL,
              "trace started: every record, reset and wait is a task until it "
@@ -190,7 +190,7 @@ enum cause trace_stop(struct server *server)
         return CAUSE_TRACE_NONE;
     trace->on = false;
     trace->ended_ns = clock_ns();
-    kept_touch(&trace->record);
+    kept_touch(&trace->kept);
     tell_all(server);
     log_line(LOG_NOTICE, NULL, "trace stopped: npuctl trace dump prints it");
     return CAUSE_NONE;
@@ -209,7 +209,7 @@ void trace_deinit(struct server *server)
     job_cancel(&trace->tell);
     while (trace->clients)
         free_client(trace, trace->clients);
-    kept_drop(&trace->record);
+    kept_drop(&trace->kept);
     free_own_rings(trace);
 }
 
@@ -261,7 +261,7 @@ void trace_forget_session(struct session *session)
         trace->next_session = session->next;
     if (session->trace) {
         session->trace->ended = true;
-        kept_touch(&session->trace->record);
+        kept_touch(&session->trace->kept);
     }
     session->trace = NULL;
     if (trace->on && session->page)
@@ -357,7 +357,7 @@ static bool free_ended(struct trace *trace, const struct user *payer)
         if (client->ended && (!payer || client->user->payer == payer)) {
             free_client(trace, client);
             trace->refused++;
-            kept_touch(&trace->record);
+            kept_touch(&trace->kept);
             return true;
         }
     return false;
@@ -421,7 +421,7 @@ int trace_ring_of(struct session *session)
     }
     if (!session->trace) {
         trace->refused++;
-        kept_touch(&trace->record);
+        kept_touch(&trace->kept);
         return -1;
     }
     return session->trace->fd;

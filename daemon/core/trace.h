@@ -56,7 +56,7 @@ struct trace_client {
      */
     uint64_t *queues;
     struct trace_client *prev, *next; /* trace->clients, in the order of their sessions' numbers */
-    struct kept record;
+    struct kept kept;
 };
 
 /** A ring of npud's own: from the first trace on, for all that come. */
@@ -77,7 +77,7 @@ struct trace {
     struct trace_client *clients;
     uint32_t n_clients;
     uint32_t refused; /* processes of which there is no ring, or no more */
-    struct kept record;
+    struct kept kept;
 
     /*
      * Devices and sessions hear that a trace has begun or ended in steps: a device a step, and then

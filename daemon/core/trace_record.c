@@ -15,7 +15,7 @@ static_assert((int)TRACE_RECORD_RINGS == (int)TRACE_OWN_MAX, "all of npud's own"
 static size_t write_trace(const struct kept *kept, void *record)
 {
     const struct trace *trace =
-        (const struct trace *)((const char *)kept - offsetof(struct trace, record));
+        (const struct trace *)((const char *)kept - offsetof(struct trace, kept));
     struct trace_record *r = record;
 
     *r = (struct trace_record){.begun_ns = trace->begun_ns,
@@ -39,13 +39,13 @@ static size_t write_trace(const struct kept *kept, void *record)
     DO##SAME(ended, ended);                                                                        \
     DO##BYTES(program, program);
 
-RECORD(, trace_client, TRACE_CLIENT, struct trace_client, record, struct trace_client_record,
+RECORD(, trace_client, TRACE_CLIENT, struct trace_client, kept, struct trace_client_record,
        CLIENT_MEMBERS)
 
 bool trace_keep(struct trace *trace)
 {
-    return trace->record.cell ||
-           kept_make(&trace->record, KEPT_TRACE, sizeof(struct trace_record), write_trace);
+    return trace->kept.cell ||
+           kept_make(&trace->kept, KEPT_TRACE, sizeof(struct trace_record), write_trace);
 }
 
 /* --- restoring --- */
@@ -75,7 +75,7 @@ bool trace_restore(struct server *server, struct kept_cell *cell)
     struct trace_record r;
 
     kept_read(cell, &r, sizeof(r));
-    if (!kept_bind(&trace->record, cell, sizeof(r), write_trace))
+    if (!kept_bind(&trace->kept, cell, sizeof(r), write_trace))
         return false;
     for (unsigned i = 0; i < TRACE_OWN_MAX; i++)
         if (!restore_own(&trace->own[i], r.own[i].key, r.own[i].from))
@@ -111,11 +111,11 @@ static struct trace_client *restore_charged(struct server *server, uid_t uid)
 /* Its ring is not there, or has no room here: no trace is worth the sessions. */
 static void lose_client(struct trace *trace, struct trace_client *client)
 {
-    kept_drop(&client->record);
+    kept_drop(&client->kept);
     kept_close(client->fd);
     trace_client_free(client);
     trace->refused++;
-    kept_touch(&trace->record);
+    kept_touch(&trace->kept);
 }
 
 bool trace_restore_client(struct server *server, struct kept_cell *cell)

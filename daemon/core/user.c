@@ -12,9 +12,9 @@ const char *const resource_names[RESOURCE_COUNT] = {
 #undef RESOURCE
 };
 
-void users_share(struct users *users)
+void users_divide(struct users *users)
 {
-    users->shared = true;
+    users->divided = true;
 }
 
 void users_tell_of_memory(struct users *users)
@@ -114,7 +114,7 @@ uint64_t user_limit(const struct user *user, enum resource resource)
     if (total == 0)
         return limit;
     total = total > others ? total - others : 0;
-    if (users->shared)
+    if (users->divided)
         total /= 2;
     return limit < total ? limit : total;
 }

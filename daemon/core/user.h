@@ -4,7 +4,7 @@
  * gone holds nothing.
  *
  * Each user has the limits of the configuration. Some resources are limited for npud as a whole
- * (descriptors, mappings, ids of sessions). users_share() keeps room in them for others: a user
+ * (descriptors, mappings, ids of sessions). users_divide() keeps room in them for others: a user
  * gets more only while more is left than that user has. So one user has at most a half, and n users
  * that take all they can get have one part in n + 1 each. A user that comes later finds room. Uids
  * that are subordinate to a user (subuid.h) count for that user.
@@ -64,7 +64,7 @@ struct users {
     const uint64_t *limit;          /* RESOURCE_COUNT entries, borrowed from the configuration */
     uint64_t total[RESOURCE_COUNT]; /* that npud has; 0: as much as the limits allow */
     uint64_t used[RESOURCE_COUNT];  /* by all users */
-    bool shared;                    /* by users_share() */
+    bool divided;                   /* by users_divide() */
     uint32_t device_share;          /* percent of a device's memory that others have not: pages.h */
     const struct subuids *subuids;  /* NULL: none */
     _Atomic uint64_t filled_max;    /* limit[RESOURCE_FILLED_MEMORY], for engines */
@@ -82,7 +82,7 @@ struct charge {
 #define CHARGE_MAX ((UINT64_C(1) << 56) - 1)
 
 /** From now on no user gets more of what npud has than is left for others. */
-void users_share(struct users *users);
+void users_divide(struct users *users);
 
 /** Table memory was given back, or a user may have more of it: what waits for it tries again. */
 void users_tell_of_memory(struct users *users);

@@ -219,7 +219,7 @@ static inline void time_step(struct engine *e, uint64_t now)
 
 static bool fetch_task(struct stream *s)
 {
-    struct stream_kept *k = s->kept;
+    struct stream_kept *k = s->live;
 
     if (!stream_read_entry(s, k->position, &k->task))
         return false;
@@ -232,7 +232,7 @@ static bool fetch_task(struct stream *s)
 /* At most max tasks. True when something was done. */
 static bool run_stream(struct engine *e, struct stream *s, uint64_t now, unsigned max)
 {
-    uint64_t first = s->kept->position;
+    uint64_t first = s->live->position;
     unsigned n;
 
     for (n = 0; n < max && (stream_has_read(s) || fetch_task(s)); n++) {
@@ -242,7 +242,7 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now, unsigne
         if (r == RUN_RETIRED || r == RUN_WORKED) {
             KILL_HERE(TASK_DONE);
             kept_order();
-            s->kept->position++;
+            s->live->position++;
             kept_order();
             KILL_HERE(TASK_RETIRED);
         }
@@ -261,14 +261,14 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now, unsigne
         break;
     }
     /* Of a stopped stream nothing more is done, though it goes through its tasks. */
-    if (atomic_load_explicit(&s->kept->done, memory_order_relaxed) != s->kept->position &&
+    if (atomic_load_explicit(&s->live->done, memory_order_relaxed) != s->live->position &&
         atomic_load_explicit(&s->stopped, memory_order_relaxed) == 0)
-        stream_publish(s, s->kept->position);
+        stream_publish(s, s->live->position);
     if (__builtin_expect(e->device->detour, 0))
         trace_note_write();
     atomic_store_explicit(&e->tasks,
                           atomic_load_explicit(&e->tasks, memory_order_relaxed) +
-                              s->kept->position - first,
+                              s->live->position - first,
                           memory_order_relaxed);
     return n > 0;
 }
@@ -278,7 +278,7 @@ static void note_work(struct engine *e, struct stream *s, uint64_t now)
     struct attach *a = s->attach;
 
     e->worked = true;
-    e->worked_op = s->kept->task.op;
+    e->worked_op = s->live->task.op;
     e->worked_uid = a->user->uid;
     e->worked_session = a->session->id;
     s->rung = false;
@@ -288,7 +288,7 @@ static void note_work(struct engine *e, struct stream *s, uint64_t now)
 
 bool engine_run_quick(struct engine *e, struct stream *s, uint64_t now)
 {
-    const struct task *task = &s->kept->task;
+    const struct task *task = &s->live->task;
     const struct task_row *row;
     bool timed;
 

@@ -32,8 +32,8 @@ static enum run_result run_nop(struct stream *s, uint64_t now)
 
 static struct event_obj *task_event(struct stream *s)
 {
-    return slots_get_generation(&s->session->events, s->kept->task.object,
-                                s->kept->task.generation);
+    return slots_get_generation(&s->session->events, s->live->task.object,
+                                s->live->task.generation);
 }
 
 /*
@@ -45,10 +45,10 @@ static enum run_result run_record(struct stream *s, uint64_t now)
     struct event_obj *ev = task_event(s);
 
     (void)now;
-    if (s->kept->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+    if (s->live->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
         stream_publish_before(s);
     if (ev)
-        event_obj_record(ev, s, s->kept->task.record.number, s->kept->task.flags);
+        event_obj_record(ev, s, s->live->task.record.number, s->live->task.flags);
     return RUN_RETIRED;
 }
 
@@ -76,7 +76,7 @@ static bool level_passed(uint64_t level, uint64_t count)
 static enum run_result run_wait_level(struct stream *s, uint64_t now)
 {
     struct event_obj *ev = task_event(s);
-    uint64_t level, count, timeout_ns = s->kept->task.wait.timeout_ns;
+    uint64_t level, count, timeout_ns = s->live->task.wait.timeout_ns;
     int32_t dropped;
     bool passed;
 
@@ -85,13 +85,13 @@ static enum run_result run_wait_level(struct stream *s, uint64_t now)
     if (!ev || !run_valid_timeout(timeout_ns))
         return run_bad_entry(s, "no such event");
     level = atomic_load_explicit(&ev->shm->level, memory_order_acquire);
-    count = stream_has_waited(s) ? s->kept->target : event_level_count(level);
+    count = stream_has_waited(s) ? s->live->target : event_level_count(level);
     if (level_passed(level, count))
         return RUN_RETIRED;
     if (run_park(s, &ev->raised, count, timeout_ns, now) < 0)
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     atomic_store(&ev->shm->level_waiters, 1);
-    dropped = event_obj_dropped(ev, s->kept->task.wait.target);
+    dropped = event_obj_dropped(ev, s->live->task.wait.target);
     passed = level_passed(atomic_load(&ev->shm->level), count);
     if ((!dropped && !passed) || !run_unpark(s))
         return RUN_WAITS;
@@ -102,28 +102,28 @@ static enum run_result run_wait_level(struct stream *s, uint64_t now)
 
 static enum run_result run_wait_pos(struct stream *s, uint64_t now)
 {
-    struct stream *t = slots_get(&s->session->streams, s->kept->task.object);
-    uint64_t target = s->kept->task.wait.target;
+    struct stream *t = slots_get(&s->session->streams, s->live->task.object);
+    uint64_t target = s->live->task.wait.target;
     int32_t stopped, discarded;
 
     if (stream_has_begun(s))
         return run_finish_wait(s);
-    if (!run_valid_timeout(s->kept->task.wait.timeout_ns) || (t == s && target > s->kept->position))
+    if (!run_valid_timeout(s->live->task.wait.timeout_ns) || (t == s && target > s->live->position))
         return run_bad_entry(s, "waits for itself");
-    if (!t || atomic_load_explicit(&t->kept->done, memory_order_acquire) >= target) {
+    if (!t || atomic_load_explicit(&t->live->done, memory_order_acquire) >= target) {
         /*
          * A stream that is gone has passed every position it had; what it passed may be discarded.
          */
-        discarded = stream_discarded(s->session, s->kept->task.object, target);
+        discarded = stream_discarded(s->session, s->live->task.object, target);
         if (discarded != 0)
             stream_fail(s, discarded, 0);
         return RUN_RETIRED;
     }
-    if (run_park(s, &t->passed, target, s->kept->task.wait.timeout_ns, now) < 0)
+    if (run_park(s, &t->passed, target, s->live->task.wait.timeout_ns, now) < 0)
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     /* In this order: what it has done before it was stopped is done. */
     stopped = atomic_load(&t->stopped);
-    if (atomic_load(&t->kept->done) >= target)
+    if (atomic_load(&t->live->done) >= target)
         stopped = 0;
     else if (stopped == 0)
         return RUN_WAITS;
@@ -136,7 +136,7 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
 
 static struct ipc_open *task_ipc_event(struct stream *s)
 {
-    return slots_get_generation(&s->session->ipc, s->kept->task.object, s->kept->task.generation);
+    return slots_get_generation(&s->session->ipc, s->live->task.object, s->live->task.generation);
 }
 
 static enum run_result run_ipc_record(struct stream *s, uint64_t now)
@@ -147,22 +147,22 @@ static enum run_result run_ipc_record(struct stream *s, uint64_t now)
     if (!open)
         return run_bad_entry(s, "no such event");
     stream_publish_before(s);
-    ipc_record_complete(open, s->kept->task.ipc.number);
+    ipc_record_complete(open, s->live->task.ipc.number);
     return RUN_RETIRED;
 }
 
 static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 {
     struct ipc_open *open = task_ipc_event(s);
-    uint64_t number = s->kept->task.ipc.number;
+    uint64_t number = s->live->task.ipc.number;
     int32_t error, pid = 0;
 
     if (stream_has_begun(s))
         return run_finish_wait(s);
-    if (!open || !run_valid_timeout(s->kept->task.ipc.timeout_ns))
+    if (!open || !run_valid_timeout(s->live->task.ipc.timeout_ns))
         return run_bad_entry(s, "no such event");
     if (!ipc_record_outcome(open->event, number, &error, &pid)) {
-        if (run_park(s, &open->event->completed, number, s->kept->task.ipc.timeout_ns, now) < 0)
+        if (run_park(s, &open->event->completed, number, s->live->task.ipc.timeout_ns, now) < 0)
             return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
         /* Off the list first: a record that fails here fires all that are on it. */
         if (!ipc_record_over(open->event, number) || !run_unpark(s))
@@ -180,7 +180,7 @@ static enum run_result run_ipc_wait(struct stream *s, uint64_t now)
 bool execute_callback_done(const struct stream *s)
 {
     return atomic_load_explicit(&s->ctrl->callbacks_done, memory_order_acquire) >=
-           s->kept->task.callback.ordinal;
+           s->live->task.callback.ordinal;
 }
 
 /*
@@ -196,16 +196,16 @@ static enum run_result await_callback(struct stream *s)
 /* It is that of the current task, which the npud before has begun with. */
 static bool gave_callback(const struct stream *s)
 {
-    return head_has(s->kept, s->kept->callback_at) &&
-           s->kept->callbacks == s->kept->task.callback.ordinal;
+    return head_has(s->live, s->live->callback_at) &&
+           s->live->callbacks == s->live->task.callback.ordinal;
 }
 
 static void note_callback(struct stream *s)
 {
-    s->kept->callback_report = s->kept->task.callback.report;
-    head_note(s->kept, &s->kept->callback_at);
+    s->live->callback_report = s->live->task.callback.word;
+    head_note(s->live, &s->live->callback_at);
     KILL_HERE(CALLBACK_HALF);
-    s->kept->callbacks = s->kept->task.callback.ordinal;
+    s->live->callbacks = s->live->task.callback.ordinal;
     kept_order();
     KILL_HERE(CALLBACK_NOTED);
 }
@@ -213,17 +213,17 @@ static void note_callback(struct stream *s)
 /* What it has stored before execute_callback_done() holds. */
 static enum run_result finish_callback(struct stream *s)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
     uint64_t result = atomic_load_explicit(&s->ctrl->work_result, memory_order_relaxed);
     int32_t code = stream_work_code(result, t->callback.ordinal);
 
-    return t->callback.report == REPORT_WORK && code != 0 ? run_fail(s, code, 0) : RUN_RETIRED;
+    return t->callback.word == CALLBACK_WORD_WORK && code != 0 ? run_fail(s, code, 0) : RUN_RETIRED;
 }
 
 static enum run_result run_callback(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->kept->task;
-    struct report *report;
+    const struct task *t = &s->live->task;
+    struct callback_word *word;
 
     (void)now;
     /*
@@ -233,18 +233,18 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
     if (stream_has_begun(s))
         return t->callback.block && !execute_callback_done(s) ? await_callback(s)
                                                               : finish_callback(s);
-    if (t->callback.report >= REPORTS ||
-        (t->callback.ordinal <= s->kept->callbacks && !gave_callback(s)))
+    if (t->callback.word >= CALLBACK_WORDS ||
+        (t->callback.ordinal <= s->live->callbacks && !gave_callback(s)))
         return run_bad_entry(s, "no such thread or order");
     note_callback(s);
     if (execute_callback_done(s))
         return finish_callback(s); /* it has run already, or the client has dropped it */
     stream_publish_before(s);
-    report = &s->session->page->report[t->callback.report];
+    word = &s->session->page->callback_word[t->callback.word];
     atomic_store_explicit(&s->ctrl->callbacks, t->callback.ordinal, memory_order_release);
     KILL_HERE(CALLBACK_GIVEN);
-    if (!(t->flags & TASK_CALLBACK_TOLD) && report_post(report))
-        waker_wake(&report->seq);
+    if (!(t->flags & TASK_CALLBACK_TOLD) && callback_word_post(word))
+        waker_wake(&word->seq);
     return t->callback.block ? await_callback(s) : RUN_RETIRED;
 }
 
@@ -254,10 +254,10 @@ static void pass_over_record(struct stream *s)
 {
     struct event_obj *ev = task_event(s);
 
-    if (ev && (s->kept->task.flags & TASK_RECORD_WAKE))
-        event_obj_record(ev, s, s->kept->task.record.number, TASK_RECORD_WAKE);
-    else if (ev && (s->kept->task.flags & TASK_RECORD_LEVEL))
-        event_obj_drop(ev, s->kept->task.record.number, atomic_load(&s->stopped));
+    if (ev && (s->live->task.flags & TASK_RECORD_WAKE))
+        event_obj_record(ev, s, s->live->task.record.number, TASK_RECORD_WAKE);
+    else if (ev && (s->live->task.flags & TASK_RECORD_LEVEL))
+        event_obj_drop(ev, s->live->task.record.number, atomic_load(&s->stopped));
 }
 
 /*
@@ -269,13 +269,13 @@ static void pass_over_ipc_record(struct stream *s)
     struct ipc_open *open = task_ipc_event(s);
 
     if (open)
-        ipc_record_fail(open, s->kept->task.ipc.number);
+        ipc_record_fail(open, s->live->task.ipc.number);
 }
 
 /* The wait that the record would have ended fails, too. */
 static void pass_over_notify_record(struct stream *s)
 {
-    notify_drop_task(s, s->kept->position, &s->kept->task, s->attach->device->index);
+    notify_drop_task(s, s->live->position, &s->live->task, s->attach->device->index);
 }
 
 /* --- failing on purpose --- */
@@ -288,11 +288,11 @@ static void fail_record(struct stream *s)
 {
     struct event_obj *ev = task_event(s);
 
-    if (s->kept->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
+    if (s->live->task.flags & (TASK_RECORD_LEVEL | TASK_RECORD_WAKE))
         stream_publish_before(s);
     if (ev)
-        event_obj_record(ev, s, s->kept->task.record.number,
-                         s->kept->task.flags & ~TASK_RECORD_TIME);
+        event_obj_record(ev, s, s->live->task.record.number,
+                         s->live->task.flags & ~TASK_RECORD_TIME);
 }
 
 static void fail_ipc_record(struct stream *s)
@@ -401,7 +401,7 @@ static enum run_result tell_failure(struct stream *s, enum run_result r)
 /* Not inlined: quick tasks, which do not go on, would pay for its registers. */
 __attribute__((noinline)) static bool tell_changes(struct stream *s)
 {
-    const struct task_row *row = task_row(s->kept->task.op);
+    const struct task_row *row = task_row(s->live->task.op);
 
     return !row->tell || row->tell(s);
 }
@@ -415,7 +415,7 @@ enum run_result execute_task(struct stream *s, uint64_t now)
     if (!stream_has_failed(s)) { /* else it has failed before, and there was no room to tell */
         if (stream_has_begun(s) && !tell_changes(s))
             return RUN_AGAIN;
-        r = task_row(s->kept->task.op)->run(s, now);
+        r = task_row(s->live->task.op)->run(s, now);
     }
     stream_begin_task(s);
     return tell_failure(s, r);
@@ -423,7 +423,7 @@ enum run_result execute_task(struct stream *s, uint64_t now)
 
 enum run_result execute_fail(struct stream *s, int32_t code)
 {
-    const struct task_row *row = task_row(s->kept->task.op);
+    const struct task_row *row = task_row(s->live->task.op);
 
     if (row->fail)
         row->fail(s);
@@ -437,7 +437,7 @@ enum run_result execute_fail(struct stream *s, int32_t code)
 
 void execute_abandon(struct stream *s)
 {
-    const struct task_row *row = task_row(s->kept->task.op);
+    const struct task_row *row = task_row(s->live->task.op);
 
     if (stream_has_read(s) && !stream_has_begun(s) && row->fail)
         row->fail(s);
@@ -445,7 +445,7 @@ void execute_abandon(struct stream *s)
 
 void engine_drop_task(struct stream *s)
 {
-    const struct task_row *row = task_row(s->kept->task.op);
+    const struct task_row *row = task_row(s->live->task.op);
 
     if (row->drop)
         row->drop(s);
@@ -453,7 +453,7 @@ void engine_drop_task(struct stream *s)
 
 enum run_result execute_hold(struct stream *s, struct waitlist *list)
 {
-    s->kept->outcome_at = 0;
+    s->live->outcome_at = 0;
     kept_order();
     run_join(s, list, 0, NULL);
     return RUN_WAITS;

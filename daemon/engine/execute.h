@@ -10,14 +10,14 @@
 struct stream;
 struct waitlist;
 
-/** Start stream->kept->task, or go on with it. now: CLOCK_MONOTONIC nanoseconds. */
+/** Start stream->live->task, or go on with it. now: CLOCK_MONOTONIC nanoseconds. */
 enum run_result execute_task(struct stream *stream, uint64_t now);
 
 /** The stream's current task is a callback: has it returned? */
 bool execute_callback_done(const struct stream *stream);
 
 /**
- * Let stream->kept->task fail with code, begun or not, in place of going on with it. It does
+ * Let stream->live->task fail with code, begun or not, in place of going on with it. It does
  * nothing more, except that no stream or process is left waiting for it: a failed record ends the
  * waits for it, those for a record of an IPC event with an error of their own (507057). The stream
  * is on no list.

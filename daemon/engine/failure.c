@@ -30,7 +30,7 @@ static void stop_stream(struct stream *s, int32_t code, int32_t pid)
     if (s->run != RUN_PARKED && s->run != RUN_STUCK)
         return;
     engine_forget(s->attach->device->engine, s);
-    s->kept->failure_at = 0;
+    s->live->failure_at = 0;
     s->run = RUN_PARKED;
     engine_unpark(s);
 }
@@ -62,7 +62,7 @@ static void stop_context(struct context *c, struct stream *failed, const struct 
 
 enum run_result failure_pass_over(struct stream *s)
 {
-    const struct task_row *row = task_row(s->kept->task.op);
+    const struct task_row *row = task_row(s->live->task.op);
 
     if (!stream_has_begun(s) && row->pass_over)
         row->pass_over(s);
@@ -172,7 +172,7 @@ static void ask_no_more(struct attach *a)
 
 static uint64_t next_error(const struct stream *s)
 {
-    return atomic_load_explicit(&s->kept->errors, memory_order_relaxed) + 1;
+    return atomic_load_explicit(&s->live->errors, memory_order_relaxed) + 1;
 }
 
 /*
@@ -181,7 +181,7 @@ static uint64_t next_error(const struct stream *s)
  */
 static void store_error(struct stream *s, int32_t code, int32_t pid, bool again)
 {
-    uint64_t number = atomic_load_explicit(&s->kept->errors, memory_order_relaxed);
+    uint64_t number = atomic_load_explicit(&s->live->errors, memory_order_relaxed);
 
     if (!again || !stream_error_has_number(atomic_load(&s->ctrl->error), number))
         atomic_store_explicit(&s->ctrl->error, stream_error_numbered(code, pid, number),
@@ -192,7 +192,7 @@ static void store_error(struct stream *s, int32_t code, int32_t pid, bool again)
 /* What counts the failure. */
 static void set_counted(struct stream *s, struct kept_words *words)
 {
-    struct stream_kept *k = s->kept;
+    struct stream_kept *k = s->live;
 
     kept_words_begin(words, s->attach->device->index);
     kept_words_set(words, &k->told_at, head_mark(k));
@@ -208,11 +208,11 @@ static bool tell_exception(struct stream *s)
 {
     struct exception e = {.task = stream_task_id(s),
                           .stream = (uint32_t)stream_id(s),
-                          .thread = s->kept->task.thread,
-                          .code = s->kept->failure.code};
+                          .thread = s->live->task.thread,
+                          .code = s->live->failure.code};
     struct kept_words words;
 
-    if (!is_exception(&s->kept->task, e.code)) {
+    if (!is_exception(&s->live->task, e.code)) {
         set_counted(s, &words);
         kept_words_commit(&words);
         return true;
@@ -291,8 +291,8 @@ bool failure_retry(struct attach *a)
 
 bool failure_tell(struct stream *s)
 {
-    struct failure f = s->kept->failure;
-    bool again = head_has(s->kept, s->kept->told_at);
+    struct failure f = s->live->failure;
+    bool again = head_has(s->live, s->live->told_at);
 
     if (!again && !tell_exception(s))
         return false;
@@ -327,12 +327,12 @@ static bool has_task_to_stop(struct stream *s)
     struct task task;
 
     return stream_has_read(s) ||
-           (stream_read_entry(s, s->kept->position, &task) && !task_row(task.op)->brief);
+           (stream_read_entry(s, s->live->position, &task) && !task_row(task.op)->brief);
 }
 
 static void stop_task(struct stream *s, bool again)
 {
-    struct stream_kept *k = s->kept;
+    struct stream_kept *k = s->live;
 
     engine_forget(s->attach->device->engine, s);
     execute_abandon(s);
@@ -352,21 +352,21 @@ static void note_stop(struct stream *s, uint64_t request)
     struct kept_words words;
 
     kept_words_begin(&words, KEPT_CONTROL);
-    kept_words_set(&words, &s->kept->stop_at, head_mark(s->kept));
-    kept_words_set(&words, &s->kept->last_request, request);
-    kept_words_set(&words, &s->kept->errors, next_error(s));
+    kept_words_set(&words, &s->live->stop_at, head_mark(s->live));
+    kept_words_set(&words, &s->live->last_request, request);
+    kept_words_set(&words, &s->live->errors, next_error(s));
     kept_words_commit(&words);
 }
 
 bool failure_stop_has_begun(const struct stream *s)
 {
-    return head_has(s->kept, s->kept->stop_at);
+    return head_has(s->live, s->live->stop_at);
 }
 
 void failure_stop_task(struct stream *s, uint64_t request)
 {
     /* The npud before has begun with it, and not answered. */
-    bool again = request != 0 && s->kept->last_request == request;
+    bool again = request != 0 && s->live->last_request == request;
 
     session_lock(s->session);
     if (again && failure_stop_has_begun(s)) {

@@ -41,8 +41,8 @@ static inline void cpu_relax(void)
 /* True when the entry at head is there: a glance, which orders nothing. */
 static bool entry_ready(const struct stream *s)
 {
-    return atomic_load_explicit(&s->ring[s->kept->position & (s->depth - 1)].sequence,
-                                memory_order_relaxed) == s->kept->position + 1;
+    return atomic_load_explicit(&s->ring[s->live->position & (s->depth - 1)].sequence,
+                                memory_order_relaxed) == s->live->position + 1;
 }
 
 void idle_stop_spinning(struct engine *e)

@@ -55,15 +55,15 @@ static uint64_t mix_bits(uint64_t x)
 /* True with the rule's probability, and always the same for the same task of a program. */
 static bool is_drawn(const struct inject_rule *r, const struct stream *s)
 {
-    uint64_t x = mix_bits(mix_bits(mix_bits(r->spec.seed) ^ s->kept->ordinal) ^
-                          (s->kept->position - s->kept->first));
+    uint64_t x = mix_bits(mix_bits(mix_bits(r->spec.seed) ^ s->live->ordinal) ^
+                          (s->live->position - s->live->first));
 
     return r->spec.probability == 0 || (double)(x >> 11) * 0x1p-53 < r->spec.probability;
 }
 
 static bool is_for(const struct inject_rule *r, const struct stream *s)
 {
-    return (r->spec.ops >> s->kept->task.op & 1) &&
+    return (r->spec.ops >> s->live->task.op & 1) &&
            (r->spec.session == 0 || r->spec.session == s->session->id) &&
            (r->spec.device < 0 || r->spec.device == (int32_t)s->attach->device->index) &&
            (r->spec.stream < 0 || r->spec.stream == stream_id(s));
@@ -76,7 +76,7 @@ static void add_one(struct kept_words *words, _Atomic uint64_t *count)
 
 static void set_verdict(struct kept_words *words, struct stream *s, const struct inject_rule *r)
 {
-    struct stream_kept *k = s->kept;
+    struct stream_kept *k = s->live;
     uint64_t verdict = 0;
 
     if (r)
@@ -141,25 +141,25 @@ static void lose_device(struct device *d, const struct inject_rule *r)
 /* Streams that wait for this very task learn how it ended, before it is passed like all others. */
 static enum run_result fail_lost(struct stream *s)
 {
-    waitlist_fire(&s->passed, s->kept->position + 1, s->kept->position + 1, LOST_CODE, 0);
+    waitlist_fire(&s->passed, s->live->position + 1, s->live->position + 1, LOST_CODE, 0);
     return execute_fail(s, LOST_CODE);
 }
 
 static bool has_verdict(const struct stream *s)
 {
-    return head_has(s->kept, s->kept->rules_at);
+    return head_has(s->live, s->live->rules_at);
 }
 
 /* Held tasks have been let go: inject_restore(). */
 static enum run_result carry_out_verdict(struct stream *s, uint64_t now)
 {
-    return s->kept->verdict & VERDICT_HELD ? execute_task(s, now)
-                                           : execute_fail(s, (int32_t)s->kept->verdict);
+    return s->live->verdict & VERDICT_HELD ? execute_task(s, now)
+                                           : execute_fail(s, (int32_t)s->live->verdict);
 }
 
 bool inject_restore(struct inject *in, struct stream *s)
 {
-    uint64_t verdict = s->kept->verdict;
+    uint64_t verdict = s->live->verdict;
 
     if (!has_verdict(s) || verdict == 0 || stream_has_begun(s) || stream_has_waited(s))
         return false;
@@ -187,10 +187,10 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
 
     if (atomic_load_explicit(&d->lost, memory_order_relaxed) != 0)
         return fail_lost(s);
-    if (!stream_has_begun(s) && !has_verdict(s) && s->kept->task.op < TASK_OPS) {
+    if (!stream_has_begun(s) && !has_verdict(s) && s->live->task.op < TASK_OPS) {
         r = match_rules(d->inject, s);
         KILL_HERE(RULE_ASKED);
-    } else if (!stream_has_begun(s) && s->kept->verdict != 0) {
+    } else if (!stream_has_begun(s) && s->live->verdict != 0) {
         /* The npud before has asked, and then ended. */
         return carry_out_verdict(s, now);
     }

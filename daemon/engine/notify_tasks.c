@@ -85,7 +85,7 @@ static uint32_t changed_count(const struct task *t, uint32_t count)
  */
 static void look_at(struct notify *n, struct waiter *w, unsigned who)
 {
-    const struct task *t = &stream_of_waiter(w)->kept->task;
+    const struct task *t = &stream_of_waiter(w)->live->task;
     struct kept_words words;
     bool clears;
 
@@ -142,7 +142,7 @@ static void set_count(struct stream *s, struct notify *n, uint32_t value, struct
 /* True: the wait is over at once. */
 static bool take_count(struct notify *n, struct stream *s, struct kept_words *words)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
 
     /* Those that wait already come first. */
     if (is_looking(n) || !is_met(t, value_of(n)))
@@ -187,7 +187,7 @@ static bool take_now(struct notify *n, struct stream *s, int32_t *pid)
 
 void notify_give_back(struct stream *s)
 {
-    struct notify *n = notify_of_task(s->session, &s->kept->task, false);
+    struct notify *n = notify_of_task(s->session, &s->live->task, false);
     struct kept_words words;
 
     kept_words_begin(&words, engine_of(s));
@@ -207,7 +207,7 @@ void notify_give_back(struct stream *s)
  */
 enum run_result notify_run_record(struct stream *s, uint64_t now)
 {
-    struct notify *n = notify_of_task(s->session, &s->kept->task, false);
+    struct notify *n = notify_of_task(s->session, &s->live->task, false);
     struct kept_words words;
 
     (void)now;
@@ -229,7 +229,7 @@ bool notify_count_tell(struct stream *s)
 
     if (s->count_change == 0)
         return true;
-    n = notify_of_task(s->session, &s->kept->task, true);
+    n = notify_of_task(s->session, &s->live->task, true);
     if (!n) {
         s->count_change = 0;
         return true;
@@ -252,7 +252,7 @@ bool notify_count_give_up(struct stream *s)
 {
     if (s->count_change == COUNT_TURN) {
         s->count_change = 0;
-        notify_drop_task(s, s->kept->position, &s->kept->task, engine_of(s));
+        notify_drop_task(s, s->live->position, &s->live->task, engine_of(s));
     }
     return notify_count_tell(s);
 }
@@ -285,12 +285,12 @@ void notify_count_drop(struct stream *s)
     if (notify_count_give_up(s))
         return;
     s->count_change = 0;
-    list_look(notify_of_task(s->session, &s->kept->task, true), s->session);
+    list_look(notify_of_task(s->session, &s->live->task, true), s->session);
 }
 
 enum run_result notify_run_count_record(struct stream *s, uint64_t now)
 {
-    struct notify *n = notify_of_task(s->session, &s->kept->task, true);
+    struct notify *n = notify_of_task(s->session, &s->live->task, true);
 
     struct kept_words words;
 
@@ -298,8 +298,8 @@ enum run_result notify_run_count_record(struct stream *s, uint64_t now)
     if (notify_has_effect(s))
         return RUN_RETIRED;
     s->count_change = 0;
-    if (s->kept->task.notify.mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE ||
-        s->kept->task.notify.mode == 3)
+    if (s->live->task.notify.mode > ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE ||
+        s->live->task.notify.mode == 3)
         return run_bad_entry(s, "no such mode");
     if (!n)
         return RUN_RETIRED;
@@ -309,7 +309,7 @@ enum run_result notify_run_count_record(struct stream *s, uint64_t now)
     if (is_looking(n))
         s->count_change = COUNT_TURN;
     else
-        set_count(s, n, changed_count(&s->kept->task, value_of(n)), &words);
+        set_count(s, n, changed_count(&s->live->task, value_of(n)), &words);
     waitlist_unlock(&n->waiting);
     return s->count_change == 0 ? RUN_RETIRED : RUN_AGAIN;
 }
@@ -320,7 +320,7 @@ static uint64_t arrival_of(const struct stream *s, struct notify *n)
     uint64_t arrival = notify_word(&n->live->arrivals);
 
     if (stream_has_waited(s))
-        return s->kept->target;
+        return s->live->target;
     notify_set_word(&n->live->arrivals, arrival + 1);
     KILL_HERE(WAIT_COUNTED);
     return arrival;
@@ -342,7 +342,7 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
 
     waitlist_lock(&n->waiting);
     arrival = arrival_of(s, n);
-    deadline = run_note_wait(s, arrival, s->kept->task.notify.timeout_ns, now);
+    deadline = run_note_wait(s, arrival, s->live->task.notify.timeout_ns, now);
     over = take_now(n, s, &pid);
     if (!over) {
         fails = deadline != 0 && engine_set_timer(s, deadline) < 0;
@@ -366,9 +366,9 @@ static enum run_result run_wait(struct stream *s, uint64_t now, bool counts)
 
     if (stream_has_begun(s))
         return run_finish_wait(s);
-    if (!run_valid_timeout(s->kept->task.notify.timeout_ns))
+    if (!run_valid_timeout(s->live->task.notify.timeout_ns))
         return run_bad_entry(s, "impossible time limit");
-    n = notify_of_task(s->session, &s->kept->task, counts);
+    n = notify_of_task(s->session, &s->live->task, counts);
     if (n)
         return wait_for(s, n, now);
     return run_fail(s, ACL_ERROR_RT_INVALID_HANDLE, 0);
@@ -381,7 +381,7 @@ enum run_result notify_run_wait(struct stream *s, uint64_t now)
 
 enum run_result notify_run_count_wait(struct stream *s, uint64_t now)
 {
-    if (s->kept->task.notify.mode > ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE)
+    if (s->live->task.notify.mode > ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE)
         return run_bad_entry(s, "no such mode");
     return run_wait(s, now, true);
 }
@@ -391,15 +391,15 @@ enum run_result notify_run_count_wait(struct stream *s, uint64_t now)
 /* The look that the change of the current task has begun. */
 static void restore_look(struct stream *s, const struct notify *n)
 {
-    if (notify_has_effect(s) && is_looking(n) && s->kept->effect == notify_word(&n->live->changes))
-        s->count_change = s->kept->effect;
+    if (notify_has_effect(s) && is_looking(n) && s->live->effect == notify_word(&n->live->changes))
+        s->count_change = s->live->effect;
 }
 
 /* npud has ended when the wait had come, and before it was over or on the list. */
 static bool is_over(const struct stream *s, const struct notify *n)
 {
     if (n->counts)
-        return !is_looking(n) && is_met(&s->kept->task, value_of(n));
+        return !is_looking(n) && is_met(&s->live->task, value_of(n));
     return value_of(n) != 0 || notify_word(&n->live->failed_pid) != 0;
 }
 
@@ -409,11 +409,11 @@ static bool is_over(const struct stream *s, const struct notify *n)
  */
 static bool wait_again(struct stream *s, struct notify *n)
 {
-    uint64_t deadline = s->kept->deadline;
+    uint64_t deadline = s->live->deadline;
 
     if (deadline != 0 && engine_set_timer(s, deadline) < 0)
         return false;
-    join_waits(s, n, s->kept->target);
+    join_waits(s, n, s->live->target);
     s->run = RUN_PARKED;
     stream_begin_task(s);
     return true;
@@ -426,14 +426,14 @@ static bool rejoin(struct stream *s, struct notify *n)
 
 bool notify_rejoin_wait(struct stream *s)
 {
-    struct notify *n = notify_of_task(s->session, &s->kept->task, false);
+    struct notify *n = notify_of_task(s->session, &s->live->task, false);
 
     return n && rejoin(s, n);
 }
 
 bool notify_rejoin_count_wait(struct stream *s)
 {
-    struct notify *n = notify_of_task(s->session, &s->kept->task, true);
+    struct notify *n = notify_of_task(s->session, &s->live->task, true);
 
     if (!n)
         return false;
@@ -444,7 +444,7 @@ bool notify_rejoin_count_wait(struct stream *s)
 /* It has changed the counter, or has waited for its turn. */
 bool notify_rejoin_count_record(struct stream *s)
 {
-    struct notify *n = notify_of_task(s->session, &s->kept->task, true);
+    struct notify *n = notify_of_task(s->session, &s->live->task, true);
 
     if (!n)
         return false;

@@ -21,7 +21,7 @@
  */
 static void publish_again(struct stream *s)
 {
-    struct stream_kept *k = s->kept;
+    struct stream_kept *k = s->live;
 
     if (k->held == STREAM_FREE && atomic_load(&s->stopped) == 0)
         stream_publish(s, k->position);
@@ -35,15 +35,15 @@ static void publish_again(struct stream *s)
 /* The latest callback was handed over, and its thread may not have been woken. */
 static void post_callback_again(struct stream *s)
 {
-    struct stream_kept *k = s->kept;
-    struct report *report;
+    struct stream_kept *k = s->live;
+    struct callback_word *word;
 
-    if (atomic_load(&s->ctrl->callbacks) < k->callbacks || k->callback_report >= REPORTS ||
+    if (atomic_load(&s->ctrl->callbacks) < k->callbacks || k->callback_report >= CALLBACK_WORDS ||
         atomic_load(&s->ctrl->callbacks_done) >= k->callbacks)
         return;
-    report = &s->session->page->report[k->callback_report];
-    report_post(report);
-    waker_wake(&report->seq);
+    word = &s->session->page->callback_word[k->callback_report];
+    callback_word_post(word);
+    waker_wake(&word->seq);
     KILL_HERE(CALLBACK_AGAIN);
 }
 
@@ -54,7 +54,7 @@ static void post_callback_again(struct stream *s)
  */
 static bool has_entry(struct stream *s)
 {
-    struct stream_kept *k = s->kept;
+    struct stream_kept *k = s->live;
     /* Dekker with the submitter, which stores the sequence and then loads watched. */
     bool watched = atomic_exchange(&s->ctrl->watched, 0) != 0;
 
@@ -67,7 +67,7 @@ static bool has_entry(struct stream *s)
 
 static void restore_task(struct stream *s)
 {
-    struct stream_kept *k = s->kept;
+    struct stream_kept *k = s->live;
     const struct task_row *row = task_row(k->task.op);
 
     if (!stream_has_read(s))
@@ -88,7 +88,7 @@ static void restore_task(struct stream *s)
 
 static bool rejoin(struct stream *s)
 {
-    const struct task_row *row = task_row(s->kept->task.op);
+    const struct task_row *row = task_row(s->live->task.op);
 
     return row->rejoin && stream_has_read(s) && !stream_has_failed(s) && row->rejoin(s);
 }
@@ -102,7 +102,7 @@ static void restore_stream(struct stream *s)
     restore_task(s);
     KILL_HERE(TASK_AGAIN);
     post_callback_again(s);
-    if (s->kept->held != STREAM_FREE) {
+    if (s->live->held != STREAM_FREE) {
         s->run = RUN_HELD;
         s->held_watched = true;
         return;

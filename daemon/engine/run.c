@@ -21,7 +21,7 @@ enum run_result run_fail(struct stream *s, int32_t code, int32_t pid)
 enum run_result run_bad_entry(struct stream *s, const char *what)
 {
     log_client_fault(&s->session->log, "stream %d: bad %s task: %s", (int)stream_id(s),
-                     task_row(s->kept->task.op)->name, what);
+                     task_row(s->live->task.op)->name, what);
     return run_fail(s, ACL_ERROR_RT_PARAM_INVALID, 0);
 }
 
@@ -49,7 +49,7 @@ void run_join(struct stream *s, struct waitlist *list, uint64_t target, struct w
 
 uint64_t run_note_wait(struct stream *s, uint64_t target, uint64_t timeout_ns, uint64_t now)
 {
-    struct stream_kept *k = s->kept;
+    struct stream_kept *k = s->live;
 
     /* It may be of a rule that has held the task. */
     k->outcome_at = 0;

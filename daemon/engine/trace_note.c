@@ -86,9 +86,9 @@ void trace_note_result(struct stream *s, enum run_result r)
     noted.stream = s;
     noted.early = early;
     noted.kind = r == RUN_WAITS ? TRACE_PARKED : TRACE_TASK;
-    noted.op = s->kept->task.op;
-    noted.code = stream_has_failed(s) ? s->kept->failure.code : 0;
-    noted.position = s->kept->position;
+    noted.op = s->live->task.op;
+    noted.code = stream_has_failed(s) ? s->live->failure.code : 0;
+    noted.position = s->live->position;
     noted.begin_ns = s->traced_ns;
     if (r != RUN_WAITS)
         s->traced_ns = 0;
@@ -96,30 +96,30 @@ void trace_note_result(struct stream *s, enum run_result r)
 
 void trace_note_release(const struct stream *s, const struct waiter *w)
 {
-    const struct task_row *row = task_row(s->kept->task.op);
+    const struct task_row *row = task_row(s->live->task.op);
     const struct stream *from = trace_note_running;
-    struct trace_event event = {.kind = TRACE_RELEASE, .op = s->kept->task.op};
+    struct trace_event event = {.kind = TRACE_RELEASE, .op = s->live->task.op};
 
     event.begin_ns = event.end_ns = clock_ns();
     event.release.from_session = from->session->id;
     /* A waiter for a position is let go when that is published, which may be some tasks later. */
     event.release.from_position = row->waits_for == WAITS_FOR_POSITION && w->target != 0
                                       ? w->target - 1
-                                      : from->kept->position;
+                                      : from->live->position;
     event.from_slot = (uint16_t)from->slot.number;
     event.release.session = s->session->id;
-    event.release.position = s->kept->position;
+    event.release.position = s->live->position;
     event.slot = (uint16_t)s->slot.number;
     trace_put(from->attach->device->trace, &event);
 }
 
 void trace_note_fault(const struct stream *s, uint64_t rule, int32_t code)
 {
-    struct trace_event event = {.kind = TRACE_FAULT, .op = s->kept->task.op};
+    struct trace_event event = {.kind = TRACE_FAULT, .op = s->live->task.op};
 
     event.begin_ns = event.end_ns = clock_ns();
     event.task.session = s->session->id;
-    event.task.position = s->kept->position;
+    event.task.position = s->live->position;
     event.task.slot = s->slot.number;
     event.task.stream = stream_id(s);
     event.task.code = code;

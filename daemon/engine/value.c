@@ -36,7 +36,7 @@ static const struct backend *backend_of(const struct stream *s)
 
 static bool has_come(const struct stream *s)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
 
     return backend_of(s)->word_holds((struct work_place){s->word, t->value.offset},
                                      (enum word_condition)t->flags, t->value.value);
@@ -106,7 +106,7 @@ bool value_tell(struct stream *s)
 
     if (!s->changing)
         return true;
-    m = allocation_get_begun(s->session, s->kept->task.object, s->kept->task.generation);
+    m = allocation_get_begun(s->session, s->live->task.object, s->live->task.generation);
     if (m)
         return go_through(s, m);
     s->changing = false; /* it has gone: allocation_free() has all waiters looked at */
@@ -119,20 +119,20 @@ bool value_tell(struct stream *s)
  */
 static bool has_written(const struct stream *s, struct work_place word)
 {
-    return head_has(s->kept, s->kept->effect_at) &&
-           backend_of(s)->word_read(word) != s->kept->effect;
+    return head_has(s->live, s->live->effect_at) &&
+           backend_of(s)->word_read(word) != s->live->effect;
 }
 
 static void note_write(struct stream *s, struct work_place word)
 {
-    s->kept->effect = backend_of(s)->word_read(word);
-    head_note(s->kept, &s->kept->effect_at);
+    s->live->effect = backend_of(s)->word_read(word);
+    head_note(s->live, &s->live->effect_at);
     KILL_HERE(VALUE_NOTED);
 }
 
 enum run_result value_run_write(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
     struct work_place word;
     struct mem *m;
 
@@ -200,7 +200,7 @@ static void uncount_waiter(struct stream *s)
 
 static uint64_t wait_target(const struct stream *s)
 {
-    return target_of(s->kept->task.value.offset, s->session->peer_id, s->slot.number);
+    return target_of(s->live->task.value.offset, s->session->peer_id, s->slot.number);
 }
 
 /* False: the word has come, and the stream is off the list again. */
@@ -217,7 +217,7 @@ static bool join_waiters(struct stream *s, struct mem *m)
 
 enum run_result value_run_wait(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
     struct mem *m;
     int32_t pid;
 
@@ -266,7 +266,7 @@ static bool wait_again(struct stream *s, struct mem *m)
 
 bool value_rejoin_wait(struct stream *s)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
     struct mem *m;
 
     if (!run_waits_still(s))
@@ -341,7 +341,7 @@ void value_written(struct mem *m, uint64_t offset, uint64_t size)
 
 void value_drop(struct stream *s)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
     bool over = value_tell(s) || leave_rest(s->session, t->object, t->generation, s->changed);
 
     while (!over)

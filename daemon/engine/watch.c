@@ -217,7 +217,7 @@ void engine_set_mode(struct engine *e, uint32_t mode)
 
 bool watch_drop_stream(struct stream *s)
 {
-    if (!stream_unwatch(s->ctrl, &s->ring[s->kept->position & (s->depth - 1)], s->kept->position))
+    if (!stream_unwatch(s->ctrl, &s->ring[s->live->position & (s->depth - 1)], s->live->position))
         return false;
     DL_DELETE(s->attach->active, s);
     s->run = RUN_IDLE;

@@ -28,14 +28,14 @@ static_assert(offsetof(struct task, copy.src) == offsetof(struct task, reduce.sr
 /* Work that has begun keeps what it has; what is to begin does not find what was freed. */
 static struct mem *target_of(struct stream *s)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
 
     return s->uses[0] ? s->uses[0] : allocation_get(s->session, t->object, t->generation);
 }
 
 static struct mem *source_of(struct stream *s)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
 
     return s->uses[1] ? s->uses[1]
                       : allocation_get(s->session, t->copy.src, t->copy.src_generation);
@@ -78,7 +78,7 @@ void work_drop(struct stream *s)
 static void set_work(struct stream *s, struct work work)
 {
     if (stream_has_begun(s)) {
-        work.progress = s->kept->progress;
+        work.progress = s->live->progress;
         work.ready_ns = s->work.ready_ns;
     }
     s->work = work;
@@ -88,7 +88,7 @@ static void keep_progress(struct stream *s)
 {
     kept_order();
     KILL_HERE(WORK_DONE);
-    s->kept->progress = s->work.progress;
+    s->live->progress = s->work.progress;
     kept_order();
     KILL_HERE(WORK_KEPT);
 }
@@ -99,8 +99,8 @@ static void keep_progress(struct stream *s)
  */
 static void put_slice(struct stream *s, uint64_t at)
 {
-    struct device_kept *d = s->attach->device->kept;
-    struct stream_kept *k = s->kept;
+    struct device_kept *d = s->attach->device->live;
+    struct stream_kept *k = s->live;
 
     KILL_HERE(SLICE_MADE);
     d->slice_bytes = s->work.progress - at;
@@ -179,7 +179,7 @@ static enum run_result fail_unplaced(struct stream *s)
 
 enum run_result work_run_copy(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
     struct mem *m = target_of(s), *source = source_of(s);
     struct work_place dst = allocation_place(m, t->copy.dst_offset, t->copy.size);
     struct work_place src = allocation_place(source, t->copy.src_offset, t->copy.size);
@@ -192,7 +192,7 @@ enum run_result work_run_copy(struct stream *s, uint64_t now)
 
 enum run_result work_run_set(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
     struct mem *m = target_of(s);
     struct work_place dst = allocation_place(m, t->set.offset, t->set.size);
 
@@ -206,15 +206,15 @@ enum run_result work_run_set(struct stream *s, uint64_t now)
 
 enum run_result work_run_delay(struct stream *s, uint64_t now)
 {
-    if (s->kept->task.delay.ns > DELAY_MAX_NS)
+    if (s->live->task.delay.ns > DELAY_MAX_NS)
         return run_bad_entry(s, "too long");
     set_work(s, (struct work){.kind = WORK_DELAY,
-                              .delay_ns = s->kept->task.delay.ns,
-                              .result = s->kept->task.delay.result});
+                              .delay_ns = s->live->task.delay.ns,
+                              .result = s->live->task.delay.result});
     /*
      * The turn began before the tasks that came first in it, and records have told the time since.
      */
-    if (!stream_has_begun(s) && s->kept->task.delay.ns != 0)
+    if (!stream_has_begun(s) && s->live->task.delay.ns != 0)
         now = clock_ns();
     return do_work(s, now, NULL, NULL, 0);
 }
@@ -230,7 +230,7 @@ static bool valid_reduce(const struct task *t)
 
 enum run_result work_run_reduce(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
     struct mem *m = target_of(s), *source = source_of(s);
     struct work_place dst = allocation_place(m, t->reduce.dst_offset, t->reduce.size);
     struct work_place src = allocation_place(source, t->reduce.src_offset, t->reduce.size);
@@ -243,7 +243,7 @@ enum run_result work_run_reduce(struct stream *s, uint64_t now)
                               .size = t->reduce.size,
                               .dst = dst,
                               .src = src,
-                              .slice = s->attach->device->kept->slice,
+                              .slice = s->attach->device->live->slice,
                               .reduce = (uint8_t)t->reduce.kind,
                               .type = (uint8_t)t->reduce.type});
     return do_work(s, now, m, source, t->reduce.dst_offset);
@@ -258,12 +258,12 @@ static bool was_at_work(const struct stream *s)
 
 static struct mem *target_of_begun(struct stream *s)
 {
-    return allocation_get_begun(s->session, s->kept->task.object, s->kept->task.generation);
+    return allocation_get_begun(s->session, s->live->task.object, s->live->task.generation);
 }
 
 void work_restore_copy(struct stream *s)
 {
-    const struct task *t = &s->kept->task;
+    const struct task *t = &s->live->task;
 
     if (was_at_work(s))
         use_memory(s, target_of_begun(s),
@@ -279,8 +279,8 @@ void work_restore_set(struct stream *s)
 /* The slice of a reduction that was noted, and maybe not put in its destination. */
 static void put_slice_again(struct stream *s)
 {
-    const struct device_kept *d = s->attach->device->kept;
-    struct stream_kept *k = s->kept;
+    const struct device_kept *d = s->attach->device->live;
+    struct stream_kept *k = s->live;
     uint64_t at = stream_has_begun(s) ? k->progress : 0;
     struct mem *m = target_of_begun(s);
     struct work_place dst;

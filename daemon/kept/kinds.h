@@ -34,8 +34,8 @@ struct server;
     X(EVENTS, 12, 1, LIVE, events_restore, "events of an arena segment")                           \
     X(DISCARDS, 13, 1, LIVE, discards_restore, "discarded tasks")                                  \
     X(MEMORY, 14, 1, PLAIN, allocation_restore, "allocation")                                      \
-    X(MEMORY_SHARE, 16, 1, PLAIN, share_restore, "exported memory")                                \
-    X(MEMORY_PIDS, 17, 1, PLAIN, share_restore_pids, "importers of memory")                        \
+    X(MEMORY_EXPORT, 16, 1, PLAIN, memory_export_restore, "exported memory")                       \
+    X(MEMORY_PIDS, 17, 1, PLAIN, memory_export_restore_pids, "importers of memory")                \
     X(SURVIVOR, 15, 1, PLAIN, survivor_restore, "process that outlives its session")               \
     X(IPC_EVENT, 24, 1, LIVE, ipc_event_restore, "IPC event")                                      \
     X(IPC_OPENER, 29, 1, PLAIN, ipc_opener_restore, "opener of an IPC event")                      \

@@ -6,7 +6,7 @@
  *         DO##DERIVED(slot, o->slot.number);                                              \
  *         DO##SAME(state, state);
  *
- *     RECORD(static, ipc_open, IPC_OPEN, struct ipc_open, record, struct ipc_open_record,
+ *     RECORD(static, ipc_open, IPC_OPEN, struct ipc_open, kept, struct ipc_open_record,
  *            OPEN_MEMBERS)
  *
  * makes write_ipc_open(), which kept_commit() calls; ipc_open_keep(), which makes the record of a

@@ -75,7 +75,7 @@ struct memory_record {
  * An export of memory. The processes that may import it are in a record of kind MEMORY_PIDS
  * (importers_record.h), by the number of the export.
  */
-struct memory_share_record {
+struct memory_export_record {
     /* kept */
     uint64_t session;
     uint64_t number;

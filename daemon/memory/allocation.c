@@ -12,7 +12,7 @@
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/kept/record.h"
-#include "daemon/memory/share.h"
+#include "daemon/memory/export.h"
 #include "proto/wire/packet.h"
 
 #define PAGE 4096u
@@ -70,8 +70,8 @@ static struct mem *take_slot(struct session *session, enum cause *cause)
     m->session = session;
     m->pages = NULL;
     m->imported = 0;
-    m->shares = NULL;
-    m->n_shares = 0;
+    m->exports = NULL;
+    m->n_exports = 0;
     m->address = 0;
     m->kept = (struct kept){0};
     m->charge_fd = (struct charge){0};
@@ -198,8 +198,8 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
     if (!device->backend->address_note(device->backend_state, &session->space, device->index,
                                        r.address, r.size))
         return false;
-    m->shares = NULL;
-    m->n_shares = 0;
+    m->exports = NULL;
+    m->n_exports = 0;
     m->charge_fd = (struct charge){0};
     user_charge_again(&m->charge_fd, session->user, RESOURCE_FDS, 1, true);
     atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
@@ -252,8 +252,8 @@ void allocation_free(struct mem *m)
 {
     bool unused = end_use(m);
 
-    while (m->shares)
-        share_free(m->shares);
+    while (m->exports)
+        memory_export_free(m->exports);
     if (unused) {
         free_unused(m);
     } else {

@@ -18,7 +18,7 @@
 struct server;
 struct session;
 struct device;
-struct share;
+struct memory_export;
 struct sharer;
 
 /*
@@ -31,8 +31,8 @@ struct mem {
     struct session *session;
     struct pages *pages;
     uint64_t imported; /* bytes that were exported; 0: it was allocated here */
-    struct share *shares;
-    uint32_t n_shares;
+    struct memory_export *exports;
+    uint32_t n_exports;
     struct sharer *sharer; /* of the pages: its session */
     uint64_t address; /* the device's, for this session; 0: it maps the memory where it likes */
     struct kept kept;

@@ -13,7 +13,7 @@
 #include "daemon/core/session.h"
 #include "daemon/kept/fds.h"
 #include "daemon/memory/allocation.h"
-#include "daemon/memory/share.h"
+#include "daemon/memory/export.h"
 
 #define PAGE UINT64_C(4096)
 
@@ -29,13 +29,13 @@ static enum cause charge_size(const struct pages *p, struct charge *charge, stru
     return p->kind == MEM_HOST ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
 }
 
-uint64_t pages_device_left(const struct user *user, const struct device *device)
+uint64_t pages_device_remaining(const struct user *user, const struct device *device)
 {
-    uint64_t left = device->info.memory - device->memory_used;
-    uint64_t own = user->payer->on_device[device->index], most = left + own;
+    uint64_t remaining = device->info.memory - device->memory_used;
+    uint64_t own = user->payer->on_device[device->index], most = remaining + own;
 
-    if (!user->users->shared)
-        return left;
+    if (!user->users->divided)
+        return remaining;
     most = most / 100 * user->users->device_share + most % 100 * user->users->device_share / 100;
     return most > own ? most - own : 0;
 }
@@ -44,7 +44,7 @@ uint64_t pages_obtainable(const struct session *session, const struct device *de
 {
     const struct user *user = session->user;
     const struct batch_job *job = session->batch_job;
-    uint64_t most = pages_device_left(user, device);
+    uint64_t most = pages_device_remaining(user, device);
     uint64_t limit = user_limit(user, RESOURCE_DEVICE_MEMORY);
     uint64_t used = user_used(user, RESOURCE_DEVICE_MEMORY);
 
@@ -73,14 +73,14 @@ static enum cause charge_session(struct pages *p, struct session *session)
 
     if (p->kind == MEM_DEVICE && p->size > device->info.memory - device->memory_used)
         return CAUSE_DEVICE_MEMORY;
-    if (p->kind == MEM_DEVICE && p->size > pages_device_left(session->user, device))
+    if (p->kind == MEM_DEVICE && p->size > pages_device_remaining(session->user, device))
         return CAUSE_DEVICE_SHARE;
     cause = charge_size(p, &p->charge, session->user);
     count_for_user(p, true);
     if (cause == CAUSE_NONE &&
         user_charge(&p->charge_table, session->user, RESOURCE_TABLE_MEMORY, sizeof(*p)) < 0)
         cause = CAUSE_USER_TABLE_MEMORY;
-    if (cause == CAUSE_NONE && !batch_job_charge(&p->charge_job, session->batch_job, p->size))
+    if (cause == CAUSE_NONE && !batch_job_charge(&p->charge_batch_job, session->batch_job, p->size))
         cause = CAUSE_JOB_MEMORY;
     return cause;
 }
@@ -94,7 +94,7 @@ enum cause pages_check(struct pages *p, struct session *session)
     if (p->charge.user != session->user->payer)
         cause = charge_size(p, &trial, session->user);
     user_uncharge(&trial);
-    if (cause == CAUSE_NONE && p->charge_job.job != session->batch_job &&
+    if (cause == CAUSE_NONE && p->charge_batch_job.job != session->batch_job &&
         !batch_job_charge(&trial_job, session->batch_job, p->size))
         cause = CAUSE_JOB_MEMORY;
     batch_job_uncharge(&trial_job);
@@ -107,7 +107,7 @@ static void charge_again(struct pages *p, struct session *session)
     user_charge_again(&p->charge, session->user, resource_of(p), p->size, false);
     count_for_user(p, true);
     user_charge_again(&p->charge_table, session->user, RESOURCE_TABLE_MEMORY, sizeof(*p), false);
-    batch_job_charge_again(&p->charge_job, session->batch_job, p->size);
+    batch_job_charge_again(&p->charge_batch_job, session->batch_job, p->size);
 }
 
 static void give_charges_back(struct pages *p)
@@ -115,7 +115,7 @@ static void give_charges_back(struct pages *p)
     count_for_user(p, false);
     user_uncharge(&p->charge);
     user_uncharge(&p->charge_table);
-    batch_job_uncharge(&p->charge_job);
+    batch_job_uncharge(&p->charge_batch_job);
 }
 
 /* The memory of a file, which is closed if that fails. False: no memory. */
@@ -414,7 +414,7 @@ struct session *pages_maker(const struct pages *p)
 
 /* --- restoring --- */
 
-static bool add_number(struct pages *p, struct shares *all, uint64_t number)
+static bool add_number(struct pages *p, struct memory_exports *all, uint64_t number)
 {
     p->number = number;
     p->all = all;
@@ -425,7 +425,7 @@ static bool add_number(struct pages *p, struct shares *all, uint64_t number)
     return p->number != 0;
 }
 
-bool pages_enlist(struct pages *p, struct shares *all)
+bool pages_enlist(struct pages *p, struct memory_exports *all)
 {
     struct mem *m;
 
@@ -451,7 +451,7 @@ static struct pages *restore_pages(struct session *session, struct device *devic
     p->maker_pid = r->pages ? r->maker_pid : session->pid;
     p->maker_uid = r->pages ? r->maker_uid : session->uid;
     if (p->fd < 0 || !attach_file(p, p->fd) ||
-        (r->pages && !add_number(p, server->shares, r->pages)))
+        (r->pages && !add_number(p, server->memory_exports, r->pages)))
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return NULL;
     charge_again(p, session);
@@ -465,7 +465,7 @@ struct pages *pages_restore(struct session *session, struct device *device,
     struct pages *p = NULL;
 
     if (r->pages)
-        HASH_FIND(hh, session->server->shares->pages, &r->pages, sizeof(r->pages), p);
+        HASH_FIND(hh, session->server->memory_exports->pages, &r->pages, sizeof(r->pages), p);
     if (!p)
         p = restore_pages(session, device, r);
     if (p && r->left)

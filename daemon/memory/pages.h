@@ -34,7 +34,7 @@ struct device;
 struct mem;
 struct memory_record;
 struct session;
-struct shares;
+struct memory_exports;
 
 enum mem_kind {
     MEM_DEVICE,
@@ -56,13 +56,13 @@ struct pages {
     _Atomic uint32_t n_holders;
     bool waited; /* all holders' sessions are told that streams may wait: pages_tell_waited() */
     struct sharers sharers;
-    struct job look;                    /* engine_look_again(), ... */
-    uint64_t look_next;                 /* ... and how far it is */
-    struct charge charge, charge_table; /* of the first holder's user */
-    struct batch_charge charge_job;     /* and of its job */
+    struct job look;                      /* engine_look_again(), ... */
+    uint64_t look_next;                   /* ... and how far it is */
+    struct charge charge, charge_table;   /* of the first holder's user */
+    struct batch_charge charge_batch_job; /* and of its job */
 
     uint64_t number; /* in all of npud; 0: never exported, so that only one session holds them */
-    struct shares *all;
+    struct memory_exports *all;
     uint64_t maker; /* id of the session that has allocated them */
     int32_t maker_pid;
     uid_t maker_uid;
@@ -74,7 +74,7 @@ struct pages {
  * no user gets more than a share of what the others have not ([limits] device_share): so a user
  * that comes later finds some, and one that is alone has nearly all.
  */
-uint64_t pages_device_left(const struct user *user, const struct device *device);
+uint64_t pages_device_remaining(const struct user *user, const struct device *device);
 /**
  * How much the session could get in one piece, by all limits that there are: what programs are told
  * to be free. Of whole pages.
@@ -128,7 +128,7 @@ void pages_tell_waited(struct pages *pages);
 void pages_tell_idle(struct pages *pages);
 
 /** They get their number, if they have none. False: no memory. */
-bool pages_enlist(struct pages *pages, struct shares *all);
+bool pages_enlist(struct pages *pages, struct memory_exports *all);
 
 /** The session that has allocated them, if it still holds them; or NULL. */
 struct session *pages_maker(const struct pages *pages);

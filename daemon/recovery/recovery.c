@@ -39,7 +39,7 @@
 #include "daemon/kept/fds.h"
 #include "daemon/kept/kept.h"
 #include "daemon/memory/allocation.h"
-#include "daemon/memory/share.h"
+#include "daemon/memory/export.h"
 
 /* Each kind is restored by the module that has written the record, in the order of kinds.h. */
 static const struct row {

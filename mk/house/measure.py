@@ -26,7 +26,8 @@ FILES = {
     "requests": ("daemon/control/dispatch.[ch]", "daemon/control/on_*.c", "daemon/core/call.h",
                  "daemon/control/fetch.*", "client/runtime/reply.*", "proto/wire/requests.inc"),
     "workers": ("daemon/base/waker.*", "daemon/base/deferred_close.*", "daemon/base/outbox.*",
-                "daemon/control/reload.*", "daemon/control/job_lookup.*", "daemon/base/worker.*"),
+                "daemon/control/reload.*",
+                "daemon/control/batch_job_lookup.*", "daemon/base/worker.*"),
 }
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')', re.S)
 

@@ -3,14 +3,14 @@
  *
  *     session page    one, made at Hello: the doorbells (doorbell.h), the sleeping threads
  *                     (wait_slot.h), the threads that run callbacks (callback_shm.h)
- *     stream segment  ARENA_STREAMS control blocks (one page), then as many rings
- *     event segment   ARENA_EVENTS event slots
+ *     stream file     ARENA_STREAMS control blocks (one page), then as many rings
+ *     event file      ARENA_EVENTS event slots
  *
  * Segments are made when a slot in them is first given out, and live as long as the session, so
- * that an address in the arena never dies before its session does. Slot s is in segment s / ARENA_x
+ * that an address in the arena never dies before its session does. Slot s is in file s / ARENA_x
  * at index s % ARENA_x. All are sealed against shrinking and growing; pages appear when touched, so
  * an idle stream costs its 256 bytes of control block. npud touches no ring in which there was no
- * task. A segment whose streams or events are all gone is renewed (RenewArena): other memory takes
+ * task. A file whose streams or events are all gone is renewed (RenewArena): other memory takes
  * its place, in which the control blocks are as they were. So after a peak the pages go.
  */
 #pragma once
@@ -30,29 +30,29 @@
 #define MEM_EXPORTS_MAX        256u /* of one allocation: all of them go with it, in one step */
 #define SESSION_NOTIFIES_MAX   65536u
 
-static inline size_t arena_stream_segment_size(uint32_t depth)
+static inline size_t arena_stream_file_size(uint32_t depth)
 {
     return ARENA_STREAMS * (sizeof(struct stream_ctrl) + depth * sizeof(struct task));
 }
 
-static inline struct stream_ctrl *arena_stream_ctrl(void *segment, uint32_t slot)
+static inline struct stream_ctrl *arena_stream_ctrl(void *map, uint32_t slot)
 {
-    return (struct stream_ctrl *)segment + slot % ARENA_STREAMS;
+    return (struct stream_ctrl *)map + slot % ARENA_STREAMS;
 }
 
-static inline struct task *arena_stream_ring(void *segment, uint32_t slot, uint32_t depth)
+static inline struct task *arena_stream_ring(void *map, uint32_t slot, uint32_t depth)
 {
-    struct task *rings = (struct task *)((struct stream_ctrl *)segment + ARENA_STREAMS);
+    struct task *rings = (struct task *)((struct stream_ctrl *)map + ARENA_STREAMS);
 
     return rings + (size_t)(slot % ARENA_STREAMS) * depth;
 }
 
-static inline size_t arena_event_segment_size(void)
+static inline size_t arena_event_file_size(void)
 {
     return ARENA_EVENTS * sizeof(struct event_slot);
 }
 
-static inline struct event_slot *arena_event(void *segment, uint32_t slot)
+static inline struct event_slot *arena_event(void *map, uint32_t slot)
 {
-    return (struct event_slot *)segment + slot % ARENA_EVENTS;
+    return (struct event_slot *)map + slot % ARENA_EVENTS;
 }

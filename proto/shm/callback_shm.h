@@ -35,37 +35,37 @@
 
 #include "proto/util/kill_point.h"
 
-#define REPORT_THREADS 1024u /* threads of the program that run callbacks */
-/* from REPORT_THREADS on: threads of the library, one per context; the last: one for copies */
-#define REPORTS     2048u
-#define REPORT_WORK (REPORTS - 1)
+#define CALLBACK_WORD_THREADS 1024u /* threads of the program that run callbacks */
+/* from there on: threads of the library, one per context; the last: one for copies */
+#define CALLBACK_WORDS     2048u
+#define CALLBACK_WORD_WORK (CALLBACK_WORDS - 1)
 
-/** What a task of REPORT_WORK is, as the client says. */
+/** What a task of CALLBACK_WORD_WORK is, as the client says. */
 enum stream_work_kind {
     STREAM_WORK_MEMORY,    /* a copy, set, reduction or value write */
     STREAM_WORK_VALUE_WAIT /* of a word of memory that the program has registered */
 };
 
-struct report {
+struct callback_word {
     alignas(64) _Atomic uint32_t seq; /* futex */
     _Atomic uint32_t sleeping;
     _Atomic uint32_t thread; /* tid, for npud's report "waits" alone; 0: not known yet */
 };
 
-static_assert(sizeof(struct report) == 64, "one cache line per thread");
+static_assert(sizeof(struct callback_word) == 64, "one cache line per thread");
 
 /** Engine: there is a callback to run. True: the caller wakes the sleepers on seq. */
-static inline bool report_post(struct report *r)
+static inline bool callback_word_post(struct callback_word *r)
 {
     atomic_fetch_add(&r->seq, 1);
     return atomic_load(&r->sleeping) != 0;
 }
 
 /** Client: about to sleep. Look for callbacks after this. */
-static inline void report_arm(struct report *r)
+static inline void callback_word_arm(struct callback_word *r)
 {
     atomic_store(&r->sleeping, 1);
-    KILL_POINT(REPORT_ARMED);
+    KILL_POINT(CALLBACK_WORD_ARMED);
     /* The next loads must not move above that. */
     atomic_thread_fence(memory_order_seq_cst);
 }

@@ -63,7 +63,7 @@ struct session_page {
      */
     _Atomic uint32_t library_threads;
     struct wait_slot waits[WAIT_SLOTS];
-    struct report report[REPORTS];
+    struct callback_word callback_word[CALLBACK_WORDS];
     /*
      * Event descriptors that are to be written, by the number that the client has given them: npud
      * sets a bit and changes `told`, the client clears the bit and writes. If npud ends, the client

@@ -27,7 +27,7 @@
 enum wait_kind {
     WAIT_POSITION = 1, /* until stream `object` has retired `target` tasks */
     WAIT_RECORD = 2,   /* until record `target` of open IPC event `object` is not pending */
-    WAIT_CALLBACK = 3, /* until report word `object` tells of a callback */
+    WAIT_CALLBACK = 3, /* until callback word `object` tells of a callback */
     WAIT_MESSAGE = 4,  /* until the ring with number `object` has a message for us */
     WAIT_ROOM = 5,     /* until the ring with number `object` has room */
     /* until we are granted queue `object` of our user; or, if `target` is not 0, of the user with

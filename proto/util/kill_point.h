@@ -36,7 +36,7 @@
     X(SLEEP_CLEAR, "awake, wait slot not cleared")                                                 \
     X(SLEEP_CLEARED, "wait slot cleared")                                                          \
     X(CALLBACK_LISTED, "callback in the list, task not submitted")                                 \
-    X(REPORT_ARMED, "asleep for npud, callbacks not looked at")                                    \
+    X(CALLBACK_WORD_ARMED, "asleep for npud, callbacks not looked at")                             \
     X(CALLBACK_TAKEN, "callback taken, not run")                                                   \
     X(CALLBACK_RUN, "callback has returned, npud not told")                                        \
     X(CALLBACK_DONE, "callback done, doorbell not rung")                                           \

@@ -396,7 +396,7 @@ bool slots_condemn(struct slots *t, uint32_t kept)
 {
     uint32_t b = t->blocks;
 
-    for (uint32_t left = t->idle; left > kept; left--) {
+    for (uint32_t remaining = t->idle; remaining > kept; remaining--) {
         b = idle_before(t, b);
         t->block[b].condemned = true;
     }
@@ -407,7 +407,7 @@ void slots_release_condemned(struct slots *t, slots_forget_fn *forget)
 {
     uint32_t b = t->blocks;
 
-    for (uint32_t left = t->idle; left > 0; left--) {
+    for (uint32_t remaining = t->idle; remaining > 0; remaining--) {
         b = idle_before(t, b);
         if (t->block[b].condemned)
             release_block(t, b, forget);

@@ -241,7 +241,7 @@ bool raw_create_stream(struct raw *r, uint32_t device)
     npud__reply__free_unpacked(reply, NULL);
     segment = &r->segment[s->slot / ARENA_STREAMS];
     if (fd >= 0)
-        *segment = map_fd(r, fd, arena_stream_segment_size(r->depth));
+        *segment = map_fd(r, fd, arena_stream_file_size(r->depth));
     if (!*segment)
         return false;
     s->ctrl = arena_stream_ctrl(*segment, s->slot);
@@ -339,7 +339,7 @@ bool raw_create_event(struct raw *r, struct raw_object *event)
     *event = (struct raw_object){.slot = reply->create_event->slot,
                                  .generation = reply->create_event->generation};
     npud__reply__free_unpacked(reply, NULL);
-    map_fd(r, fd, arena_event_segment_size());
+    map_fd(r, fd, arena_event_file_size());
     return true;
 }
 

@@ -168,7 +168,7 @@ static void raw_open(struct raw *r)
 static void raw_close(struct raw *r)
 {
     if (r->streams)
-        munmap(r->streams, arena_stream_segment_size(r->depth));
+        munmap(r->streams, arena_stream_file_size(r->depth));
     munmap(r->page, sizeof(*r->page));
     close(r->bell);
     close(r->socket);
@@ -188,7 +188,7 @@ static uint32_t raw_stream(struct raw *r)
     slot = reply->create_stream->slot;
     ck_assert_uint_lt(slot, ARENA_STREAMS);
     if (fd >= 0)
-        r->streams = map_shared(fd, arena_stream_segment_size(r->depth));
+        r->streams = map_shared(fd, arena_stream_file_size(r->depth));
     npud__reply__free_unpacked(reply, NULL);
     return slot;
 }

@@ -271,14 +271,12 @@ static void *find_region(struct session *s, uint8_t which, size_t *size)
         return s->page;
     case 1:
     case 2:
-        *size = s->stream_segments.size;
-        return i < s->stream_segments.n && s->stream_segments.file[i]
-                   ? s->stream_segments.file[i]->map
-                   : NULL;
+        *size = s->stream_files.size;
+        return i < s->stream_files.n && s->stream_files.file[i] ? s->stream_files.file[i]->map
+                                                                : NULL;
     case 3:
-        *size = s->event_segments.size;
-        return i < s->event_segments.n && s->event_segments.file[i] ? s->event_segments.file[i]->map
-                                                                    : NULL;
+        *size = s->event_files.size;
+        return i < s->event_files.n && s->event_files.file[i] ? s->event_files.file[i]->map : NULL;
     case 5:
         return find_shared(s, i, size);
     case 4:

@@ -346,7 +346,7 @@ bool world_submit(struct client *c, uint32_t number, struct task task)
     struct session *session = world_session(c);
     struct stream *s = session ? slots_get(&session->streams, number) : NULL;
 
-    if (!s || atomic_load(&s->ctrl->tail) - atomic_load(&s->kept->done) >= s->depth)
+    if (!s || atomic_load(&s->ctrl->tail) - atomic_load(&s->live->done) >= s->depth)
         return false;
     client_submit(s, task);
     return true;

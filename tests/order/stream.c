@@ -15,7 +15,7 @@
 static struct stream_ctrl ctrl;
 static struct task ring[DEPTH];
 static struct doorbell bell;
-static struct report report;
+static struct callback_word word;
 static struct event_slot slot;
 static unsigned result; /* what a task has computed: plain data */
 static unsigned eventfd;
@@ -26,7 +26,7 @@ static void reset_stream(void)
     memset(&ctrl, 0, sizeof(ctrl));
     memset(ring, 0, sizeof(ring));
     memset(&bell, 0, sizeof(bell));
-    memset(&report, 0, sizeof(report));
+    memset(&word, 0, sizeof(word));
     memset(&slot, 0, sizeof(slot));
     ctrl.wake_at = STREAM_WAKE_NONE;
     executed = 0;
@@ -190,8 +190,8 @@ static void post_callback(void)
 {
     PLAIN_WRITE(&result);
     atomic_store_explicit(&ctrl.callbacks, 1, memory_order_release);
-    if (report_post(&report))
-        FUTEX_WAKE_ALL(&report.seq);
+    if (callback_word_post(&word))
+        FUTEX_WAKE_ALL(&word.seq);
 }
 
 static void run_callback(void)
@@ -199,14 +199,14 @@ static void run_callback(void)
     uint32_t seen;
 
     for (;;) {
-        seen = atomic_load_explicit(&report.seq, memory_order_acquire);
-        report_arm(&report);
+        seen = atomic_load_explicit(&word.seq, memory_order_acquire);
+        callback_word_arm(&word);
         if (atomic_load_explicit(&ctrl.callbacks, memory_order_acquire) >= 1)
             break;
-        FUTEX_WAIT_ON(&report.seq, seen);
+        FUTEX_WAIT_ON(&word.seq, seen);
     }
     PLAIN_READ(&result);
-    atomic_store(&report.sleeping, 0);
+    atomic_store(&word.sleeping, 0);
 }
 
 /* The thread that runs callbacks learns of one, and sees what the stream did before. */

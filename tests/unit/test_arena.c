@@ -1,5 +1,5 @@
 /*
- * What a segment of the arena costs its user: a descriptor, a mapping, its size and that of npud's
+ * What a file of the arena costs its user: a descriptor, a mapping, its size and that of npud's
  * record of it, refused by the exact limit. A refused object leaves nothing charged.
  */
 #include "npud.h"
@@ -34,10 +34,10 @@ static enum cause make_stream(int *fd)
     return stream_new(session, session_attach(session, 0), 0, 0, 0, &stream, fd);
 }
 
-/* A kind of objects whose first segment is not there yet. */
+/* A kind of objects whose first file is not there yet. */
 struct kind {
     struct slots *table;
-    struct segments *segments;
+    struct arena_files *files;
     size_t size;
     enum resource resource;
     enum cause (*make)(int *fd);
@@ -51,7 +51,7 @@ static void expect_refused(const struct kind *kind, enum cause cause)
 
     ck_assert_int_eq(kind->make(&fd), cause);
     ck_assert_int_eq(fd, -1);
-    ck_assert(kind->segments->n == 0 || !kind->segments->file[0]);
+    ck_assert(kind->files->n == 0 || !kind->files->file[0]);
     ck_assert_uint_eq(used_of(RESOURCE_FDS), fds);
     ck_assert_uint_eq(used_of(RESOURCE_MAPPINGS), maps);
     ck_assert_uint_eq(used_of(RESOURCE_TABLE_MEMORY), bytes);
@@ -60,7 +60,7 @@ static void expect_refused(const struct kind *kind, enum cause cause)
 
 #define OBJECTS 4
 
-/* The table grows before, so that what an object is charged is the segment alone. */
+/* The table grows before, so that what an object is charged is the file alone. */
 static void grow_table(const struct kind *kind)
 {
     void *object[OBJECTS];
@@ -74,7 +74,7 @@ static void grow_table(const struct kind *kind)
         session_put_slot(session, kind->table, object[i]);
 }
 
-static void charge_segment(const struct kind *kind)
+static void charge_file(const struct kind *kind)
 {
     uint64_t fds, maps, bytes;
     int fd;
@@ -93,17 +93,17 @@ static void charge_segment(const struct kind *kind)
     expect_refused(kind, CAUSE_USER_DESCRIPTORS);
     config.limit[RESOURCE_FDS] = fds + 1;
     ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
-    ck_assert_int_eq(fd, kind->segments->file[0]->fd);
+    ck_assert_int_eq(fd, kind->files->file[0]->fd);
     ck_assert_uint_eq(used_of(RESOURCE_FDS), fds + 1);
     ck_assert_uint_eq(used_of(RESOURCE_MAPPINGS), maps + 1);
     ck_assert_uint_eq(used_of(RESOURCE_TABLE_MEMORY), bytes + kind->size);
-    /* The next object stands in the same segment, which the client has, if it does not object. */
+    /* The next object stands in the same file, which the client has, if it does not object. */
     ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
     ck_assert_int_eq(fd, -1);
-    session_segment_resend(kind->segments, 0);
-    session_segment_resend(kind->segments, 1); /* there is none */
+    session_arena_file_resend(kind->files, 0);
+    session_arena_file_resend(kind->files, 1); /* there is none */
     ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
-    ck_assert_int_eq(fd, kind->segments->file[0]->fd);
+    ck_assert_int_eq(fd, kind->files->file[0]->fd);
     ck_assert_int_eq(kind->make(&fd), CAUSE_NONE);
     ck_assert_int_eq(fd, -1);
     ck_assert_uint_eq(used_of(RESOURCE_FDS), fds + 1);
@@ -112,23 +112,23 @@ static void charge_segment(const struct kind *kind)
 
 START_TEST(a_segment_of_events_is_charged)
 {
-    const struct kind events = {&session->events, &session->event_segments,
-                                arena_event_segment_size() + ARENA_RECORD_HEAD +
+    const struct kind events = {&session->events, &session->event_files,
+                                arena_event_file_size() + ARENA_RECORD_HEAD +
                                     ARENA_EVENTS * sizeof(struct event_kept),
                                 RESOURCE_EVENTS, make_event};
 
-    charge_segment(&events);
+    charge_file(&events);
 }
 END_TEST
 
 START_TEST(a_segment_of_streams_is_charged)
 {
-    const struct kind streams = {&session->streams, &session->stream_segments,
-                                 arena_stream_segment_size(session->ring_depth) +
-                                     ARENA_RECORD_HEAD + ARENA_STREAMS * sizeof(struct stream_kept),
+    const struct kind streams = {&session->streams, &session->stream_files,
+                                 arena_stream_file_size(session->ring_depth) + ARENA_RECORD_HEAD +
+                                     ARENA_STREAMS * sizeof(struct stream_kept),
                                  RESOURCE_STREAMS, make_stream};
 
-    charge_segment(&streams);
+    charge_file(&streams);
 }
 END_TEST
 
@@ -172,7 +172,7 @@ START_TEST(kept_descriptors_stand_apart)
 }
 END_TEST
 
-/* --- other memory for a segment without objects --- */
+/* --- other memory for a file without objects --- */
 
 /* By which its file is told from another. */
 static ino_t inode_of(const struct arena_file *file)
@@ -186,18 +186,18 @@ static ino_t inode_of(const struct arena_file *file)
 /* A stream that lives would have its tasks in memory that is gone. */
 START_TEST(only_a_segment_without_streams_is_renewed)
 {
-    struct segments *segments = &session->stream_segments;
+    struct arena_files *files = &session->stream_files;
     struct stream_ctrl *ctrl;
     struct stream *stream[2];
     uint64_t fds, maps, bytes;
     ino_t inode;
     int fd;
 
-    ck_assert_int_eq(session_segment_renew(segments, 0), CAUSE_NO_OBJECT);
+    ck_assert_int_eq(session_arena_file_renew(files, 0), CAUSE_NO_OBJECT);
     for (unsigned i = 0; i < 2; i++)
         ck_assert_int_eq(stream_new(session, session_attach(session, 0), 0, 0, 0, &stream[i], &fd),
                          CAUSE_NONE);
-    inode = inode_of(segments->file[0]);
+    inode = inode_of(files->file[0]);
     ctrl = stream[1]->ctrl;
     stream[1]->ring[0].op = 1;
     fds = used_of(RESOURCE_FDS);
@@ -205,42 +205,42 @@ START_TEST(only_a_segment_without_streams_is_renewed)
     bytes = used_of(RESOURCE_TABLE_MEMORY);
     stream_free(stream[1]);
     atomic_store(&ctrl->done, 77);
-    ck_assert_int_eq(session_segment_renew(segments, 0), CAUSE_ARENA_USED);
-    ck_assert_uint_eq(inode_of(segments->file[0]), inode);
+    ck_assert_int_eq(session_arena_file_renew(files, 0), CAUSE_ARENA_USED);
+    ck_assert_uint_eq(inode_of(files->file[0]), inode);
     stream_free(stream[0]);
-    ck_assert_int_eq(session_segment_renew(segments, 0), CAUSE_NONE);
-    ck_assert_uint_ne(inode_of(segments->file[0]), inode);
+    ck_assert_int_eq(session_arena_file_renew(files, 0), CAUSE_NONE);
+    ck_assert_uint_ne(inode_of(files->file[0]), inode);
     ck_assert_uint_eq(used_of(RESOURCE_FDS), fds);
     ck_assert_uint_eq(used_of(RESOURCE_MAPPINGS), maps);
     ck_assert_uint_eq(used_of(RESOURCE_TABLE_MEMORY), bytes);
     /* Positions of streams that are gone read as before, and their tasks are gone. */
-    ctrl = arena_stream_ctrl(segments->file[0]->map, 1);
+    ctrl = arena_stream_ctrl(files->file[0]->map, 1);
     ck_assert_uint_eq(atomic_load(&ctrl->done), 77);
-    ck_assert_uint_eq(arena_stream_ring(segments->file[0]->map, 1, session->ring_depth)[0].op, 0);
+    ck_assert_uint_eq(arena_stream_ring(files->file[0]->map, 1, session->ring_depth)[0].op, 0);
     ck_assert_int_eq(make_stream(&fd), CAUSE_NONE);
-    ck_assert_int_eq(fd, segments->file[0]->fd);
+    ck_assert_int_eq(fd, files->file[0]->fd);
 }
 END_TEST
 
 /* One that was destroyed, and that a stream is still to pass, is there. */
 START_TEST(only_a_segment_without_events_is_renewed)
 {
-    struct segments *segments = &session->event_segments;
+    struct arena_files *files = &session->event_files;
     struct event_obj *event;
     ino_t inode;
     int fd;
 
     ck_assert_int_eq(event_obj_new(session, 0, 0, &event, &fd), CAUSE_NONE);
-    inode = inode_of(segments->file[0]);
+    inode = inode_of(files->file[0]);
     atomic_store(&event->shm->records, 5);
     event_obj_set_closing(event, true);
-    ck_assert_int_eq(session_segment_renew(segments, 0), CAUSE_ARENA_USED);
+    ck_assert_int_eq(session_arena_file_renew(files, 0), CAUSE_ARENA_USED);
     event_obj_free(session, event);
-    ck_assert_int_eq(session_segment_renew(segments, 0), CAUSE_NONE);
-    ck_assert_uint_ne(inode_of(segments->file[0]), inode);
-    ck_assert_uint_eq(atomic_load(&arena_event(segments->file[0]->map, 0)->records), 0);
+    ck_assert_int_eq(session_arena_file_renew(files, 0), CAUSE_NONE);
+    ck_assert_uint_ne(inode_of(files->file[0]), inode);
+    ck_assert_uint_eq(atomic_load(&arena_event(files->file[0]->map, 0)->records), 0);
     ck_assert_int_eq(make_event(&fd), CAUSE_NONE);
-    ck_assert_int_eq(fd, segments->file[0]->fd);
+    ck_assert_int_eq(fd, files->file[0]->fd);
 }
 END_TEST
 

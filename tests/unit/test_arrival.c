@@ -83,7 +83,7 @@ START_TEST(a_client_leaves_while_it_waits)
 
     config.limit[RESOURCE_FDS] = user_used(keeper->user, RESOURCE_FDS);
     comes = connect_as(USER);
-    ck_assert_ptr_nonnull(server.sessions->next->kept);
+    ck_assert_ptr_nonnull(server.sessions->next->held);
     session_end(server.sessions->next);
     npud_turn();
     ck_assert_uint_eq(server.n_sessions, 1);

@@ -46,7 +46,7 @@ static const char *job_of(const char *text, const char *patterns)
 {
     write_file("/proc/5/cgroup", text);
     strcpy(path, "/left");
-    ck_assert_int_eq(cgroup_find_job(root, patterns, 5, path), 0);
+    ck_assert_int_eq(cgroup_find_batch_job(root, patterns, 5, path), 0);
     return path;
 }
 
@@ -88,7 +88,7 @@ START_TEST(others_are_in_no_job)
     ck_assert_str_eq(job_of("0::/..\n", "/*"), "");
     ck_assert_str_eq(job_of("0::/\n", "/*"), "");
     ck_assert_str_eq(job_of("0::/..a/b\n", "/*"), "/..a");
-    ck_assert_int_eq(cgroup_find_job(root, SLURM, 6, path), -ENOENT);
+    ck_assert_int_eq(cgroup_find_batch_job(root, SLURM, 6, path), -ENOENT);
     ck_assert_str_eq(path, "");
 }
 END_TEST
@@ -127,7 +127,7 @@ END_TEST
 
 START_TEST(the_kernel_writes_it)
 {
-    ck_assert_int_eq(cgroup_find_job("", "/*", getpid(), path), 0);
+    ck_assert_int_eq(cgroup_find_batch_job("", "/*", getpid(), path), 0);
 }
 END_TEST
 
@@ -139,7 +139,7 @@ START_TEST(what_cannot_be_read_is_an_error)
 
     snprintf(name, sizeof(name), "%s/proc/5/cgroup", root);
     ck_assert_int_eq(mkdir(name, 0700), 0);
-    ck_assert_int_eq(cgroup_find_job(root, "/*", 5, path), -EISDIR);
+    ck_assert_int_eq(cgroup_find_batch_job(root, "/*", 5, path), -EISDIR);
     ck_assert_str_eq(path, "");
     snprintf(name, sizeof(name), "%s/sys/fs/cgroup/j/memory.max", root);
     ck_assert_int_eq(mkdir(name, 0700), 0);

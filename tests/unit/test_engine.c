@@ -483,10 +483,10 @@ END_TEST
 
 /* --- callbacks --- */
 
-static struct task make_callback(uint64_t ordinal, uint32_t report, bool block)
+static struct task make_callback(uint64_t ordinal, uint32_t word, bool block)
 {
     return (struct task){.op = TASK_CALLBACK,
-                         .callback = {.ordinal = ordinal, .report = report, .block = block}};
+                         .callback = {.ordinal = ordinal, .word = word, .block = block}};
 }
 
 /* What the library does when the function has returned. */
@@ -504,16 +504,16 @@ static void report_return(struct stream *s, uint64_t ordinal)
 START_TEST(callbacks_hold_until_they_return)
 {
     struct stream *s = npud_stream(session, 0), *probe = npud_stream(session, 0);
-    struct report *report = &session->page->report[5];
+    struct callback_word *word = &session->page->callback_word[5];
 
     for (uint64_t i = 1; i < 2000; i++) {
-        uint32_t seq = atomic_load(&report->seq);
+        uint32_t seq = atomic_load(&word->seq);
         uint64_t position = client_submit(s, make_callback(i, 5, true));
 
         client_submit(s, nop);
         if (i % 2) {
             AWAIT(atomic_load(&s->ctrl->callbacks) == i);
-            AWAIT(atomic_load(&report->seq) == seq + 1);
+            AWAIT(atomic_load(&word->seq) == seq + 1);
             client_wait(probe, client_submit(probe, nop));
             ck_assert(!client_passed(s, position));
         }
@@ -534,7 +534,7 @@ START_TEST(bad_callbacks)
     struct stream *s = npud_stream(session, 0), *probe = npud_stream(session, 0);
     uint64_t position;
 
-    client_wait(s, client_submit(s, make_callback(1, REPORTS, false)));
+    client_wait(s, client_submit(s, make_callback(1, CALLBACK_WORDS, false)));
     ck_assert_int_eq(error_of(s), ACL_ERROR_RT_PARAM_INVALID);
     atomic_store(&s->ctrl->error, 0);
     client_wait(s, client_submit(s, make_callback(0, 0, true)));
@@ -545,7 +545,7 @@ START_TEST(bad_callbacks)
     client_wait(s, client_submit(s, make_callback(7, 0, true)));
     ck_assert_int_eq(error_of(s), ACL_ERROR_RT_PARAM_INVALID);
     atomic_store(&s->ctrl->error, 0);
-    position = client_submit(s, make_callback(UINT64_MAX, REPORTS - 1, true));
+    position = client_submit(s, make_callback(UINT64_MAX, CALLBACK_WORDS - 1, true));
     AWAIT(atomic_load(&s->ctrl->callbacks) == UINT64_MAX);
     report_return(s, 8); /* not that one */
     client_wait(probe, client_submit(probe, nop));

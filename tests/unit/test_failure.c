@@ -139,7 +139,7 @@ START_TEST(each_failure_is_told_once)
     for (int i = 0; i < STREAMS; i++) {
         pthread_join(f[i].thread, NULL);
         client_wait(f[i].s, atomic_load(&f[i].s->ctrl->tail) - 1);
-        ck_assert_uint_eq(f[i].s->kept->failures, FAILURES);
+        ck_assert_uint_eq(f[i].s->live->failures, FAILURES);
     }
     ck_assert(!take_exception(session, 0, &e));
     ck_assert_uint_eq(atomic_load(&get_ring(session, 0)->full), 0);
@@ -175,7 +175,7 @@ START_TEST(exceptions_that_nobody_takes)
     for (unsigned i = 0; i < EXCEPTIONS + 2; i++)
         client_submit(s, bad);
     await_stuck(s);
-    ck_assert_uint_eq(atomic_load(&s->kept->done), EXCEPTIONS);
+    ck_assert_uint_eq(atomic_load(&s->live->done), EXCEPTIONS);
     client_wait(healthy, client_submit(healthy, nop));
     expect_neighbour_works();
     stream_abort(s, 0, 0);

@@ -197,7 +197,7 @@ START_TEST(loss_of_a_moment)
     struct task callback = {.op = TASK_CALLBACK, .callback = {.block = 1}};
     uint64_t position;
 
-    wait.wait.target += atomic_load(&never->kept->done);
+    wait.wait.target += atomic_load(&never->live->done);
     lose.device = 0;
     for (int i = 0; i < LOSSES; i++) {
         callback.callback.ordinal++;

@@ -664,7 +664,7 @@ static void judge_records(void)
 static void forget_session(struct session *session)
 {
     for (uint32_t i = 0; i < session->ipc.end; i++)
-        kept_drop(&((struct ipc_open *)slots_at(&session->ipc, i))->record);
+        kept_drop(&((struct ipc_open *)slots_at(&session->ipc, i))->kept);
     slots_deinit(&session->ipc);
 }
 
@@ -678,9 +678,9 @@ static void interleave_judge(void)
         left_free(event.left);
     waitlist_deinit(&event.completed);
     for (uint32_t i = 0; i < event.openers.end; i++)
-        kept_drop(&((struct ipc_opener *)slots_at(&event.openers, i))->record);
+        kept_drop(&((struct ipc_opener *)slots_at(&event.openers, i))->kept);
     slots_deinit(&event.openers);
-    kept_drop(&event.failures_record);
+    kept_drop(&event.failures_kept);
     forget_session(&keeper.session);
     for (unsigned i = 0; i < cast.n; i++)
         forget_session(&client[i].session);

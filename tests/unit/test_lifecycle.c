@@ -47,7 +47,7 @@ static uint64_t draw_timeout(void)
 static struct task wait_task(const struct client *c)
 {
     const struct stream *other = c->stream[draw_below(STREAMS)];
-    uint64_t done = other ? atomic_load(&other->kept->done) : 0;
+    uint64_t done = other ? atomic_load(&other->live->done) : 0;
 
     return (struct task){.op = TASK_WAIT_POS,
                          .object = other ? other->slot.number : draw_below(10),

@@ -366,14 +366,14 @@ START_TEST(each_mapping_must_be_within_reach)
 {
     struct place to = found_range(0, 32 * KIB), from = found_range(40 * KIB, 8 * KIB);
 
-    ck_assert_int_eq(place_check_peers(session, "call", &to, &from, 8 * KIB), 0);
+    ck_assert_int_eq(place_check_peer_devices(session, "call", &to, &from, 8 * KIB), 0);
     to = found_range(20 * KIB, 8 * KIB); /* the second half is of device 1 */
-    ck_assert_int_eq(place_check_peers(session, "call", &to, &from, 8 * KIB),
+    ck_assert_int_eq(place_check_peer_devices(session, "call", &to, &from, 8 * KIB),
                      ACL_ERROR_RT_DRV_INTERNAL_ERROR);
-    ck_assert_int_eq(place_check_peers(session, "call", &from, &to, 8 * KIB),
+    ck_assert_int_eq(place_check_peer_devices(session, "call", &from, &to, 8 * KIB),
                      ACL_ERROR_RT_DRV_INTERNAL_ERROR);
-    session->devices[0].peers = 1u << 1;
-    ck_assert_int_eq(place_check_peers(session, "call", &to, &from, 8 * KIB), 0);
+    session->devices[0].peer_devices = 1u << 1;
+    ck_assert_int_eq(place_check_peer_devices(session, "call", &to, &from, 8 * KIB), 0);
 }
 END_TEST
 

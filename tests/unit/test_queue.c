@@ -21,7 +21,7 @@
 #include "daemon/buffers/queue_sweep.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/admin/wait_graph.h"
-#include "daemon/control/kept_request.h"
+#include "daemon/control/held_request.h"
 #include "daemon/core/call.h"
 #include "proto/shm/mbuf_ref.h"
 #include "tests/common/child.h"
@@ -899,7 +899,7 @@ START_TEST(a_queue_without_a_session_ends)
         server.schedule.until = 0;
         ck_assert_uint_eq(server.queues->n, 1);
         ck_assert(queue[i]->end.listed);
-        ck_assert_ptr_eq(queue[i]->end.owner, &s->user->schedule.left);
+        ck_assert_ptr_eq(queue[i]->end.owner, &s->user->schedule.leftovers);
         if (i == 0)
             npud_turn();
         ck_assert_uint_eq(server.queues->n, (unsigned)i);

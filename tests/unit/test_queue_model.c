@@ -48,7 +48,7 @@ struct scenario {
 
 /* What the protocol knows of an actor. */
 struct peer {
-    uint32_t share;
+    uint32_t peer_id;
     unsigned count;                /* messages to be put or taken */
     unsigned base;                 /* first of its messages */
     _Atomic uint64_t head_seen[2]; /* its own, of each ring */
@@ -191,7 +191,7 @@ static unsigned next_ring(unsigned r)
 static bool put_message(unsigned message)
 {
     struct mbuf *m = &mbufs[message];
-    uint32_t me = get_self()->share, generation, seen;
+    uint32_t me = get_self()->peer_id, generation, seen;
     uint64_t held = m->word;
     unsigned r = w.ring;
 
@@ -235,7 +235,7 @@ static void receive_message(unsigned message, unsigned r, uint64_t position)
  */
 static int take_from(unsigned r, bool wait)
 {
-    uint32_t me = get_self()->share, generation, seen, ref = 0;
+    uint32_t me = get_self()->peer_id, generation, seen, ref = 0;
 
     for (;;) {
         struct queue_view of_ring = view_ring(r), *q = &of_ring;
@@ -458,16 +458,16 @@ static void sweep_buffer(unsigned i, const struct peer *v)
     uint64_t word = atomic_load(&mbufs[i].word), held;
     bool not_put = false;
 
-    if (mbuf_state(word) == MBUF_SENDING && mbuf_session(word) == v->share) {
+    if (mbuf_state(word) == MBUF_SENDING && mbuf_session(word) == v->peer_id) {
         const struct queue_view *q = ring_by_number(mbuf_queue(word));
 
-        held = mbuf_word_held(mbuf_generation(word) + 1, v->share);
+        held = mbuf_word_held(mbuf_generation(word) + 1, v->peer_id);
         not_put = (!q || !found[q - ring][i]) &&
                   atomic_compare_exchange_strong(&mbufs[i].word, &word, held);
         if (not_put)
             word = held;
     }
-    if (mbuf_state(word) != MBUF_HELD || mbuf_session(word) != v->share)
+    if (mbuf_state(word) != MBUF_HELD || mbuf_session(word) != v->peer_id)
         return;
     /* Taken, and not yet its taker's word: as if the taker had had it. */
     if (!not_put && sender_of(i) != (unsigned)plan.victim && w.known[i] != word)
@@ -599,13 +599,13 @@ static void prepare_actor(unsigned i, unsigned *message)
     struct peer *a = &w.peer[i];
 
     actor_add(scenario->actor[i].run)->mortal = scenario->kills && i < scenario->n - 1;
-    a->share = is_npud(i) ? PEER_NPUD : 100 + i;
+    a->peer_id = is_npud(i) ? PEER_NPUD : 100 + i;
     a->head_seen[0] = scenario->start;
     a->count = scenario->actor[i].count;
     a->base = *message;
     for (unsigned k = 0; is_sender(i) && k < a->count; k++) {
         mbuf_prepare(&segment, *message, 1);
-        mbuf_hold(&mbufs[(*message)++], a->share);
+        mbuf_hold(&mbufs[(*message)++], a->peer_id);
     }
 }
 
@@ -667,10 +667,10 @@ static bool sleeps_rightly(const struct peer *a)
 }
 
 /* A sender that has not got rid of its message, or that could not put back what it took. */
-static bool may_hold(unsigned message, uint32_t share)
+static bool may_hold(unsigned message, uint32_t peer_id)
 {
     for (unsigned i = 0; i < cast.n; i++)
-        if (w.peer[i].share == share && !cast.actor[i].dead)
+        if (w.peer[i].peer_id == peer_id && !cast.actor[i].dead)
             return (scenario->actor[i].run == run_returner || sender_of(message) == i) &&
                    (w.destroyed || !cast.actor[i].done);
     return false;

@@ -48,7 +48,7 @@ static struct queue_view ring;
 
 /* The peer that runs. */
 static __thread struct {
-    uint32_t share;
+    uint32_t peer_id;
     uint64_t rng;
     uint32_t lives; /* kill points to pass before the process ends itself; 0: it does not */
     bool held_up;   /* now and then, for a long time */
@@ -151,7 +151,7 @@ static uint32_t alloc_buffer(void)
 {
     uint32_t slot;
 
-    while ((slot = segment_claim(&segment, 0, BUFFERS, me.share)) == BUFFERS)
+    while ((slot = segment_claim(&segment, 0, BUFFERS, me.peer_id)) == BUFFERS)
         sched_yield();
     mbuf_prepare(&segment, slot, 64);
     return slot;
@@ -164,11 +164,11 @@ static void send_message(uint32_t number)
     uint64_t held;
     enum queue_result r;
 
-    *content_of(m) = (struct content){me.share, number, me.share * 31 + number};
-    held = mbuf_hold(m, me.share);
-    while ((r = queue_enqueue(&ring, m, ref, held, me.share)) == QUEUE_FULL) {
+    *content_of(m) = (struct content){me.peer_id, number, me.peer_id * 31 + number};
+    held = mbuf_hold(m, me.peer_id);
+    while ((r = queue_enqueue(&ring, m, ref, held, me.peer_id)) == QUEUE_FULL) {
         generation = queue_arm(&ring.put->waiting, &ring.take->wake, &seen);
-        r = queue_enqueue(&ring, m, ref, held, me.share);
+        r = queue_enqueue(&ring, m, ref, held, me.peer_id);
         if (r == QUEUE_FULL)
             sleep_on_word(&ring.take->wake, seen);
         queue_disarm(&ring.put->waiting, generation);
@@ -176,7 +176,7 @@ static void send_message(uint32_t number)
             break;
     }
     RIGHT(r == QUEUE_OK);
-    atomic_store(&world->sent[me.share], number + 1);
+    atomic_store(&world->sent[me.peer_id], number + 1);
     atomic_fetch_add(&world->progress, 1);
     wake_waiters(&ring.take->waiting, &ring.put->wake);
 }
@@ -227,7 +227,7 @@ static bool take_message(uint32_t *next)
         return true;
     if (queue_find_uncommitted(&ring, f.head, &ref))
         queue_commit(&ring, f.head, &table);
-    r = queue_dequeue(&ring, &f, mbuf_at(&table, f.ref), me.share, &table, &held);
+    r = queue_dequeue(&ring, &f, mbuf_at(&table, f.ref), me.peer_id, &table, &held);
     RIGHT(r != QUEUE_NOTHING);
     if (r == QUEUE_OK)
         consume_message(&segment.mbufs[f.ref & 0xffff], next);
@@ -241,10 +241,10 @@ static void close_queue(void)
     futex_wake_all(&ring.put->wake);
 }
 
-static void become_peer(uint32_t share, bool held_up)
+static void become_peer(uint32_t peer_id, bool held_up)
 {
-    me.share = share;
-    me.rng = share * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    me.peer_id = peer_id;
+    me.rng = peer_id * UINT64_C(0x9e3779b97f4a7c15) + 1;
     me.held_up = held_up;
     me.lives = 0;
 }
@@ -427,15 +427,15 @@ static void sweep_peer(uint32_t dead)
 
 struct party {
     pid_t pid;
-    uint32_t share;
+    uint32_t peer_id;
     bool sends;
 };
 
-static void party_start(struct party *p, uint32_t share, uint32_t lives)
+static void party_start(struct party *p, uint32_t peer_id, uint32_t lives)
 {
-    p->share = share;
+    p->peer_id = peer_id;
     p->pid = child_start(p->sends ? run_sender_process : run_taker_process,
-                         &(struct life){share, lives});
+                         &(struct life){peer_id, lives});
 }
 
 /* Waits for the end of any. Returns which, and whether it was killed. */
@@ -461,26 +461,26 @@ START_TEST(every_message_comes_once_however_many_die)
 {
     struct party party[PARTIES] = {{.sends = true}, {.sends = true}, {.sends = true}};
     uint64_t rng = 1 + (uint64_t)_i;
-    uint32_t share = 1, deaths = 0, left = PARTIES;
+    uint32_t peer_id = 1, deaths = 0, left = PARTIES;
     uint32_t *next = calloc(SENDERS, sizeof(*next));
 
     world_make(_i ? UINT32_MAX - 3000 : 0);
     for (unsigned i = 0; i < PARTIES; i++)
-        party_start(&party[i], share++, 1 + random_below(&rng, 300));
+        party_start(&party[i], peer_id++, 1 + random_below(&rng, 300));
     while (left > 0) {
         bool killed, over;
         struct party *p = party_await(party, PARTIES, &killed);
 
-        sweep_peer(p->share);
+        sweep_peer(p->peer_id);
         deaths += killed;
-        over = deaths >= DEATHS || atomic_load(&world->wrong) || share >= SENDERS - PARTIES;
+        over = deaths >= DEATHS || atomic_load(&world->wrong) || peer_id >= SENDERS - PARTIES;
         /* Senders end by themselves then, takers when nothing is left. */
         if (over && p->sends)
             left--;
         else if (over && !killed)
             left--;
         else
-            party_start(p, share++, over ? 0 : 1 + random_below(&rng, 300));
+            party_start(p, peer_id++, over ? 0 : 1 + random_below(&rng, 300));
         if (over && left <= 2)
             close_queue();
     }
@@ -488,7 +488,7 @@ START_TEST(every_message_comes_once_however_many_die)
     while (take_message(next))
         ;
     ck_assert_uint_eq(atomic_load(&world->wrong), 0);
-    for (uint32_t s = 1; s < share; s++)
+    for (uint32_t s = 1; s < peer_id; s++)
         check_all_came(s, s + 1, atomic_load(&world->sent[s]));
     free(next);
     world_end();

@@ -26,16 +26,16 @@ START_TEST(a_lower_limit_leaves_no_streams)
     config.limit[RESOURCE_STREAMS] = 5;
     for (int i = 0; i < 3; i++)
         npud_stream(session, 0);
-    ck_assert_uint_eq(streams_left(session, attach), 2);
+    ck_assert_uint_eq(streams_remaining(session, attach), 2);
     config.limit[RESOURCE_STREAMS] = 1;
     reload();
-    ck_assert_uint_eq(streams_left(session, attach), 0);
+    ck_assert_uint_eq(streams_remaining(session, attach), 0);
     config.limit[RESOURCE_STREAMS] = 3;
     reload();
-    ck_assert_uint_eq(streams_left(session, attach), 0);
+    ck_assert_uint_eq(streams_remaining(session, attach), 0);
     config.limit[RESOURCE_STREAMS] = 4;
     reload();
-    ck_assert_uint_eq(streams_left(session, attach), 1);
+    ck_assert_uint_eq(streams_remaining(session, attach), 1);
 }
 END_TEST
 
@@ -66,13 +66,13 @@ START_TEST(a_session_keeps_its_ring_depth)
         stream[i] = npud_stream(session, 0);
         ck_assert_uint_eq(stream[i]->depth, 64);
     }
-    ck_assert_uint_eq(session->stream_segments.size, arena_stream_segment_size(64));
+    ck_assert_uint_eq(session->stream_files.size, arena_stream_file_size(64));
     for (unsigned i = 0; i <= ARENA_STREAMS; i++)
         fill_ring(stream[i]);
     newer = npud_session(2);
     stream[0] = npud_stream(newer, 0);
     ck_assert_uint_eq(stream[0]->depth, 256);
-    ck_assert_uint_eq(newer->stream_segments.size, arena_stream_segment_size(256));
+    ck_assert_uint_eq(newer->stream_files.size, arena_stream_file_size(256));
     fill_ring(stream[0]);
 }
 END_TEST

@@ -20,14 +20,14 @@ static void start_in_job(pid_t pid, const char *path, uint64_t most)
 {
     struct session *s = connect_client_of(1000, pid, -1);
 
-    s->batch_job = batch_job_ref(&server.jobs, path, &most, s->uid);
-    kept_touch(&s->record);
+    s->batch_job = batch_job_ref(&server.batch_jobs, path, &most, s->uid);
+    kept_touch(&s->kept);
     kept_commit();
 }
 
 static void expect_jobs(uint64_t most)
 {
-    ck_assert_uint_eq(HASH_CNT(by_path, server.jobs.by_path), 2);
+    ck_assert_uint_eq(HASH_CNT(by_path, server.batch_jobs.by_path), 2);
     ck_assert_str_eq(job_of(ONE)->path, "/jobs/1");
     ck_assert_uint_eq(job_of(ONE)->memory_max, most);
     ck_assert_uint_eq(job_of(ONE)->used, MIB);
@@ -50,12 +50,12 @@ START_TEST(each_session_is_of_its_job)
     restart_npud();
     expect_jobs(8 * MIB);
     /* A process comes after the scheduler has changed the limit, and goes. */
-    batch_job_unref(batch_job_ref(&server.jobs, "/jobs/1", &most, 1000));
+    batch_job_unref(batch_job_ref(&server.batch_jobs, "/jobs/1", &most, 1000));
     kept_commit();
     restart_npud();
     expect_jobs(4 * MIB);
     /* What cannot be read says nothing. */
-    batch_job_unref(batch_job_ref(&server.jobs, "/jobs/1", NULL, 1000));
+    batch_job_unref(batch_job_ref(&server.batch_jobs, "/jobs/1", NULL, 1000));
     expect_jobs(4 * MIB);
     stop_all();
 }
@@ -65,10 +65,10 @@ END_TEST
 START_TEST(a_job_of_none_goes)
 {
     restart_start(NULL);
-    batch_job_ref(&server.jobs, "/jobs/1", NULL, 1000);
+    batch_job_ref(&server.batch_jobs, "/jobs/1", NULL, 1000);
     kept_commit();
     restart_npud();
-    ck_assert_uint_eq(HASH_CNT(by_path, server.jobs.by_path), 0);
+    ck_assert_uint_eq(HASH_CNT(by_path, server.batch_jobs.by_path), 0);
     stop_all();
 }
 END_TEST

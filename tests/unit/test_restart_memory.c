@@ -10,7 +10,7 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "daemon/memory/share.h"
+#include "daemon/memory/export.h"
 #include "proto/wire/packet.h"
 #include "tests/unit/memory_at.h"
 #include "tests/unit/restart_acts.h"
@@ -32,23 +32,23 @@ static void tell_stream(struct stream *s)
     uint64_t error = client_error(s);
 
     tell("  stream %u: %llu done, error %d of %d%s\n", s->slot.number,
-         (unsigned long long)(atomic_load(&s->ctrl->done) - s->kept->first),
+         (unsigned long long)(atomic_load(&s->ctrl->done) - s->live->first),
          stream_error_code(error), stream_error_pid(error), s->waiting_on ? " waits" : "");
 }
 
-static void tell_share(const struct share *share)
+static void tell_export(const struct memory_export *export)
 {
-    tell("    export of %llu by %s%s:", (unsigned long long)share->size,
-         share->by_number ? "number" : "key", share->importers.any_pid ? " to any" : "");
-    for (uint32_t i = 0; i < share->importers.n; i++)
-        tell(" %d%s", share->importers.list[i].pid,
-             share->importers.list[i].process ? " known" : "");
+    tell("    export of %llu by %s%s:", (unsigned long long)export->size,
+         export->by_number ? "number" : "key", export->importers.any_pid ? " to any" : "");
+    for (uint32_t i = 0; i < export->importers.n; i++)
+        tell(" %d%s", export->importers.list[i].pid,
+             export->importers.list[i].process ? " known" : "");
     tell("\n");
     if (!with_names)
         return;
-    tell("    number %llu, ", (unsigned long long)share->number);
-    for (size_t i = 0; i < sizeof(share->key); i++)
-        tell("%02x", ((const uint8_t *)&share->key)[i]);
+    tell("    number %llu, ", (unsigned long long)export->number);
+    for (size_t i = 0; i < sizeof(export->key); i++)
+        tell("%02x", ((const uint8_t *)&export->key)[i]);
     tell("\n");
 }
 
@@ -75,16 +75,16 @@ static void tell_pages(struct pages *p)
 
 static void tell_mem(struct mem *m)
 {
-    const struct share *share;
+    const struct memory_export *export;
 
     tell("  memory %u, %llu bytes imported, %u exports\n", m->slot.number,
-         (unsigned long long)m->imported, m->n_shares);
+         (unsigned long long)m->imported, m->n_exports);
     if (with_names)
         tell("    generation %u\n", slot_generation(m));
     if (m->pages->holders == m)
         tell_pages(m->pages);
-    DL_FOREACH (m->shares, share)
-        tell_share(share);
+    DL_FOREACH (m->exports, export)
+        tell_export(export);
 }
 
 static void tell_all(void)
@@ -104,8 +104,8 @@ static void tell_all(void)
     for (uint32_t i = 0; i < server.devices->n; i++)
         tell("device %u: %llu used\n", i,
              (unsigned long long)devices_get(server.devices, i)->memory_used);
-    tell("%u exports, %u numbered\n", HASH_COUNT(server.shares->by_number),
-         HASH_COUNT(server.shares->pages));
+    tell("%u exports, %u numbered\n", HASH_COUNT(server.memory_exports->by_number),
+         HASH_COUNT(server.memory_exports->pages));
     tell_charges();
 }
 
@@ -129,30 +129,31 @@ static struct mem *allocate_by(pid_t pid, uint32_t device, enum mem_kind kind)
     return m;
 }
 
-static struct share *export_by(pid_t pid, uint32_t slot, bool any_pid, bool by_number)
+static struct memory_export *export_by(pid_t pid, uint32_t slot, bool any_pid, bool by_number)
 {
-    struct share *share;
+    struct memory_export *export;
 
-    ck_assert_int_eq(share_new(mem_in(pid, slot), BYTES / 2, any_pid, by_number, &share), 0);
-    return share;
+    ck_assert_int_eq(memory_export_new(mem_in(pid, slot), BYTES / 2, any_pid, by_number, &export),
+                     0);
+    return export;
 }
 
-static enum cause try_import(pid_t pid, const struct share *share)
+static enum cause try_import(pid_t pid, const struct memory_export *export)
 {
     char text[EXPORT_KEY_TEXT + 1] = {0};
-    struct share_name name = {.number = share->number};
+    struct export_name name = {.number = export->number};
     struct mem *m;
 
-    if (!share->by_number) {
-        export_key_encode(&share->key, text);
+    if (!export->by_number) {
+        export_key_encode(&export->key, text);
         name.key = text;
     }
-    return share_import(session_of(pid), name, &m);
+    return memory_export_import(session_of(pid), name, &m);
 }
 
 static void import_by(pid_t pid)
 {
-    ck_assert_int_eq(try_import(pid, mem_in(FIRST, 0)->shares), 0);
+    ck_assert_int_eq(try_import(pid, mem_in(FIRST, 0)->exports), 0);
 }
 
 static _Atomic uint64_t *word_of(struct mem *m)
@@ -225,22 +226,22 @@ static void tell_after_turns(void)
 
 START_TEST(memory_is_as_it_was)
 {
-    struct share *share;
+    struct memory_export *export;
     struct mem *m;
 
     with_names = true;
     start_holders();
     for (uint32_t i = 1; i < 12; i++) {
         m = allocate_by(THIRD, i % 2, i % 3 ? MEM_DEVICE : MEM_HOST);
-        share = export_by(THIRD, m->slot.number, i % 4 == 1, i % 2);
+        export = export_by(THIRD, m->slot.number, i % 4 == 1, i % 2);
         for (int32_t k = 0; k < (int32_t)(4 * i) && i % 4 != 1; k++)
-            ck_assert_int_eq(share_allow(share, &(int32_t){4000000 + k}, 1), 0);
+            ck_assert_int_eq(memory_export_allow(export, &(int32_t){4000000 + k}, 1), 0);
         if (i % 4 == 1)
-            ck_assert_int_eq(try_import(i % 8 == 1 ? THIRD : FIRST, share), 0);
+            ck_assert_int_eq(try_import(i % 8 == 1 ? THIRD : FIRST, export), 0);
         if (i % 5 == 4)
             allocation_free(m);
         if (i % 5 == 3)
-            share_free(share);
+            memory_export_free(export);
     }
     kept_commit();
     submit(SECOND, 1, TASK_VALUE_WAIT);
@@ -261,25 +262,25 @@ END_TEST
 /* A process on the list is that one, and not a later one with its pid. */
 START_TEST(an_importer_is_the_same_process)
 {
-    struct share *share;
+    struct memory_export *export;
     pid_t pid;
     int pidfd;
 
     start_clients();
     pid = start_process(&pidfd);
-    share = export_by(FIRST, 0, false, false);
-    ck_assert_int_eq(share_allow(share, &pid, 1), 0);
+    export = export_by(FIRST, 0, false, false);
+    ck_assert_int_eq(memory_export_allow(export, &pid, 1), 0);
     kept_commit();
     restart_npud();
     connect_client_of(1001, pid, pidfd);
-    share = mem_in(FIRST, 0)->shares->next;
-    ck_assert_uint_eq(share->importers.list[0].process, pidfd_now(pid));
-    ck_assert_int_eq(try_import(pid, share), 0);
-    share->importers.list[0].process ^= 1;
-    kept_touch(&share->importers.record);
+    export = mem_in(FIRST, 0)->exports->next;
+    ck_assert_uint_eq(export->importers.list[0].process, pidfd_now(pid));
+    ck_assert_int_eq(try_import(pid, export), 0);
+    export->importers.list[0].process ^= 1;
+    kept_touch(&export->importers.kept);
     kept_commit();
     restart_npud();
-    ck_assert_int_eq(try_import(pid, mem_in(FIRST, 0)->shares->next), CAUSE_MEMORY_NOT_LISTED);
+    ck_assert_int_eq(try_import(pid, mem_in(FIRST, 0)->exports->next), CAUSE_MEMORY_NOT_LISTED);
     end_process(pid);
     npud_turn();
     stop_all();
@@ -311,16 +312,16 @@ END_TEST
 /* No session has left that could write the word: the importer has never had it. */
 START_TEST(an_import_that_fails_ends_no_wait)
 {
-    struct share *share;
+    struct memory_export *export;
 
     start_clients();
     allocation_free(mem_in(SECOND, 0));
-    share = export_by(FIRST, 0, true, false);
+    export = export_by(FIRST, 0, true, false);
     kept_commit();
     submit(FIRST, 1, TASK_VALUE_WAIT);
     act_turns();
     restart_lacks = KEPT_MEMORY;
-    ck_assert_int_eq(try_import(THIRD, share), CAUSE_FILE_MEMORY);
+    ck_assert_int_eq(try_import(THIRD, export), CAUSE_FILE_MEMORY);
     restart_lacks = KEPT_KIND_MAX;
     ck_assert_uint_eq(atomic_load(&mem_in(FIRST, 0)->pages->sharers.left) & 1, 0);
     act_turns();
@@ -333,22 +334,22 @@ END_TEST
 /* No memory for a record: nothing has changed. */
 START_TEST(without_memory_for_records)
 {
-    static const enum kept_kind kinds[] = {KEPT_MEMORY_SHARE, KEPT_MEMORY, KEPT_MEMORY_PIDS};
+    static const enum kept_kind kinds[] = {KEPT_MEMORY_EXPORT, KEPT_MEMORY, KEPT_MEMORY_PIDS};
     enum cause cause = CAUSE_NONE;
-    struct share *share;
+    struct memory_export *export;
     char *before;
 
     start_clients();
-    share = export_by(FIRST, 0, false, false);
+    export = export_by(FIRST, 0, false, false);
     kept_commit();
     before = text_of(tell_all);
     restart_lacks = kinds[_i];
     if (_i == 0)
-        cause = share_new(mem_in(FIRST, 0), BYTES, true, false, &share);
+        cause = memory_export_new(mem_in(FIRST, 0), BYTES, true, false, &export);
     else if (_i == 1)
-        cause = try_import(THIRD, mem_in(FIRST, 0)->shares);
+        cause = try_import(THIRD, mem_in(FIRST, 0)->exports);
     else
-        cause = share_allow(share, &(int32_t){SECOND}, 1);
+        cause = memory_export_allow(export, &(int32_t){SECOND}, 1);
     restart_lacks = KEPT_KIND_MAX;
     ck_assert_int_eq(cause, _i == 1 ? CAUSE_FILE_MEMORY : CAUSE_MEMORY);
     ck_assert(same_text(before, text_of(tell_all)));
@@ -368,7 +369,7 @@ static bool never(void)
 
 static bool has_two_exports(void)
 {
-    return mem_in(FIRST, 0)->n_shares == 2;
+    return mem_in(FIRST, 0)->n_exports == 2;
 }
 
 static void act_export_key(void)
@@ -386,7 +387,7 @@ static void act_export_first(void)
 
 static bool third_has_exported(void)
 {
-    return mem_in(THIRD, 0)->n_shares == 1;
+    return mem_in(THIRD, 0)->n_exports == 1;
 }
 
 static void allocate_by_third(void)
@@ -397,10 +398,10 @@ static void allocate_by_third(void)
 
 static void prepare_allow(void)
 {
-    struct share *share = export_by(FIRST, 0, false, false);
+    struct memory_export *export = export_by(FIRST, 0, false, false);
 
     for (int32_t i = 0; i < 16; i++)
-        ck_assert_int_eq(share_allow(share, &(int32_t){4000000 + i}, 1), 0);
+        ck_assert_int_eq(memory_export_allow(export, &(int32_t){4000000 + i}, 1), 0);
     kept_commit();
 }
 
@@ -409,19 +410,19 @@ static void act_allow(void)
 {
     const int32_t pids[] = {4000003, 4000100, 4000101};
 
-    ck_assert_int_eq(share_allow(mem_in(FIRST, 0)->shares->next, pids, 3), 0);
+    ck_assert_int_eq(memory_export_allow(mem_in(FIRST, 0)->exports->next, pids, 3), 0);
     kept_commit();
 }
 
 static void act_unexport(void)
 {
-    share_free(mem_in(FIRST, 0)->shares->next);
+    memory_export_free(mem_in(FIRST, 0)->exports->next);
     kept_commit();
 }
 
 static bool is_unexported(void)
 {
-    return mem_in(FIRST, 0)->n_shares == 1;
+    return mem_in(FIRST, 0)->n_exports == 1;
 }
 
 static void act_import(void)

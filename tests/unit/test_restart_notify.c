@@ -30,7 +30,7 @@ static void tell_stream(struct stream *s)
     uint64_t error = client_error(s);
 
     tell("  %u: %llu done, error %d of %d%s\n", s->slot.number,
-         (unsigned long long)(atomic_load(&s->ctrl->done) - s->kept->first),
+         (unsigned long long)(atomic_load(&s->ctrl->done) - s->live->first),
          stream_error_code(error), stream_error_pid(error), s->waiting_on ? " waits" : "");
 }
 
@@ -236,7 +236,7 @@ START_TEST(an_importer_is_the_same_process)
     export_key_encode(&open->notify->key, text);
     ck_assert_int_eq(notify_import(session_of(pid), text, sizeof(text), &mine), 0);
     open->notify->importers.list[0].process ^= 1;
-    kept_touch(&open->notify->importers.record);
+    kept_touch(&open->notify->importers.kept);
     kept_commit();
     restart_npud();
     ck_assert_int_eq(notify_import(session_of(pid), text, sizeof(text), &mine),
@@ -591,10 +591,10 @@ START_TEST(a_wait_has_its_limit)
     t.notify.timeout_ns = 50 * NSEC_PER_MSEC;
     client_submit(stream_in(SECOND, 0), t);
     turn_engines(5);
-    limit = stream_in(SECOND, 0)->kept->deadline;
+    limit = stream_in(SECOND, 0)->live->deadline;
     ck_assert_uint_ne(limit, 0);
     restart_npud();
-    ck_assert_uint_eq(stream_in(SECOND, 0)->kept->deadline, limit);
+    ck_assert_uint_eq(stream_in(SECOND, 0)->live->deadline, limit);
     AWAIT((turn_engines(1), atomic_load(&stream_in(SECOND, 0)->ctrl->done) == 1));
     ck_assert_uint_ge(clock_ns(), limit);
     ck_assert_int_eq(stream_error_code(client_error(stream_in(SECOND, 0))),

@@ -497,7 +497,7 @@ START_TEST(a_fault_is_forgiven_in_time)
     for (unsigned i = 0; i < 5; i++) {
         end_with(BLAME_CRASHED, false, true);
         ck_assert_uint_eq(the_session()->faults, 1);
-        kept_touch(&the_session()->record);
+        kept_touch(&the_session()->kept);
         the_session()->fault_s -= 601;
         kept_commit();
     }
@@ -601,7 +601,7 @@ static void end_before_hello(void)
     connect_client();
     AWAIT((npud_turn(), !the_session()->lookup));
     send_request(&request);
-    kept_touch(&the_session()->record);
+    kept_touch(&the_session()->kept);
     ck_assert(restart_kill(KILL_HERE_ANSWER_COMMITTED, 1, turn, NULL));
     ck_assert_ptr_nonnull(the_session()->answer);
     ck_assert_ptr_nonnull(the_session()->lookup);

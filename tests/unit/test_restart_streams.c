@@ -227,7 +227,7 @@ static void submit_nops(void)
 static void expect_nops(void)
 {
     ck_assert_uint_eq(done(0), 5);
-    ck_assert_uint_eq(stream_at(0)->kept->implicit, 12);
+    ck_assert_uint_eq(stream_at(0)->live->implicit, 12);
     ck_assert_uint_eq(errors_taken, 0);
 }
 
@@ -353,7 +353,7 @@ static void expect_timeout(void)
     ck_assert_uint_eq(errors_taken, 1);
     ck_assert_int_eq(last_error, ACL_ERROR_RT_TASK_TIMEOUT);
     ck_assert_uint_eq(exceptions_taken, 0);
-    ck_assert_uint_eq(stream_at(1)->kept->failures, 1);
+    ck_assert_uint_eq(stream_at(1)->live->failures, 1);
 }
 
 /* A stream that waits for its timer is looked at again when that is over. */
@@ -524,29 +524,29 @@ static void expect_callbacks(void)
  */
 static uint32_t report_seen;
 
-static struct report *the_report(void)
+static struct callback_word *the_word(void)
 {
-    return &the_session()->page->report[0];
+    return &the_session()->page->callback_word[0];
 }
 
 static void submit_free_callbacks(void)
 {
     callbacks_run = 0;
-    report_seen = atomic_load(&the_report()->seq);
-    report_arm(the_report());
+    report_seen = atomic_load(&the_word()->seq);
+    callback_word_arm(the_word());
     for (unsigned i = 1; i <= 5; i++)
         submit_to(0, (struct task){.op = TASK_CALLBACK, .callback = {.ordinal = i}});
 }
 
 static void run_if_told(void)
 {
-    uint32_t seq = atomic_load(&the_report()->seq);
+    uint32_t seq = atomic_load(&the_word()->seq);
 
     if (seq == report_seen)
         return;
     report_seen = seq;
     callbacks_run = (unsigned)atomic_load(&stream_at(0)->ctrl->callbacks);
-    report_arm(the_report());
+    callback_word_arm(the_word());
 }
 
 /* The thread does not come to it before all are there. */
@@ -584,7 +584,7 @@ static void expect_one_failure(void)
     ck_assert_uint_eq(errors_taken, 1);
     ck_assert_int_eq(last_error, ACL_ERROR_RT_SYS_DMA);
     ck_assert_uint_eq(exceptions_taken, 1);
-    ck_assert_uint_eq(stream_at(0)->kept->failures, 1);
+    ck_assert_uint_eq(stream_at(0)->live->failures, 1);
 }
 
 /* Stream 2 is of the same context, and so is what waits for the failed one. */
@@ -601,7 +601,7 @@ static bool stop_over(void)
 {
     struct stream *s = stream_at(0);
 
-    return s->kept->position == 3 && stream_at(2)->kept->position == 1 && done(1) == 1;
+    return s->live->position == 3 && stream_at(2)->live->position == 1 && done(1) == 1;
 }
 
 static void expect_stop(void)
@@ -617,7 +617,7 @@ static void expect_stop(void)
     ck_assert_uint_eq(errors_taken, 1);
     ck_assert_int_eq(last_error, ACL_ERROR_RT_SYS_DMA);
     ck_assert_uint_eq(exceptions_taken, 2);
-    ck_assert_uint_eq(stream_at(0)->kept->failures, 1);
+    ck_assert_uint_eq(stream_at(0)->live->failures, 1);
 }
 
 static const struct scenario scenarios[] = {
@@ -716,7 +716,7 @@ START_TEST(a_stuck_stream_stays)
     ck_assert(all_done());
     take_news();
     ck_assert_uint_eq(exceptions_taken, EXCEPTIONS + 2);
-    ck_assert_uint_eq(stream_at(0)->kept->failures, EXCEPTIONS + 2);
+    ck_assert_uint_eq(stream_at(0)->live->failures, EXCEPTIONS + 2);
     end();
 }
 END_TEST
@@ -782,8 +782,8 @@ START_TEST(charges_are_as_they_were)
     memcpy(used, the_session()->user->used, sizeof(used));
     ck_assert_uint_gt(
         used[RESOURCE_TABLE_MEMORY],
-        3 * (arena_stream_segment_size(64) + ARENA_STREAMS * sizeof(struct stream_kept)) +
-            2 * (arena_event_segment_size() + ARENA_EVENTS * sizeof(struct event_kept)));
+        3 * (arena_stream_file_size(64) + ARENA_STREAMS * sizeof(struct stream_kept)) +
+            2 * (arena_event_file_size() + ARENA_EVENTS * sizeof(struct event_kept)));
     for (unsigned round = 0; round < 3; round++) {
         restart_npud();
         for (int i = 0; i < RESOURCE_COUNT; i++)
@@ -805,8 +805,8 @@ static void act_hold(void *arg)
 {
     (void)arg;
     stream_hold(stream_at(0));
-    held_from = stream_at(0)->kept->held_from;
-    held_to = stream_at(0)->kept->position;
+    held_from = stream_at(0)->live->held_from;
+    held_to = stream_at(0)->live->position;
     kept_commit();
 }
 
@@ -881,7 +881,7 @@ START_TEST(an_abort_is_carried_out_once)
         killed = restart_kill(place, pass, act_abort, NULL);
         if (killed) {
             /* Behind the abort a task may come, which is not discarded. */
-            if (stream_at(0)->kept->held == STREAM_FREE)
+            if (stream_at(0)->live->held == STREAM_FREE)
                 submit_to(0, (struct task){.op = TASK_NOP});
             act_abort(NULL);
         }
@@ -904,7 +904,7 @@ START_TEST(an_abort_drops_what_was_there)
         prepare_abort();
         killed = restart_kill(place, pass, act_hold, NULL);
         if (killed) {
-            to += stream_at(0)->kept->held == STREAM_FREE;
+            to += stream_at(0)->live->held == STREAM_FREE;
             submit_to(0, (struct task){.op = TASK_NOP});
             act_hold(NULL);
         }
@@ -1010,8 +1010,8 @@ static bool is_made(void)
     if (!s)
         return false;
     ck_assert_uint_eq(s->context->number, 7);
-    ck_assert_uint_eq(s->kept->priority, 3);
-    ck_assert_uint_eq(s->kept->flags, 1);
+    ck_assert_uint_eq(s->live->priority, 3);
+    ck_assert_uint_eq(s->live->flags, 1);
     ck_assert_uint_eq(s->attach->device->index, 1);
     ck_assert_uint_eq(ev->flags, 8);
     ck_assert_uint_eq(ev->device, 1);
@@ -1046,7 +1046,7 @@ START_TEST(objects_are_made_and_destroyed_once)
         /* Positions of the slot go on, and its stream has another generation. */
         act_make(NULL);
         ck_assert_uint_eq(done(STREAMS), 1);
-        ck_assert_uint_eq(stream_at(STREAMS)->kept->position, 1);
+        ck_assert_uint_eq(stream_at(STREAMS)->live->position, 1);
         end();
     }
 }
@@ -1088,14 +1088,14 @@ static void expect_filled(unsigned streams, unsigned events)
     ck_assert_uint_eq(the_session()->events.live, events);
     for (uint32_t slot = STREAMS; slot < streams; slot++) {
         ck_assert_uint_eq(stream_at(slot)->slot.number, slot);
-        ck_assert_uint_eq(stream_at(slot)->kept->priority, slot);
+        ck_assert_uint_eq(stream_at(slot)->live->priority, slot);
         ck_assert_ptr_eq(
-            stream_at(slot)->kept,
-            arena_kept_at(the_session()->stream_segments.file[slot / ARENA_STREAMS], slot));
+            stream_at(slot)->live,
+            arena_kept_at(the_session()->stream_files.file[slot / ARENA_STREAMS], slot));
     }
     for (uint32_t slot = 1; slot < events; slot++) {
         ck_assert_uint_eq(event_at(slot)->flags, slot & 15);
-        ck_assert_uint_eq(event_is_flags(event_at(slot)->kept->is), slot & 15);
+        ck_assert_uint_eq(event_is_flags(event_at(slot)->live->is), slot & 15);
     }
 }
 
@@ -1131,7 +1131,7 @@ START_TEST(a_record_grows_under_its_objects)
         ck_assert(done(0) == 2 && done(1) == 1 && done(3) == 2);
         restart_npud();
         expect_filled(streams, events);
-        ck_assert(stream_at(0)->kept->position == 2 && stream_at(1)->kept->position == 1);
+        ck_assert(stream_at(0)->live->position == 2 && stream_at(1)->live->position == 1);
         ck_assert_uint_eq(the_session()->user->used[RESOURCE_STREAMS], streams);
         end();
     }

@@ -50,7 +50,7 @@ START_TEST(it_is_as_it_was)
     change_trace(trace_start);
     npud_turn();
     the_trace()->refused = 3;
-    kept_touch(&the_trace()->record);
+    kept_touch(&the_trace()->kept);
     kept_commit();
     number = the_trace()->number;
     begun = the_trace()->begun_ns;

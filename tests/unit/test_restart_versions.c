@@ -45,7 +45,7 @@ static void begin(void)
 static void speak(uint32_t protocol)
 {
     server.sessions->protocol = protocol;
-    kept_touch(&server.sessions->record);
+    kept_touch(&server.sessions->kept);
     kept_commit();
 }
 

@@ -14,7 +14,7 @@
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/failure.h"
 #include "daemon/engine/work.h"
-#include "daemon/memory/share.h"
+#include "daemon/memory/export.h"
 #include "tests/unit/memory_at.h"
 #include "tests/unit/restart_acts.h"
 
@@ -48,7 +48,7 @@ static void tell_all(void)
         tell("session of %d, %llu bytes\n", (int)session->pid, (unsigned long long)session->memory);
         slots_foreach (&session->streams, i, s)
             tell("  stream %u: %llu done, error %d\n", s->slot.number,
-                 (unsigned long long)(atomic_load(&s->ctrl->done) - s->kept->first),
+                 (unsigned long long)(atomic_load(&s->ctrl->done) - s->live->first),
                  stream_error_code(client_error(s)));
         slots_foreach (&session->mems, i, m)
             tell("  memory %u%s, %u works, %u hold it, charged to %u\n", m->slot.number,
@@ -78,7 +78,7 @@ static struct mem *mem_in(uint32_t slot)
 static void start_clients(void)
 {
     const pid_t pids[] = {OWNER, IMPORTER};
-    struct share *share;
+    struct memory_export *export;
     struct mem *m;
     int32_t *n;
 
@@ -92,9 +92,10 @@ static void start_clients(void)
         ck_assert_int_eq(allocation_new(session_of(OWNER), devices_get(server.devices, 0),
                                         MEM_DEVICE, BYTES, &m),
                          0);
-    ck_assert_int_eq(share_new(mem_in(TARGET), BYTES, true, true, &share), 0);
-    ck_assert_int_eq(
-        share_import(session_of(IMPORTER), (struct share_name){.number = share->number}, &m), 0);
+    ck_assert_int_eq(memory_export_new(mem_in(TARGET), BYTES, true, true, &export), 0);
+    ck_assert_int_eq(memory_export_import(session_of(IMPORTER),
+                                          (struct export_name){.number = export->number}, &m),
+                     0);
     n = memory_at(mem_in(TARGET), 0);
     for (unsigned i = 0; i < NUMBERS; i++)
         n[i] = 1000;
@@ -130,7 +131,7 @@ static void await_work(void)
 {
     const struct stream *s = stream_in(OWNER, 0);
 
-    AWAIT((turn_engines(1), stream_has_begun(s) || s->kept->position != s->kept->first));
+    AWAIT((turn_engines(1), stream_has_begun(s) || s->live->position != s->live->first));
 }
 
 static void free_both(void)
@@ -191,7 +192,7 @@ START_TEST(it_goes_after_the_work)
     ck_assert_uint_eq(devices_get(server.devices, 0)->memory_used, 2 * BYTES);
     ck_assert_uint_eq(owner->memory, 2 * BYTES);
     ck_assert_uint_eq(owner->user->used[RESOURCE_DEVICE_MEMORY], 2 * BYTES);
-    ck_assert_uint_eq(HASH_COUNT(server.shares->by_number), 0);
+    ck_assert_uint_eq(HASH_COUNT(server.memory_exports->by_number), 0);
     ck_assert(!is_summed());
     act_turns();
     ck_assert(is_summed());
@@ -287,7 +288,7 @@ START_TEST(waiters_do_not_wait_for_the_work)
     for (unsigned i = 0; i < TURNS && waitlist_has_any(&m->pages->values); i++)
         turn_engines(1);
     sum = stream_in(OWNER, 0);
-    ck_assert(stream_has_begun(sum) && sum->kept->position == sum->kept->first);
+    ck_assert(stream_has_begun(sum) && sum->live->position == sum->live->first);
     ck_assert(!waitlist_has_any(&m->pages->values));
     stop_all();
 }

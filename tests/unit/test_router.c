@@ -1209,7 +1209,7 @@ START_TEST(a_backlog_without_a_destination_goes_in_steps)
     queue_destroy(b);
     ck_assert_uint_ge(in_use(segment), 250);
     ck_assert_ptr_nonnull(server.router->rests);
-    ck_assert_ptr_eq(server.router->rests->job.owner, &owner->user->schedule.left);
+    ck_assert_ptr_eq(server.router->rests->job.owner, &owner->user->schedule.leftovers);
     ck_assert(server.router->rests->job.listed);
     npud_turn();
     run_until_idle();
@@ -1239,7 +1239,7 @@ START_TEST(routes_of_a_queue_that_ends_go_in_steps)
     queue_attach_free(queue_attachment(owner, hub));
     server.schedule.until = 1; /* each step is over at once */
     queue_check_used(hub);
-    ck_assert_ptr_eq(hub->end.owner, &owner->user->schedule.left);
+    ck_assert_ptr_eq(hub->end.owner, &owner->user->schedule.leftovers);
     for (; *bound > 1; left = *bound) {
         ck_assert(hub->end.listed);
         ck_assert_uint_le(left - *bound, 1);

@@ -9,7 +9,7 @@
 #include "daemon/control/session_idle.h"
 #include "daemon/control/session_life.h"
 #include "daemon/engine/value.h"
-#include "daemon/memory/share.h"
+#include "daemon/memory/export.h"
 #include "memory_at.h"
 #include "npud.h"
 #include "tests/common/effort.h"
@@ -43,7 +43,7 @@ struct sharer_model {
 
 static struct {
     struct sharer_model sharer[SHARERS];
-    struct share *share; /* the maker's; NULL: it has gone */
+    struct memory_export *export; /* the maker's; NULL: it has gone */
     struct sharer_model *maker;
     struct pages *pages;
     uint64_t now, ended; /* ended 0: none has, or the maker has said that it knows */
@@ -214,7 +214,7 @@ static void act_import(void)
     struct sharer_model *s = &world.sharer[draw(SHARERS)];
     unsigned i = draw(NAMES);
 
-    if (!world.share || s->name[i] || s->finalized) /* what it gets later counts as ever */
+    if (!world.export || s->name[i] || s->finalized) /* what it gets later counts as ever */
         return;
     if (!s->session) {
         s->pid = ++world.pids;
@@ -222,9 +222,10 @@ static void act_import(void)
     }
     if (!holds(s))
         come(s);
-    ck_assert_int_eq(
-        share_import(s->session, (struct share_name){.number = world.share->number}, &s->name[i]),
-        0);
+    ck_assert_int_eq(memory_export_import(s->session,
+                                          (struct export_name){.number = world.export->number},
+                                          &s->name[i]),
+                     0);
 }
 
 static void act_wait(void)
@@ -272,11 +273,11 @@ static void act_give_up(void)
 
     if (!s)
         return;
-    of_maker = world.share && s->name[i] == world.share->mem;
+    of_maker = world.export && s->name[i] == world.export->mem;
     allocation_free(s->name[i]);
     s->name[i] = NULL;
     if (of_maker)
-        world.share = NULL;
+        world.export = NULL;
     for (unsigned k = 0; k < WAITS; k++)
         if (s->wait[k].stream && s->wait[k].name == i)
             end_wait(&s->wait[k], GIVEN_UP, 0);
@@ -292,7 +293,7 @@ static void act_die(void)
     if (!s)
         return;
     if (s == world.maker)
-        world.share = NULL;
+        world.export = NULL;
     if (s == world.maker)
         world.maker = NULL;
     session_free(s->session);
@@ -326,13 +327,14 @@ static void act_come_back(void)
 /* The maker says that it goes on alone, or expects others. */
 static void act_say(void)
 {
-    if (!world.share)
+    if (!world.export)
         return;
-    share_free(world.share);
-    world.share = NULL;
+    memory_export_free(world.export);
+    world.export = NULL;
     for (unsigned i = 0; i < NAMES; i++)
         if (world.maker->name[i] && !world.maker->name[i]->imported) {
-            ck_assert_int_eq(share_new(world.maker->name[i], BYTES, true, true, &world.share), 0);
+            ck_assert_int_eq(
+                memory_export_new(world.maker->name[i], BYTES, true, true, &world.export), 0);
             world.ended = 0;
         }
 }
@@ -357,7 +359,7 @@ static void begin_world(unsigned seed)
                      0);
     world.maker = maker;
     world.pages = maker->name[0]->pages;
-    ck_assert_int_eq(share_new(maker->name[0], BYTES, true, true, &world.share), 0);
+    ck_assert_int_eq(memory_export_new(maker->name[0], BYTES, true, true, &world.export), 0);
 }
 
 static void end_world(void)
@@ -385,7 +387,7 @@ START_TEST(as_the_model_says)
             told += waits > all_waits();
         }
         end_world();
-        ck_assert_ptr_null(server.shares->sharers);
+        ck_assert_ptr_null(server.memory_exports->sharers);
         npud_stop();
     }
     ck_assert_uint_gt(told, rounds / 2); /* it has looked at something */

@@ -56,7 +56,7 @@ static void park_behind(struct stream *s, const struct stream *other)
 {
     client_submit(s, (struct task){.op = TASK_WAIT_POS,
                                    .object = other->slot.number,
-                                   .wait.target = other->kept->position + 1});
+                                   .wait.target = other->live->position + 1});
     run_engine(s->attach->device->index);
     ck_assert_int_eq(s->run, RUN_PARKED);
 }

@@ -269,7 +269,7 @@ START_TEST(a_greedy_user_leaves_room_for_others)
     n = take_all(&mine, user);
     ck_assert_uint_eq(n, 1000); /* alone, by itself */
     user_uncharge(&mine);
-    users_share(&users);
+    users_divide(&users);
     n = take_all(&mine, user);
     ck_assert_uint_eq(n, 500);
     for (uint32_t i = 0; i < 9; i++) {
@@ -298,7 +298,7 @@ START_TEST(a_greedy_user_leaves_room_for_others)
         user_unref(greedy[i]);
     }
     users.total[RESOURCE_MAPPINGS] = 0;
-    users.shared = false;
+    users.divided = false;
 }
 END_TEST
 
@@ -310,7 +310,7 @@ START_TEST(a_user_above_its_share_is_refused)
 
     limit[RESOURCE_MAPPINGS] = 80;
     users.total[RESOURCE_MAPPINGS] = 100;
-    users_share(&users);
+    users_divide(&users);
     ck_assert_uint_eq(take_all(&mine, user), 50);
     ck_assert_uint_eq(take_all(&theirs, late), 25);
     ck_assert_uint_eq(user_limit(user, RESOURCE_MAPPINGS), 37);
@@ -323,7 +323,7 @@ START_TEST(a_user_above_its_share_is_refused)
     user_uncharge(&mine);
     user_unref(late);
     users.total[RESOURCE_MAPPINGS] = 0;
-    users.shared = false;
+    users.divided = false;
 }
 END_TEST
 

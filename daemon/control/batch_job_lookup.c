@@ -1,4 +1,4 @@
-#include "daemon/control/job_lookup.h"
+#include "daemon/control/batch_job_lookup.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -15,12 +15,12 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
-struct job_lookup {
+struct batch_job_lookup {
     struct errand errand;
     struct job done; /* sent by the thread: its last act on this one */
-    job_found_fn *found;
-    struct session *session;        /* NULL: it has ended */
-    struct job_lookup *prev, *next; /* lookups */
+    batch_job_found_fn *found;
+    struct session *session;              /* NULL: it has ended */
+    struct batch_job_lookup *prev, *next; /* lookups */
     /* from here on for the thread, until it is done */
     const struct config *config; /* of which it reads keys that never change */
     pid_t pid;
@@ -29,21 +29,21 @@ struct job_lookup {
     char path[CGROUP_PATH_MAX];
 };
 
-static struct job_lookup *lookups; /* all */
-static _Atomic bool ending;        /* none is worth its time any more */
+static struct batch_job_lookup *lookups; /* all */
+static _Atomic bool ending;              /* none is worth its time any more */
 
-static void look_up(struct job_lookup *l)
+static void look_up(struct batch_job_lookup *l)
 {
     const struct config *config = l->config;
 
-    l->error = cgroup_find_job(config->job_root, config->job_cgroups, l->pid, l->path);
+    l->error = cgroup_find_batch_job(config->job_root, config->job_cgroups, l->pid, l->path);
     if (l->path[0])
         l->limit_error = cgroup_memory_max(config->job_root, l->path, &l->memory_max);
 }
 
 static enum errand_end run_lookup(struct errand *errand)
 {
-    struct job_lookup *l = (struct job_lookup *)errand; /* its first member */
+    struct batch_job_lookup *l = (struct batch_job_lookup *)errand; /* its first member */
 
     /* Relaxed: it tells no more than itself. */
     if (!atomic_load_explicit(&ending, memory_order_relaxed))
@@ -60,7 +60,8 @@ static struct worker looker = WORKER("job-lookup", run_lookup);
  */
 static bool run_done(struct job *job)
 {
-    struct job_lookup *l = (struct job_lookup *)((char *)job - offsetof(struct job_lookup, done));
+    struct batch_job_lookup *l =
+        (struct batch_job_lookup *)((char *)job - offsetof(struct batch_job_lookup, done));
     struct session *session = l->session;
 
     if (session)
@@ -79,9 +80,9 @@ static bool run_done(struct job *job)
     return false;
 }
 
-bool job_lookup_begin(struct session *session, job_found_fn *found)
+bool batch_job_lookup_begin(struct session *session, batch_job_found_fn *found)
 {
-    struct job_lookup *l = worker_start(&looker) == 0 ? calloc(1, sizeof(*l)) : NULL;
+    struct batch_job_lookup *l = worker_start(&looker) == 0 ? calloc(1, sizeof(*l)) : NULL;
 
     if (!l)
         return false;
@@ -96,16 +97,16 @@ bool job_lookup_begin(struct session *session, job_found_fn *found)
     return true;
 }
 
-void job_lookup_leave(struct session *session)
+void batch_job_lookup_leave(struct session *session)
 {
     if (session->lookup)
         session->lookup->session = NULL;
     session->lookup = NULL;
 }
 
-void job_lookups_deinit(void)
+void batch_job_lookups_deinit(void)
 {
-    struct job_lookup *l, *next;
+    struct batch_job_lookup *l, *next;
 
     atomic_store_explicit(&ending, true, memory_order_relaxed);
     worker_stop(&looker);

@@ -12,7 +12,7 @@
 #include "daemon/core/engine.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/value.h"
-#include "daemon/memory/share.h"
+#include "daemon/memory/export.h"
 #include "memory_at.h"
 #include "npud.h"
 
@@ -66,8 +66,8 @@ static void end_sessions(void)
     end_session(&b);
     end_session(&c);
     ck_assert_uint_eq(device_of(0)->memory_used, used_before);
-    ck_assert_ptr_null(server.shares->by_number);
-    ck_assert_ptr_null(server.shares->pages);
+    ck_assert_ptr_null(server.memory_exports->by_number);
+    ck_assert_ptr_null(server.memory_exports->pages);
     npud_stop();
 }
 
@@ -75,47 +75,47 @@ static void end_sessions(void)
 
 struct name {
     char text[EXPORT_KEY_TEXT + 1];
-    struct share_name name;
+    struct export_name name;
 };
 
-static struct share *export_of(struct mem *m, uint64_t size, bool any_pid, bool by_number)
+static struct memory_export *export_of(struct mem *m, uint64_t size, bool any_pid, bool by_number)
 {
-    struct share *share = NULL;
+    struct memory_export *export = NULL;
 
-    ck_assert_int_eq(share_new(m, size, any_pid, by_number, &share), 0);
-    ck_assert_ptr_nonnull(share);
-    return share;
+    ck_assert_int_eq(memory_export_new(m, size, any_pid, by_number, &export), 0);
+    ck_assert_ptr_nonnull(export);
+    return export;
 }
 
 static void name_key(struct name *name, const struct export_key *key)
 {
     export_key_encode(key, name->text);
     name->text[EXPORT_KEY_TEXT] = '\0';
-    name->name = (struct share_name){.key = name->text};
+    name->name = (struct export_name){.key = name->text};
 }
 
-static void name_of(struct name *name, const struct share *share)
+static void name_of(struct name *name, const struct memory_export *export)
 {
-    if (share->by_number)
-        name->name = (struct share_name){.number = share->number};
+    if (export->by_number)
+        name->name = (struct export_name){.number = export->number};
     else
-        name_key(name, &share->key);
+        name_key(name, &export->key);
 }
 
 static enum cause try_import(struct session *s, const struct name *name)
 {
     struct mem *m;
 
-    return share_import(s, name->name, &m);
+    return memory_export_import(s, name->name, &m);
 }
 
-static struct mem *import_in(struct session *s, const struct share *share)
+static struct mem *import_in(struct session *s, const struct memory_export *export)
 {
     struct name name;
     struct mem *m;
 
-    name_of(&name, share);
-    ck_assert_int_eq(share_import(s, name.name, &m), 0);
+    name_of(&name, export);
+    ck_assert_int_eq(memory_export_import(s, name.name, &m), 0);
     return m;
 }
 
@@ -123,26 +123,26 @@ static struct mem *import_in(struct session *s, const struct share *share)
 static void expect_no_name(const struct name *name, enum cause cause)
 {
     uint32_t mems = b->mems.live;
-    struct share *share;
+    struct memory_export *export;
 
     ck_assert_int_eq(try_import(b, name), cause);
     ck_assert_int_eq(try_import(a, name), cause);
-    ck_assert_int_eq(share_find_own(a, name->name, &share), cause);
+    ck_assert_int_eq(memory_export_find_own(a, name->name, &export), cause);
     ck_assert_uint_eq(b->mems.live, mems);
 }
 
 START_TEST(exported_by_key_and_by_number)
 {
-    struct share *share = export_of(ours, 100, true, _i);
-    struct share *found;
+    struct memory_export *export = export_of(ours, 100, true, _i);
+    struct memory_export *found;
     struct name name;
     struct mem *m;
 
-    name_of(&name, share);
-    ck_assert_int_eq(share_find_own(a, name.name, &found), 0);
-    ck_assert_ptr_eq(found, share);
-    ck_assert_int_eq(share_find_own(b, name.name, &found), CAUSE_MEMORY_NOT_EXPORTED);
-    m = import_in(b, share);
+    name_of(&name, export);
+    ck_assert_int_eq(memory_export_find_own(a, name.name, &found), 0);
+    ck_assert_ptr_eq(found, export);
+    ck_assert_int_eq(memory_export_find_own(b, name.name, &found), CAUSE_MEMORY_NOT_EXPORTED);
+    m = import_in(b, export);
     ck_assert_ptr_eq(m->pages, ours->pages);
     ck_assert_uint_eq(m->imported, 100);
     ck_assert_uint_eq(m->pages->size, BYTES);
@@ -150,7 +150,7 @@ START_TEST(exported_by_key_and_by_number)
     ck_assert_uint_eq(m->pages->n_holders, 2);
     ck_assert_ptr_eq(pages_maker(m->pages), a);
     ck_assert_ptr_eq(allocation_get(b, m->slot.number, slot_generation(m)), m);
-    share_free(share);
+    memory_export_free(export);
     expect_no_name(&name, CAUSE_MEMORY_GONE);
     ck_assert_uint_eq(m->pages->n_holders, 2);
 }
@@ -160,13 +160,13 @@ START_TEST(sizes_have_limits)
 {
     static const uint64_t wrong[] = {0, BYTES + 1, BYTES + 4096, UINT64_MAX};
     static const uint64_t right[] = {1, 4095, 4096, BYTES};
-    struct share *share;
+    struct memory_export *export;
 
     for (unsigned i = 0; i < 4; i++)
         for (unsigned by_number = 0; by_number < 2; by_number++)
-            ck_assert_int_eq(share_new(ours, wrong[i], true, by_number, &share),
+            ck_assert_int_eq(memory_export_new(ours, wrong[i], true, by_number, &export),
                              CAUSE_ALLOCATION_RANGE);
-    ck_assert_ptr_null(ours->shares);
+    ck_assert_ptr_null(ours->exports);
     for (unsigned i = 0; i < 4; i++)
         ck_assert_uint_eq(import_in(b, export_of(ours, right[i], true, false))->imported, right[i]);
 }
@@ -174,13 +174,15 @@ END_TEST
 
 START_TEST(a_number_is_given_once)
 {
-    struct share *share = export_of(ours, BYTES, true, true), *second;
+    struct memory_export *export = export_of(ours, BYTES, true, true), *second;
 
-    ck_assert_int_eq(share_new(ours, BYTES, true, true, &second), CAUSE_MEMORY_EXPORTED_BEFORE);
+    ck_assert_int_eq(memory_export_new(ours, BYTES, true, true, &second),
+                     CAUSE_MEMORY_EXPORTED_BEFORE);
     export_of(ours, BYTES, true, false);
-    share_free(share);
-    ck_assert_int_eq(share_new(ours, BYTES, true, true, &second), CAUSE_MEMORY_EXPORTED_BEFORE);
-    share_free(ours->shares);
+    memory_export_free(export);
+    ck_assert_int_eq(memory_export_new(ours, BYTES, true, true, &second),
+                     CAUSE_MEMORY_EXPORTED_BEFORE);
+    memory_export_free(ours->exports);
     export_of(ours, BYTES, true, true);
 }
 END_TEST
@@ -188,25 +190,25 @@ END_TEST
 START_TEST(only_the_maker_exports)
 {
     struct mem *m = import_in(b, export_of(ours, BYTES, true, false)), *own;
-    struct share *share;
+    struct memory_export *export;
 
-    ck_assert_int_eq(share_new(m, BYTES, true, false, &share), CAUSE_MEMORY_IMPORTED);
-    ck_assert_int_eq(share_new(m, BYTES, true, true, &share), CAUSE_MEMORY_IMPORTED);
-    own = import_in(a, ours->shares);
-    ck_assert_int_eq(share_new(own, BYTES, true, false, &share), CAUSE_MEMORY_IMPORTED);
+    ck_assert_int_eq(memory_export_new(m, BYTES, true, false, &export), CAUSE_MEMORY_IMPORTED);
+    ck_assert_int_eq(memory_export_new(m, BYTES, true, true, &export), CAUSE_MEMORY_IMPORTED);
+    own = import_in(a, ours->exports);
+    ck_assert_int_eq(memory_export_new(own, BYTES, true, false, &export), CAUSE_MEMORY_IMPORTED);
     allocation_free(ours);
-    ck_assert_int_eq(share_new(m, BYTES, true, false, &share), CAUSE_MEMORY_IMPORTED);
+    ck_assert_int_eq(memory_export_new(m, BYTES, true, false, &export), CAUSE_MEMORY_IMPORTED);
     ck_assert_ptr_null(pages_maker(m->pages));
 }
 END_TEST
 
 START_TEST(damaged_keys)
 {
-    struct share *share = export_of(ours, BYTES, true, false);
+    struct memory_export *export = export_of(ours, BYTES, true, false);
     struct name name;
 
     for (size_t i = 0; i < EXPORT_KEY_TEXT; i++) {
-        name_of(&name, share);
+        name_of(&name, export);
         name.text[i] = name.text[i] == 'A' ? 'B' : 'A';
         expect_no_name(&name, CAUSE_MEMORY_KEY);
         name.text[i] = '!';
@@ -214,7 +216,7 @@ START_TEST(damaged_keys)
         name.text[i] = '\0'; /* shorter */
         expect_no_name(&name, CAUSE_MEMORY_KEY);
     }
-    name_of(&name, share);
+    name_of(&name, export);
     ck_assert_int_eq(try_import(b, &name), 0);
 }
 END_TEST
@@ -222,34 +224,34 @@ END_TEST
 /* As a process seals them that knows how keys are made. */
 START_TEST(forged_keys)
 {
-    struct share *share = export_of(ours, BYTES, true, false);
-    struct share *numbered = export_of(allocate(a, MEM_DEVICE, BYTES), BYTES, true, true);
+    struct memory_export *export = export_of(ours, BYTES, true, false);
+    struct memory_export *numbered = export_of(allocate(a, MEM_DEVICE, BYTES), BYTES, true, true);
     struct export_key key;
     struct name name;
 
     for (unsigned i = 0; i < sizeof(key.secret) * 8; i++) {
-        key = share->key;
+        key = export->key;
         key.secret[i / 8] ^= (uint8_t)(1u << i % 8);
         export_key_seal(&key);
         name_key(&name, &key);
         expect_no_name(&name, CAUSE_MEMORY_KEY);
     }
-    key = share->key;
+    key = export->key;
     key.device ^= 1;
     export_key_seal(&key);
     name_key(&name, &key);
     expect_no_name(&name, CAUSE_MEMORY_KEY);
-    key = share->key;
+    key = export->key;
     key.version++;
     export_key_seal(&key);
     name_key(&name, &key);
     expect_no_name(&name, CAUSE_MEMORY_KEY);
-    key = share->key;
+    key = export->key;
     key.instance ^= 1;
     export_key_seal(&key);
     name_key(&name, &key);
     expect_no_name(&name, CAUSE_MEMORY_OF_OTHER_NPUD);
-    key = share->key;
+    key = export->key;
     key.number ^= 1;
     export_key_seal(&key);
     name_key(&name, &key);
@@ -267,7 +269,7 @@ END_TEST
 
 START_TEST(keys_of_other_kinds)
 {
-    struct share *share = export_of(ours, BYTES, true, false);
+    struct memory_export *export = export_of(ours, BYTES, true, false);
     struct notify_open *notify, *imported;
     struct name name;
 
@@ -275,15 +277,15 @@ START_TEST(keys_of_other_kinds)
     ck_assert_int_eq(notify_export(notify, true), 0);
     name_key(&name, &notify->notify->key);
     expect_no_name(&name, CAUSE_MEMORY_KEY);
-    name_key(&name, &share->key);
+    name_key(&name, &export->key);
     ck_assert_int_eq(notify_import(b, name.text, EXPORT_KEY_TEXT, &imported), CAUSE_NOTIFY_KEY);
 }
 END_TEST
 
 START_TEST(guessed_numbers)
 {
-    struct share *keyed = export_of(ours, BYTES, true, false);
-    struct share *numbered = export_of(allocate(a, MEM_DEVICE, BYTES), BYTES, true, true);
+    struct memory_export *keyed = export_of(ours, BYTES, true, false);
+    struct memory_export *numbered = export_of(allocate(a, MEM_DEVICE, BYTES), BYTES, true, true);
     struct name name = {.name = {0}};
     const uint64_t numbers[] = {0,
                                 1,
@@ -305,49 +307,50 @@ END_TEST
 
 START_TEST(listed_processes_import)
 {
-    struct share *share = export_of(ours, BYTES, false, _i);
+    struct memory_export *export = export_of(ours, BYTES, false, _i);
     const int32_t pids[] = {PID_B, 4000000, PID_B};
     struct name name;
 
-    name_of(&name, share);
+    name_of(&name, export);
     ck_assert_int_eq(try_import(b, &name), CAUSE_MEMORY_NOT_LISTED);
     ck_assert_int_eq(try_import(c, &name), CAUSE_MEMORY_NOT_LISTED);
-    ck_assert_int_eq(share_allow(share, pids, 3), 0);
-    ck_assert_uint_eq(share->importers.n, 2);
-    import_in(b, share);
+    ck_assert_int_eq(memory_export_allow(export, pids, 3), 0);
+    ck_assert_uint_eq(export->importers.n, 2);
+    import_in(b, export);
     ck_assert_int_eq(try_import(c, &name), CAUSE_MEMORY_NOT_LISTED);
     /* Of any user. */
-    ck_assert_int_eq(share_allow(share, &(int32_t){PID_C}, 1), 0);
-    import_in(c, share);
+    ck_assert_int_eq(memory_export_allow(export, &(int32_t){PID_C}, 1), 0);
+    import_in(c, export);
 }
 END_TEST
 
 START_TEST(lists_have_limits)
 {
-    struct share *share = export_of(ours, BYTES, false, false);
-    struct share *free_for_all = export_of(ours, BYTES, true, false);
+    struct memory_export *export = export_of(ours, BYTES, false, false);
+    struct memory_export *free_for_all = export_of(ours, BYTES, true, false);
     int32_t pids[NOTIFY_PIDS_REQUEST + 1] = {PID_B, 0};
 
-    ck_assert_int_eq(share_allow(share, pids, 2), CAUSE_IMPORTER_PID);
+    ck_assert_int_eq(memory_export_allow(export, pids, 2), CAUSE_IMPORTER_PID);
     pids[1] = -1;
-    ck_assert_int_eq(share_allow(share, pids, 2), CAUSE_IMPORTER_PID);
-    ck_assert_uint_eq(share->importers.n, 0);
+    ck_assert_int_eq(memory_export_allow(export, pids, 2), CAUSE_IMPORTER_PID);
+    ck_assert_uint_eq(export->importers.n, 0);
     for (unsigned i = 0; i <= NOTIFY_PIDS_REQUEST; i++)
         pids[i] = PID_B;
-    ck_assert_int_eq(share_allow(share, pids, NOTIFY_PIDS_REQUEST + 1), CAUSE_IMPORTERS_REQUEST);
+    ck_assert_int_eq(memory_export_allow(export, pids, NOTIFY_PIDS_REQUEST + 1),
+                     CAUSE_IMPORTERS_REQUEST);
     for (int32_t i = 0; i < (int32_t)IMPORTERS_MAX; i++)
-        ck_assert_int_eq(share_allow(share, &(int32_t){4000000 + i}, 1), 0);
-    ck_assert_int_eq(share_allow(share, &(int32_t){PID_B}, 1), CAUSE_IMPORTERS);
-    ck_assert_int_eq(share_allow(share, &(int32_t){4000000}, 1), 0);
-    ck_assert_uint_eq(share->importers.n, IMPORTERS_MAX);
-    ck_assert_int_eq(share_allow(free_for_all, &(int32_t){PID_B}, 1), CAUSE_MEMORY_ANY_PID);
+        ck_assert_int_eq(memory_export_allow(export, &(int32_t){4000000 + i}, 1), 0);
+    ck_assert_int_eq(memory_export_allow(export, &(int32_t){PID_B}, 1), CAUSE_IMPORTERS);
+    ck_assert_int_eq(memory_export_allow(export, &(int32_t){4000000}, 1), 0);
+    ck_assert_uint_eq(export->importers.n, IMPORTERS_MAX);
+    ck_assert_int_eq(memory_export_allow(free_for_all, &(int32_t){PID_B}, 1), CAUSE_MEMORY_ANY_PID);
 }
 END_TEST
 
 /* A later process that has got the pid of the one that was listed. */
 START_TEST(a_pid_is_not_a_process)
 {
-    struct share *share = export_of(ours, BYTES, false, false);
+    struct memory_export *export = export_of(ours, BYTES, false, false);
     struct session *theirs;
     struct name name;
     pid_t pid = fork();
@@ -357,15 +360,15 @@ START_TEST(a_pid_is_not_a_process)
         pause();
         _exit(0);
     }
-    ck_assert_int_eq(share_allow(share, &pid, 1), 0);
-    ck_assert_uint_eq(share->importers.list[0].process, pidfd_now(pid));
-    ck_assert_uint_ne(share->importers.list[0].process, 0);
+    ck_assert_int_eq(memory_export_allow(export, &pid, 1), 0);
+    ck_assert_uint_eq(export->importers.list[0].process, pidfd_now(pid));
+    ck_assert_uint_ne(export->importers.list[0].process, 0);
     theirs = npud_session(pid);
     theirs->pidfd = pidfd_open_process(pid);
     ck_assert_int_ge(theirs->pidfd, 0);
-    name_of(&name, share);
-    import_in(theirs, share);
-    share->importers.list[0].process ^= 1;
+    name_of(&name, export);
+    import_in(theirs, export);
+    export->importers.list[0].process ^= 1;
     ck_assert_int_eq(try_import(theirs, &name), CAUSE_MEMORY_NOT_LISTED);
     session_free(theirs);
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
@@ -375,22 +378,22 @@ END_TEST
 
 START_TEST(any_process_is_of_the_user)
 {
-    struct share *share = export_of(ours, BYTES, true, _i);
+    struct memory_export *export = export_of(ours, BYTES, true, _i);
     struct name name;
 
-    name_of(&name, share);
-    import_in(b, share);
+    name_of(&name, export);
+    import_in(b, export);
     ck_assert_int_eq(try_import(c, &name), CAUSE_MEMORY_OF_OTHER_USER);
     server.any_uid = true;
-    import_in(c, share);
+    import_in(c, export);
 }
 END_TEST
 
 /* It needs no place on its list. */
 START_TEST(the_exporter_imports_too)
 {
-    struct share *share = export_of(ours, BYTES, false, _i);
-    struct mem *first = import_in(a, share), *second = import_in(a, share);
+    struct memory_export *export = export_of(ours, BYTES, false, _i);
+    struct mem *first = import_in(a, export), *second = import_in(a, export);
 
     ck_assert_uint_ne(first->slot.number, second->slot.number);
     ck_assert_uint_eq(ours->pages->n_holders, 3);
@@ -406,8 +409,8 @@ END_TEST
 
 START_TEST(imported_twice)
 {
-    struct share *share = export_of(ours, BYTES, true, false);
-    struct mem *first = import_in(b, share), *second = import_in(b, share);
+    struct memory_export *export = export_of(ours, BYTES, true, false);
+    struct mem *first = import_in(b, export), *second = import_in(b, export);
 
     ck_assert_ptr_eq(first->pages, second->pages);
     allocation_free(first);
@@ -431,15 +434,15 @@ START_TEST(the_next_holder_keeps_and_pays)
     enum mem_kind kind = _i ? MEM_HOST : MEM_DEVICE;
     struct mem *m = allocate(a, kind, BYTES), *theirs, *last;
     uint64_t used = device_of(0)->memory_used, ours_before = memory_of(1000, kind);
-    struct share *share;
+    struct memory_export *export;
     unsigned char *bytes;
 
     server.any_uid = true;
-    share = export_of(m, BYTES, true, false);
+    export = export_of(m, BYTES, true, false);
     bytes = memory_at(m, 0);
     memset(bytes, 0x5a, BYTES);
-    theirs = import_in(c, share);
-    last = import_in(b, share);
+    theirs = import_in(c, export);
+    last = import_in(b, export);
     ck_assert_uint_eq(memory_of(2000, kind), 0);
     ck_assert_uint_eq(memory_of(1000, kind), ours_before);
     ck_assert_uint_eq(c->memory, 0);
@@ -469,19 +472,19 @@ START_TEST(only_what_could_be_paid_for)
     enum mem_kind kind = _i ? MEM_HOST : MEM_DEVICE;
     enum cause cause = _i ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
     struct mem *m = allocate(a, kind, BYTES);
-    struct share *share = export_of(m, BYTES, true, false);
+    struct memory_export *export = export_of(m, BYTES, true, false);
     struct name name;
 
     server.any_uid = true;
-    name_of(&name, share);
+    name_of(&name, export);
     config.limit[_i ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY] = BYTES;
     allocate(c, kind, 4096);
     ck_assert_int_eq(try_import(c, &name), cause);
     ck_assert_uint_eq(m->pages->n_holders, 1);
     /* The user that pays already imports in any case. */
-    import_in(b, share);
+    import_in(b, export);
     config.limit[_i ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY] = BYTES + 4096;
-    import_in(c, share);
+    import_in(c, export);
 }
 END_TEST
 
@@ -492,15 +495,15 @@ static uint64_t count_files(uid_t uid)
 
 START_TEST(each_holder_pays_for_a_descriptor)
 {
-    struct share *share = export_of(ours, BYTES, true, false);
+    struct memory_export *export = export_of(ours, BYTES, true, false);
     uint64_t files = count_files(1000), files_c = count_files(2000);
     struct mem *theirs_here;
     struct name name;
 
     server.any_uid = true;
-    name_of(&name, share);
-    theirs_here = import_in(c, share);
-    import_in(b, share);
+    name_of(&name, export);
+    theirs_here = import_in(c, export);
+    import_in(b, export);
     ck_assert_uint_eq(count_files(1000), files + 1);
     ck_assert_uint_eq(count_files(2000), files_c + 1);
     config.limit[RESOURCE_FDS] = files_c + 1;
@@ -520,16 +523,16 @@ START_TEST(sessions_end_in_each_order)
     static const uint8_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                         {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     struct session **sessions[] = {&a, &b, &c};
-    struct share *share = export_of(ours, BYTES, false, _i % 2);
+    struct memory_export *export = export_of(ours, BYTES, false, _i % 2);
 
-    ck_assert_int_eq(share_allow(share, (const int32_t[]){PID_B, PID_C}, 2), 0);
-    import_in(b, share);
-    import_in(c, share);
-    import_in(b, share);
+    ck_assert_int_eq(memory_export_allow(export, (const int32_t[]){PID_B, PID_C}, 2), 0);
+    import_in(b, export);
+    import_in(c, export);
+    import_in(b, export);
     for (unsigned i = 0; i < 3; i++) {
         ck_assert_uint_eq(device_of(0)->memory_used, used_before + BYTES);
         end_session(sessions[orders[_i][i]]);
-        ck_assert_uint_eq(HASH_COUNT(server.shares->by_number), a != NULL);
+        ck_assert_uint_eq(HASH_COUNT(server.memory_exports->by_number), a != NULL);
     }
     ck_assert_uint_eq(device_of(0)->memory_used, used_before);
 }
@@ -537,49 +540,52 @@ END_TEST
 
 START_TEST(importers_are_counted_in_their_session)
 {
-    struct share *share = export_of(ours, BYTES, true, false);
+    struct memory_export *export = export_of(ours, BYTES, true, false);
     struct name name;
 
-    name_of(&name, share);
+    name_of(&name, export);
     for (unsigned i = 0; i < SESSION_MEMS_MAX / 64; i++)
-        import_in(b, share);
+        import_in(b, export);
     b->mems.max = b->mems.live; /* as if it had as many as there may be */
     ck_assert_int_eq(try_import(b, &name), CAUSE_ALLOCATIONS_OF_SESSION);
-    import_in(a, share);
+    import_in(a, export);
 }
 END_TEST
 
 /* All go with the allocation, in one step. */
 START_TEST(exports_have_limits)
 {
-    struct share *share;
+    struct memory_export *export;
 
     for (unsigned i = 0; i < MEM_EXPORTS_MAX; i++)
-        share = export_of(ours, BYTES, true, false);
-    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_MEMORY_EXPORTS);
-    share_free(ours->shares);
+        export = export_of(ours, BYTES, true, false);
+    ck_assert_int_eq(memory_export_new(ours, BYTES, true, false, &export), CAUSE_MEMORY_EXPORTS);
+    memory_export_free(ours->exports);
     export_of(ours, BYTES, true, false);
-    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_MEMORY_EXPORTS);
+    ck_assert_int_eq(memory_export_new(ours, BYTES, true, false, &export), CAUSE_MEMORY_EXPORTS);
     allocation_free(ours);
 }
 END_TEST
 
 START_TEST(a_user_has_a_limit_of_exports)
 {
-    struct share *share;
+    struct memory_export *export;
 
     config.limit[RESOURCE_MEMORY_EXPORTS] = 0;
-    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_USER_MEMORY_EXPORTS);
-    ck_assert_int_eq(share_new(ours, BYTES, true, true, &share), CAUSE_USER_MEMORY_EXPORTS);
-    ck_assert_ptr_null(ours->shares);
+    ck_assert_int_eq(memory_export_new(ours, BYTES, true, false, &export),
+                     CAUSE_USER_MEMORY_EXPORTS);
+    ck_assert_int_eq(memory_export_new(ours, BYTES, true, true, &export),
+                     CAUSE_USER_MEMORY_EXPORTS);
+    ck_assert_ptr_null(ours->exports);
     ck_assert_uint_eq(ours->pages->number, 0);
     config.limit[RESOURCE_MEMORY_EXPORTS] = 1;
-    share = export_of(ours, BYTES, true, false);
+    export = export_of(ours, BYTES, true, false);
     ck_assert_uint_eq(user_used(a->user, RESOURCE_MEMORY_EXPORTS), 1);
-    share_free(share);
+    memory_export_free(export);
     ck_assert_uint_eq(user_used(a->user, RESOURCE_MEMORY_EXPORTS), 0);
     export_of(ours, BYTES, true, false);
-    ck_assert_int_eq(share_new(ours, BYTES, true, false, &share), CAUSE_USER_MEMORY_EXPORTS);
+    ck_assert_int_eq(memory_export_new(ours, BYTES, true, false, &export),
+                     CAUSE_USER_MEMORY_EXPORTS);
 }
 END_TEST
 
@@ -704,7 +710,7 @@ static void write_by_hand(void)
 START_TEST(holders_are_told_that_a_stream_waits)
 {
     struct mem *own = allocate(b, MEM_DEVICE, 4096), *third;
-    struct share *share = ours->shares;
+    struct memory_export *export = ours->exports;
     struct stream *waiter;
     uint32_t slot;
 
@@ -713,7 +719,7 @@ START_TEST(holders_are_told_that_a_stream_waits)
     ck_assert(is_told(ours) && is_told(theirs) && !is_told(own));
     write_by_hand(); /* another word than it waits for */
     ck_assert(is_told(ours) && is_told(theirs));
-    third = import_in(a, share);
+    third = import_in(a, export);
     ck_assert(is_told(third));
     slot = third->slot.number;
     allocation_free(third);
@@ -757,12 +763,12 @@ END_TEST
 START_TEST(many_holders_are_always_told)
 {
     enum { MANY = 64 };
-    struct share *share = ours->shares;
+    struct memory_export *export = ours->exports;
     struct mem *more[MANY];
     struct stream *waiter;
 
     for (unsigned i = 0; i < MANY; i++) {
-        more[i] = import_in(i % 2 ? b : a, share);
+        more[i] = import_in(i % 2 ? b : a, export);
         ck_assert_int_eq(is_told(ours), ours->pages->n_holders > MANY);
         ck_assert_int_eq(is_told(more[i]), ours->pages->n_holders > MANY);
     }
@@ -857,7 +863,7 @@ END_TEST
 /* One of two imports in a session: only what waits by that one fails. */
 START_TEST(one_of_two_imports_is_freed)
 {
-    struct mem *second = import_in(b, ours->shares);
+    struct mem *second = import_in(b, ours->exports);
     struct stream *by_first = wait_on(theirs, 0, 64), *by_second = wait_on(second, 0, 64);
 
     allocation_free(second);
@@ -870,11 +876,11 @@ END_TEST
 
 START_TEST(the_last_other_process_dies)
 {
-    struct mem *second = import_in(b, ours->shares);
+    struct mem *second = import_in(b, ours->exports);
     struct stream *waiter = wait_on(theirs, 0, 64), *other = wait_on(second, 1, 128);
 
     if (_i) /* also if there was a third */
-        import_in(a, ours->shares);
+        import_in(a, ours->exports);
     end_session(&a);
     expect_over(waiter, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, PID_A);
     expect_over(other, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, PID_A);
@@ -884,11 +890,11 @@ END_TEST
 
 START_TEST(not_the_last_other_process_dies)
 {
-    struct share *share = export_of(ours, BYTES, false, false);
+    struct memory_export *export = export_of(ours, BYTES, false, false);
     struct stream *waiter;
 
-    ck_assert_int_eq(share_allow(share, &(int32_t){PID_C}, 1), 0);
-    import_in(c, share);
+    ck_assert_int_eq(memory_export_allow(export, &(int32_t){PID_C}, 1), 0);
+    import_in(c, export);
     waiter = wait_on(theirs, 0, 64);
     end_session(&a);
     expect_parked(waiter);
@@ -916,11 +922,11 @@ END_TEST
 START_TEST(a_writer_that_goes_wakes_all_the_same)
 {
     static struct stream *s[WAITERS];
-    struct share *share = export_of(ours, BYTES, false, false);
+    struct memory_export *export = export_of(ours, BYTES, false, false);
     struct stream *writer = npud_stream(a, 0);
 
-    ck_assert_int_eq(share_allow(share, &(int32_t){PID_C}, 1), 0);
-    import_in(c, share);
+    ck_assert_int_eq(memory_export_allow(export, &(int32_t){PID_C}, 1), 0);
+    import_in(c, export);
     for (unsigned i = 0; i < WAITERS; i++) {
         s[i] = npud_stream(b, i % 2);
         client_submit(s[i], on_word(theirs, TASK_VALUE_WAIT, 64, 7));
@@ -946,13 +952,13 @@ END_TEST
 /* The look is paid for by the first holder, which may go meanwhile. */
 START_TEST(a_look_goes_on_for_the_next_holder)
 {
-    struct share *share = export_of(ours, BYTES, false, false);
+    struct memory_export *export = export_of(ours, BYTES, false, false);
     struct stream *waiter;
     struct mem *last;
 
-    ck_assert_int_eq(share_allow(share, &(int32_t){PID_C}, 1), 0);
-    last = import_in(c, share);
-    import_in(a, share); /* so that b and c are not alone */
+    ck_assert_int_eq(memory_export_allow(export, &(int32_t){PID_C}, 1), 0);
+    last = import_in(c, export);
+    import_in(a, export); /* so that b and c are not alone */
     waiter = wait_on(last, 0, 64);
     atomic_store(word_at(64), 7);
     allocation_free(ours);
@@ -991,14 +997,14 @@ START_TEST(engines_meet_at_the_same_words)
     server.any_uid = true;
     for (unsigned round = 0; round < ROUNDS; round++) {
         struct mem *m = allocate(a, MEM_DEVICE, BYTES), *there;
-        struct share *share = export_of(m, BYTES, true, round % 2);
+        struct memory_export *export = export_of(m, BYTES, true, round % 2);
         uint64_t left_last, right_last;
 
-        there = import_in(b, share);
+        there = import_in(b, export);
         left_last = submit_volleys(left, m, 0, 8);
         right_last = submit_volleys(right, there, 8, 0);
         while (!client_passed(left, left_last) || !client_passed(right, right_last)) {
-            struct mem *third = import_in(c, share);
+            struct mem *third = import_in(c, export);
 
             ck_assert_uint_eq(third->pages->n_holders, 3);
             allocation_free(third);

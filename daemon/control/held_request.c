@@ -1,4 +1,4 @@
-#include "daemon/control/kept_request.h"
+#include "daemon/control/held_request.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,11 +13,11 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 
-static void wake(struct server *server, struct kept_request *kept)
+static void wake(struct server *server, struct held_request *held)
 {
-    DL_DELETE(server->asleep, kept);
-    kept->asleep = false;
-    session_hear_again(kept->session);
+    DL_DELETE(server->asleep, held);
+    held->asleep = false;
+    session_hear_again(held->session);
 }
 
 /* All of them: one file may be what each of them lacks, and those that still do sleep again. */
@@ -36,53 +36,53 @@ static bool run_freed(struct job *job)
     return server->asleep != NULL;
 }
 
-void kept_requests_init(struct server *server)
+void held_requests_init(struct server *server)
 {
     server->freed = (struct job){run_freed, "requests that wait", &server->schedule.own};
 }
 
-void kept_requests_deinit(struct server *server)
+void held_requests_deinit(struct server *server)
 {
     deferred_close_forget();
     job_cancel(&server->freed);
 }
 
-bool request_keep(struct session *session, Npud__Request *request, const struct room_wait *wait)
+bool request_hold(struct session *session, Npud__Request *request, const struct room_wait *wait)
 {
-    struct kept_request *kept = session->kept;
+    struct held_request *held = session->held;
 
-    if (!kept)
-        kept = session->kept = calloc(1, sizeof(*kept));
-    if (!kept)
+    if (!held)
+        held = session->held = calloc(1, sizeof(*held));
+    if (!held)
         return false;
-    kept->session = session;
-    kept->request = request;
-    kept->wait = *wait;
+    held->session = session;
+    held->request = request;
+    held->wait = *wait;
     return true;
 }
 
 Npud__Request *request_release(struct session *session)
 {
-    struct kept_request *kept = session->kept;
+    struct held_request *held = session->held;
     Npud__Request *request;
 
-    if (!kept)
+    if (!held)
         return NULL;
-    request = kept->request;
-    if (kept->asleep)
-        DL_DELETE(session->server->asleep, kept);
-    session->kept = NULL;
-    free(kept);
+    request = held->request;
+    if (held->asleep)
+        DL_DELETE(session->server->asleep, held);
+    session->held = NULL;
+    free(held);
     return request;
 }
 
 void request_sleep(struct session *session)
 {
-    struct kept_request *kept = session->kept;
+    struct held_request *held = session->held;
 
-    if (!kept->asleep)
-        DL_APPEND(session->server->asleep, kept);
-    kept->asleep = true;
+    if (!held->asleep)
+        DL_APPEND(session->server->asleep, held);
+    held->asleep = true;
 }
 
 /* What a user lacks by its limits is there as soon as it is free, and not when it is closed. */

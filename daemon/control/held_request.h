@@ -26,21 +26,21 @@ struct room_wait {
     uint32_t done; /* of the parts of a request that has many (control/on_route.c) */
 };
 
-struct kept_request {
+struct held_request {
     struct session *session;
     Npud__Request *request;
     struct room_wait wait;
     bool asleep; /* in server->asleep */
-    struct kept_request *prev, *next;
+    struct held_request *prev, *next;
 };
 
 /** Before the first request. */
-void kept_requests_init(struct server *server);
-/** No request sleeps any more. Safe without kept_requests_init(). */
-void kept_requests_deinit(struct server *server);
+void held_requests_init(struct server *server);
+/** No request sleeps any more. Safe without held_requests_init(). */
+void held_requests_deinit(struct server *server);
 
-/** The session's request is kept, or kept still: session.kept. False: no memory. */
-bool request_keep(struct session *session, Npud__Request *request, const struct room_wait *wait);
+/** The session's request is held, or held still: session.held. False: no memory. */
+bool request_hold(struct session *session, Npud__Request *request, const struct room_wait *wait);
 /** Forget it; NULL if there is none. It is not freed: the caller has it. */
 Npud__Request *request_release(struct session *session);
 
@@ -64,5 +64,5 @@ enum try_again request_try_again(const struct call *call, struct room_wait *wait
 enum try_again room_try_again(struct server *server, struct room_wait *wait, struct pool *own,
                               const struct user *payer, uint64_t closed);
 
-/** The session that has a request kept is listed when something was closed. */
+/** The session that has a request held is listed when something was closed. */
 void request_sleep(struct session *session);

@@ -27,42 +27,43 @@ struct server;
 struct session;
 struct sharer;
 
-struct share {
+struct memory_export {
     uint64_t number; /* random */
     struct mem *mem; /* whose it is */
     uint64_t size;   /* of what is exported, from the first byte on */
     bool by_number;  /* named by that */
     struct export_key key;
     struct importers importers;
-    struct kept record;
+    struct kept kept;
     struct charge charge;
-    struct share *prev, *next; /* mem->shares */
+    struct memory_export *prev, *next; /* mem->exports */
     UT_hash_handle hh;
 };
 
 /** All of npud. */
-struct shares {
-    struct share *by_number;
+struct memory_exports {
+    struct memory_export *by_number;
     struct pages *pages;    /* that have a number, by it */
     struct sharer *sharers; /* of all pages that have more than one, by both */
 };
 
 /** How a client names an export. */
-struct share_name {
+struct export_name {
     const char *key; /* NULL: by its number */
     uint64_t number;
 };
 
 /** Export `size` bytes of the allocation of the session that has made it. */
-enum cause share_new(struct mem *mem, uint64_t size, bool any_pid, bool by_number,
-                     struct share **share);
-void share_free(struct share *share);
+enum cause memory_export_new(struct mem *mem, uint64_t size, bool any_pid, bool by_number,
+                             struct memory_export **export);
+void memory_export_free(struct memory_export *export);
 
 /** The export that the session has made under this name. */
-enum cause share_find_own(struct session *session, struct share_name name, struct share **share);
+enum cause memory_export_find_own(struct session *session, struct export_name name,
+                                  struct memory_export **export);
 
 /** Put pids on its list: importers_allow(). */
-enum cause share_allow(struct share *share, const int32_t *pids, size_t n);
+enum cause memory_export_allow(struct memory_export *export, const int32_t *pids, size_t n);
 
-/** The session gets an allocation that has the same pages, of share->size bytes. */
-enum cause share_import(struct session *session, struct share_name name, struct mem **mem);
+/** The session gets an allocation that has the same pages, of export->size bytes. */
+enum cause memory_export_import(struct session *session, struct export_name name, struct mem **mem);

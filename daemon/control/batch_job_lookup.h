@@ -17,11 +17,12 @@ struct session;
  * job's control group, empty if there is none; memory_max: its limit, NULL if that cannot be read.
  * False: no memory, or no thread.
  */
-typedef void job_found_fn(struct session *session, const char *path, const uint64_t *memory_max);
-bool job_lookup_begin(struct session *session, job_found_fn *found);
+typedef void batch_job_found_fn(struct session *session, const char *path,
+                                const uint64_t *memory_max);
+bool batch_job_lookup_begin(struct session *session, batch_job_found_fn *found);
 
 /** The session ends. Safe without a look-up. */
-void job_lookup_leave(struct session *session);
+void batch_job_lookup_leave(struct session *session);
 
 /** npud ends. Safe without any. */
-void job_lookups_deinit(void);
+void batch_job_lookups_deinit(void);

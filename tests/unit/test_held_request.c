@@ -1,5 +1,5 @@
 /*
- * daemon/control/kept_request: a request that lacks something waits until npud has looked at all
+ * daemon/control/held_request: a request that lacks something waits until npud has looked at all
  * that may be free, and is refused only then. The clients are the test itself.
  */
 #include "lack.h"
@@ -41,7 +41,7 @@ START_TEST(a_search_goes_on_in_later_turns)
     ask_segment(asks, STRIDE, COUNT);
     ask_mem_info(asks);
     if (_i != OWN_IS_FREE)
-        AWAIT((schedule_round(&server.schedule, server.base, false), server.sessions->next->kept));
+        AWAIT((schedule_round(&server.schedule, server.base, false), server.sessions->next->held));
     ask_mem_info(other);
     ck_assert_int_eq(count_rounds(other, &other_rounds), 0);
     ck_assert_int_eq(count_rounds(asks, &rounds),
@@ -89,7 +89,7 @@ static int32_t await_first_answer(int fd)
 {
     size_t n;
 
-    AWAIT((npud_turn(), !server.sessions || !server.sessions->kept));
+    AWAIT((npud_turn(), !server.sessions || !server.sessions->held));
     give_descriptors_back();
     return read_answer(fd, &n);
 }
