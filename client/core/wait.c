@@ -21,7 +21,16 @@
 /* A thread that does not get to look for so long counts as one that sleeps on. */
 #define ASK_NS NSEC_PER_SEC
 
-/* A thread that sleeps, on its own stack. */
+/*
+ * A thread that sleeps, on its own stack. The five kinds of sleep are one list, because the death
+ * of npud and the end of the last device wake them alike:
+ *
+ *   wait_position(), _or()   done of the stream     ctrl, position, discarded; leave, keeps_event
+ *   wait_record()            word of the IPC page   due_at, keeps_slot, leave, keeps_event
+ *   wait_callback_word()     word of the thread     no more
+ *   wait_queue()             wake of the ring       fixed
+ *   wait_grant()             grants of the page     no more
+ */
 struct wait {
     _Atomic uint32_t *word;
     struct wait *prev, *next;

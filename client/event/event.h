@@ -71,19 +71,25 @@ struct event {
      */
     struct biased_lock lock;
     /*
-     * The latest record, for readers without the lock: sequence is odd while it changes. It never
-     * comes back to a value as long as a thread can use the event: see event_changed().
+     * The latest record, for readers without the lock: they read it whole between two equal values
+     * of sequence (event_read_record()). What is counted here:
+     *
+     *   sequence         changes of the record; odd while it changes. It never comes back to a
+     *                    value as long as a thread can use the event: see event_changed()
+     *   complete         a sequence: its record was seen complete by a query. If it is another
+     *                    than sequence, nothing is known of the latest record. Any thread stores
+     *                    here (event_note_complete()); all others are stored under lock
+     *   record_position  tasks of the stream record_ctrl: the record is complete when `done` passes
+     *   record_number    records of this event, for npud; 0: there was none
+     *   reset_number     a record_number: that record is undone where `resets` take effect
+     *   record_ns        no count: when it was recorded, if it was complete at the call; else 0
      */
     _Atomic uint64_t sequence;
-    /*
-     * The value of sequence whose record a query has seen complete, or an older one: then nothing
-     * is known of the latest record. Any thread stores here; see event_note_complete().
-     */
     _Atomic uint64_t complete;
     _Atomic(struct stream_ctrl *) record_ctrl;
     _Atomic uint64_t record_position;
-    _Atomic uint64_t record_number; /* 0: never recorded */
-    _Atomic uint64_t record_ns;     /* timestamp, if the record was complete at the call; else 0 */
+    _Atomic uint64_t record_number;
+    _Atomic uint64_t record_ns;
 
     uint32_t record_stream; /* npud's slot of the stream of the latest record; under lock */
     /*
