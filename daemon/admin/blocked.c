@@ -15,7 +15,9 @@
 #include "daemon/engine/inject.h"
 #include "daemon/engine/task_row.h"
 
-/* The library's own thread is at it (client/callback/stream_work.c): no thread of the program is. */
+/*
+ * The library's own thread is at it (client/callback/stream_work.c): no thread of the program is.
+ */
 static void blocked_on_work(const struct stream *s, struct blocked *b)
 {
     const struct task *t = &s->live->task;

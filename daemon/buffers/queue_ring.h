@@ -36,7 +36,9 @@ void queue_ring_close(struct queue_ring *ring);
  */
 void queue_ring_wake(const struct queue_view *ring);
 
-/** The same for a ring that has ended, by the caller: no thread goes to sleep there any more, ... */
+/**
+ * The same for a ring that has ended, by the caller: no thread goes to sleep there any more, ...
+ */
 void queue_ring_change_words(const struct queue_view *ring);
 /** ... and at most n are woken at each end. False: there may be more. */
 bool queue_ring_wake_some(const struct queue_view *ring, unsigned n);

@@ -196,9 +196,9 @@ enum cause notify_new(struct session *session, struct device *device, bool count
 }
 
 /*
- * The session has let go of it, in order or not, or is over. If only one other is left that has it, and its
- * streams wait, no other process is going to record it. A wait that begins later waits: it is for a
- * record of its own process, or of one that has yet to import it.
+ * The session has let go of it, in order or not, or is over. If only one other is left that has it,
+ * and its streams wait, no other process is going to record it. A wait that begins later waits: it
+ * is for a record of its own process, or of one that has yet to import it.
  */
 static void fail_deserted(struct notify *n, const struct session *session)
 {

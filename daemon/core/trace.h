@@ -3,9 +3,9 @@
  * kept until the next one begins. The npud that comes after this one goes on with it: rings are
  * files that the keeper has, and records name them (trace_record.c).
  *
- * That rings outlive npud is a promise (docs/administration.md), and no matter of time: no record is
- * on the way of an event. It takes about 150 lines, of trace_record.[ch]; without it the trace of a crash
- * would be lost by the crash.
+ * That rings outlive npud is a promise (docs/administration.md), and no matter of time: no record
+ * is on the way of an event. It takes about 150 lines, of trace_record.[ch]; without it the trace
+ * of a crash would be lost by the crash.
  *
  * Writers: each engine writes a ring of its own, under its lock; the control thread another; each
  * traced process one of its own (proto/shm/trace_ring.h), which it asks for when it sees that a

@@ -2,9 +2,10 @@
  * Sharers: the sessions that hold pages (pages.h), each once, under however many names it has them.
  *
  * Streams wait for words of the pages (engine/value.h), and another sharer is to write them. When
- * one leaves, when one can write no more, and when a wait begins, npud asks whether one is left that
- * could: sharers_deserted(). That is answered by counts, so that it takes as long for thousands:
- * how many sharers there are, how many of them wait, and how many have come since one has ended.
+ * one leaves, when one can write no more, and when a wait begins, npud asks whether one is left
+ * that could: sharers_deserted(). That is answered by counts, so that it takes as long for
+ * thousands: how many sharers there are, how many of them wait, and how many have come since one
+ * has ended.
  *
  * A sharer that waits is not taken for one that could write, even if its own streams or threads
  * might. So it is said of no pages before a sharer has ended, or the last but one has left: else

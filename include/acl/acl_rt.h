@@ -83,13 +83,13 @@ ACL_FUNC_VISIBILITY aclError aclInit(const char *configPath);
  * The connection to npud ends here unless it is in use: by a device that is set, by a context, by a
  * thread that sleeps at a queue or for a record of another process, or by a callback that the
  * calling thread is in. Then it stays, with all that the process has, and 0 is returned as well;
- * the process closes it by calling aclInit and aclFinalize again. Until it calls aclInit, others are
- * told that it writes and records nothing, as soon as its streams have done what they were given:
- * waits that it alone could have ended fail (507057, at queues 507899). Other threads may be inside
- * calls: aclFinalize waits until they have returned, at most one second, and frees the session's
- * memory after that. Such a call succeeds, or returns 507901 or an error of a handle that is no
- * longer there (107000, 107002, 107017). A call that begins afterwards connects anew if it needs
- * npud, and knows no older handle.
+ * the process closes it by calling aclInit and aclFinalize again. Until it calls aclInit, others
+ * are told that it writes and records nothing, as soon as its streams have done what they were
+ * given: waits that it alone could have ended fail (507057, at queues 507899). Other threads may be
+ * inside calls: aclFinalize waits until they have returned, at most one second, and frees the
+ * session's memory after that. Such a call succeeds, or returns 507901 or an error of a handle that
+ * is no longer there (107000, 107002, 107017). A call that begins afterwards connects anew if it
+ * needs npud, and knows no older handle.
  */
 ACL_FUNC_VISIBILITY aclError aclFinalize(void);
 
@@ -1500,8 +1500,8 @@ ACL_FUNC_VISIBILITY aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream s
  * A task that holds the stream until the bit is set, and clears it. timeout in seconds; 0 and
  * 0xFFFFFFFF wait for ever; when it passes, the next synchronise returns 107020. Only on the device
  * of the notify, also for importers. If the last other process that has the notify open leaves it
- * meanwhile, by aclrtDestroyNotify, by its end, or by aclFinalize when its streams are done, the wait
- * fails with 507057. Errors: notify NULL 100000; other device 107000; 107017; stream codes.
+ * meanwhile, by aclrtDestroyNotify, by its end, or by aclFinalize when its streams are done, the
+ * wait fails with 507057. Errors: notify NULL 100000; other device 107000; 107017; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream,
                                                      uint32_t timeout);
@@ -1845,8 +1845,9 @@ ACL_FUNC_VISIBILITY aclError aclrtMallocCached(void **devPtr, size_t size,
 
 /*
  * The same with attributes, cfg NULL for none; the policy may be combined with a bandwidth flag and
- * READONLY, which change nothing here. MODULE_ID is accepted and means nothing. Errors: as aclrtMalloc; attrs NULL with numAttrs above 0 100000; attrs NULL, VA_FLAG or
- * unknown attribute, or DEVICE_ID (the last one counts) that is not the current device, 107000.
+ * READONLY, which change nothing here. MODULE_ID is accepted and means nothing. Errors: as
+ * aclrtMalloc; attrs NULL with numAttrs above 0 100000; attrs NULL, VA_FLAG or unknown attribute,
+ * or DEVICE_ID (the last one counts) that is not the current device, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMallocWithCfg(void **devPtr, size_t size,
                                                 aclrtMemMallocPolicy policy,

@@ -12,7 +12,9 @@
 /** The lock is of this rank from here on, in place of what was there before. */
 void lock_order_know_as(const void *lock, int rank, const char *name);
 #define lock_order_know(lock, rank) lock_order_know_as(lock, rank, #rank)
-/** The calling thread is about to wait for the lock. Aborts if it holds one that is not above it. */
+/**
+ * The calling thread is about to wait for the lock. Aborts if it holds one that is not above it.
+ */
 void lock_order_take(const void *lock);
 /** It has it, without having waited for it for ever. */
 void lock_order_has(const void *lock);

@@ -1,4 +1,7 @@
-/* tests/common/lock_order: a thread that takes locks of the library in another order ends its program. */
+/*
+ * tests/common/lock_order: a thread that takes locks of the library in another order ends its
+ * program.
+ */
 #include "tests/common/lock_order.h"
 
 #include <check.h>

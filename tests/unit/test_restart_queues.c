@@ -341,8 +341,8 @@ static void part_crowd(void)
 }
 
 /*
- * npud ends when it has woken some, before and after the messages of the ring are certain. Where the
- * queue ends, that is nowhere: the next npud still has the ring, and begins with waking all.
+ * npud ends when it has woken some, before and after the messages of the ring are certain. Where
+ * the queue ends, that is nowhere: the next npud still has the ring, and begins with waking all.
  */
 START_TEST(sleepers_of_an_old_ring_are_woken_by_the_next_npud)
 {
