@@ -126,12 +126,14 @@ aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream 
 /* --- by pointers and offsets --- */
 
 /*
- * The address that stands at `slot`, plus offset. In memory that tasks reach, one before may write
- * it: then the call waits for the stream.
+ * The address that stands at `slot`, plus offset: `count` bytes there are in the same allocation, or
+ * the offset is wrong, whatever lies behind it. In memory that tasks reach, a task before may write
+ * the slot: then the call waits for the stream.
  */
 static int read_slot(struct stream *s, const char *function, const char *name, void *const *slot,
-                     size_t offset, void **address)
+                     size_t offset, size_t count, void **address)
 {
+    size_t end = count > SIZE_MAX - offset ? SIZE_MAX : offset + count;
     struct place at;
 
     RETURN_IF_ERROR(place_find(s->session, function, slot, sizeof(*slot), name, &at));
@@ -140,6 +142,7 @@ static int read_slot(struct stream *s, const char *function, const char *name, v
     RETURN_IF_ERROR(direct_read(s->session, function, &at, address, sizeof(*address)));
     if (!*address)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: *%s is NULL", function, name);
+    RETURN_IF_ERROR(place_find(s->session, function, *address, end, name, &at));
     *address = (char *)*address + offset;
     return 0;
 }
@@ -162,9 +165,9 @@ aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOf
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count %zu is more than destMax %zu",
                          __func__, count, destMax);
     s = FIND_OR_RETURN(stream_lock, __func__, stream);
-    error = read_slot(s, __func__, "dst", dst, dstDataOffset, &to);
+    error = read_slot(s, __func__, "dst", dst, dstDataOffset, count, &to);
     if (error == 0)
-        error = read_slot(s, __func__, "src", (void *const *)src, srcDataOffset, &from);
+        error = read_slot(s, __func__, "src", (void *const *)src, srcDataOffset, count, &from);
     if (error == 0)
         error = submit_inner(s, __func__, to, from, count);
     stream_unlock(s);

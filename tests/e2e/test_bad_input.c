@@ -831,15 +831,15 @@ END_TEST
 static const struct {
     size_t offset, count;
 } beyond[] = {
-    {0, 8193},
+    {0, 4097},
     {0, MIB},
-    {8191, 2},
-    {4000, 5000},
+    {4095, 2},
+    {2000, 2500},
     {1, SIZE_MAX},
     {64, SIZE_MAX - 63},
     {4095, SIZE_MAX - 4094},
     {4095, SIZE_MAX - 4000},
-    {8191, SIZE_MAX},
+    {4095, SIZE_MAX},
     {1, SIZE_MAX / 2},
     {0, SIZE_MAX},
 };

@@ -63,11 +63,11 @@ START_TEST(sizes_are_for_people_unless_exact_ones_are_asked_for)
 
     OK(aclInit(NULL));
     OK(aclrtSetDevice(0));
-    OK(aclrtMalloc(&p, 5 << 19, ACL_MEM_MALLOC_NORMAL_ONLY)); /* and a page behind it */
+    OK(aclrtMalloc(&p, 5 << 19, ACL_MEM_MALLOC_NORMAL_ONLY));
     npuctl_says("memory", 0, " 2.5MiB ");
-    npuctl_says("--bytes memory", 0, " 2625536 ");
-    npuctl_says("-b sessions", 0, " 2625536 ");
-    npuctl_says("--json memory", 0, "\"size\":2625536,");
+    npuctl_says("--bytes memory", 0, " 2621440 ");
+    npuctl_says("-b sessions", 0, " 2621440 ");
+    npuctl_says("--json memory", 0, "\"size\":2621440,");
     npuctl_says("status", 0, "memory-bytes: 2.5MiB\n");
     says_in_order("limits",
                   (const char *const[]){"device_memory", "2.5MiB", "sessions", " 1 ", NULL});
@@ -142,8 +142,8 @@ START_TEST(limits_tell_the_share_of_a_device)
     OK(aclInit(NULL));
     OK(aclrtSetDevice(1));
     OK(aclrtMalloc(&p, (size_t)100 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
-    says_in_order("limits", (const char *const[]){"device_share.0", "0 B", "900 MiB",
-                                                  "device_share.1", "100 MiB", "900 MiB", NULL});
+    says_in_order("limits", (const char *const[]){"device_share.0", " 0 ", "900MiB",
+                                                  "device_share.1", "100MiB", "900MiB", NULL});
     npuctl_says("--json limits", 0,
                 "\"resource\":\"device_share.1\",\"used\":104857600,\"limit\":943718400");
     npuctl_says("metrics | grep npud_user_memory_limit_bytes", 0,
