@@ -177,7 +177,8 @@ static bool is_nap_over(void *arg, uint64_t target)
         n->generation = queue_arm(side->waiting, side->word, &seen);
         n->armed = true;
     }
-    return can_go_on(n->t) || has_ended(n->t) || is_deserted(n->t) || is_taken_by_router(n->t);
+    return can_go_on(n->t) || has_ended(n->t) || is_deserted(n->t) || is_taken_by_router(n->t) ||
+           atomic_load(&n->t->session->idle); /* then npud has to hear that it is not */
 }
 
 static void say_full(char *text, size_t size, const char *function, uint32_t id, uint32_t depth)

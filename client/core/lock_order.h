@@ -29,6 +29,7 @@ enum lock_rank {
     LOCK_SEGMENT_MAP,  /* segments.map_lock */
     LOCK_NAMES,        /* queues->name_lock */
     LOCK_RETIRED,      /* queues->retired_lock */
+    LOCK_IDLE,         /* session->idle_lock */
     LOCK_REQUEST,      /* session->request_lock */
     LOCK_WAITS,        /* waits.lock */
     LOCK_EVENT_FDS,    /* event_fds.lock */

@@ -154,6 +154,7 @@ static struct session *session_new(void)
         seed = (uint32_t)clock_ns();
     s->serial = atomic_fetch_add(&serials, 1) + 1;
     lock_init(&s->request_lock, LOCK_REQUEST);
+    lock_init(&s->idle_lock, LOCK_IDLE);
     lock_init(&s->lock, LOCK_SESSION);
     pthread_cond_init(&s->stream_gone, NULL);
     wait_init(&s->waits, s, &s->lost);
@@ -346,20 +347,34 @@ bool session_close_if_unused(void)
     return true;
 }
 
+/* npud hears of changes in their order, and each caller returns when npud knows of its own. */
 static void set_idle(struct session *s, bool idle)
 {
     REQUEST(idle_session, IDLE_SESSION, .idle = idle);
 
+    pthread_mutex_lock(&s->idle_lock);
     if (atomic_exchange(&s->idle, idle) != idle)
         session_command_unheard(s, &request);
+    pthread_mutex_unlock(&s->idle_lock);
 }
 
+/*
+ * Another thread may call aclInit, which takes process->lock, or go to sleep at a queue: it is in
+ * the list of sleepers before it looks whether the session is idle, and here that is the other way
+ * round.
+ */
 void session_tell_idle(void)
 {
     struct session *s = session_peek();
 
-    if (s && !session_lost(s) && !wait_any_without_device(&s->waits))
+    if (!s || session_lost(s) || wait_any_without_device(&s->waits))
+        return;
+    pthread_mutex_lock(&process->lock);
+    if (process->init_count == 0)
         set_idle(s, true);
+    pthread_mutex_unlock(&process->lock);
+    if (wait_any_without_device(&s->waits))
+        set_idle(s, false);
 }
 
 void session_use_again_slow(struct session *s)

@@ -67,7 +67,8 @@ struct session {
     _Atomic bool lost;          /* npud is gone, or has ended the session, or closed */
     _Atomic bool closed;        /* by aclFinalize; stored before lost */
     _Atomic bool aborted;       /* by session_lose(): sleepers are woken */
-    _Atomic bool idle;          /* npud was told so: session_tell_idle() */
+    pthread_mutex_t idle_lock;  /* held while npud is told that it is idle, or not */
+    _Atomic bool idle;          /* written under idle_lock: see session_tell_idle() */
     bool closing;               /* under lock: aclFinalize has begun, no context is made */
     struct side_thread watcher; /* sees the end of the connection */
 

@@ -245,6 +245,10 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
         return RUN_WAITS;
     uncount_waiter(s);
     fail_all(m, pid); /* this one is off the list: its engine cannot wake it before it sleeps */
+    if (has_come(s)) { /* the last store of who left, after the look above */
+        allocation_filled(m);
+        return RUN_RETIRED;
+    }
     return run_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
 }
 

@@ -268,17 +268,25 @@ static bool run_free(struct job *job)
     return false;
 }
 
+void allocations_count_sharers(struct server *server)
+{
+    struct session *session;
+    struct mem *m;
+
+    DL_FOREACH (server->sessions, session)
+        slots_foreach (&session->mems, i, m)
+            sharer_restored(m->sharer);
+}
+
 void allocations_finish_restoring(struct server *server)
 {
     struct session *session;
     struct mem *m;
 
     DL_FOREACH (server->sessions, session)
-        slots_foreach (&session->mems, i, m) {
-            sharer_restored(m->sharer);
+        slots_foreach (&session->mems, i, m)
             if (m->freed && is_unused(m))
                 job_list(&m->free);
-        }
 }
 
 void allocation_begin_work(struct mem *m)

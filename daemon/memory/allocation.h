@@ -58,6 +58,8 @@ enum cause allocation_import(struct session *session, struct pages *pages, uint6
  * its session that wait for a word of it. Control thread; takes the locks of the session's engines.
  */
 void allocation_free(struct mem *mem);
+/** All memory is there, and no wait is rejoined: who shares it with whom is counted again. */
+void allocations_count_sharers(struct server *server);
 /** Streams are there: what was freed, and no work uses any more, goes. */
 void allocations_finish_restoring(struct server *server);
 

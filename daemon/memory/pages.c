@@ -376,7 +376,9 @@ void pages_unjoin(struct pages *p, struct mem *m)
 {
     bool left;
 
-    let_go(p, m, &left);
+    /* A wait that began meanwhile was not told, because of this one. */
+    if (let_go(p, m, &left))
+        engine_ask_deserted(p);
 }
 
 void pages_end_use(struct pages *p, struct mem *m, bool over)

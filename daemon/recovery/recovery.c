@@ -63,6 +63,7 @@ static void (*const finish[])(struct server *server) = {
     finish_tables,
     ipc_events_finish_restoring,
     survivors_finish_restoring,
+    allocations_count_sharers, /* waits that are rejoined ask for it */
     engines_finish_restoring,
     allocations_finish_restoring,
     notifies_look_again,

@@ -463,7 +463,13 @@ START_TEST(names_are_not_processes)
 END_TEST
 
 /* One that has come since may be there for the one that has died: until it has left again. */
-START_TEST(one_that_came_later_leaves)
+static void expect_three_to_wait(void)
+{
+    for (int i = 0; i < 4; i += 1 + !i) /* 0, 2, 3 */
+        in(i, still_waits, 0);
+}
+
+static void come_later(bool restarts)
 {
     int pid = sharer[1].pid;
 
@@ -474,11 +480,25 @@ START_TEST(one_that_came_later_leaves)
     in(3, wait_now, 1);
     in(0, wait_now, 1);
     in(2, wait_now, 1);
-    for (int i = 0; i < 4; i += 1 + !i) /* 0, 2, 3 */
-        in(i, still_waits, 0);
+    expect_three_to_wait();
+    if (restarts) {
+        npud_kill_server();
+        expect_three_to_wait();
+    }
     in(3, give_up, BY_KEY);
     in(0, expect_told, pid);
     in(2, expect_told, pid);
+}
+
+START_TEST(one_that_came_later_leaves)
+{
+    come_later(false);
+}
+END_TEST
+
+START_TEST(one_that_came_later_leaves_the_next_npud)
+{
+    come_later(true);
 }
 END_TEST
 
@@ -674,5 +694,6 @@ int main(void)
     tcase_add_loop_test(tc, the_last_one_is_told_by_the_next_npud, 0, CASES_OF(SHARERS - 1));
     tcase_add_loop_test(tc, all_that_are_left_wait_for_the_next_npud, 0, 2 * LEAVES * ORDERS);
     tcase_add_loop_test(tc, one_that_finalizes_comes_back, 0, 8);
+    tcase_add_test(tc, one_that_came_later_leaves_the_next_npud);
     return run_suite(suite);
 }
