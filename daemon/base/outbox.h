@@ -15,8 +15,10 @@ struct outbox;
  * last call. */
 typedef void outbox_deliver(const void *message, size_t size, uint64_t lost);
 
-/** Starts the thread, with all signals blocked. NULL: no memory or no thread. limit: messages that
- * may wait. */
+/**
+ * Starts the thread, with all signals blocked but those of a crash. NULL: no memory or no thread.
+ * limit: messages that may wait.
+ */
 struct outbox *outbox_new(outbox_deliver *deliver, unsigned limit);
 
 /** Waits until everything is delivered, but at most `patience_ms`; a thread that its reader still

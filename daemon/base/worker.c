@@ -45,6 +45,9 @@ static void *work_on(void *arg)
     return NULL;
 }
 
+/* The kernel ends a process for these without its handler, where they are blocked. */
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+
 /* Under the lock. */
 static int start_thread(struct worker *worker)
 {
@@ -55,6 +58,8 @@ static int start_thread(struct worker *worker)
         return 0;
     worker->stop = false;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+        sigdelset(&all, crashes[i]);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     r = pthread_create(&worker->thread, NULL, work_on, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

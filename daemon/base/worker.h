@@ -41,7 +41,10 @@ struct worker {
 #define WORKER(name, run)      WORKER_INIT(name, run, false)
 #define WORKER_LAZY(name, run) WORKER_INIT(name, run, true)
 
-/** Starts the thread, with all signals blocked, if it is not there. 0 or -errno. */
+/**
+ * Starts the thread, if it is not there, with all signals blocked but those of a crash. 0 or
+ * -errno.
+ */
 int worker_start(struct worker *worker);
 
 /**

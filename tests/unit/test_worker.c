@@ -57,6 +57,7 @@ START_TEST(errands_take_turns_and_what_is_left_is_done)
     for (unsigned i = 0; i < 4; i++)
         ck_assert_uint_eq(order[i], expected[i]);
     ck_assert_int_eq(sigismember(&blocked, SIGTERM), 1);
+    ck_assert_int_eq(sigismember(&blocked, SIGSEGV), 0); /* a crash in it is told, too */
     worker_stop(&worker);
 }
 END_TEST
