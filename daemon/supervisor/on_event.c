@@ -111,8 +111,9 @@ void on_signal(struct supervisor *s, int number)
 /* --- messages of servers --- */
 
 /*
- * Of an earlier supervisor. What is installed or configured now cannot serve: the start of the
- * service is over all the same, and it can be mended while clients are served.
+ * Of an earlier supervisor. What is installed or configured now cannot serve, or no keeper has what
+ * it would need: the start of the service is over all the same, and it can be mended while clients
+ * are served.
  */
 static void keep_old_server(struct supervisor *s)
 {
@@ -128,7 +129,7 @@ static void on_prepared(struct supervisor *s, struct child *child, bool can)
 {
     child->deadline_ns = 0;
     child->state = can ? CHILD_PREPARED : CHILD_CANNOT;
-    if (child == &s->standby && !can)
+    if (child == &s->standby && (!can || s->lease < 0))
         keep_old_server(s);
     if (child == &s->candidate && can && child->can_read)
         candidate_is_prepared(s);

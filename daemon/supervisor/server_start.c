@@ -113,9 +113,9 @@ static void advance_to_end(struct supervisor *s)
 }
 
 /* Until then its death would be that of its sessions. */
-static bool is_kept(const struct child *server)
+static bool is_kept(const struct supervisor *s)
 {
-    return server->kept == server->lease;
+    return s->lease >= 0 && s->server.kept == s->server.lease;
 }
 
 void supervisor_advance(struct supervisor *s)
@@ -130,7 +130,7 @@ void supervisor_advance(struct supervisor *s)
     }
     if (s->server.state == CHILD_NONE && may_go(&s->standby))
         server_let_go(s);
-    else if (serving && s->replace && s->standby.state == CHILD_PREPARED && is_kept(&s->server))
+    else if (serving && s->replace && s->standby.state == CHILD_PREPARED && is_kept(s))
         child_kill(&s->server);
     /* While a server recovers it has all processors. */
     if (s->standby.state == CHILD_NONE &&

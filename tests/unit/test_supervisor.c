@@ -156,6 +156,16 @@ int __wrap_supervisor_message_send(int socket, enum supervisor_operation operati
     return __real_supervisor_message_send(socket, operation, value, text, fds, n);
 }
 
+/* So often has the service manager heard that the start is over. */
+static unsigned ready;
+
+void __wrap_service_manager_tell(const char *fmt, ...);
+void __wrap_service_manager_tell(const char *fmt, ...)
+{
+    if (strncmp(fmt, "READY=1", strlen("READY=1")) == 0)
+        ready++;
+}
+
 static void set_word(const char *word)
 {
     server_argv[4] = (char *)word;
@@ -643,6 +653,29 @@ START_TEST(a_keeper_that_does_not_answer_the_standby_is_followed)
 }
 END_TEST
 
+/* Nobody has what its sessions need: it goes on until a reload finds a keeper, which gets all. */
+START_TEST(a_server_of_an_earlier_supervisor_goes_on_without_a_keeper)
+{
+    pid_t server = begin_and_serve(NULL);
+    int status;
+
+    become_another();
+    ready = 0;
+    s.keeper_path = "/no/such/program";
+    kill(s.keeper.pid, SIGKILL);
+    STEP_UNTIL(s.standby.state == CHILD_PREPARED);
+    ck_assert_int_lt(s.lease, 0);
+    ck_assert_int_eq(waitpid(server, &status, WNOHANG), 0);
+    ck_assert(!s.server.killed);
+    ck_assert_uint_eq(ready, 1);
+    s.keeper_path = itself;
+    on_signal(&s, SIGHUP);
+    STEP_UNTIL(IS_WHOLE && s.server.pid != 0);
+    ck_assert_int_eq(waitpid(server, &status, 0), server);
+    ck_assert_int_eq(status, SIGKILL);
+}
+END_TEST
+
 START_TEST(a_server_that_answers_is_left_alone)
 {
     pid_t server = begin_and_serve(NULL);
@@ -1029,6 +1062,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, a_keeper_that_cannot_be_executed_is_done_without);
     tcase_add_test(t, a_new_keeper_follows_for_a_server_of_before);
     tcase_add_test(t, a_keeper_that_does_not_answer_the_standby_is_followed);
+    tcase_add_test(t, a_server_of_an_earlier_supervisor_goes_on_without_a_keeper);
     tcase_add_test(t, a_server_that_answers_is_left_alone);
     tcase_add_test(t, a_server_that_does_not_answer_is_killed);
     tcase_add_test(t, a_server_that_hangs_as_it_starts_is_killed);
