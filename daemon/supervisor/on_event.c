@@ -54,6 +54,23 @@ static void drop_candidate(struct supervisor *s, const char *why)
     child_discard(&s->candidate);
 }
 
+/*
+ * Its candidate is the standby, and cannot take the server's place. The standbys that follow are of
+ * the program that serves. A server of an earlier supervisor is still to be replaced.
+ */
+static void give_up_upgrade(struct supervisor *s, const char *why)
+{
+    struct executable *serves = s->server.program ? s->server.program : s->good_program;
+
+    if (!s->upgrading || !s->replace) /* else it has been let go */
+        return;
+    refuse_upgrade(s, why);
+    s->upgrading = s->no_standby = false;
+    s->replace = s->server.state == CHILD_SERVING && s->server.pid == 0;
+    if (serves)
+        executable_set(&s->program, serves);
+}
+
 /* A standby has the configuration of its start. */
 static void renew_standby(struct supervisor *s)
 {
@@ -395,13 +412,20 @@ static int end_status(int status)
     return WEXITSTATUS(status);
 }
 
+void on_no_standby(struct supervisor *s)
+{
+    s->no_standby = true;
+    give_up_upgrade(s, "the installed program cannot be started again: the log says why");
+    if (s->no_standby)
+        keep_old_server(s);
+}
+
 static void standby_has_failed(struct supervisor *s, const struct child *was, int status)
 {
     say_standby_end(was, status);
     if (s->server.state != CHILD_NONE) {
-        s->no_standby = attempts_failed(&s->standbys, clock_ns());
-        if (s->no_standby)
-            keep_old_server(s);
+        if (attempts_failed(&s->standbys, clock_ns()))
+            on_no_standby(s);
         return;
     }
     s->over = !s->served || attempts_failed(&s->standbys, clock_ns());
@@ -481,6 +505,15 @@ static bool keeper_has_failed(struct supervisor *s)
     return true;
 }
 
+static void go_on_without_keeper(struct supervisor *s)
+{
+    static const char why[] = "npud has no keeper any more: try again";
+
+    drop_candidate(s, why);
+    give_up_upgrade(s, why);
+    child_discard(&s->standby); /* it may wait for another lease; the next one has none */
+}
+
 void on_lease_lost(struct supervisor *s)
 {
     close(s->lease);
@@ -488,13 +521,13 @@ void on_lease_lost(struct supervisor *s)
     if (keeper_has_failed(s) && attempts_failed(&s->keepers, clock_ns())) {
         log_error("npud goes on without a keeper: the end of its server would be that of all "
                   "sessions. Mend what the log says, and reload npud");
-        drop_candidate(s, "npud has no keeper any more: try again");
-        child_discard(&s->standby); /* it may wait for another lease; the next one has none */
-        return;
+    } else {
+        log_event(MESSAGE_KEEPER_ENDED, LOG_WARNING, NULL,
+                  "the keeper has ended: the server gives everything to another");
+        supervisor_open_lease(s);
     }
-    log_event(MESSAGE_KEEPER_ENDED, LOG_WARNING, NULL,
-              "the keeper has ended: the server gives everything to another");
-    supervisor_open_lease(s);
+    if (s->lease < 0)
+        go_on_without_keeper(s);
 }
 
 /* Twice per period. A server that has let a whole period pass hangs. */

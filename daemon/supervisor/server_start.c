@@ -92,11 +92,12 @@ static void start_standby(struct supervisor *s)
 {
     if (server_start(s, &s->standby, s->program, false) == 0)
         return;
-    s->no_standby = true;
-    if (s->server.state == CHILD_NONE) {
-        s->over = true;
-        s->status = 1;
+    if (s->server.state != CHILD_NONE) {
+        on_no_standby(s);
+        return;
     }
+    s->over = true;
+    s->status = 1;
 }
 
 /* A server that was killed while npud ends has left its sockets, and sessions that wait. */

@@ -85,6 +85,8 @@ void on_message(struct supervisor *s, struct child *child);
 void on_end(struct supervisor *s, struct child *child);
 void on_deadline(struct child *child);
 void on_lease_lost(struct supervisor *s);
+/** None can be started beside the server that serves. */
+void on_no_standby(struct supervisor *s);
 void on_watchdog(struct supervisor *s);
 
 /* --- servers (daemon/supervisor/server_start.c) --- */

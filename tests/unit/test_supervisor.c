@@ -8,6 +8,7 @@
 
 #include "daemon/supervisor/again.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -137,6 +138,9 @@ static char refused[SUPERVISOR_TEXT];
 /* So many servers are killed before they are told to start. */
 static unsigned kill_before_start;
 
+/* No server can be told to start. */
+static bool no_start;
+
 int __real_supervisor_message_send(int socket, enum supervisor_operation operation, uint32_t value,
                                    const char *text, const int *fds, size_t n);
 int __wrap_supervisor_message_send(int socket, enum supervisor_operation operation, uint32_t value,
@@ -153,6 +157,8 @@ int __wrap_supervisor_message_send(int socket, enum supervisor_operation operati
         kill(s.standby.pid, SIGKILL);
         waitid(P_PID, (id_t)s.standby.pid, &info, WEXITED | WNOWAIT);
     }
+    if (operation == SUPERVISOR_START && no_start)
+        return -EMFILE;
     return __real_supervisor_message_send(socket, operation, value, text, fds, n);
 }
 
@@ -831,6 +837,62 @@ START_TEST(an_upgrade_that_is_asked_for_again_as_it_starts_is_not_refused)
 }
 END_TEST
 
+/* It is the standby, and waits until a new keeper has what the server has. */
+static pid_t begin_an_upgrade_that_waits(void)
+{
+    pid_t server = begin_and_serve("keeps-late");
+
+    kill(s.keeper.pid, SIGKILL);
+    STEP_UNTIL(s.server.lease != 0);
+    STEP_UNTIL(IS_WHOLE);
+    refused[0] = '\0';
+    ask_for_upgrade();
+    STEP_UNTIL(s.upgrading && IS_WHOLE);
+    ck_assert_ptr_ne(s.standby.program, s.good_program);
+    return server;
+}
+
+static void check_upgrade_is_given_up(pid_t server)
+{
+    ck_assert_str_ne(refused, "");
+    ck_assert(!s.upgrading && !s.replace);
+    ck_assert_ptr_eq(s.program, s.good_program);
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_ptr_eq(s.standby.program, s.good_program);
+    ck_assert_int_eq(s.server.pid, server);
+    ck_assert(!s.server.killed);
+}
+
+/* The server hears why, and the next `npuctl upgrade` is not one that waits for nothing. */
+START_TEST(an_upgrade_that_loses_the_keeper_is_refused)
+{
+    /* The one cannot be opened, the other one fails three times. */
+    static const char *const keepers[] = {"/no/such/program", "/etc/passwd"};
+    pid_t server = begin_an_upgrade_that_waits();
+
+    s.keeper_path = keepers[_i];
+    kill(s.keeper.pid, SIGKILL);
+    STEP_UNTIL(s.lease < 0);
+    check_upgrade_is_given_up(server);
+}
+END_TEST
+
+START_TEST(an_upgrade_that_can_be_started_once_is_refused)
+{
+    pid_t server = begin_an_upgrade_that_waits();
+
+    no_start = _i == 1;
+    set_word("ends-at-once");
+    kill(s.standby.pid, SIGKILL);
+    STEP_UNTIL(!s.upgrading || s.no_standby);
+    no_start = false;
+    set_word(NULL);
+    on_watchdog(&s); /* something happens */
+    s.next_watchdog_ns = 0;
+    check_upgrade_is_given_up(server);
+}
+END_TEST
+
 /* The supervisor is to be that of the program that was asked for, and not of one of before. */
 START_TEST(a_server_that_follows_while_an_upgrade_is_made_ready_is_not_the_upgrade)
 {
@@ -1072,6 +1134,8 @@ int main(int argc, char **argv)
     tcase_add_test(t, an_upgrade_that_cannot_be_executed_is_refused_with_its_errno);
     tcase_add_test(t, an_upgrade_that_is_asked_for_twice_leaves_a_program_to_start);
     tcase_add_test(t, an_upgrade_that_is_asked_for_again_as_it_starts_is_not_refused);
+    tcase_add_loop_test(t, an_upgrade_that_loses_the_keeper_is_refused, 0, 2);
+    tcase_add_loop_test(t, an_upgrade_that_can_be_started_once_is_refused, 0, 2);
     tcase_add_test(t, a_server_that_follows_while_an_upgrade_is_made_ready_is_not_the_upgrade);
     tcase_add_test(t, the_supervisor_follows_the_upgrade);
     tcase_add_test(t, the_supervisor_follows_an_upgrade_when_it_has_a_server);
