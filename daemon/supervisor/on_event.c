@@ -483,7 +483,7 @@ void on_deadline(struct child *child)
 
 /* --- the keeper, the watchdog --- */
 
-/* One of our own that has ended by itself: a death by a signal is followed as often as it comes. */
+/* One of our own that has ended by itself: a kill is followed as often as it comes. */
 static bool keeper_has_failed(struct supervisor *s)
 {
     char text[SUPERVISOR_TEXT] = "it has ended";
@@ -498,8 +498,11 @@ static bool keeper_has_failed(struct supervisor *s)
     error = child_exec_error(status);
     if (error != 0)
         describe_exec_failure(text, sizeof(text), was.program, error);
+    else if (WIFSIGNALED(status))
+        snprintf(text, sizeof(text), "it was ended by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
     executable_drop(&was.program);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) == 0)
+    if (is_sigkill(status) || status == 0)
         return false;
     log_error("the keeper (pid %d) has failed: %s", (int)was.pid, text);
     return true;

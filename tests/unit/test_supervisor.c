@@ -121,6 +121,8 @@ static int be_keeper(void)
 {
     char c;
 
+    if (getenv("KEEPER_CRASHES"))
+        abort();
     while (read(CHILD_FD, &c, 1) > 0)
         ;
     return 0;
@@ -609,6 +611,24 @@ START_TEST(a_keeper_that_cannot_be_executed_is_done_without)
     s.keeper_path = itself;
     on_signal(&s, SIGHUP);
     ck_assert_int_ge(s.lease, 0);
+    STEP_UNTIL(s.server.kept == s.lease_number);
+    STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
+/* As one whose library or processor is broken. A kill is no failure of its own. */
+START_TEST(a_keeper_that_crashes_is_done_without)
+{
+    set_up(NULL);
+    ck_assert_int_eq(executable_open(&s.program, itself), 0);
+    setenv("KEEPER_CRASHES", "1", 1);
+    supervisor_open_lease(&s);
+    supervisor_advance(&s);
+    STEP_UNTIL(s.lease < 0);
+    ck_assert_int_eq(s.keeper.pid, 0);
+    unsetenv("KEEPER_CRASHES");
+    STEP_UNTIL(IS_WHOLE);
+    on_signal(&s, SIGHUP);
     STEP_UNTIL(s.server.kept == s.lease_number);
     STEP_UNTIL(IS_WHOLE);
 }
@@ -1122,6 +1142,7 @@ int main(int argc, char **argv)
     t = suite_case(suite, "keeper, watchdog", 60, NULL, end_all);
     tcase_add_test(t, a_new_keeper_follows);
     tcase_add_test(t, a_keeper_that_cannot_be_executed_is_done_without);
+    tcase_add_test(t, a_keeper_that_crashes_is_done_without);
     tcase_add_test(t, a_new_keeper_follows_for_a_server_of_before);
     tcase_add_test(t, a_keeper_that_does_not_answer_the_standby_is_followed);
     tcase_add_test(t, a_server_of_an_earlier_supervisor_goes_on_without_a_keeper);
