@@ -51,6 +51,7 @@ void supervisor_execute_again(struct supervisor *s)
     service_manager_start();
     keep_fds(s, FD_CLOEXEC);
     unsetenv(VARIABLE);
+    supervisor_advance(s); /* another standby */
 }
 
 bool supervisor_is_again(struct supervisor *s)
