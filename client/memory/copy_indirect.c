@@ -126,9 +126,9 @@ aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream 
 /* --- by pointers and offsets --- */
 
 /*
- * The address that stands at `slot`, plus offset: `count` bytes there are in the same allocation, or
- * the offset is wrong, whatever lies behind it. In memory that tasks reach, a task before may write
- * the slot: then the call waits for the stream.
+ * The address that stands at `slot`, plus offset: `count` bytes there are in the same allocation,
+ * or the offset is wrong, whatever lies behind it. In memory that tasks reach, a task before may
+ * write the slot: then the call waits for the stream.
  */
 static int read_slot(struct stream *s, const char *function, const char *name, void *const *slot,
                      size_t offset, size_t count, void **address)
