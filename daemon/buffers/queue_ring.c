@@ -37,6 +37,8 @@ void queue_ring_free(struct queue_ring *ring, const struct user *user)
     if (v->news)
         munmap(v->news, QUEUE_NEWS_SIZE);
     kept_close(ring->news_fd);
+    for (int i = 0; i < QUEUE_FILES; i++)
+        kept_key_leave(ring->left_key[i]);
     *ring = QUEUE_RING_NONE;
 }
 
@@ -45,7 +47,9 @@ void queue_ring_close(struct queue_ring *ring)
     int *fds[QUEUE_FILES] = {&ring->put_fd, &ring->take_fd, &ring->news_fd};
 
     for (int i = 0; i < QUEUE_FILES; i++) {
-        kept_close(*fds[i]);
+        if (*fds[i] < 0)
+            continue;
+        ring->left_key[i] = kept_fd_part(*fds[i]);
         *fds[i] = -1;
     }
 }
@@ -139,11 +143,16 @@ void queue_ring_keep(const struct queue_ring *ring)
     kept_fd(ring->news_fd);
 }
 
+static uint64_t key_of_file(int fd, uint64_t left_key)
+{
+    return fd < 0 ? left_key : kept_key(fd);
+}
+
 struct ring_record queue_ring_record(const struct queue_ring *ring)
 {
-    return (struct ring_record){.put_key = kept_key(ring->put_fd),
-                                .take_key = kept_key(ring->take_fd),
-                                .news_key = kept_key(ring->news_fd),
+    return (struct ring_record){.put_key = key_of_file(ring->put_fd, ring->left_key[0]),
+                                .take_key = key_of_file(ring->take_fd, ring->left_key[1]),
+                                .news_key = key_of_file(ring->news_fd, ring->left_key[2]),
                                 .number = ring->view.number,
                                 .depth = ring->view.depth};
 }

@@ -15,7 +15,8 @@ struct user;
 struct queue_ring {
     struct queue_view view;
     int put_fd, take_fd;
-    int news_fd; /* also for writing: clients have others, read-only */
+    int news_fd;                    /* also for writing: clients have others, read-only */
+    uint64_t left_key[QUEUE_FILES]; /* after queue_ring_close(): what the keeper has of them */
 };
 
 /** An empty ring of that user, with this number. 0, or -errno and none. */
@@ -25,8 +26,9 @@ int queue_ring_new(struct queue_ring *ring, const struct user *user, uint32_t nu
 void queue_ring_free(struct queue_ring *ring, const struct user *user);
 
 /**
- * npud's descriptors are closed: no client gets the ring any more. All else goes on. A new ring
- * needs no more descriptors than are free then.
+ * npud's descriptors are closed: no client gets the ring any more. All else goes on, also over the
+ * end of npud: the keeper has the files until the ring goes. A new ring needs no more descriptors
+ * than are free then.
  */
 void queue_ring_close(struct queue_ring *ring);
 

@@ -139,6 +139,22 @@ void kept_close(int fd)
     close(fd);
 }
 
+uint64_t kept_fd_part(int fd)
+{
+    uint64_t key = kept_key(fd);
+
+    if (key != 0)
+        key_of[fd] = 0;
+    close(fd);
+    return key;
+}
+
+void kept_key_leave(uint64_t key)
+{
+    if (key != 0)
+        kept_log_key(key);
+}
+
 void kept_fds_flush(void)
 {
     if (n_drops > 0)

@@ -27,6 +27,14 @@ void kept_close(int fd);
 void kept_fd_leave(int fd);
 /** It has got another number. */
 void kept_fd_moved(int from, int to);
+/**
+ * npud closes it and the keeper goes on having it, for a record that names it by the key that is
+ * returned: the next npud has it again. 0: nothing outlives npud. A new keeper does not get it, so
+ * this is for a short time. It ends with kept_key_leave().
+ */
+uint64_t kept_fd_part(int fd);
+/** The keeper lets go of the key when this step is committed. Nothing happens for 0. */
+void kept_key_leave(uint64_t key);
 /** The descriptor with this key, which stays npud's. -1: npud has none. Looks at all of them. */
 int kept_fd_of(uint64_t key);
 

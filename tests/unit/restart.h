@@ -9,6 +9,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 
 #include "daemon/base/kill_here.h"
@@ -105,6 +106,7 @@ int __wrap_keeper_fetch(keeper_take *take, void *arg)
 
 /** There is none for records of this kind. */
 static enum kept_kind restart_lacks = KEPT_KIND_MAX;
+static unsigned restart_lacks_times = UINT_MAX; /* so often, and later there is some */
 
 /* In place of kept_make(): mk/test.mk. */
 bool __real_kept_make(struct kept *kept, enum kept_kind kind, size_t bytes, kept_write_fn *write);
@@ -112,8 +114,9 @@ bool __wrap_kept_make(struct kept *kept, enum kept_kind kind, size_t bytes, kept
 
 bool __wrap_kept_make(struct kept *kept, enum kept_kind kind, size_t bytes, kept_write_fn *write)
 {
-    if (kind != restart_lacks)
+    if (kind != restart_lacks || restart_lacks_times == 0)
         return __real_kept_make(kept, kind, bytes, write);
+    restart_lacks_times -= restart_lacks_times != UINT_MAX;
     *kept = (struct kept){0};
     return false;
 }

@@ -85,6 +85,31 @@ START_TEST(large_records)
 }
 END_TEST
 
+/* npud has closed it, and the next one has it all the same, until a step says otherwise. */
+START_TEST(a_descriptor_outlives_its_number)
+{
+    uint64_t key;
+    int fd;
+
+    ck_assert_int_eq(kept_begin(), 0);
+    fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    key = kept_fd(fd);
+    ck_assert_uint_ne(key, 0);
+    ck_assert_uint_eq(kept_fd_part(fd), key);
+    ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
+    ck_assert_uint_eq(kept_key(fd), 0);
+    kept_commit();
+    reopen_and_read();
+    fd = kept_fd_take(key);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_uint_eq(kept_fd_part(fd), key);
+    kept_key_leave(key);
+    ck_assert_uint_eq(restart_fds(), 1);
+    kept_commit();
+    ck_assert_uint_eq(restart_fds(), 0);
+}
+END_TEST
+
 START_TEST(words_change_at_once)
 {
     struct kept_words words;
@@ -111,6 +136,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(t, committed_records_are_there);
     tcase_add_test(t, large_records);
+    tcase_add_test(t, a_descriptor_outlives_its_number);
     tcase_add_test(t, words_change_at_once);
     return s;
 }

@@ -178,6 +178,19 @@ static void end_leaves(void)
     expect_no_buffer();
 }
 
+/* npud cannot make the new ring until it has closed what it has of the old one. */
+static void be_scarce(void)
+{
+    restart_lacks = KEPT_QUEUE_REST;
+    restart_lacks_times = 1;
+}
+
+static void begin_scarce(void)
+{
+    begin_shared();
+    be_scarce();
+}
+
 static void act_survivor(void)
 {
     kill_process(WRITER);
@@ -223,6 +236,7 @@ static const struct cut_short cuts[] = {
     {begin_reader, act_reader_dies, nothing, end_reader},
     {begin_writer, act_writer_dies, nothing, take_all},
     {begin_writer, act_leaves, await_survivor, end_leaves},
+    {begin_scarce, act_leaves, await_survivor, end_leaves},
     {begin_survivor, act_survivor, nothing, take_all},
     {begin_shared, act_owner_dies, nothing, end_owner},
     {begin_shared, act_all_die, nothing, nothing},
@@ -272,6 +286,27 @@ START_TEST(an_answer_outlives_what_it_gives)
         expect_answer(OTHER);
         expect_owner();
         take_all();
+        end_all();
+    }
+}
+END_TEST
+
+/* The same for a ring that npud has closed before it moves. */
+START_TEST(an_answer_outlives_a_closed_ring)
+{
+    for (unsigned place = KILL_HERE_RING_MOVES; place <= KILL_HERE_REST_NOTED; place++) {
+        begin_clients();
+        begin_shared();
+        act_attach();
+        ck_assert(restart_kill(KILL_HERE_ANSWER_COMMITTED, 1, turns, NULL));
+        be_scarce();
+        act_leaves();
+        ck_assert(restart_kill(place, 1, turns, NULL));
+        ck_assert_uint_eq(restart_lacks_times, 0);
+        npud_turn();
+        expect_answer(OTHER);
+        await_survivor();
+        end_leaves();
         end_all();
     }
 }
@@ -435,6 +470,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, all_is_as_it_was);
     tcase_add_test(t, the_asker_dies_meanwhile);
     tcase_add_test(t, an_answer_outlives_what_it_gives);
+    tcase_add_test(t, an_answer_outlives_a_closed_ring);
     tcase_add_loop_test(t, sleepers_of_an_old_ring_are_woken_by_the_next_npud, 0, 4);
     tcase_add_loop_test(t, a_ring_goes_behind_its_last_sleeper, 0, 2);
     tcase_add_test(t, sleepers_that_0_9_0_has_kept_are_woken);
