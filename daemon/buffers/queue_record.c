@@ -90,7 +90,8 @@ void queues_finish_restoring(struct server *server)
             queue_count_again(attach);
             queue_attach_trace(attach);
         }
-        if (!queue->attached && !queue->grants)
+        /* Its own job was to end it, and may not have been listed yet. */
+        if ((queue->ends && !queue->ended_by) || (!queue->attached && !queue->grants))
             job_list(&queue->end);
     }
 }

@@ -191,6 +191,23 @@ static void begin_scarce(void)
     be_scarce();
 }
 
+/* It cannot make it then either: the queue ends. */
+static void begin_without(void)
+{
+    begin_shared();
+    restart_lacks = KEPT_QUEUE_REST;
+    restart_lacks_times = UINT_MAX;
+}
+
+static void end_without(void)
+{
+    ck_assert_ptr_null(server.queues->all);
+    kill_process(WRITER);
+    npud_turn();
+    ck_assert_ptr_null(server.survivors);
+    expect_no_buffer();
+}
+
 static void act_survivor(void)
 {
     kill_process(WRITER);
@@ -237,6 +254,7 @@ static const struct cut_short cuts[] = {
     {begin_writer, act_writer_dies, nothing, take_all},
     {begin_writer, act_leaves, await_survivor, end_leaves},
     {begin_scarce, act_leaves, await_survivor, end_leaves},
+    {begin_without, act_leaves, await_survivor, end_without},
     {begin_survivor, act_survivor, nothing, take_all},
     {begin_shared, act_owner_dies, nothing, end_owner},
     {begin_shared, act_all_die, nothing, nothing},
