@@ -309,6 +309,14 @@ START_TEST(an_answer_outlives_what_it_gives)
 }
 END_TEST
 
+/* The end of a process comes when the kernel gets to it. */
+static void turns_to_its_end(void *arg)
+{
+    turns(arg);
+    await_survivor();
+    turns(arg);
+}
+
 /* The same for a ring that npud has closed before it moves. */
 START_TEST(an_answer_outlives_a_closed_ring)
 {
@@ -319,7 +327,7 @@ START_TEST(an_answer_outlives_a_closed_ring)
         ck_assert(restart_kill(KILL_HERE_ANSWER_COMMITTED, 1, turns, NULL));
         be_scarce();
         act_leaves();
-        ck_assert(restart_kill(place, 1, turns, NULL));
+        ck_assert(restart_kill(place, 1, turns_to_its_end, NULL));
         ck_assert_uint_eq(restart_lacks_times, 0);
         npud_turn();
         expect_answer(OTHER);
