@@ -244,7 +244,7 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     if (!sharers_deserted(&m->pages->sharers, &pid) || !run_unpark(s))
         return RUN_WAITS;
     uncount_waiter(s);
-    fail_all(m, pid); /* this one is off the list: its engine cannot wake it before it sleeps */
+    fail_all(m, pid);  /* this one is off the list: its engine cannot wake it before it sleeps */
     if (has_come(s)) { /* the last store of who left, after the look above */
         allocation_filled(m);
         return RUN_RETIRED;
