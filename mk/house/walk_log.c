@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ENTRIES (1u << 21) /* later ones are left out */
+#define ENTRIES  (1u << 21) /* later ones are left out */
 #define LOG_SIZE (sizeof(struct log) + ENTRIES * sizeof(struct entry))
 
 struct entry {

@@ -49,8 +49,8 @@ int main(void)
     OK(aclrtMalloc(&from, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     /* What is done for the first time takes another way: the second one counts. */
     for (int last = 0; last < 2; last++) {
-        WALK("task: record of an event",
-             OK(aclrtRecordEvent(event, stream)); OK(aclrtSynchronizeStream(stream)));
+        WALK("task: record of an event", OK(aclrtRecordEvent(event, stream));
+             OK(aclrtSynchronizeStream(stream)));
         WALK("task: copy",
              OK(aclrtMemcpyAsync(to, 4096, from, 4096, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
              OK(aclrtSynchronizeStream(stream)));
