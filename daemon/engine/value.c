@@ -244,8 +244,9 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     if (!sharers_deserted(&m->pages->sharers, &pid) || !run_unpark(s))
         return RUN_WAITS;
     uncount_waiter(s);
-    fail_all(m, pid);  /* this one is off the list: its engine cannot wake it before it sleeps */
-    if (has_come(s)) { /* the last store of who left, after the look above */
+    fail_all(m, pid); /* this one is off the list: its engine cannot wake it before it sleeps */
+    /* The last store of who left may have come after the look above. */
+    if (has_come(s)) {
         allocation_filled(m);
         return RUN_RETIRED;
     }
