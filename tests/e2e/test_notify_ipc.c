@@ -435,6 +435,19 @@ static int import_and_finalize(void *arg)
     return 0;
 }
 
+/*
+ * Its stream has passed what let the caller go, and npud, which hears of that by a message of its
+ * engine, has handled it. A wait that began before would be told, too.
+ */
+static void await_its_end(void)
+{
+    size_t left, total;
+
+    engine_turn(probe);
+    for (int i = 0; i < 3; i++)
+        OK(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
+}
+
 /* Its session stays, and what its streams were given is done first. It may come back. */
 START_TEST(recorder_finalizes)
 {
@@ -454,6 +467,7 @@ START_TEST(recorder_finalizes)
         OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
     else
         expect_blame(pid);
+    await_its_end();
     wait_parked();
     turn_tell(&to_child);
     OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
