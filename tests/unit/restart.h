@@ -127,7 +127,8 @@ static jmp_buf restart_out;
 static bool restart_armed;
 /* Behind the places of npud those of proto/, which npud passes as clients do. */
 #define RESTART_PLACES (KILL_PLACE_COUNT + KILL_POINT_COUNT)
-static bool restart_crashes; /* it does not end by a SIGKILL there, but by a fault of its own */
+/* It does not end by a SIGKILL there, but by a fault of its own. Few programs say so. */
+static bool restart_crashes __attribute__((unused));
 static unsigned restart_place;
 static unsigned restart_pass;                 /* from 1 */
 static unsigned restart_hits[RESTART_PLACES]; /* so far */
