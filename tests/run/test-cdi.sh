@@ -6,16 +6,8 @@ set -u
 build=$(cd "$1" && pwd)
 top=$(cd "$(dirname "$0")/../.." && pwd)
 here=$top/tests/run
-
-report() { # STATUS NAME
-    if [ "$1" -eq 0 ]; then
-        echo "ok $2"
-    else
-        echo "not ok $2"
-        [ ! -s "$work/log" ] || sed 's/^/    /' "$work/log"
-        failed=1
-    fi
-}
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
 
 # --- with an npud ---
 
@@ -135,7 +127,6 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0
 make -s -C "$top" install-built PREFIX=/usr DESTDIR="$work/root" BUILD="$build" \
     >"$work/log" 2>&1
 report $? "make install"

@@ -13,19 +13,8 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$top" || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0
-
-check() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then
-        echo "ok $name"
-    else
-        echo "not ok $name"
-        tail -n 30 "$work/out"
-        failed=1
-    fi
-}
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
 
 if [ "$mode" = --remake ]; then
     for patch in tests/run/contributing/*.patch; do

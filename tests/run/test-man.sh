@@ -9,16 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PATH="$build:$PATH"
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY
-failed=0
-
-report() { # STATUS NAME
-    if [ "$1" -eq 0 ]; then
-        echo "ok $2"
-    else
-        echo "not ok $2"
-        failed=1
-    fi
-}
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
 
 same() { # NAME WANTED_FILE GOT_FILE: lines, in any order
     diff <(sort -u "$2") <(sort -u "$3") >"$work/diff"

@@ -12,18 +12,9 @@ if ! command -v mpicc >/dev/null || ! command -v mpirun >/dev/null; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
 export guard=300 # seconds: against hanging only
-
-report() { # STATUS NAME
-    if [ "$1" -eq 0 ]; then
-        echo "ok $2"
-    else
-        echo "not ok $2"
-        cat "$work/log"
-        failed=1
-    fi
-}
 
 # Its folder for sessions is in TMPDIR; ranks are not bound to processors, of which there are few.
 export TMPDIR=$work

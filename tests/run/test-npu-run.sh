@@ -16,23 +16,9 @@ PROTOCOL=$(printf '#include "proto/wire/packet.h"\nPROTOCOL\n' |
 export PROTOCOL=${PROTOCOL%u}
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR
 mkdir "$TMPDIR"
-failed=0
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
 guard=300 # seconds: against hanging only
-
-report() { # STATUS NAME
-    if [ "$1" -eq 0 ]; then
-        echo "ok $2"
-    else
-        echo "not ok $2"
-        failed=1
-    fi
-}
-
-expect() { # NAME WANTED GOT
-    [ "$2" = "$3" ] || echo "    wanted \"$2\", got \"$3\""
-    [ "$2" = "$3" ]
-    report $? "$1"
-}
 
 status_of() { # WANTED COMMAND...
     local wanted=$1

@@ -8,17 +8,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PATH="$build:$PATH" NPU_SMI="$build/toolkit/npu-smi"
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR ASCEND_RT_VISIBLE_DEVICES
-failed=0
-
-expect() { # NAME WANTED GOT
-    if [ "$2" = "$3" ]; then
-        echo "ok $1"
-    else
-        echo "    wanted \"$2\", got \"$3\""
-        echo "not ok $1"
-        failed=1
-    fi
-}
+# shellcheck source=tests/run/check.sh
+. "$(dirname "$0")/check.sh"
 
 smi() { # ARGUMENT...: with three NPUs
     npu-run --devices 3 -- "$NPU_SMI" "$@" 2>"$work/err"

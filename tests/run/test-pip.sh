@@ -7,19 +7,8 @@ build=$(cd "$1" && pwd)
 top=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0
-
-check() { # NAME COMMAND...
-    name=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then
-        echo "ok $name"
-    else
-        echo "not ok $name"
-        cat "$work/out"
-        failed=1
-    fi
-}
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
 
 if ! /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null; then
     echo "SKIPPED test-pip.sh: needs the package python3-venv"

@@ -13,22 +13,13 @@ unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY ASCEND_RT_VISIBLE_DEVICES ASCEND
 unset ASCEND_GLOBAL_LOG_LEVEL ASCEND_SLOG_PRINT_TO_STDOUT
 TMPDIR=$work
 export TMPDIR
-failed=0
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
 guard=300 # seconds: against hanging only
 
 # How each program is run: a name, and options of npu-run besides those of mode.sh.
 modes=("strict --strict")
 [ -n "${NPUD_STRICT+set}" ] || modes=("ordinary" "${modes[@]}")
-
-report() { # STATUS NAME
-    if [ "$1" -eq 0 ]; then
-        echo "ok $2"
-    else
-        echo "not ok $2"
-        cat "$work/log"
-        failed=1
-    fi
-}
 
 make -s -C "$top" install-built PREFIX=/usr DESTDIR="$work/root" BUILD="$build" \
     >"$work/log" 2>&1

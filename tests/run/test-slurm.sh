@@ -4,16 +4,8 @@
 set -u
 build=$(cd "$1" && pwd)
 top=$(cd "$(dirname "$0")/../.." && pwd)
-failed=0
-
-report() { # STATUS NAME
-    if [ "$1" -eq 0 ]; then
-        echo "ok $2"
-    else
-        echo "not ok $2"
-        failed=1
-    fi
-}
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
 
 # --- inside of the cluster ---
 

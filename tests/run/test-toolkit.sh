@@ -8,10 +8,8 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-report() { # STATUS NAME
-    if [ "$1" -eq 0 ]; then echo "ok $2"; else echo "not ok $2"; failed=1; fi
-}
-failed=0
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
 
 make -s -C "$top" install-built PREFIX="$work/usr" DESTDIR= SYSCONFDIR="$work/etc" \
     BUILD="$build" >"$work/log" 2>&1

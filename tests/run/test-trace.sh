@@ -10,20 +10,9 @@ trap 'rm -rf "$work"' EXIT
 export PATH="$build:$PATH" TMPDIR="$work" LD_LIBRARY_PATH="$build"
 unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR
 read -ra cc <<<"${CC:-cc}"
-failed=0
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
 export guard=300 # seconds: against hanging only
-
-check() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then
-        echo "ok $name"
-    else
-        echo "not ok $name"
-        head -c 2000 "$work/out"
-        failed=1
-    fi
-}
 
 status_of() { # WANTED COMMAND...
     local wanted=$1
