@@ -19,6 +19,7 @@
 #include "gate.h"
 #include "pattern.h"
 #include "tests/common/harness.h"
+#include "tests/common/stream_end.h"
 
 #define KIB    ((size_t)1 << 10)
 #define MIB    ((size_t)1 << 20)
@@ -530,25 +531,6 @@ END_TEST
 
 /* --- waits that end otherwise --- */
 
-static void end_by_abort(void)
-{
-    OK(aclrtStreamAbort(stream));
-}
-
-static void end_by_device_abort(void)
-{
-    OK(aclrtDeviceTaskAbort(0, 0));
-}
-
-static void end_by_force(void)
-{
-    OK(aclrtDestroyStreamForce(stream));
-    OK(aclrtCreateStream(&stream));
-}
-
-static void (*const endings[])(void) = {end_by_abort, end_by_device_abort, end_by_force};
-enum { ENDINGS = sizeof(endings) / sizeof(endings[0]) };
-
 START_TEST(waits_are_discarded)
 {
     for (int i = 0; i < 50; i++) {
@@ -558,7 +540,7 @@ START_TEST(waits_are_discarded)
         OK(aclrtValueWrite(word + 1, 1, 0, stream));
         if (i % 2)
             engine_turn(other);
-        endings[_i]();
+        stream_end(_i, &stream);
         OK(aclrtHostUnregister(word));
         ck_assert_uint_eq(word[1], 0);
         munmap(word, 64);
@@ -892,7 +874,7 @@ static void add_tests(Suite *s, const char *name, void (*set_up)(void))
     tcase_add_loop_test(t, conditions, 0, KINDS);
     tcase_add_test(t, a_wait_holds_nobody_else);
     tcase_add_test(t, nobody_else_holds_a_wait);
-    tcase_add_loop_test(t, waits_are_discarded, 0, ENDINGS);
+    tcase_add_loop_test(t, waits_are_discarded, 0, STREAM_ENDS);
     tcase_add_test(t, unregistering_fails_a_wait);
     tcase_add_test(t, npud_dies_with_a_wait);
     tcase_add_test(t, two_mappings);

@@ -26,6 +26,7 @@
 #include "gate.h"
 #include "tests/common/harness.h"
 #include "tests/common/proc.h"
+#include "tests/common/stream_end.h"
 
 #define KIB        ((size_t)1 << 10)
 #define MIB        ((size_t)1 << 20)
@@ -626,24 +627,6 @@ END_TEST
 
 /* --- copies that are not made --- */
 
-static void end_by_abort(void)
-{
-    OK(aclrtStreamAbort(stream));
-}
-
-static void end_by_device_abort(void)
-{
-    OK(aclrtDeviceTaskAbort(0, 0));
-}
-
-static void end_by_force(void)
-{
-    OK(aclrtDestroyStreamForce(stream));
-    OK(aclrtCreateStream(&stream));
-}
-
-static void (*const endings[])(void) = {end_by_abort, end_by_device_abort, end_by_force};
-
 START_TEST(discarded_copies_are_not_made)
 {
     char *host = pinned_new(MIB), *device = device_new(MIB);
@@ -652,7 +635,7 @@ START_TEST(discarded_copies_are_not_made)
     stream_hold(stream);
     for (int i = 0; i < 3; i++)
         to_device_async(device, host, MIB, stream);
-    endings[_i]();
+    stream_end(_i, &stream);
     OK(aclrtHostUnregister(host));
     munmap(host, MIB);
     ck_assert_int_eq(device_byte(device + 1), 0);
@@ -675,7 +658,7 @@ START_TEST(discarded_in_the_middle_of_a_copy)
 
         to_device_async(device, host, size, stream);
         to_device_async(device, host, size, stream);
-        endings[_i]();
+        stream_end(_i, &stream);
         OK(aclrtHostUnregister(host));
         munmap(host, size);
     }
@@ -1459,8 +1442,8 @@ static void add_pinned(Suite *s)
     tcase_add_test(t, copies_and_host_functions_are_in_order);
     tcase_add_test(t, a_copy_overtakes_callbacks_that_do_not_block);
     tcase_add_test(t, a_copy_outlives_a_subscription);
-    tcase_add_loop_test(t, discarded_copies_are_not_made, 0, 3);
-    tcase_add_loop_test(t, discarded_in_the_middle_of_a_copy, 0, 3);
+    tcase_add_loop_test(t, discarded_copies_are_not_made, 0, STREAM_ENDS);
+    tcase_add_loop_test(t, discarded_in_the_middle_of_a_copy, 0, STREAM_ENDS);
     tcase_add_loop_test(t, a_refused_abort_leaves_copies, 0, 2);
     tcase_add_test(t, a_stopped_stream_makes_none);
     tcase_add_test(t, freed_before_its_turn);

@@ -7,6 +7,7 @@
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 #include "tests/common/harness.h"
+#include "tests/common/suite.h"
 #include "tests/hostile/victims.h"
 
 #define STEP_MAX_US 2000
@@ -74,6 +75,16 @@ bool row_finish_victims(const char *name, unsigned attackers, unsigned sessions,
     row.p99 = victims_time(PHASE_HOSTILE, MEASURED_ROUND, 990);
     row.p99_compared = victims_time(PHASE_COMPARED, MEASURED_ROUND, 990);
     return row_finish(&row, attempt);
+}
+
+Suite *row_suite(const char *name, const TTest *test, int attacks)
+{
+    const char *only = getenv("NPUD_HOSTILE_CASE");
+    Suite *suite = suite_create(name);
+
+    tcase_add_loop_test(suite_case(suite, name, 120, NULL, NULL), test, only ? atoi(only) : 0,
+                        only ? atoi(only) + 1 : attacks);
+    return suite;
 }
 
 void must(bool holds, const char *what)

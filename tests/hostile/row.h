@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <check.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,6 +40,9 @@ void row_print(const struct row *row, const Npud__StatusRow *status);
 
 /** The same with the times of the well-behaved pair (victims.h), which must still be there. */
 bool row_finish_victims(const char *name, unsigned attackers, unsigned sessions, unsigned attempt);
+
+/** A suite that is one test for each attack, or, with NPUD_HOSTILE_CASE=n, for that one. */
+Suite *row_suite(const char *name, const TTest *test, int attacks);
 
 /** In a hostile process: what it needs for its attack. Ends it with a line and errno if not. */
 void must(bool holds, const char *what);

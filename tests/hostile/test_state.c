@@ -516,11 +516,5 @@ END_TEST
 
 int main(void)
 {
-    const char *only = getenv("NPUD_HOSTILE_CASE");
-    Suite *suite = suite_create("state");
-    TCase *t = suite_case(suite, "state", 120, NULL, NULL);
-
-    tcase_add_loop_test(t, beside_much_state, only ? atoi(only) : 0,
-                        only ? atoi(only) + 1 : ATTACKS);
-    return run_suite(suite);
+    return run_suite(row_suite("state", beside_much_state, ATTACKS));
 }

@@ -249,11 +249,5 @@ END_TEST
 
 int main(void)
 {
-    const char *only = getenv("NPUD_HOSTILE_CASE");
-    Suite *suite = suite_create("watches");
-    TCase *t = suite_case(suite, "watches", 120, NULL, NULL);
-
-    tcase_add_loop_test(t, beside_many_watches, only ? atoi(only) : 0,
-                        only ? atoi(only) + 1 : ATTACKS);
-    return run_suite(suite);
+    return run_suite(row_suite("watches", beside_many_watches, ATTACKS));
 }
