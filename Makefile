@@ -84,12 +84,11 @@ NPU_RUN_SRC := $(wildcard client/tools/npu-run/*.c)
 
 PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
 # npud's helpers, programs of their own: their room, and what they use of base.
-KEEPER_SRC := $(wildcard daemon/keeper/*.c) \
-              $(addprefix daemon/base/,client_socket.c fd_message.c hash.c log.c \
-              outbox.c own_fds.c worker.c)
-SUPERVISOR_SRC := $(wildcard daemon/supervisor/*.c) \
-                  $(addprefix daemon/base/,config.c fd_message.c log.c options.c \
-                  outbox.c own_fds.c pidfd.c service_manager.c supervisor_message.c worker.c)
+KEEPER_SRC := $(wildcard daemon/keeper/*.c) proto/util/fd_message.c \
+              $(addprefix daemon/base/,client_socket.c hash.c log.c outbox.c own_fds.c worker.c)
+SUPERVISOR_SRC := $(wildcard daemon/supervisor/*.c) proto/util/fd_message.c \
+                  $(addprefix daemon/base/,config.c log.c options.c outbox.c own_fds.c pidfd.c \
+                  service_manager.c supervisor_message.c worker.c)
 DAEMON_ALL := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
 DAEMON_OBJ := $(filter-out $(BUILD)/daemon/keeper/% $(BUILD)/daemon/supervisor/%,$(DAEMON_ALL))
 KEEPER_OBJ := $(KEEPER_SRC:%.c=$(BUILD)/%.o)

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#include "daemon/base/fd_message.h"
+#include "proto/util/fd_message.h"
 
 #define KEEPER_VERSION  1u
 #define KEEPER_KEYS_MAX ((size_t)FD_MESSAGE_FDS)

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/fd_message.h"
+#include "proto/util/fd_message.h"
 
 int supervisor_message_send(int socket, enum supervisor_operation operation, uint32_t value,
                             const char *text, const int *fds, size_t n)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "proto/wire/envelope.h"
+#include "proto/util/fd_message.h"
 #include "proto/util/lift_fd.h"
 
 /* Room for one more descriptor than is legal, so that a surplus is seen as such and not only as
@@ -18,27 +19,7 @@ union control {
 
 int packet_send(int socket, const void *data, size_t size, const int *fds, size_t n, int flags)
 {
-    union control control = {0};
-    struct iovec iov = {.iov_base = (void *)data, .iov_len = size};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-    if (n > PACKET_FDS_MAX)
-        return -EINVAL;
-    if (n > 0) {
-        struct cmsghdr *cmsg;
-
-        msg.msg_control = control.buf;
-        msg.msg_controllen = CMSG_SPACE(sizeof(int) * n);
-        cmsg = CMSG_FIRSTHDR(&msg);
-        cmsg->cmsg_level = SOL_SOCKET;
-        cmsg->cmsg_type = SCM_RIGHTS;
-        cmsg->cmsg_len = CMSG_LEN(sizeof(int) * n);
-        memcpy(CMSG_DATA(cmsg), fds, sizeof(int) * n);
-    }
-    while (sendmsg(socket, &msg, flags | MSG_NOSIGNAL) < 0)
-        if (errno != EINTR)
-            return -errno;
-    return 0;
+    return n > PACKET_FDS_MAX ? -EINVAL : fd_message_send(socket, data, size, fds, n, flags);
 }
 
 int packet_send_message(int socket, const struct ProtobufCMessage *message, const int *fds,

@@ -1,4 +1,4 @@
-#include "daemon/base/fd_message.h"
+#include "proto/util/fd_message.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * Messages with descriptors between npud's own processes (server, supervisor, keeper), over Unix
- * sockets of type SOCK_SEQPACKET. They trust each other: what clients send is
- * proto/wire/packet.h.
+ * Messages with descriptors over Unix sockets of type SOCK_SEQPACKET. Those between npud's own
+ * processes (server, supervisor, keeper), which trust each other, are sent and received so; those
+ * between npud and clients are sent so, and received by proto/wire/packet.h.
  */
 #pragma once
 
