@@ -77,18 +77,23 @@ static void wake_engine(struct engine *e)
 void engine_unpark(struct stream *s)
 {
     struct engine *e = s->attach->device->engine;
+    bool first;
 
     if (e == self) {
         engine_resume(e, s);
         return;
     }
     pthread_mutex_lock(&e->inbox_lock);
+    first = !e->inbox;
     s->in_inbox = true;
     DL_APPEND2(e->inbox, s, inbox_prev, inbox_next);
     atomic_fetch_add(&e->inbox_n, 1);
     pthread_mutex_unlock(&e->inbox_lock);
-    /* Dekker with go_to_sleep(): inbox_n, then sleeping; there sleeping, then inbox_n. */
-    if (atomic_load(&e->sleeping))
+    /*
+     * Dekker with go_to_sleep(): inbox_n, then sleeping; there sleeping, then inbox_n. By the first
+     * one: an engine does not sleep while there are others, and thousands can come at once.
+     */
+    if (first && atomic_load(&e->sleeping))
         wake_engine(e);
 }
 

@@ -1,6 +1,7 @@
 /* daemon/engine with real engines: no task and no wake-up is lost, and what is told is true. */
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/core/stream_abort.h"
+#include "daemon/engine/engine.h"
 #include "npud.h"
 
 static const char *const no_spin[] = {"engine.spin_us=0", "stream.depth=256", NULL};
@@ -124,6 +125,32 @@ START_TEST(waits_that_take_too_long_fail)
     client_wait(s, client_submit(s, wait_for(never, 0, 1000)));
     ck_assert_int_eq(error_of(s), ACL_ERROR_RT_TASK_TIMEOUT);
     ck_assert_int_eq(stream_error_pid(atomic_load(&s->ctrl->error)), 0);
+}
+END_TEST
+
+/* Thousands can be let go in one step of the control thread: a system call for each would be long. */
+START_TEST(an_engine_is_woken_once_for_many)
+{
+    struct engine *e = devices_get(server.devices, 0)->engine;
+    struct stream *first = npud_stream(session, 0), *s[64];
+    uint64_t position[64];
+    eventfd_t wakes;
+
+    for (unsigned i = 0; i < 64; i++) {
+        s[i] = npud_stream(session, 0);
+        position[i] = client_submit(s[i], wait_for(first, 0, 0));
+    }
+    AWAIT(atomic_load(&first->passed.n) == 64 && atomic_load(&e->sleeping));
+    eventfd_read(e->wake, &wakes);
+    engine_lock(e);
+    waitlist_fire(&first->passed, 0, UINT64_MAX, 0, 0);
+    ck_assert(atomic_load(&e->sleeping));
+    ck_assert_int_eq(eventfd_read(e->wake, &wakes), 0);
+    ck_assert_uint_eq(wakes, 1);
+    eventfd_write(e->wake, 1);
+    engine_unlock(e);
+    for (unsigned i = 0; i < 64; i++)
+        client_wait(s[i], position[i]);
 }
 END_TEST
 
@@ -626,6 +653,7 @@ static Suite *make_suite(void)
     tcase_add_test(single, tasks_retire);
     tcase_add_test(single, waits_hold_until_the_other_stream_gets_there);
     tcase_add_test(single, waits_that_take_too_long_fail);
+    tcase_add_test(single, an_engine_is_woken_once_for_many);
     tcase_add_test(single, streams_that_are_gone_hold_nobody);
     tcase_add_test(single, death_fails_pending_records_by_name);
     tcase_add_test(single, failures_keep_their_culprits);
