@@ -77,6 +77,7 @@
     X(NOTIFY_LOOKED, "one wait for a counter over, its engine not told")                           \
     X(NOTIFY_DROPPED, "record of a notify dropped, nobody let go")                                 \
     X(NOTIFY_RESET, "notify reset, not answered")                                                  \
+    X(NOTIFY_DESERTED, "waits for a notify are to fail, and none has")                             \
     X(NOTIFY_CLOSED, "waits for a closed notify failed, the notify is there")                      \
     X(TIME_KEPT, "time of a record kept, not told")                                                \
     X(TIME_TOLD, "time of a record told")                                                          \

@@ -73,10 +73,79 @@ static void fail_waits(struct notify *n, struct kept_words *words)
         job_send(&n->fail);
 }
 
+/* --- a notify that no other session records any more --- */
+
+/*
+ * Under the lock of `waiting`. True: there are none left. Sessions that claim to be over may have
+ * tens of thousands of streams that wait.
+ */
+static bool desert_some(struct notify *n)
+{
+    int32_t pid = (int32_t)notify_word(&n->live->deserted_by);
+
+    for (unsigned i = 0; i < FAILS_AT_ONCE; i++) {
+        struct waiter *w = waitlist_first_locked(&n->waiting, 0);
+
+        if (!w || w->target >= notify_word(&n->live->deserted_before)) {
+            notify_set_word(&n->live->deserted_before, 0);
+            return true;
+        }
+        waitlist_fire_locked(&n->waiting, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    }
+    return false;
+}
+
+static bool run_desert(struct job *job)
+{
+    struct notify *n = (struct notify *)((char *)job - offsetof(struct notify, fail));
+    bool over;
+
+    do {
+        waitlist_lock(&n->waiting);
+        over = desert_some(n);
+        waitlist_unlock(&n->waiting);
+    } while (!over && !schedule_step_over(job->owner->user->schedule));
+    return !over;
+}
+
+/* Also if it was the job of a session that has let go of the notify. */
+static void go_on_deserting(struct notify *n)
+{
+    job_cancel(&n->fail);
+    if (notify_word(&n->live->deserted_before) == 0)
+        return;
+    n->fail = (struct job){run_desert, "notify given up", &n->opens->session->owner};
+    job_list(&n->fail);
+}
+
+/* All that wait now. A record that comes before all of them have failed is for none of them. */
+static void desert_waits(struct notify *n, int32_t pid)
+{
+    struct kept_words words;
+
+    waitlist_lock(&n->waiting);
+    kept_words_begin(&words, KEPT_CONTROL);
+    if (notify_word(&n->live->deserted_before) == 0)
+        kept_words_set(&words, &n->live->deserted_by, (uint32_t)pid);
+    kept_words_set(&words, &n->live->deserted_before, notify_word(&n->live->arrivals));
+    kept_words_commit(&words);
+    KILL_HERE(NOTIFY_DESERTED);
+    desert_some(n);
+    waitlist_unlock(&n->waiting);
+    go_on_deserting(n);
+}
+
+struct waiter *notify_next_wait(const struct notify *n)
+{
+    return waitlist_first_locked(&n->waiting, notify_word(&n->live->deserted_before));
+}
+
 void notify_go_on(struct notify *n)
 {
     if (notify_word(&n->live->failing))
         job_send(&n->fail);
+    if (!n->counts)
+        go_on_deserting(n);
 }
 
 /* --- life --- */
@@ -214,7 +283,7 @@ static void fail_deserted(struct notify *n, const struct session *session)
             return;
         other = open->session;
     }
-    waitlist_fire(&n->waiting, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, session->pid);
+    desert_waits(n, session->pid);
 }
 
 void notify_open_set_over(struct notify_open *open, bool over)
@@ -249,10 +318,13 @@ void notify_open_free(struct notify_open *open)
     if (n->creator == open)
         n->creator = NULL;
     open_give_back(open, session);
-    if (!n->opens)
+    if (!n->opens) {
         notify_free(n);
-    else
-        fail_deserted(n, session);
+        return;
+    }
+    if (!n->counts)
+        go_on_deserting(n);
+    fail_deserted(n, session);
 }
 
 /* --- sharing --- */
@@ -441,7 +513,7 @@ static void fail_next_wait(struct notify *n, int32_t pid, struct kept_words *wor
     struct waiter *w;
 
     waitlist_lock(&n->waiting);
-    w = waitlist_first_locked(&n->waiting, 0);
+    w = notify_next_wait(n);
     if (w)
         notify_note_over(words, stream_of_waiter(w), false, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
     else if (notify_word(&n->live->value) == 0)

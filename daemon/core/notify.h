@@ -66,10 +66,13 @@ struct notify {
      *
      * A record of a counter was dropped: the waits that came before the arrival `fail_before` fail,
      * in slices. `failing`: the job is sent, or runs.
+     *
+     * No other process is left that records it: the waits that came before the arrival
+     * `deserted_before` fail, in slices, with the pid `deserted_by`. No record is for them.
      */
     struct notify_live *live;
     struct job look; /* control thread: the stream that was looking has gone */
-    struct job fail;
+    struct job fail; /* of a notify that is no counter: of the session that is first in `opens` */
     struct kept kept;
     UT_hash_handle hh;
 };
@@ -129,6 +132,12 @@ enum cause notify_reset(struct notify_open *open, uint64_t request);
  */
 void notify_drop_task(struct stream *stream, uint64_t position, const struct task *task,
                       unsigned writer);
+
+/**
+ * The wait for which the next record of a notify is, which is no counter, or NULL: none has come
+ * yet. Under the lock of `waiting`.
+ */
+struct waiter *notify_next_wait(const struct notify *notify);
 
 /** The bit or the counter, at this moment. */
 uint32_t notify_value(struct notify *notify);

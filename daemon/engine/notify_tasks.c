@@ -35,7 +35,7 @@ static bool is_looking(const struct notify *n)
 /* With the other words that are to change. */
 static void set_bit(struct notify *n, struct kept_words *words)
 {
-    struct waiter *w = waitlist_first_locked(&n->waiting, 0);
+    struct waiter *w = notify_next_wait(n);
 
     kept_words_set(words, &n->live->failed_pid, 0);
     if (w)
@@ -400,6 +400,9 @@ static bool is_over(const struct stream *s, const struct notify *n)
 {
     if (n->counts)
         return !is_looking(n) && is_met(&s->live->task, value_of(n));
+    /* One that is to fail, on the list: core/notify.c */
+    if (s->live->target < notify_word(&n->live->deserted_before))
+        return false;
     return value_of(n) != 0 || notify_word(&n->live->failed_pid) != 0;
 }
 

@@ -25,7 +25,8 @@ struct notify_record {
         _Atomic uint64_t looking, look_from, changes; /* core/notify.h */
         _Atomic uint64_t failing, fail_before;
         _Atomic uint64_t reset_by; /* 1 + the id of the client's latest request to reset it */
-        uint64_t unused[3];
+        _Atomic uint64_t deserted_before, deserted_by; /* core/notify.h; 0: it is not */
+        uint64_t unused[1];
     } live;
 };
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -411,4 +412,113 @@ void pass_for_many(void)
     struct task nop = {.op = TASK_NOP};
 
     end_waits(raw, &wait, &nop);
+}
+
+/* --- a notify that others have given up --- */
+
+static void export_notify(struct raw *raw, uint32_t slot, char key[128])
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__ExportNotify export = NPUD__EXPORT_NOTIFY__INIT;
+    Npud__Reply *reply;
+
+    export.slot = slot;
+    export.any_pid = true;
+    request.export_notify = &export;
+    request.body_case = NPUD__REQUEST__BODY_EXPORT_NOTIFY;
+    reply = raw_ask(raw, &request, NULL);
+    must(reply && reply->error == 0, "export");
+    strcpy(key, reply->export_notify->key);
+    npud__reply__free_unpacked(reply, NULL);
+}
+
+static Npud__NotifyReply import_notify(struct raw *raw, char *key)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__ImportNotify import = NPUD__IMPORT_NOTIFY__INIT;
+    Npud__NotifyReply notify;
+    Npud__Reply *reply;
+
+    import.key = key;
+    request.import_notify = &import;
+    request.body_case = NPUD__REQUEST__BODY_IMPORT_NOTIFY;
+    reply = raw_ask(raw, &request, NULL);
+    must(reply && reply->error == 0, "import");
+    notify = *reply->notify;
+    npud__reply__free_unpacked(reply, NULL);
+    return notify;
+}
+
+static void destroy_notify(struct raw *raw, uint32_t slot)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__DestroyNotify destroy = NPUD__DESTROY_NOTIFY__INIT;
+
+    destroy.slot = slot;
+    request.destroy_notify = &destroy;
+    request.body_case = NPUD__REQUEST__BODY_DESTROY_NOTIFY;
+    must(session_ask(raw, &request), "destroy");
+}
+
+static void wait_with_all(struct raw *raw, const Npud__NotifyReply *notify)
+{
+    struct task wait = {
+        .op = TASK_NOTIFY_WAIT, .object = notify->slot, .generation = notify->generation};
+
+    for (unsigned i = 0; i < raw->n_streams; i++)
+        put_task(raw, i, &wait);
+}
+
+static void await_all(struct raw *raw)
+{
+    for (unsigned i = 0; i < raw->n_streams; i++)
+        raw_wait(&raw->stream[i]);
+}
+
+/* The engine has come to what was put before. */
+static void pass_engine(struct raw *raw)
+{
+    struct task nop = {.op = TASK_NOP};
+
+    put_task(raw, 0, &nop);
+    raw_wait(&raw->stream[0]);
+}
+
+/* It is over, as it says. */
+static void be_idle(struct raw *raw)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__IdleSession in = NPUD__IDLE_SESSION__INIT;
+
+    in.idle = true;
+    request.idle_session = &in;
+    request.body_case = NPUD__REQUEST__BODY_IDLE_SESSION;
+    must(session_ask(raw, &request), "idle");
+}
+
+#define CROWD 5
+
+void desert_notify(void)
+{
+    struct raw *raw = session_new(1), *other = session_new(1), *crowd[CROWD];
+    Npud__NotifyReply notify = notify_new(raw, false), import, theirs[CROWD];
+    char key[128];
+
+    export_notify(raw, notify.slot, key);
+    for (unsigned i = 0; i < CROWD; i++) {
+        crowd[i] = session_new(STREAMS);
+        theirs[i] = import_notify(crowd[i], key);
+        be_idle(crowd[i]);
+    }
+    state_stands();
+    for (;;) {
+        import = import_notify(other, key);
+        for (unsigned i = 0; i < CROWD; i++)
+            wait_with_all(crowd[i], &theirs[i]);
+        pass_engine(other);
+        destroy_notify(other, import.slot);
+        for (unsigned i = 0; i < CROWD; i++)
+            await_all(crowd[i]);
+        turn_done();
+    }
 }

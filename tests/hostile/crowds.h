@@ -28,3 +28,9 @@ void drop_counter(void);
 /** All other streams of the session wait for an event, or a position, that one of them reaches. */
 void raise_for_many(void);
 void pass_for_many(void);
+
+/**
+ * Sessions that say that they are over, and have streams that wait for a notify: the only other one
+ * that has it gives it up.
+ */
+void desert_notify(void);

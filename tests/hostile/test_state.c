@@ -439,6 +439,7 @@ static const struct attack {
     {"dropped records for which 4,000 streams wait", drop_counter, 1, 1, NULL},
     {"an event for which 4,000 streams wait", raise_for_many, 1, 1, NULL},
     {"a stream for which 4,000 others wait", pass_for_many, 1, 1, NULL},
+    {"a notify for which 20,000 streams wait, given up", desert_notify, 1, 7, NULL},
     {"8 threads that hold the lock of a shared file", fight_for_a_file, 1, 1, NULL},
 };
 #define ATTACKS ((int)(sizeof(attacks) / sizeof(attacks[0])))

@@ -3,7 +3,9 @@
  * a part of it. The engines have no thread here; each turn is a call.
  */
 #include "acl/acl_rt.h"
+#include "acl/error_codes/rt_error_codes.h"
 #include "daemon/control/session_hear.h"
+#include "daemon/core/export_key.h"
 #include "daemon/core/ipc_record.h"
 #include "engine_steps.h"
 #include "npud.h"
@@ -596,6 +598,93 @@ START_TEST(a_wait_that_comes_meanwhile_is_the_last)
 }
 END_TEST
 
+/* --- a notify that no other session records any more --- */
+
+static struct notify_open *import_notify(struct session *by, const struct notify_open *open)
+{
+    struct notify_open *imported;
+    char text[EXPORT_KEY_TEXT];
+
+    export_key_encode(&open->notify->key, text);
+    ck_assert_int_eq(notify_import(by, text, sizeof(text), &imported), 0);
+    return imported;
+}
+
+static struct notify_open *export_notify(struct session *by)
+{
+    struct notify_open *open;
+
+    ck_assert_int_eq(notify_new(by, devices_get(server.devices, 0), false, &open), 0);
+    ck_assert_int_eq(notify_export(open, true), 0);
+    return open;
+}
+
+static struct task notify_task(unsigned op, const struct notify_open *open)
+{
+    return (struct task){
+        .op = (uint8_t)op, .object = open->slot.number, .generation = slot_generation(open)};
+}
+
+/* Steps of the job, each of which lets few go. Those that were there fail, with this pid. */
+static void expect_deserted(struct notify *n, pid_t pid)
+{
+    unsigned steps = 0;
+
+    for (bool more = job_cancel(&n->fail); more; steps++) {
+        unsigned before = atomic_load(&n->waiting.n);
+
+        more = n->fail.run(&n->fail);
+        ck_assert_uint_le(before - atomic_load(&n->waiting.n), PER_TURN);
+    }
+    ck_assert_uint_ge(steps, CROWD / PER_TURN - 1);
+    for (int i = 0; i < CROWD; i++) {
+        await_passed(crowd[i], 0);
+        ck_assert_uint_eq(client_error(crowd[i]),
+                          stream_error_make(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, (int32_t)pid));
+    }
+}
+
+/*
+ * The waits that are there fail, few of them in a step. A record that comes meanwhile is for none
+ * of them, but for the next wait.
+ */
+START_TEST(a_deserted_notify_fails_waits_in_slices)
+{
+    struct notify_open *open = export_notify(session);
+    struct notify_open *imported = import_notify(npud_session(2), open);
+    struct stream *recorder = npud_stream(session, 0), *late = npud_stream(session, 0);
+
+    park_crowd(notify_task(TASK_NOTIFY_WAIT, open));
+    notify_open_free(imported);
+    ck_assert_uint_eq(atomic_load(&open->notify->waiting.n) + PER_TURN, CROWD);
+    await_passed(recorder, client_submit(recorder, notify_task(TASK_NOTIFY_RECORD, open)));
+    ck_assert_uint_eq(notify_value(open->notify), 1);
+    await_passed(late, client_submit(late, notify_task(TASK_NOTIFY_WAIT, open)));
+    ck_assert_uint_eq(client_error(late), 0);
+    ck_assert_uint_eq(atomic_load(&open->notify->waiting.n) + PER_TURN, CROWD);
+    expect_deserted(open->notify, 2);
+}
+END_TEST
+
+/* The session whose job it is lets go of the notify, too, and another one has come. */
+START_TEST(what_waits_for_a_deserted_notify_fails_all_the_same)
+{
+    struct notify_open *made = export_notify(npud_session(3));
+    struct notify_open *open = import_notify(session, made);
+    struct notify_open *imported = import_notify(npud_session(2), made);
+
+    park_crowd(notify_task(TASK_NOTIFY_WAIT, open));
+    notify_open_set_over(made, true);
+    notify_open_free(imported);
+    ck_assert_ptr_eq(open->notify->fail.owner, &made->session->owner);
+    import_notify(npud_session(4), made);
+    session_free(made->session);
+    ck_assert(open->notify->fail.listed);
+    ck_assert_ptr_eq(open->notify->fail.owner, &session->owner);
+    expect_deserted(open->notify, 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("engine steps");
@@ -616,5 +705,7 @@ int main(void)
     tcase_add_test(c, a_record_that_goes_before_its_turn);
     tcase_add_test(c, a_wait_that_comes_meanwhile_is_the_last);
     tcase_add_test(c, a_dropped_count_fails_waits_in_slices);
+    tcase_add_test(c, a_deserted_notify_fails_waits_in_slices);
+    tcase_add_test(c, what_waits_for_a_deserted_notify_fails_all_the_same);
     return run_suite(s);
 }

@@ -41,8 +41,11 @@ static void tell_notify(struct notify *n)
     tell("%s on device %u: value %u, failed %d, %u wait%s%s%s%s, of %d:",
          n->counts ? "counter" : "notify", n->device->index, notify_value(n),
          (int)n->live->failed_pid, n->waiting.n, n->live->looking ? ", looking" : "",
-         n->live->failing ? ", failing" : "", n->exported ? ", exported" : "",
-         n->importers.any_pid ? " to any" : "", n->creator ? (int)n->creator->session->pid : 0);
+         n->live->failing           ? ", failing"
+         : n->live->deserted_before ? ", deserted"
+                                    : "",
+         n->exported ? ", exported" : "", n->importers.any_pid ? " to any" : "",
+         n->creator ? (int)n->creator->session->pid : 0);
     DL_FOREACH (n->opens, open)
         tell(" %d/%u", (int)open->session->pid, open->slot.number);
     for (uint32_t i = 0; i < n->importers.n; i++)
@@ -161,6 +164,23 @@ static void start_counter(void)
     connect_client_of(1000, FIRST, -1);
     ck_assert_int_eq(notify_new(session_of(FIRST), devices_get(server.devices, 0), true, &open), 0);
     for (unsigned i = 0; i < CROWD + 2; i++)
+        npud_stream(session_of(FIRST), i % 2);
+    kept_commit();
+}
+
+/* A notify that one session has made, with a crowd of streams, and another one has imported. */
+static void start_crowd(void)
+{
+    struct notify_open *open;
+
+    start_two_devices();
+    connect_client_of(1000, FIRST, -1);
+    connect_client_of(1000, SECOND, -1);
+    ck_assert_int_eq(notify_new(session_of(FIRST), devices_get(server.devices, 0), false, &open),
+                     0);
+    ck_assert_int_eq(notify_export(open, true), 0);
+    import_by(SECOND);
+    for (unsigned i = 0; i <= 2 * CROWD; i++)
         npud_stream(session_of(FIRST), i % 2);
     kept_commit();
 }
@@ -353,6 +373,20 @@ static bool is_destroyed(void)
     return session_of(SECOND)->notifies.live == 0;
 }
 
+/* The record is made while most of the waits are still to fail: it is for none of them. */
+static void act_destroy_and_record(void)
+{
+    const struct stream *s = stream_in(FIRST, 2 * CROWD);
+
+    if (!is_destroyed()) {
+        notify_open_free(open_in(SECOND, 0));
+        kept_commit();
+    }
+    if (atomic_load(&s->ctrl->tail) == s->live->first)
+        submit(FIRST, 2 * CROWD, TASK_NOTIFY_RECORD);
+    act_turns();
+}
+
 static void act_reset(void)
 {
     ck_assert_int_eq(notify_reset(open_in(FIRST, 1), 7), 0);
@@ -445,6 +479,13 @@ static void crowd_waits(void)
     turn_engines(TURNS);
 }
 
+static void crowd_waits_for_bit(void)
+{
+    for (unsigned i = 0; i < 2 * CROWD; i++)
+        submit(FIRST, i, TASK_NOTIFY_WAIT);
+    turn_engines(TURNS);
+}
+
 static void submit_one_two(void)
 {
     submit_count(FIRST, CROWD, TASK_COUNT_RECORD, ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, 1,
@@ -517,6 +558,10 @@ static const struct act acts[] = {
     {"death fails waits", start_clients, wait_and_queue_records, hang_up_second, NULL, never},
     {"death without waits", start_clients, queue_records, hang_up_second, NULL, never},
     {"death of a waiter", start_clients, wait_in_order, hang_up_second, NULL, never},
+    {"the other one dies", start_crowd, crowd_waits_for_bit, hang_up_second, NULL, never},
+    {"the other one destroys", start_crowd, crowd_waits_for_bit, NULL, act_destroy, is_destroyed},
+    {"it destroys, and a record comes", start_crowd, crowd_waits_for_bit, NULL,
+     act_destroy_and_record, never},
     {"destroy", start_clients, wait_in_order, NULL, act_destroy, is_destroyed},
     {"reset", start_clients, prepare_reset, NULL, act_reset, never},
     {"create", start_clients, NULL, NULL, act_create, is_created},
