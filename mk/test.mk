@@ -53,6 +53,7 @@ OBJCOPY ?= objcopy
 $(eval $(call hooked,unit,daemon/core/ipc_event,open_new left_free))
 $(eval $(call hooked,unit,daemon/core/ipc_failures))
 $(eval $(call hooked,unit,daemon/core/ipc_record,fail_if_opener_gone))
+$(eval $(call hooked,unit,daemon/base/waitlist))
 $(eval $(call hooked,unit,daemon/buffers/chain))
 $(eval $(call hooked,unit,daemon/buffers/segment_use))
 $(eval $(call hooked,unit,daemon/buffers/sweep))
@@ -91,9 +92,13 @@ $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
 ENGINE_STEPS := engine.o idle.o
 STEPS_BIN := $(addprefix $(BUILD)/tests/unit/test_,engine_steps trace_note \
     restart_memory restart_notify restart_release restart_streams restart_work)
-$(STEPS_BIN): %: %.o $(TEST_LIB) \
-    $(filter-out $(ENGINE_STEPS:%=$(BUILD)/daemon/engine/%),$(DAEMON_TESTABLE)) \
+STEPS_OBJ := $(filter-out $(ENGINE_STEPS:%=$(BUILD)/daemon/engine/%),$(DAEMON_TESTABLE)) \
     $(ENGINE_STEPS:%=$(BUILD)/tests/fuzz/hooks/%) $(PROTO_OBJ)
+$(STEPS_BIN): %: %.o $(TEST_LIB) $(STEPS_OBJ)
+	$(call link,$(UNIT_LDFLAGS))
+# The locks of lists are steps, too.
+$(BUILD)/tests/unit/test_value_order: $(BUILD)/tests/unit/test_value_order.o $(TEST_LIB) \
+    $(filter-out %/base/waitlist.o,$(STEPS_OBJ)) $(BUILD)/tests/unit/hooks/waitlist.o
 	$(call link,$(UNIT_LDFLAGS))
 
 # The real npud, and processes that use the library.

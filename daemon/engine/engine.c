@@ -79,7 +79,8 @@ void engine_unpark(struct stream *s)
     struct engine *e = s->attach->device->engine;
     bool first;
 
-    if (e == self) {
+    /* The one that runs is not parked yet. It will be when the inbox is looked at. */
+    if (e == self && s->run == RUN_PARKED) {
         engine_resume(e, s);
         return;
     }

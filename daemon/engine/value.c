@@ -157,24 +157,50 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     return value_changed(s, m, t->value.offset, WORD) ? RUN_RETIRED : RUN_AGAIN;
 }
 
-/* --- waits that nobody is left to end: pages.h --- */
+/* --- waits that nobody is left to end: sharer.h --- */
 
-/* Streams whose word has come are let go as ever. */
-static void fail_all(struct mem *m, int32_t pid)
+/* Under the lock, like the next one. They go on as ever. */
+static void let_go_whose_word_has_come(struct waitlist *values)
 {
-    struct value_range all = {0, UINT64_MAX};
+    struct waiter *w;
 
-    while (!check_some(m, &all))
-        ;
-    waitlist_fire(&m->pages->values, 0, UINT64_MAX, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    for (uint64_t next = 0; (w = waitlist_first_locked(values, next));) {
+        next = w->target + 1;
+        if (waiter_test(w))
+            waitlist_fire_locked(values, w, 0, 0);
+    }
+}
+
+static void fail_all(struct waitlist *values, int32_t pid)
+{
+    struct waiter *w;
+
+    while ((w = waitlist_first_locked(values, 0)))
+        waitlist_fire_locked(values, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+}
+
+/*
+ * The answer and what follows from it are one piece under the lock: nobody comes, begins to wait,
+ * or goes on in between. A stream whose word has come goes on, and may write what the others wait
+ * for: so they are asked about without it.
+ */
+static void fail_if_deserted(struct mem *m)
+{
+    struct waitlist *values = &m->pages->values;
+    int32_t pid;
+
+    waitlist_lock(values);
+    if (sharers_deserted(&m->pages->sharers, &pid))
+        let_go_whose_word_has_come(values);
+    if (sharers_deserted(&m->pages->sharers, &pid))
+        fail_all(values, pid);
+    waitlist_unlock(values);
+    allocation_filled(m); /* as in check_some() */
 }
 
 void engine_ask_deserted(struct pages *p)
 {
-    int32_t pid;
-
-    if (sharers_deserted(&p->sharers, &pid))
-        fail_all(p->holders, pid);
+    fail_if_deserted(p->holders);
 }
 
 /* --- waits --- */
@@ -219,7 +245,6 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->live->task;
     struct mem *m;
-    int32_t pid;
 
     if (stream_has_begun(s)) {
         uncount_waiter(s);
@@ -241,31 +266,20 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     run_note_wait(s, wait_target(s), 0, now);
     if (!join_waiters(s, m))
         return RUN_RETIRED;
-    if (!sharers_deserted(&m->pages->sharers, &pid) || !run_unpark(s))
-        return RUN_WAITS;
-    uncount_waiter(s);
-    fail_all(m, pid); /* this one is off the list: its engine cannot wake it before it sleeps */
-    /* The last store of who left may have come after the look above. */
-    if (has_come(s)) {
-        allocation_filled(m);
-        return RUN_RETIRED;
-    }
-    return run_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    fail_if_deserted(m);
+    return RUN_WAITS;
 }
 
 /* False: the engine is to look at the task. */
 static bool wait_again(struct stream *s, struct mem *m)
 {
-    int32_t pid;
-
     if (!allocation_filled(m) || has_come(s))
         return false;
     if (!join_waiters(s, m))
         return false;
     s->run = RUN_PARKED;
     stream_begin_task(s);
-    if (sharers_deserted(&m->pages->sharers, &pid))
-        fail_all(m, pid);
+    fail_if_deserted(m);
     return true;
 }
 

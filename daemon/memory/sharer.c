@@ -227,16 +227,10 @@ void sharer_come_again(struct sharer *s)
 
 bool sharers_deserted(const struct sharers *all, int32_t *pid)
 {
-    uint64_t left;
-    bool alone, deserted;
-
-    waitlist_lock(all->values);
-    left = atomic_load(&all->left);
+    uint64_t left = atomic_load(&all->left);
     /* Also if it has come since: the others were over, and it had been told of no other end. */
-    alone = all->over > 0 && all->n - all->over <= 1;
-    deserted =
-        (left & LEFT) && (alone || all->newcomers == 0) && atomic_load(&all->waiting) >= all->n;
+    bool alone = all->over > 0 && all->n - all->over <= 1;
+
     *pid = (int32_t)(left >> LEFT_PID);
-    waitlist_unlock(all->values);
-    return deserted;
+    return (left & LEFT) && (alone || all->newcomers == 0) && atomic_load(&all->waiting) >= all->n;
 }

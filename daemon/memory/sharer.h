@@ -89,6 +89,7 @@ void sharer_come_again(struct sharer *sharer);
 
 /**
  * Is no sharer left that could write a word for which a stream waits now? pid: of the last that
- * could have. Memory that one session has had alone is not deserted. Any thread.
+ * could have. Memory that one session has had alone is not deserted. Any thread, under the lock of
+ * pages->values, which it holds until it has acted on the answer.
  */
 bool sharers_deserted(const struct sharers *all, int32_t *pid);
