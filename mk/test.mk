@@ -26,7 +26,7 @@ $(BUILD)/tests/unit/test_supervisor: \
     $(filter-out %/main.o,$(filter $(BUILD)/daemon/supervisor/%,$(SUPERVISOR_OBJ)))
 # START may come when its server is dead already.
 $(BUILD)/tests/unit/test_supervisor: UNIT_LDFLAGS += \
-    $(foreach f,supervisor_message_send service_manager_tell,-Wl,--wrap=$(f))
+    $(foreach f,supervisor_message_send service_manager_tell fork,-Wl,--wrap=$(f))
 
 # Tests of restarts are their own keeper, and have kill places: tests/unit/restart.h. They are built
 # with the programs of tests/kill.

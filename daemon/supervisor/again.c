@@ -32,7 +32,8 @@ void supervisor_execute_again(struct supervisor *s)
     char text[256];
 
     /* The next one would not know of the signal, and it finds a server that it can watch. */
-    if (s->end_signal || s->server.state != CHILD_SERVING || s->server.pidfd < 0)
+    if (s->end_signal || s->server.state != CHILD_SERVING || s->server.killed ||
+        s->server.pidfd < 0)
         return;
     s->again = false;
     child_discard(&s->standby);

@@ -17,6 +17,7 @@
 #include "proto/util/clock.h"
 
 #define BEGINNINGS_MAX 5
+#define UNANSWERED_MAX 2 /* PINGs */
 
 static void tell(const struct child *child, enum supervisor_operation operation, uint32_t value,
                  const char *text)
@@ -373,6 +374,7 @@ static void on_server_end(struct supervisor *s)
     was = s->server;
     executable_use(was.program);
     status = child_reap(&s->server);
+    s->standbys = (struct attempts){{0}}; /* what failed beside it does not count without it */
     follow_server(s, &was, status);
     executable_drop(&was.program);
 }
@@ -412,7 +414,8 @@ static int end_status(int status)
     return WEXITSTATUS(status);
 }
 
-void on_no_standby(struct supervisor *s)
+/* None can be started beside the server that serves. */
+static void on_no_standby(struct supervisor *s)
 {
     s->no_standby = true;
     give_up_upgrade(s, "the installed program cannot be started again: the log says why");
@@ -420,16 +423,19 @@ void on_no_standby(struct supervisor *s)
         keep_old_server(s);
 }
 
-static void standby_has_failed(struct supervisor *s, const struct child *was, int status)
+void on_standby_failed(struct supervisor *s, int status)
 {
-    say_standby_end(was, status);
+    bool third = attempts_failed(&s->standbys, clock_ns());
+
     if (s->server.state != CHILD_NONE) {
-        if (attempts_failed(&s->standbys, clock_ns()))
+        if (third)
             on_no_standby(s);
         return;
     }
-    s->over = !s->served || attempts_failed(&s->standbys, clock_ns());
-    s->status = end_status(status);
+    if (!third && s->served)
+        return;
+    s->over = true;
+    s->status = status;
 }
 
 static void on_standby_end(struct supervisor *s)
@@ -439,8 +445,10 @@ static void on_standby_end(struct supervisor *s)
 
     executable_use(was.program);
     status = child_reap(&s->standby);
-    if (was.state == CHILD_STARTED && (!is_sigkill(status) || was.hung))
-        standby_has_failed(s, &was, status); /* else another is started */
+    if (was.state == CHILD_STARTED && (!is_sigkill(status) || was.hung)) {
+        say_standby_end(&was, status);
+        on_standby_failed(s, end_status(status));
+    } /* else another is started */
     executable_drop(&was.program);
 }
 
@@ -533,6 +541,19 @@ void on_lease_lost(struct supervisor *s)
         go_on_without_keeper(s);
 }
 
+/*
+ * It has been killed, for the next one or because it hung, and is not gone yet: much memory takes
+ * long to free, and the kernel may wait for a device. It cannot answer any more, and that is no
+ * fault of a session.
+ */
+static void await_killed(struct child *server)
+{
+    if (server->unanswered++ == UNANSWERED_MAX)
+        log_warning("the server (pid %d) was killed and has not ended yet: the next one waits for "
+                    "that",
+                    (int)server->pid);
+}
+
 /* Twice per period. A server that has let a whole period pass hangs. */
 void on_watchdog(struct supervisor *s)
 {
@@ -540,7 +561,11 @@ void on_watchdog(struct supervisor *s)
     service_manager_tell("WATCHDOG=1");
     if (s->server.state != CHILD_SERVING || s->server.socket < 0)
         return;
-    if (s->server.unanswered >= 2) {
+    if (s->server.killed) {
+        await_killed(&s->server);
+        return;
+    }
+    if (s->server.unanswered >= UNANSWERED_MAX) {
         log_event(MESSAGE_SERVER_HANGS, LOG_ERR, NULL,
                   "the server (pid %d) does not answer: killed", (int)s->server.pid);
         s->server.hung = true;

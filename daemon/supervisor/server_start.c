@@ -90,14 +90,11 @@ static bool may_go(const struct child *child)
 
 static void start_standby(struct supervisor *s)
 {
-    if (server_start(s, &s->standby, s->program, false) == 0)
+    if (s->standby_at_ns != 0 || server_start(s, &s->standby, s->program, false) == 0)
         return;
-    if (s->server.state != CHILD_NONE) {
-        on_no_standby(s);
-        return;
-    }
-    s->over = true;
-    s->status = 1;
+    /* Processes, descriptors or memory may be short for a moment. */
+    s->standby_at_ns = clock_ns() + SUPERVISOR_PAUSE_NS;
+    on_standby_failed(s, 1);
 }
 
 /* A server that was killed while npud ends has left its sockets, and sessions that wait. */

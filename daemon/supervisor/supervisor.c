@@ -88,9 +88,20 @@ static int wait_ms(const struct supervisor *s)
     next = earlier(next, s->server.deadline_ns);
     next = earlier(next, s->standby.deadline_ns);
     next = earlier(next, s->candidate.deadline_ns);
+    next = earlier(next, s->standby_at_ns);
+    next = earlier(next, s->keeper_at_ns);
     if (next == 0)
         return -1;
     return next <= now ? 0 : (int)((next - now) / NSEC_PER_MSEC) + 1;
+}
+
+/* True: now; and not again. */
+static bool is_due(uint64_t *at_ns, uint64_t now)
+{
+    if (*at_ns == 0 || *at_ns > now)
+        return false;
+    *at_ns = 0;
+    return true;
 }
 
 static void handle_times(struct supervisor *s)
@@ -103,6 +114,9 @@ static void handle_times(struct supervisor *s)
             on_deadline(children[i]);
     if (s->next_watchdog_ns != 0 && s->next_watchdog_ns <= now)
         on_watchdog(s);
+    is_due(&s->standby_at_ns, now); /* supervisor_advance() */
+    if (is_due(&s->keeper_at_ns, now))
+        supervisor_open_lease(s);
 }
 
 static void wait_and_handle(struct supervisor *s)
@@ -144,9 +158,12 @@ void supervisor_open_lease(struct supervisor *s)
     s->lease = lease_open(&s->keeper, s->keeper_path, s->fd_store);
     if (s->lease < 0) {
         s->lease = -1;
+        if (!attempts_failed(&s->keepers, clock_ns()))
+            s->keeper_at_ns = clock_ns() + SUPERVISOR_PAUSE_NS;
         log_error("npud has no keeper: the end of its server would be that of all sessions");
         return;
     }
+    s->keeper_at_ns = 0;
     if (s->fd_store)
         fd_store_put("lease", s->lease);
     if (++s->lease_number == 0)

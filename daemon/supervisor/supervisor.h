@@ -28,6 +28,7 @@
 #include "daemon/supervisor/attempts.h"
 #include "daemon/supervisor/child.h"
 #include "daemon/supervisor/fd_store.h"
+#include "proto/util/clock.h"
 
 enum candidate_for {
     CANDIDATE_STANDBY, /* in place of the standby, whose configuration is old */
@@ -61,6 +62,7 @@ struct supervisor {
     bool upgrading;                         /* the server is replaced by the installed program */
     bool again;                             /* it was: the supervisor is to be, too */
     bool no_standby; /* it fails: do not try again before something has changed */
+    uint64_t standby_at_ns, keeper_at_ns; /* the next try of one that could not be started; 0 */
     bool told_ready;
     bool served;    /* some server has, so there may be sessions */
     int end_signal; /* npud is to end because of it; 0: it goes on */
@@ -68,11 +70,14 @@ struct supervisor {
     int status;     /* to exit with */
 };
 
+/* Between two tries to start a process. */
+#define SUPERVISOR_PAUSE_NS NSEC_PER_SEC
+
 /** Runs npud until its end. Returns the exit status. */
 int supervisor_run(struct supervisor *s);
 
 /** Finds a keeper, if there is none: an earlier supervisor has left none, or that has died. Those
- * servers that are there get it. */
+ * servers that are there get it. If none can be started, it is tried again, three times in all. */
 void supervisor_open_lease(struct supervisor *s);
 
 /** Waits for the next thing to happen, and does what is to be done then. */
@@ -85,8 +90,8 @@ void on_message(struct supervisor *s, struct child *child);
 void on_end(struct supervisor *s, struct child *child);
 void on_deadline(struct child *child);
 void on_lease_lost(struct supervisor *s);
-/** None can be started beside the server that serves. */
-void on_no_standby(struct supervisor *s);
+/** It could not be started, or has ended as it started. status: npud's, if that is its end. */
+void on_standby_failed(struct supervisor *s, int status);
 void on_watchdog(struct supervisor *s);
 
 /* --- servers (daemon/supervisor/server_start.c) --- */

@@ -164,6 +164,20 @@ int __wrap_supervisor_message_send(int socket, enum supervisor_operation operati
     return __real_supervisor_message_send(socket, operation, value, text, fds, n);
 }
 
+/* So many processes cannot be started, by EAGAIN. */
+static unsigned failing_forks;
+
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void)
+{
+    if (failing_forks == 0)
+        return __real_fork();
+    failing_forks--;
+    errno = EAGAIN;
+    return -1;
+}
+
 /* So often has the service manager heard that the start is over. */
 static unsigned ready;
 
@@ -440,6 +454,75 @@ START_TEST(a_standby_that_cannot_start_is_not_tried_for_ever)
 }
 END_TEST
 
+/* Its end is the next thing that the supervisor sees. */
+static void end_server(void)
+{
+    siginfo_t info;
+
+    kill(s.server.pid, SIGKILL);
+    ck_assert_int_eq(waitid(P_PID, (id_t)s.server.pid, &info, WEXITED | WNOWAIT), 0);
+}
+
+/* Processes are short for a moment, while none serves that could go on. */
+START_TEST(a_standby_that_cannot_be_forked_is_tried_again)
+{
+    begin_and_serve(NULL);
+    child_discard(&s.standby);
+    failing_forks = 2;
+    end_server();
+    STEP_UNTIL((ck_assert(!s.over), IS_WHOLE));
+    ck_assert_uint_eq(failing_forks, 0);
+    ck_assert_uint_eq(s.standby_at_ns, 0); /* nothing wakes it */
+}
+END_TEST
+
+/* Tries have a limit, and what failed beside a server does not count after its end. */
+START_TEST(a_standby_that_cannot_be_forked_is_not_tried_for_ever)
+{
+    begin_and_serve(NULL);
+    attempts_failed(&s.standbys, clock_ns());
+    attempts_failed(&s.standbys, clock_ns());
+    child_discard(&s.standby);
+    failing_forks = 4;
+    end_server();
+    STEP_UNTIL(s.over);
+    ck_assert_uint_eq(failing_forks, 1);
+    ck_assert_int_eq(s.status, 1);
+}
+END_TEST
+
+/* A server goes on that has no standby. */
+START_TEST(a_standby_that_cannot_be_forked_beside_a_server_is_tried_again)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    failing_forks = 2;
+    kill(s.standby.pid, SIGKILL);
+    STEP_UNTIL(failing_forks == 0);
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_int_eq(s.server.pid, server);
+    ck_assert(!s.no_standby);
+    s.standbys = (struct attempts){{0}};
+    failing_forks = 3;
+    kill(s.standby.pid, SIGKILL);
+    STEP_UNTIL(s.no_standby);
+    ck_assert_uint_eq(failing_forks, 0);
+    ck_assert_int_eq(s.server.pid, server);
+    ck_assert(!s.over);
+}
+END_TEST
+
+/* There is nothing to try again for. */
+START_TEST(a_first_server_that_cannot_be_forked_ends_all)
+{
+    set_up(NULL);
+    ck_assert_int_eq(executable_open(&s.program, itself), 0);
+    failing_forks = 2; /* the keeper, too */
+    ck_assert_int_eq(supervisor_run(&s), 1);
+    ck_assert_uint_eq(failing_forks, 0);
+}
+END_TEST
+
 START_TEST(a_signal_ends_the_server_in_order)
 {
     begin_and_serve(NULL);
@@ -597,6 +680,22 @@ START_TEST(a_new_keeper_follows)
 }
 END_TEST
 
+/* Processes are short for a moment: the server gives all to the one that comes after that. */
+START_TEST(a_keeper_that_cannot_be_forked_is_tried_again)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    failing_forks = 2;
+    kill(s.keeper.pid, SIGKILL);
+    STEP_UNTIL(s.lease < 0);
+    ck_assert_uint_ne(s.keeper_at_ns, 0);
+    STEP_UNTIL(s.lease >= 0 && s.server.kept == s.lease_number);
+    ck_assert_int_eq(s.server.pid, server);
+    STEP_UNTIL(IS_WHOLE);
+    ck_assert_uint_eq(s.keeper_at_ns, 0); /* nothing wakes it */
+}
+END_TEST
+
 /* It is not tried for ever, and again after a reload. */
 START_TEST(a_keeper_that_cannot_be_executed_is_done_without)
 {
@@ -727,6 +826,23 @@ START_TEST(a_server_that_does_not_answer_is_killed)
     s.next_watchdog_ns = 0;
     STEP_UNTIL(s.server.pid != server && s.server.state == CHILD_GOING);
     ck_assert_uint_eq(s.cause, SUPERVISOR_HUNG);
+    STEP_UNTIL(IS_WHOLE);
+}
+END_TEST
+
+/* Killed for the next one, it takes its time to be gone: that is no fault of what it had in hand. */
+START_TEST(a_server_that_was_killed_and_is_not_gone_does_not_hang)
+{
+    pid_t server = begin_and_serve(NULL);
+
+    s.server.killed = true; /* as if the kernel had not come to its end */
+    for (int i = 0; i < 10; i++)
+        on_watchdog(&s);
+    s.next_watchdog_ns = 0;
+    ck_assert(!s.server.hung);
+    kill(server, SIGKILL);
+    STEP_UNTIL(s.server.pid != server && s.server.state == CHILD_GOING);
+    ck_assert_uint_eq(s.cause, SUPERVISOR_KILLED);
     STEP_UNTIL(IS_WHOLE);
 }
 END_TEST
@@ -1010,7 +1126,10 @@ START_TEST(the_supervisor_follows_an_upgrade_when_it_has_a_server)
     supervisor_execute_again(&s);
     ck_assert_int_eq(s.standby.pid, standby);
     STEP_UNTIL(s.server.state == CHILD_SERVING);
+    s.server.killed = true; /* for the next upgrade */
+    supervisor_execute_again(&s);
     ck_assert(s.again);
+    s.server.killed = false;
     supervisor_execute_again(&s);
     ck_assert(!s.again);
 }
@@ -1130,6 +1249,10 @@ int main(int argc, char **argv)
     tcase_add_test(t, what_ends_at_its_start_ends_all);
     tcase_add_test(t, what_is_dead_before_it_is_told_to_start_is_replaced);
     tcase_add_test(t, a_standby_that_cannot_start_is_not_tried_for_ever);
+    tcase_add_test(t, a_standby_that_cannot_be_forked_is_tried_again);
+    tcase_add_test(t, a_standby_that_cannot_be_forked_is_not_tried_for_ever);
+    tcase_add_test(t, a_standby_that_cannot_be_forked_beside_a_server_is_tried_again);
+    tcase_add_test(t, a_first_server_that_cannot_be_forked_ends_all);
     tcase_add_test(t, a_signal_ends_the_server_in_order);
     tcase_add_test(t, a_server_that_is_dead_at_the_end_is_followed);
     tcase_add_test(t, a_server_that_crashes_at_the_end_is_not_followed);
@@ -1141,6 +1264,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, a_reload_renews_the_standby);
     t = suite_case(suite, "keeper, watchdog", 60, NULL, end_all);
     tcase_add_test(t, a_new_keeper_follows);
+    tcase_add_test(t, a_keeper_that_cannot_be_forked_is_tried_again);
     tcase_add_test(t, a_keeper_that_cannot_be_executed_is_done_without);
     tcase_add_test(t, a_keeper_that_crashes_is_done_without);
     tcase_add_test(t, a_new_keeper_follows_for_a_server_of_before);
@@ -1148,6 +1272,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, a_server_of_an_earlier_supervisor_goes_on_without_a_keeper);
     tcase_add_test(t, a_server_that_answers_is_left_alone);
     tcase_add_test(t, a_server_that_does_not_answer_is_killed);
+    tcase_add_test(t, a_server_that_was_killed_and_is_not_gone_does_not_hang);
     tcase_add_test(t, a_server_that_hangs_as_it_starts_is_killed);
     t = suite_case(suite, "upgrade", 60, NULL, end_all);
     tcase_add_test(t, an_upgrade_replaces_the_server);
