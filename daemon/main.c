@@ -18,6 +18,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/waker.h"
+#include "daemon/buffers/queue_rest.h"
 #include "daemon/base/config.h"
 #include "daemon/base/heap.h"
 #include "daemon/core/engine.h"
@@ -215,12 +216,20 @@ static void say_how_by_hand(const struct options *options)
                   "a DIR that does not exist yet, and NPUD_SOCKET=DIR/npud.sock for its clients");
 }
 
+static void end_what_is_closed(void *arg)
+{
+    struct npud *npud = arg;
+
+    queues_end_closed(npud->server->queues);
+}
+
 static int listen_to_supervisor(struct npud *npud)
 {
     const struct server_role_calls calls = {.end = end_npud,
                                             .reload = read_configuration,
                                             .is_alive = engines_answer,
                                             .upgrade_refused = refuse_upgrade,
+                                            .keeper_follows = end_what_is_closed,
                                             .arg = npud};
 
     admin_request_upgrade = server_role_request_upgrade;

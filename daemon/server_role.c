@@ -313,6 +313,7 @@ static void handle(const struct supervisor_message *m, const int *fds, size_t n)
 {
     switch (m->operation) {
     case SUPERVISOR_LEASE:
+        role.calls.keeper_follows(role.calls.arg);
         take_lease(m, fds, n, keeper_link_replace);
         return;
     case SUPERVISOR_RELOAD:

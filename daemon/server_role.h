@@ -19,6 +19,8 @@ struct server_role_calls {
     void (*reload)(void *arg);
     bool (*is_alive)(void *arg);
     void (*upgrade_refused)(void *arg, const char *why);
+    /* There is another keeper, which gets what npud has open as soon as this returns. */
+    void (*keeper_follows)(void *arg);
     void *arg;
 };
 

@@ -33,6 +33,7 @@ $(BUILD)/tests/unit/test_supervisor: UNIT_LDFLAGS += \
 RESTART_BIN := $(RESTART_SRC:%.c=$(BUILD)/%)
 $(RESTART_BIN): UNIT_LDFLAGS += $(foreach f,put drop fetch,-Wl,--wrap=keeper_$(f)) \
     -Wl,--wrap=kept_make
+$(BUILD)/tests/unit/test_kept: UNIT_LDFLAGS += -Wl,--wrap=reallocarray
 # It records what is stored into kept memory, and given back.
 $(BUILD)/tests/unit/test_kept_prefix: UNIT_LDFLAGS += \
     $(foreach f,mmap madvise memset memcpy,-Wl,--wrap=$(f))

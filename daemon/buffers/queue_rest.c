@@ -392,6 +392,20 @@ int queue_move_or_destroy(struct queue *queue)
     return r;
 }
 
+/*
+ * What npud has closed only the keeper has, and the records of such a queue name it until it has
+ * ended. All at once: it is rare, and nothing may come between.
+ */
+void queues_end_closed(struct queues *queues)
+{
+    struct queue *queue, *next;
+
+    DL_FOREACH_SAFE (queues->all, queue, next)
+        if (queue->ring.view.put && queue->ring.put_fd < 0)
+            queue_destroy(queue);
+    kept_commit();
+}
+
 bool queue_moves_from(const struct queues *queues, uint32_t number)
 {
     const struct queue_rest *rest;

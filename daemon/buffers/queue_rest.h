@@ -48,6 +48,13 @@ int queue_move(struct queue *queue);
  */
 int queue_move_or_destroy(struct queue *queue);
 
+/**
+ * The keeper has gone: queues that are about to end, and whose ring npud has closed, have ended
+ * when this returns. Else the next npud would find records of files that the next keeper does not
+ * have.
+ */
+void queues_end_closed(struct queues *queues);
+
 /** Are there messages that are still to be moved from the ring that had this number? */
 bool queue_moves_from(const struct queues *queues, uint32_t number);
 /** All is there: the npud before may have been about to end a ring, or to move a message. */

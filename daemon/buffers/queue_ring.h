@@ -28,7 +28,7 @@ void queue_ring_free(struct queue_ring *ring, const struct user *user);
 /**
  * npud's descriptors are closed: no client gets the ring any more. All else goes on, also over the
  * end of npud: the keeper has the files until the ring goes. A new ring needs no more descriptors
- * than are free then.
+ * than are free then. Another keeper does not get the files: queues_end_closed().
  */
 void queue_ring_close(struct queue_ring *ring);
 

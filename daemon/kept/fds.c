@@ -1,8 +1,9 @@
 #include "daemon/kept/fds.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "daemon/base/array.h"
@@ -10,6 +11,7 @@
 #include "daemon/kept/kept_room.h"
 
 #define DROPS_AT_ONCE 128
+#define NUMBERS       ((size_t)1 << 24) /* more than npud can have: each is 1 KiB of the kernel's */
 
 struct fetched {
     uint64_t key;
@@ -17,8 +19,13 @@ struct fetched {
 };
 
 static struct kept_head *head; /* NULL: nothing outlives npud */
-static uint64_t *key_of;       /* by number */
-static size_t size_key_of;
+/*
+ * By number: for all that npud may ever have, of which the kernel gives only what is used. So a key
+ * is never refused for lack of memory: a record that names none would be the end of all sessions
+ * with the next npud.
+ */
+static uint64_t *key_of;
+static size_t end_key_of; /* no number from here on has ever had one */
 static uint64_t drops[DROPS_AT_ONCE];
 static size_t n_drops;
 static struct fetched *fetched;
@@ -29,50 +36,62 @@ static bool short_of_memory;
 static void enumerate(void *arg, keeper_take *take, void *to)
 {
     (void)arg;
-    for (size_t fd = 0; fd < size_key_of; fd++)
+    for (size_t fd = 0; fd < end_key_of; fd++)
         if (key_of[fd] != 0)
             take(to, key_of[fd], (int)fd);
 }
 
-void kept_fds_begin(struct kept_head *h)
+/* From the first descriptor on that is known. */
+static bool have_table(void)
+{
+    void *map = key_of ? key_of
+                       : mmap(NULL, NUMBERS * sizeof(*key_of), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (map == MAP_FAILED)
+        return false;
+    key_of = map;
+    return true;
+}
+
+bool kept_fds_begin(struct kept_head *h)
 {
     static bool is_source;
 
+    if (!have_table())
+        return false;
     head = h;
     if (!is_source)
         keeper_link_add_source(enumerate, NULL);
     is_source = true;
+    return true;
 }
 
 /* All of them, as the kernel does at the end of a process. */
 void kept_fds_end(void)
 {
-    for (size_t fd = 0; fd < size_key_of; fd++)
+    for (size_t fd = 0; fd < end_key_of; fd++)
         if (key_of[fd] != 0)
             close((int)fd);
     head = NULL;
-    free(key_of);
+    if (key_of)
+        munmap(key_of, NUMBERS * sizeof(*key_of));
     key_of = NULL;
-    size_key_of = 0;
+    end_key_of = 0;
     n_drops = 0;
 }
 
 uint64_t kept_key(int fd)
 {
-    return fd >= 0 && (size_t)fd < size_key_of ? key_of[fd] : 0;
+    return fd >= 0 && (size_t)fd < end_key_of ? key_of[fd] : 0;
 }
 
-static bool set_key(int fd, uint64_t key)
+static void set_key(int fd, uint64_t key)
 {
-    size_t old = size_key_of;
-    uint64_t *grown = array_grow(key_of, &size_key_of, (size_t)fd + 1, sizeof(*key_of));
-
-    if (!grown)
-        return false;
-    key_of = grown;
-    memset(key_of + old, 0, (size_key_of - old) * sizeof(*key_of));
+    assert((size_t)fd < NUMBERS);
     key_of[fd] = key;
-    return true;
+    if ((size_t)fd >= end_key_of)
+        end_key_of = (size_t)fd + 1;
 }
 
 void kept_fds_know(uint64_t key, int fd)
@@ -93,9 +112,7 @@ uint64_t kept_fd(int fd)
     if (!head || key != 0)
         return key;
     key = ++head->last_key;
-    /* Without memory for it the descriptor ends with npud, and so does what names it. */
-    if (!set_key(fd, key))
-        return 0;
+    set_key(fd, key);
     KILL_HERE(KEY_GIVEN);
     keeper_put(key, fd);
     KILL_HERE(KEY_KEPT);
@@ -119,13 +136,12 @@ void kept_fd_moved(int from, int to)
     if (key == 0)
         return;
     key_of[from] = 0;
-    if (!set_key(to, key))
-        kept_log_key(key);
+    set_key(to, key);
 }
 
 int kept_fd_of(uint64_t key)
 {
-    for (size_t fd = 0; key != 0 && fd < size_key_of; fd++)
+    for (size_t fd = 0; key != 0 && fd < end_key_of; fd++)
         if (key_of[fd] == key)
             return (int)fd;
     return -1;
@@ -202,6 +218,8 @@ int kept_fds_fetch(void)
 {
     int r;
 
+    if (!have_table())
+        return -ENOMEM;
     short_of_memory = false;
     r = keeper_fetch(note_fetched, NULL);
     if (r >= 0 && short_of_memory)

@@ -29,8 +29,9 @@ void kept_fd_leave(int fd);
 void kept_fd_moved(int from, int to);
 /**
  * npud closes it and the keeper goes on having it, for a record that names it by the key that is
- * returned: the next npud has it again. 0: nothing outlives npud. A new keeper does not get it, so
- * this is for a short time. It ends with kept_key_leave().
+ * returned: the next npud has it again. 0: nothing outlives npud. A new keeper does not get it:
+ * before that one is given anything, no record may name the key any more. It ends with
+ * kept_key_leave().
  */
 uint64_t kept_fd_part(int fd);
 /** The keeper lets go of the key when this step is committed. Nothing happens for 0. */
@@ -49,7 +50,8 @@ unsigned kept_fds_forget_rest(void);
 
 /* --- for kept.c --- */
 
-void kept_fds_begin(struct kept_head *head);
+/** False: no memory for the numbers of all descriptors that npud may have. */
+bool kept_fds_begin(struct kept_head *head);
 void kept_fds_end(void);
 /** Under a key that is reserved. */
 void kept_fds_put(uint64_t key, int fd);

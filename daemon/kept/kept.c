@@ -385,7 +385,8 @@ int kept_begin(void)
     head->last_key = KEEPER_KEY_FIRST - 1;
     kept_order();
     head->magic = KEPT_MAGIC; /* from here on the next npud may read it */
-    kept_fds_begin(head);
+    if (!kept_fds_begin(head))
+        return -ENOMEM;
     kept_fds_put(KEEPER_KEY_TABLES, fd);
     return cells_begin(base) ? 0 : -ENOMEM;
 }
@@ -425,10 +426,14 @@ int kept_begin_from(int fd)
     }
     if (r < 0) {
         log_error("the tables of the npud before cannot be read: %s", why);
+        kept_fd_part(fd); /* a new keeper gets those that come in their place */
         return r;
     }
     KILL_HERE(TABLES_MAPPED);
-    kept_fds_begin(head);
+    if (!kept_fds_begin(head)) {
+        log_error("no memory for the descriptors of the npud before");
+        return -ENOMEM;
+    }
     kept_fds_know(KEEPER_KEY_TABLES, fd);
     if (!recover_logs()) {
         log_error("the tables of the npud before are damaged: its last changes cannot be read");

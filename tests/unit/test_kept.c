@@ -110,6 +110,57 @@ START_TEST(a_descriptor_outlives_its_number)
 }
 END_TEST
 
+/* In place of reallocarray(): mk/test.mk. */
+static bool no_memory;
+
+void *__real_reallocarray(void *items, size_t n, size_t size);
+void *__wrap_reallocarray(void *items, size_t n, size_t size);
+void *__wrap_reallocarray(void *items, size_t n, size_t size)
+{
+    return no_memory ? NULL : __real_reallocarray(items, n, size);
+}
+
+/* A record that names no key would be the end of all sessions with the next npud. */
+START_TEST(a_descriptor_is_kept_also_without_memory)
+{
+    uint64_t key, moved;
+    int fd;
+
+    ck_assert_int_eq(kept_begin(), 0);
+    no_memory = true;
+    fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 700);
+    ck_assert_int_ge(fd, 700);
+    key = kept_fd(fd);
+    ck_assert_uint_ne(key, 0);
+    moved = kept_fd(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
+    fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 900);
+    kept_fd_moved(kept_fd_of(moved), fd);
+    no_memory = false;
+    kept_commit();
+    ck_assert_uint_eq(kept_key(fd), moved);
+    ck_assert_uint_eq(restart_fds(), 2);
+    reopen_and_read();
+    ck_assert_int_ge(kept_fd_take(key), 0);
+    ck_assert_int_ge(kept_fd_take(moved), 0);
+}
+END_TEST
+
+/* Else a keeper that follows would have them, and not those that came in their place. */
+START_TEST(tables_that_cannot_be_read_are_not_known_any_more)
+{
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    log_setup(LOG_CRIT);
+    ck_assert_int_eq(kept_begin(), 0);
+    kept_end();
+    ck_assert_int_ge(kept_fds_fetch(), 1);
+    kept_fds_know(KEEPER_KEY_TABLES, fd);
+    ck_assert_int_eq(kept_begin_from(fd), -EINVAL);
+    ck_assert_int_eq(kept_fd_of(KEEPER_KEY_TABLES), -1);
+    kept_fds_forget_rest();
+}
+END_TEST
+
 START_TEST(words_change_at_once)
 {
     struct kept_words words;
@@ -137,6 +188,8 @@ static Suite *make_suite(void)
     tcase_add_test(t, committed_records_are_there);
     tcase_add_test(t, large_records);
     tcase_add_test(t, a_descriptor_outlives_its_number);
+    tcase_add_test(t, a_descriptor_is_kept_also_without_memory);
+    tcase_add_test(t, tables_that_cannot_be_read_are_not_known_any_more);
     tcase_add_test(t, words_change_at_once);
     return s;
 }

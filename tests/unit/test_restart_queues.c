@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "daemon/base/keeper_message.h"
+#include "daemon/buffers/queue_rest.h"
 #include "tests/unit/restart_buffers.h"
 
 static uint32_t segment, second; /* of the owner */
@@ -338,6 +340,68 @@ START_TEST(an_answer_outlives_a_closed_ring)
 }
 END_TEST
 
+/* --- another keeper --- */
+
+static bool not_yet(struct queue *q)
+{
+    (void)q;
+    return false;
+}
+
+/* The keeper dies, and npud gives the next one what it has open. */
+static void follow_keeper(void)
+{
+    int pair[2], fds[FD_MESSAGE_FDS];
+    struct keeper_message m;
+    size_t n;
+
+    for (unsigned i = 0; i < RESTART_FDS; i++) {
+        if (restart_kept[i].key != 0)
+            close(restart_kept[i].fd);
+        restart_kept[i].key = 0;
+    }
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    ck_assert_int_eq(keeper_link_replace(pair[0]), 0);
+    while (fd_message_receive(pair[1], &m, sizeof(m), fds, &n, MSG_DONTWAIT) > 0)
+        for (size_t i = 0; i < n; i++) {
+            __wrap_keeper_put(m.keys[i], fds[i]);
+            close(fds[i]);
+        }
+    keeper_link_close();
+    close(pair[1]);
+}
+
+/*
+ * A queue ends in steps, and npud has closed what it had of its ring. The next keeper does not get
+ * that; all other sessions go on with the npud after that all the same.
+ */
+START_TEST(a_closed_ring_does_not_outlive_its_keeper)
+{
+    uint32_t sound;
+
+    begin_clients();
+    begin_without();
+    sound = make_queue_of(OWNER, 4);
+    server.queues->on_ending = not_yet; /* as the routes of a queue do */
+    act_leaves();
+    await_survivor();
+    ck_assert(queue_with_id(queue)->ends);
+    ck_assert_int_lt(queue_with_id(queue)->ring.put_fd, 0);
+    restart_lacks_times = 0;
+    queues_end_closed(server.queues);
+    follow_keeper();
+    restart_npud();
+    ck_assert_ptr_nonnull(session_of(OWNER));
+    ck_assert_ptr_eq(server.queues->all, queue_with_id(sound));
+    ck_assert_ptr_null(server.queues->all->next);
+    put_destroy_queue(OWNER, sound);
+    npud_turn();
+    expect_owner();
+    end_without();
+    end_all();
+}
+END_TEST
+
 /* --- sleepers --- */
 
 #define CROWD 80 /* more than npud wakes in two goes */
@@ -497,6 +561,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, the_asker_dies_meanwhile);
     tcase_add_test(t, an_answer_outlives_what_it_gives);
     tcase_add_test(t, an_answer_outlives_a_closed_ring);
+    tcase_add_test(t, a_closed_ring_does_not_outlive_its_keeper);
     tcase_add_loop_test(t, sleepers_of_an_old_ring_are_woken_by_the_next_npud, 0, 4);
     tcase_add_loop_test(t, a_ring_goes_behind_its_last_sleeper, 0, 2);
     tcase_add_test(t, sleepers_that_0_9_0_has_kept_are_woken);

@@ -5,6 +5,7 @@
 #include "daemon/server_role.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/options.h"
+#include "daemon/core/server.h"
 #include "daemon/kept/kept.h"
 #include "unit.h"
 
@@ -147,6 +149,33 @@ START_TEST(a_keeper_that_has_died_is_reported_first)
 }
 END_TEST
 
+static int lease_before;
+
+static void keeper_follows(void *arg)
+{
+    *(unsigned *)arg += 1;
+    ck_assert_int_eq(keeper_link_fd(), lease_before); /* the next one has nothing yet */
+}
+
+/* What npud has closed is to be over before another keeper gets what it has open. */
+START_TEST(npud_hears_of_another_keeper_first)
+{
+    unsigned heard = 0;
+    const struct server_role_calls calls = {.keeper_follows = keeper_follows, .arg = &heard};
+    struct server server = {.base = event_base_new()};
+    const int lease = keeper_start();
+
+    begin(keeper_start());
+    lease_before = keeper_link_fd();
+    ck_assert_int_eq(server_role_attach(&server, &calls), 0);
+    say(SUPERVISOR_LEASE, 7, &lease, 1);
+    ck_assert_int_eq(event_base_loop(server.base, EVLOOP_ONCE), 0);
+    ck_assert_uint_eq(heard, 1);
+    expect_message(SUPERVISOR_KEPT, 7);
+    event_base_free(server.base);
+}
+END_TEST
+
 START_TEST(what_is_not_needed_ends_without_a_word)
 {
     begin(keeper_start());
@@ -194,6 +223,7 @@ int main(void)
 
     tcase_add_test(t, a_keeper_that_lives_is_not_mentioned);
     tcase_add_test(t, a_keeper_that_has_died_is_reported_first);
+    tcase_add_test(t, npud_hears_of_another_keeper_first);
     tcase_add_test(t, what_is_not_needed_ends_without_a_word);
     tcase_add_loop_test(t, a_keeper_that_dies_is_the_reason, 0, 2);
     tcase_add_test(t, a_keeper_without_tables_is_the_end_of_sessions);
