@@ -259,6 +259,40 @@ START_TEST(memory_is_as_it_was)
 }
 END_TEST
 
+/*
+ * The one that has them longest pays, and not the one whose record stands first in kept memory: the
+ * second session has given a name up, and its next one has the cell of that.
+ */
+START_TEST(the_oldest_holder_pays)
+{
+    static const struct {
+        pid_t pid;
+        uint32_t slot;
+    } oldest_first[] = {{FIRST, 0}, {THIRD, 0}, {SECOND, 1}, {SECOND, 0}};
+    struct pages *p;
+
+    start_holders();
+    allocation_free(mem_in(SECOND, 0));
+    kept_commit();
+    import_by(SECOND);
+    kept_commit();
+    with_names = true;
+    for (unsigned i = 0; i < 4; i++) {
+        struct mem *m;
+
+        expect_same_after_restart(tell_after_turns);
+        m = mem_in(oldest_first[i].pid, oldest_first[i].slot);
+        p = m->pages;
+        ck_assert_ptr_eq(p->holders, m);
+        ck_assert_ptr_eq(p->charge.user, m->session->user->payer);
+        ck_assert_uint_eq(m->session->memory, p->size);
+        allocation_free(m);
+        kept_commit();
+    }
+    stop_all();
+}
+END_TEST
+
 /* A process on the list is that one, and not a later one with its pid. */
 START_TEST(an_importer_is_the_same_process)
 {
@@ -579,6 +613,7 @@ static Suite *make_suite(void)
     TCase *t = suite_case(s, "memory", 300, NULL, NULL);
 
     tcase_add_test(t, memory_is_as_it_was);
+    tcase_add_test(t, the_oldest_holder_pays);
     tcase_add_test(t, an_importer_is_the_same_process);
     tcase_add_test(t, a_wait_is_there_before_engines_run);
     tcase_add_test(t, an_import_that_fails_ends_no_wait);
