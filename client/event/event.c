@@ -85,7 +85,6 @@ struct event *event_new(struct session *s, struct context *c, uint32_t device, c
     e->kind = kind;
     e->flags = flags;
     e->device = device;
-    e->shm = NULL;
     e->n_uses = e->n_resets = 0;
     atomic_store_explicit(&e->reset_number, 0, memory_order_relaxed);
     e->record_flag = e->wait_flag = -1;

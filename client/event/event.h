@@ -103,7 +103,11 @@ struct event {
     int8_t record_flag;            /* first flag used with RecordEventWithFlag: -1 none yet */
     int8_t wait_flag;
 
-    struct event_slot *shm; /* all kinds but IPC */
+    /*
+     * All kinds but IPC. It stays when the event is destroyed, and is mapped as long as the session
+     * is: a thread that is late with a destroyed handle reads there.
+     */
+    struct event_slot *shm;
     /*
      * IPC. The address range is this object's until the memory of the object goes back: a destroyed
      * event's page is replaced by empty memory, so that a thread that is late finds an event
@@ -292,7 +296,8 @@ void event_abandon(struct event *e);
 /** The parts of the API for IPC events. The stream is locked and has room, the event is not locked.
  */
 int ipc_event_record(struct event *e, struct stream *s, const char *function, void *handle);
-void ipc_event_wait(struct event *e, struct stream *s, uint64_t timeout_ns);
+int ipc_event_wait(struct event *e, struct stream *s, const char *function, void *handle,
+                   uint64_t timeout_ns);
 /** No locks. *complete of the latest record, or the error that it ended with. */
 int ipc_event_query(struct event *e, const char *function, bool *complete);
 int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout);

@@ -166,7 +166,7 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 
 /* --- timing --- */
 
-static int read_timestamp(struct event *e, const char *function, uint64_t *ns)
+static int read_record_time(struct event *e, const char *function, uint64_t *ns)
 {
     struct record r;
 
@@ -191,6 +191,13 @@ static int read_timestamp(struct event *e, const char *function, uint64_t *ns)
     return 0;
 }
 
+/* The time is the event's if handle still names it: the next one in its place has other times. */
+static int read_timestamp(struct event *e, const char *function, const void *handle, uint64_t *ns)
+{
+    RETURN_IF_ERROR(read_record_time(e, function, ns));
+    return handle_names(handle, e) ? 0 : event_error_unknown(function);
+}
+
 aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent)
 {
     CALL_SCOPE;
@@ -205,9 +212,9 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endE
     end = start ? find_for(__func__, endEvent, USE_TIMING, &error) : NULL;
     if (!end)
         return error;
-    error = read_timestamp(start, __func__, &from);
+    error = read_timestamp(start, __func__, startEvent, &from);
     if (error == 0)
-        error = read_timestamp(end, __func__, &to);
+        error = read_timestamp(end, __func__, endEvent, &to);
     if (error == 0)
         *ms = (float)((double)(int64_t)(to - from) / 1e6);
     return error;
@@ -222,7 +229,7 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp_us)
     uint64_t ns = 0;
     struct event *e = FIND_OR_RETURN(find_for, __func__, event, USE_TIMING);
 
-    error = read_timestamp(e, __func__, &ns);
+    error = read_timestamp(e, __func__, event, &ns);
     if (error == 0)
         *timestamp_us = (ns - e->session->epoch_ns) / NSEC_PER_USEC;
     return error;

@@ -268,7 +268,7 @@ static int stream_wait(const char *function, aclrtStream stream, aclrtEvent even
     if (!e)
         return error;
     if (e->kind == EVENT_IPC) {
-        ipc_event_wait(e, s, timeout_ns);
+        error = ipc_event_wait(e, s, function, event, timeout_ns);
     } else if ((error = event_lock(e, function, event)) == 0) {
         error = event_has_level(e) ? wait_level(e, s, function, timeout_ns)
                                    : wait_record_of(e, s, function, timeout_ns);

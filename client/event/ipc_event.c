@@ -561,21 +561,27 @@ int ipc_event_record(struct event *e, struct stream *s, const char *function, vo
     return 0;
 }
 
-void ipc_event_wait(struct event *e, struct stream *s, uint64_t timeout_ns)
+/*
+ * The record is captured with the event's lock, and only while handle names the event: what a
+ * thread that is late wrote down of its use would stay for the next event in this place.
+ */
+int ipc_event_wait(struct event *e, struct stream *s, const char *function, void *handle,
+                   uint64_t timeout_ns)
 {
-    struct task task = {.op = TASK_IPC_WAIT,
-                        .object = e->remote,
-                        .generation = e->remote_generation,
-                        .ipc.timeout_ns = timeout_ns};
+    struct task task = {.op = TASK_IPC_WAIT, .ipc.timeout_ns = timeout_ns};
+    uint64_t number = newest_number(e);
 
-    task.ipc.number = newest_number(e);
     if (stream_mode(s) == DOORBELL_FREE &&
-        (task.ipc.number == 0 || ipc_state_of(e->page, task.ipc.number) == IPC_DONE))
-        return;
+        (number == 0 || ipc_state_of(e->page, number) == IPC_DONE))
+        return 0;
+    RETURN_IF_ERROR(event_lock(e, function, handle));
+    task.object = e->remote;
+    task.generation = e->remote_generation;
+    task.ipc.number = newest_number(e);
     KILL_POINT(WAIT_CAPTURED);
     stream_submit_reserved(s, &task);
     KILL_POINT(WAIT_QUEUED);
-    biased_lock_take(&e->lock);
     event_used(e, s, USE_FENCE);
     event_unlock(e);
+    return 0;
 }

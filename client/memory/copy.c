@@ -116,20 +116,21 @@ int copy_in_order(struct stream *s, const char *function, const struct place *to
     return copy_by_hand(s, function, to, from, count);
 }
 
-int copy_buffered(struct stream *s, const char *function, const struct place *to, const void *src,
-                  size_t count)
+int copy_buffered(struct stream *s, const char *function, const struct place *to,
+                  const struct place *from, size_t count)
 {
-    struct place from = {.kind = PLACE_PINNED};
+    struct place taken = {.kind = PLACE_PINNED};
     struct staging *b;
     int error;
 
     if (to->kind == PLACE_REGISTERED)
-        return host_task_copy_bytes(s, function, to, src, count);
+        return host_task_copy_taken(s, function, to, from, count);
     b = FIND_OR_RETURN(staging_take, s, function, count);
-    from.memory = b->memory;
-    from.address = (void *)b->memory.mapped.start;
-    memcpy((void *)b->memory.mapped.start, src, count);
-    error = submit_copy(s, function, to, &from, count);
+    taken.memory = b->memory;
+    taken.address = (void *)b->memory.mapped.start;
+    error = direct_read(s->session, function, from, taken.address, count);
+    if (error == 0)
+        error = submit_copy(s, function, to, &taken, count);
     b->ctrl = s->ctrl;
     b->position = s->tail;
     staging_add(s->session, b);
@@ -175,7 +176,7 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
     RETURN_IF_ERROR(check_pair(s->session, function, &to, &from, kind));
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && to.kind != PLACE_BUFFER &&
         copy_to_device(s->session, &to, kind))
-        return copy_buffered(s, function, &to, src, count);
+        return copy_buffered(s, function, &to, &from, count);
     return copy_in_order(s, function, &to, &from, count);
 }
 

@@ -49,6 +49,9 @@ static inline bool copy_from_device(struct session *s, const struct place *from,
 int copy_in_order(struct stream *s, const char *function, const struct place *to,
                   const struct place *from, size_t count);
 
-/** The source is taken now, the copy runs in its turn. Locked. 0, or an ACL error. */
-int copy_buffered(struct stream *s, const char *function, const struct place *to, const void *src,
-                  size_t count);
+/**
+ * The source, which the calling thread reaches, is taken now; the copy runs in its turn. Locked. 0,
+ * or an ACL error.
+ */
+int copy_buffered(struct stream *s, const char *function, const struct place *to,
+                  const struct place *from, size_t count);

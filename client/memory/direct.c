@@ -176,12 +176,13 @@ static uint64_t slice_of(uint64_t done, uint64_t count)
 static int stage_in(struct stream *s, const char *function, const struct place *to,
                     const struct place *from, uint64_t count)
 {
-    struct place at = *to;
+    struct place at = *to, slice = *from;
     uint64_t n;
 
     for (uint64_t done = 0, slices = 1; done < count; done += n, slices++) {
         n = slice_of(done, count);
-        RETURN_IF_ERROR(copy_buffered(s, function, &at, (const char *)from->address + done, n));
+        slice.address = (char *)from->address + done;
+        RETURN_IF_ERROR(copy_buffered(s, function, &at, &slice, n));
         if (slices % SLICES_MOST == 0 || done + n == count)
             RETURN_IF_ERROR(stream_drain(s, function));
         if (done + n < count)

@@ -1,7 +1,6 @@
 #include "client/memory/host_task.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "acl/acl.h"
 #include "client/core/error.h"
@@ -116,16 +115,20 @@ int host_task_copy(struct stream *s, const char *function, const struct place *t
     return place_walk(s->session, function, to, from, count, launch_piece, &l);
 }
 
-int host_task_copy_bytes(struct stream *s, const char *function, const struct place *to,
-                         const void *bytes, uint64_t count)
+int host_task_copy_taken(struct stream *s, const char *function, const struct place *to,
+                         const struct place *from, uint64_t count)
 {
-    struct place from = direct_own(bytes);
     struct host_task *t;
+    int error;
 
     if (stream_idle(s))
-        return copy_at_once(s, function, to, &from, count);
+        return copy_at_once(s, function, to, from, count);
     t = FIND_OR_RETURN(new_task, s, function, run_copy, count);
-    memcpy(t->bytes, bytes, count);
+    error = direct_read(s->session, function, from, t->bytes, count);
+    if (error != 0) {
+        free(t);
+        return error;
+    }
     t->to = *to;
     t->from = direct_own(t->bytes);
     t->size = count;

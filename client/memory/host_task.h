@@ -24,9 +24,9 @@ struct stream;
 int host_task_copy(struct stream *s, const char *function, const struct place *to,
                    const struct place *from, uint64_t count);
 
-/** Copy bytes to PLACE_REGISTERED that are taken now. */
-int host_task_copy_bytes(struct stream *s, const char *function, const struct place *to,
-                         const void *bytes, uint64_t count);
+/** Copy to PLACE_REGISTERED what is taken now, of a place that the calling thread reaches. */
+int host_task_copy_taken(struct stream *s, const char *function, const struct place *to,
+                         const struct place *from, uint64_t count);
 
 /** Fill `count` bytes at PLACE_REGISTERED with a word: the byte of a fill with bytes four times. */
 int host_task_set(struct stream *s, const char *function, const struct place *at, uint32_t word,

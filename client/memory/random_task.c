@@ -195,10 +195,10 @@ static int submit_part(const struct random_call *call, const struct staging *b, 
                        uint64_t size, const struct place *to)
 {
     struct place from = {.kind = PLACE_PINNED, .memory = b->memory, .offset = offset};
+    struct place bytes = direct_own((const char *)b->memory.mapped.start + offset);
 
     if (to->kind == PLACE_REGISTERED)
-        return host_task_copy_bytes(call->stream, call->function, to,
-                                    (const char *)b->memory.mapped.start + offset, size);
+        return host_task_copy_taken(call->stream, call->function, to, &bytes, size);
     return submit_copy(call->stream, call->function, to, &from, size);
 }
 
