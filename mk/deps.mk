@@ -10,6 +10,8 @@ DEPS_BUILD += libncurses-dev
 # python3-jsonschema: what npuctl writes (test-cdi.sh, test-trace.sh).
 DEPS_TEST  := check cmake pkg-config python3 python3-numpy python3-venv mypy \
               python3-jsonschema procps mandoc
+# Applies patches, also where the tree is no repository (test-contributing.sh).
+DEPS_TEST  += git
 # What opens the page of a trace, as its readers do. Large: the test says so where it is not there.
 DEPS_BROWSER := chromium
 DEPS_SYSTEMD := systemd systemd-container
