@@ -139,7 +139,12 @@ static bool run_idle(struct job *job)
         (struct session_idle *)((char *)job - offsetof(struct session_idle, job));
 
     idle->waiting = NULL;
-    return !idle->session->halted && !go_on(idle) && !idle->waiting;
+    if (idle->session->halted)
+        return false;
+    if (!go_on(idle))
+        return !idle->waiting;
+    set_state(idle->session, IDLE_DONE);
+    return false;
 }
 
 static void rest(struct session_idle *idle)
@@ -184,8 +189,10 @@ bool session_idle_end(struct session *session)
 
     if (!idle)
         return true;
-    if (!idle->ends)
+    if (!idle->ends) {
         rest(idle);
+        set_state(session, IDLE_DONE);
+    }
     idle->ends = true;
     if (!go_on(idle))
         return false;
@@ -214,6 +221,8 @@ void sessions_idle_finish_restoring(struct server *server)
             continue;
         if (!make_idle(session))
             continue; /* it counts as one that goes on */
+        if (session->idle_state == IDLE_DONE)
+            continue;
         session->idle->part = session->idle_state == IDLE_NOTED ? PART_NOTED : 0;
         job_list(&session->idle->job);
     }

@@ -8,6 +8,8 @@
  * What says so stands in the attachments, sharers and open notifies; whatever the session gets
  * later counts as ever. npud goes through these in steps. session->idle_state is kept: the next
  * npud goes on with IDLE_BEGUN, and goes through all again, which changes nothing where it was.
+ * Where npud was through, or at taking it back, the next one does nothing by itself: what the
+ * session has got since is not to be touched, and who takes it back asks again.
  *
  * Control thread.
  */

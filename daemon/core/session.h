@@ -115,6 +115,7 @@ enum session_idle_state {
     IDLE_NOT,
     IDLE_BEGUN,
     IDLE_NOTED, /* others know, but for what its streams still have to do */
+    IDLE_DONE,  /* others know all; or it goes on, and they do not know all of that */
 };
 
 struct session {

@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/control/session_idle.h"
 #include "daemon/memory/export.h"
 #include "proto/wire/packet.h"
 #include "tests/unit/memory_at.h"
@@ -65,7 +66,7 @@ static void tell_pages(struct pages *p)
          atomic_load(&p->sharers.waiting), p->sharers.n, p->sharers.newcomers,
          (unsigned long long)atomic_load(&p->sharers.left));
     DL_FOREACH (p->holders, m)
-        tell(" %d/%u", (int)m->session->pid, m->slot.number);
+        tell(" %d/%u%s", (int)m->session->pid, m->slot.number, m->sharer->over ? " over" : "");
     tell(", maker %d\n", pages_maker(p) ? (int)pages_maker(p)->pid : 0);
     tell("    charged to %u\n", (unsigned)p->charge.user->uid);
     if (with_names)
@@ -94,8 +95,9 @@ static void tell_all(void)
     struct mem *m;
 
     DL_FOREACH (server.sessions, session) {
-        tell("session of %d, %llu bytes, %u words waited for\n", (int)session->pid,
-             (unsigned long long)session->memory, atomic_load(&session->page->value_waiters));
+        tell("session of %d, %llu bytes, %u words waited for, %s\n", (int)session->pid,
+             (unsigned long long)session->memory, atomic_load(&session->page->value_waiters),
+             session->idle_state != IDLE_NOT ? "idle" : "in use");
         slots_foreach (&session->streams, i, s)
             tell_stream(s);
         slots_foreach (&session->mems, i, m)
@@ -365,6 +367,113 @@ START_TEST(an_import_that_fails_ends_no_wait)
 }
 END_TEST
 
+/* --- a program that finalizes, and keeps its session --- */
+
+static void finalize(void)
+{
+    ck_assert_int_eq(session_idle_begin(session_of(FIRST)), CAUSE_NONE);
+    kept_commit();
+    act_turns();
+}
+
+static bool is_idle(void)
+{
+    return session_of(FIRST)->idle_state != IDLE_NOT;
+}
+
+static bool is_in_use(void)
+{
+    return !is_idle();
+}
+
+/* Until it is done, the request stays. */
+static void come_back(void)
+{
+    while (!session_idle_end(session_of(FIRST)))
+        kept_commit();
+    kept_commit();
+}
+
+/* The first session is idle, and gets the memory of the third, of which one has ended. */
+static void get_memory_when_idle(void)
+{
+    struct memory_export *export;
+    struct mem *m;
+
+    start_clients();
+    allocate_by(THIRD, 0, MEM_DEVICE);
+    export = export_by(THIRD, 0, true, false);
+    ck_assert_int_eq(try_import(SECOND, export), 0);
+    finalize();
+    hang_up(SECOND);
+    act_turns();
+    ck_assert_int_eq(try_import(FIRST, export), 0);
+    kept_commit();
+    DL_FOREACH (export->mem->pages->holders, m)
+        ck_assert(!m->sharer->over);
+}
+
+/* What an idle session gets when all know that it is idle counts as ever, for the next npud, too. */
+START_TEST(what_an_idle_session_gets_later)
+{
+    get_memory_when_idle();
+    submit(THIRD, 1, TASK_VALUE_WAIT);
+    act_turns();
+    for (unsigned i = 0; i < 2; i++)
+        expect_same_after_restart(tell_after_turns);
+    ck_assert_uint_eq(client_error(stream_in(THIRD, 1)), 0);
+    ck_assert_uint_eq(atomic_load(&session_of(THIRD)->page->value_waiters), 1);
+    come_back();
+    ck_assert(is_in_use());
+    ck_assert(!mem_in(FIRST, 0)->sharer->over);
+    stop_all();
+}
+END_TEST
+
+static void run_come_back(void *arg)
+{
+    (void)arg;
+    come_back();
+}
+
+/*
+ * The next npud does not make it idle anew where the one before was taking that back; with work:
+ * nor when its streams have done what they were given.
+ */
+static bool take_back_in_part(unsigned pass, bool with_work, bool *was_in_use)
+{
+    bool killed, over;
+
+    start_clients();
+    if (with_work)
+        submit(FIRST, 0, TASK_VALUE_WAIT);
+    finalize();
+    ck_assert(mem_in(FIRST, 0)->sharer->over == !with_work);
+    killed = restart_kill(KILL_HERE_IDLE_PIECE, pass, run_come_back, NULL);
+    over = mem_in(FIRST, 0)->sharer->over;
+    *was_in_use |= killed && !over;
+    if (with_work)
+        submit(SECOND, 1, TASK_VALUE_WRITE);
+    act_turns();
+    ck_assert(mem_in(FIRST, 0)->sharer->over == over);
+    ck_assert(is_idle() == killed);
+    come_back();
+    ck_assert(is_in_use());
+    ck_assert(!mem_in(FIRST, 0)->sharer->over);
+    stop_all();
+    return killed;
+}
+
+START_TEST(an_idle_session_is_in_use_in_part)
+{
+    bool was_in_use = false;
+
+    for (unsigned pass = 1; take_back_in_part(pass, _i, &was_in_use); pass++)
+        ;
+    ck_assert(was_in_use);
+}
+END_TEST
+
 /* No memory for a record: nothing has changed. */
 START_TEST(without_memory_for_records)
 {
@@ -595,6 +704,10 @@ static const struct act acts[] = {
     {"writer frees", start_crowd, crowd_waits, submit_write, act_write_and_free, first_has_none},
     {"writer dies", start_crowd, crowd_waits, write_and_hang_up, NULL, never},
     {"has stored, and dies", start_clients, wait_both, store_and_hang_up, NULL, never},
+    {"finalizes", start_clients, wait_second, NULL, finalize, is_idle},
+    {"finalizes, many hold", start_holders, wait_second, NULL, finalize, is_idle},
+    {"finalizes with work", start_clients, wait_both, NULL, finalize, is_idle},
+    {"comes back", start_holders, finalize, NULL, come_back, is_in_use},
 };
 #define ACTS (sizeof(acts) / sizeof(acts[0]))
 
@@ -617,6 +730,8 @@ static Suite *make_suite(void)
     tcase_add_test(t, an_importer_is_the_same_process);
     tcase_add_test(t, a_wait_is_there_before_engines_run);
     tcase_add_test(t, an_import_that_fails_ends_no_wait);
+    tcase_add_test(t, what_an_idle_session_gets_later);
+    tcase_add_loop_test(t, an_idle_session_is_in_use_in_part, 0, 2);
     tcase_add_loop_test(t, without_memory_for_records, 0, 3);
     tcase_add_loop_test(t, each_act_at_each_place, 0, (int)ACTS);
     return s;
