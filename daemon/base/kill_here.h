@@ -104,6 +104,8 @@
     X(SLICE_PUT, "slice of a reduction in its destination, progress not kept")                     \
     X(VALUE_NOTED, "value write noted, not made")                                                  \
     X(VALUE_WRITTEN, "value written")                                                              \
+    X(VALUE_DESERTED, "waits for words that nobody is left to write are to fail, and none has")    \
+    X(VALUE_TOLD, "one of them has failed, the others have not")                                   \
     X(CALLBACK_NOTED, "callback noted, not handed over")                                           \
     X(CALLBACK_GIVEN, "callback handed over, its thread not woken")                                \
     X(CALLBACK_HALF, "callback noted, its ordinal not")                                            \

@@ -37,6 +37,7 @@ struct waiter {
     int32_t pid;    /* of the process that caused result; 0: none */
     void (*fire)(struct waiter *waiter);
     uint32_t rank;              /* random; none is below a smaller one */
+    uint32_t age;               /* for those that add it: pages.h */
     struct waiter_group *group; /* NULL: of none */
 };
 

@@ -31,6 +31,7 @@ struct engine_stats {
 };
 
 struct engine;
+struct job;
 
 /** Make the engine of device. spin_ns: how long to look for work before sleeping, at most. NULL
  * after logging. */
@@ -65,11 +66,12 @@ void engine_drop_task(struct stream *stream);
 
 /**
  * Look at all streams that wait for words of these pages, in steps for which their first holder
- * pays, and let those go on whose word has come. Control thread, like the next one.
+ * pays: those go on whose word has come, and if nobody is left to write there, the others fail.
+ * Control thread.
  */
 void engine_look_again(struct pages *pages);
-/** A holder of the pages has left: if nobody is left to write there, streams that wait fail. */
-void engine_ask_deserted(struct pages *pages);
+/** The job of pages.ask: an engine asks for that. */
+bool engine_answer_asked(struct job *job);
 
 /** What stream was parked on has happened (stream->waiter says how). Any thread, under the lock of
  * the list it waited on. */

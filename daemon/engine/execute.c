@@ -455,6 +455,6 @@ enum run_result execute_hold(struct stream *s, struct waitlist *list)
 {
     s->live->outcome_at = 0;
     kept_order();
-    run_join(s, list, 0, NULL);
+    run_join(s, list, 0);
     return RUN_WAITS;
 }

@@ -38,11 +38,16 @@ void run_fire_stream(struct waiter *w)
     engine_unpark(s);
 }
 
-void run_join(struct stream *s, struct waitlist *list, uint64_t target, struct waiter_group *group)
+void run_begin_join(struct stream *s, struct waitlist *list, struct waiter_group *group)
 {
     assert(!s->waiting_on);
     s->waiter = (struct waiter){.fire = run_fire_stream, .group = group};
     s->waiting_on = list;
+}
+
+void run_join(struct stream *s, struct waitlist *list, uint64_t target)
+{
+    run_begin_join(s, list, NULL);
     waitlist_add(list, &s->waiter, target);
     KILL_HERE(WAIT_PARKED);
 }
@@ -70,7 +75,7 @@ int run_park(struct stream *s, struct waitlist *list, uint64_t target, uint64_t 
 
     if (deadline != 0 && engine_set_timer(s, deadline) < 0)
         return -1;
-    run_join(s, list, target, NULL);
+    run_join(s, list, target);
     return 0;
 }
 

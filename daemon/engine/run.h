@@ -32,10 +32,11 @@ enum run_result run_fail(struct stream *s, int32_t code, int32_t pid);
 uint64_t run_note_wait(struct stream *s, uint64_t target, uint64_t timeout_ns, uint64_t now);
 
 /**
- * Join list, for whatever there is to wait for besides: a wait without a limit. group: of its
- * waiters, or NULL.
+ * Join list, for whatever there is to wait for besides: a wait without a limit.
  */
-void run_join(struct stream *s, struct waitlist *list, uint64_t target, struct waiter_group *group);
+void run_join(struct stream *s, struct waitlist *list, uint64_t target);
+/** The same, but for the call of waitlist_add(). group: of the list's waiters, or NULL. */
+void run_begin_join(struct stream *s, struct waitlist *list, struct waiter_group *group);
 
 /**
  * Join list. The caller tests the condition after this and calls run_unpark() if it holds already;

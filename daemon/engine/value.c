@@ -157,50 +157,33 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     return value_changed(s, m, t->value.offset, WORD) ? RUN_RETIRED : RUN_AGAIN;
 }
 
-/* --- waits that nobody is left to end: sharer.h --- */
-
-/* Under the lock, like the next one. They go on as ever. */
-static void let_go_whose_word_has_come(struct waitlist *values)
-{
-    struct waiter *w;
-
-    for (uint64_t next = 0; (w = waitlist_first_locked(values, next));) {
-        next = w->target + 1;
-        if (waiter_test(w))
-            waitlist_fire_locked(values, w, 0, 0);
-    }
-}
-
-static void fail_all(struct waitlist *values, int32_t pid)
-{
-    struct waiter *w;
-
-    while ((w = waitlist_first_locked(values, 0)))
-        waitlist_fire_locked(values, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
-}
+/* --- waits that nobody is left to end: pages.h --- */
 
 /*
- * The answer and what follows from it are one piece under the lock: nobody comes, begins to wait,
- * or goes on in between. A stream whose word has come goes on, and may write what the others wait
- * for: so they are asked about without it.
+ * The control thread decides: it goes through all waits first, and lets those go on whose word has
+ * come. What such a stream does next may be what the others wait for.
  */
-static void fail_if_deserted(struct mem *m)
+static void ask_if_deserted(struct pages *p)
 {
-    struct waitlist *values = &m->pages->values;
     int32_t pid;
 
-    waitlist_lock(values);
-    if (sharers_deserted(&m->pages->sharers, &pid))
-        let_go_whose_word_has_come(values);
-    if (sharers_deserted(&m->pages->sharers, &pid))
-        fail_all(values, pid);
-    waitlist_unlock(values);
-    allocation_filled(m); /* as in check_some() */
+    waitlist_lock(&p->values);
+    if (!p->asked && sharers_deserted(&p->sharers, &pid)) {
+        p->asked = true;
+        job_send(&p->ask);
+    }
+    waitlist_unlock(&p->values);
 }
 
-void engine_ask_deserted(struct pages *p)
+bool engine_answer_asked(struct job *job)
 {
-    fail_if_deserted(p->holders);
+    struct pages *p = (struct pages *)((char *)job - offsetof(struct pages, ask));
+
+    waitlist_lock(&p->values);
+    p->asked = false;
+    waitlist_unlock(&p->values);
+    engine_look_again(p);
+    return false;
 }
 
 /* --- waits --- */
@@ -229,12 +212,22 @@ static uint64_t wait_target(const struct stream *s)
     return target_of(s->live->task.value.offset, s->session->peer_id, s->slot.number);
 }
 
-/* False: the word has come, and the stream is off the list again. */
-static bool join_waiters(struct stream *s, struct mem *m)
+/*
+ * False: the word has come, and the stream is off the list again. again: it has waited before, and
+ * so is one of those that fail if the pages are deserted.
+ */
+static bool join_waiters(struct stream *s, struct mem *m, bool again)
 {
+    struct pages *p = m->pages;
+
     count_waiter(s);
-    run_join(s, &m->pages->values, wait_target(s), &m->sharer->waiting);
-    pages_tell_waited(m->pages);
+    run_begin_join(s, &p->values, &m->sharer->waiting);
+    waitlist_lock(&p->values);
+    waitlist_add_locked(&p->values, &s->waiter, wait_target(s));
+    s->waiter.age = p->age - again;
+    waitlist_unlock(&p->values);
+    KILL_HERE(WAIT_PARKED);
+    pages_tell_waited(p); /* has the fence between the list and the word */
     if (!has_come(s) || !run_unpark(s))
         return true;
     uncount_waiter(s);
@@ -264,9 +257,9 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
     }
     allocation_filled(m);
     run_note_wait(s, wait_target(s), 0, now);
-    if (!join_waiters(s, m))
+    if (!join_waiters(s, m, false))
         return RUN_RETIRED;
-    fail_if_deserted(m);
+    ask_if_deserted(m->pages);
     return RUN_WAITS;
 }
 
@@ -275,11 +268,11 @@ static bool wait_again(struct stream *s, struct mem *m)
 {
     if (!allocation_filled(m) || has_come(s))
         return false;
-    if (!join_waiters(s, m))
+    if (!join_waiters(s, m, true))
         return false;
     s->run = RUN_PARKED;
     stream_begin_task(s);
-    fail_if_deserted(m);
+    engine_look_again(m->pages);
     return true;
 }
 
@@ -382,26 +375,80 @@ void value_forget_rests(struct session *session)
 
 /* --- pages that a session has let go of, and others have --- */
 
+/* Those that wait now are to fail, in steps, whatever happens meanwhile. False: somebody is left. */
+static bool desert(struct pages *p)
+{
+    int32_t pid;
+    bool deserted;
+
+    waitlist_lock(&p->values);
+    deserted = waitlist_has_any(&p->values) && sharers_deserted(&p->sharers, &pid);
+    if (deserted)
+        p->age++;
+    waitlist_unlock(&p->values);
+    if (deserted)
+        pages_set_deserted(p, pid);
+    return deserted;
+}
+
+/* Under the lock. */
+static void look_at(struct pages *p, struct waiter *w)
+{
+    if (waiter_test(w)) {
+        waitlist_fire_locked(&p->values, w, 0, 0);
+    } else if (pages_are_deserted(p) && w->age != p->age) {
+        KILL_HERE(VALUE_DESERTED);
+        waitlist_fire_locked(&p->values, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pages_deserter(p));
+        KILL_HERE(VALUE_TOLD);
+    }
+}
+
+/* True: that was all of them. */
+static bool look_at_some(struct pages *p)
+{
+    struct waiter *w = NULL;
+
+    waitlist_lock(&p->values);
+    for (unsigned i = 0; i < CHECKS_PER_STEP; i++) {
+        w = waitlist_first_locked(&p->values, p->look_next);
+        if (!w)
+            break;
+        p->look_next = w->target + 1;
+        look_at(p, w);
+    }
+    waitlist_unlock(&p->values);
+    allocation_filled(p->holders); /* as in check_some() */
+    return !w;
+}
+
+/*
+ * First those are let go whose word has come, then it is asked whether anybody is left, and if not,
+ * those that wait then fail. Once more from the beginning: others may have begun to wait, or have
+ * left, meanwhile.
+ */
 static bool run_look(struct job *job)
 {
     struct pages *p = (struct pages *)((char *)job - offsetof(struct pages, look));
-    struct value_range r = {p->look_next, UINT64_MAX};
-    bool all;
 
-    do
-        all = check_some(p->holders, &r);
-    while (!all && !schedule_step_over(&p->holders->session->server->schedule));
-    p->look_next = r.next;
-    return !all;
+    while (!look_at_some(p))
+        if (schedule_step_over(job->owner->user->schedule))
+            return true;
+    p->look_next = 0;
+    if (!pages_are_deserted(p))
+        return desert(p); /* no wait fails before that is in the record */
+    pages_set_deserted(p, 0);
+    return true;
 }
 
 void engine_look_again(struct pages *p)
 {
     if (p->look.listed)
         job_cancel(&p->look);
-    if (!waitlist_has_any(&p->values))
-        return;
-    p->look = (struct job){run_look, "memory given up", &p->holders->session->owner};
     p->look_next = 0;
+    if (!waitlist_has_any(&p->values)) {
+        pages_set_deserted(p, 0);
+        return;
+    }
+    p->look = (struct job){run_look, "memory given up", &p->holders->session->owner};
     job_list(&p->look);
 }

@@ -69,6 +69,7 @@ struct memory_record {
     uint64_t left;     /* of the first of those that hold the pages: struct sharers */
     uint32_t since;    /* struct sharer, of its session */
     uint32_t over;     /* the same */
+    uint64_t deserted; /* of the first of those that hold the pages: struct pages */
 };
 
 /*

@@ -34,7 +34,8 @@
     DO##SAME(freed, freed);                                                                        \
     DO##DERIVED(left, o->pages->holders == o ? atomic_load(&o->pages->sharers.left) : 0);          \
     DO##DERIVED(since, o->sharer->since);                                                          \
-    DO##DERIVED(over, o->sharer->over);
+    DO##DERIVED(over, o->sharer->over);                                                            \
+    DO##DERIVED(deserted, o->pages->holders == o ? o->pages->deserted : 0);
 
 RECORD(static, mem, MEMORY, struct mem, kept, struct memory_record, MEM_MEMBERS)
 

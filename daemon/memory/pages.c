@@ -156,7 +156,8 @@ static enum cause make_memory(struct pages *p)
     return cause;
 }
 
-static struct pages *begin_pages(struct device *device, enum mem_kind kind, uint64_t size)
+static struct pages *begin_pages(struct server *server, struct device *device, enum mem_kind kind,
+                                 uint64_t size)
 {
     struct pages *p = calloc(1, sizeof(*p));
 
@@ -167,6 +168,7 @@ static struct pages *begin_pages(struct device *device, enum mem_kind kind, uint
     p->size = size;
     p->fd = -1;
     waitlist_init(&p->values);
+    p->ask = (struct job){engine_answer_asked, "memory given up", &server->schedule.own};
     sharers_init(&p->sharers, &p->values);
     return p;
 }
@@ -181,7 +183,7 @@ static void count_size(struct pages *p)
 enum cause pages_new(struct session *session, struct device *device, enum mem_kind kind,
                      uint64_t size, struct pages **pages)
 {
-    struct pages *p = begin_pages(device, kind, size);
+    struct pages *p = begin_pages(session->server, device, kind, size);
     enum cause cause;
 
     if (!p)
@@ -207,6 +209,7 @@ static void free_pages(struct pages *p, struct user *user)
 {
     if (p->look.listed)
         job_cancel(&p->look);
+    job_cancel(&p->ask);
     waitlist_deinit(&p->values);
     if (p->number)
         HASH_DEL(p->all->pages, p);
@@ -268,6 +271,16 @@ void pages_tell_idle(struct pages *p)
     if (p->waited && !waitlist_has_any(&p->values) && p->n_holders <= HOLDERS_TOLD)
         tell_holders(p, false);
     waitlist_unlock(&p->values);
+}
+
+void pages_set_deserted(struct pages *p, int32_t pid)
+{
+    uint64_t deserted = pid != 0 ? (uint64_t)(uint32_t)pid << 32 | 1 : 0;
+
+    if (p->deserted == deserted)
+        return;
+    p->deserted = deserted;
+    kept_touch(&p->holders->kept);
 }
 
 /* --- holders --- */
@@ -338,7 +351,6 @@ static void tell_others(struct pages *p, const struct session *session, bool lef
 {
     if (left && sharers_note_end(&p->sharers, session->pid, session->halted))
         kept_touch(&p->holders->kept);
-    engine_ask_deserted(p);
     /* Also if no stream waits: it may be listed for a session that is gone then. */
     engine_look_again(p);
 }
@@ -378,7 +390,7 @@ void pages_unjoin(struct pages *p, struct mem *m)
 
     /* A wait that began meanwhile was not told, because of this one. */
     if (let_go(p, m, &left))
-        engine_ask_deserted(p);
+        engine_look_again(p);
 }
 
 void pages_end_use(struct pages *p, struct mem *m, bool over)
@@ -392,7 +404,7 @@ void pages_end_use(struct pages *p, struct mem *m, bool over)
     } else if (sharers_note_end(&p->sharers, m->session->pid, true)) {
         kept_touch(&p->holders->kept);
     }
-    engine_ask_deserted(p);
+    engine_look_again(p);
 }
 
 /* It counts as one that has come. */
@@ -444,7 +456,7 @@ static struct pages *restore_pages(struct session *session, struct device *devic
                                    const struct memory_record *r)
 {
     struct server *server = session->server;
-    struct pages *p = begin_pages(device, (enum mem_kind)r->kind, r->size);
+    struct pages *p = begin_pages(server, device, (enum mem_kind)r->kind, r->size);
 
     if (!p)
         return NULL;
@@ -472,6 +484,8 @@ struct pages *pages_restore(struct session *session, struct device *device,
         p = restore_pages(session, device, r);
     if (p && r->left)
         atomic_store(&p->sharers.left, r->left);
+    if (p && r->deserted)
+        p->deserted = r->deserted;
     return p;
 }
 

@@ -56,8 +56,18 @@ struct pages {
     _Atomic uint32_t n_holders;
     bool waited; /* all holders' sessions are told that streams may wait: pages_tell_waited() */
     struct sharers sharers;
-    struct job look;                      /* engine_look_again(), ... */
-    uint64_t look_next;                   /* ... and how far it is */
+    struct job look;    /* engine_look_again(), ... */
+    uint64_t look_next; /* ... and how far it is */
+    struct job ask;     /* engines send it */
+    /*
+     * Nobody was left who could have written what streams waited for: those fail, in steps, that
+     * were on `values` then, and are of another age than those that have come since. 1, and the pid
+     * of the last one that has left; 0: it is not so. In the record of the first holder, so that
+     * the next npud goes on with it.
+     */
+    uint64_t deserted;
+    uint32_t age;                         /* under the lock of `values`, like the next one */
+    bool asked;                           /* ask is sent */
     struct charge charge, charge_table;   /* of the first holder's user */
     struct batch_charge charge_batch_job; /* and of its job */
 
@@ -126,6 +136,20 @@ void pages_begin_use_again(struct mem *mem);
 void pages_tell_waited(struct pages *pages);
 /** A process has told it. If no stream waits any more, it is the last time. */
 void pages_tell_idle(struct pages *pages);
+
+/** pid: of the last one that could have written words for which streams wait; 0: they are told. */
+void pages_set_deserted(struct pages *pages, int32_t pid);
+
+static inline bool pages_are_deserted(const struct pages *pages)
+{
+    return pages->deserted != 0;
+}
+
+/** The pid. */
+static inline int32_t pages_deserter(const struct pages *pages)
+{
+    return (int32_t)(pages->deserted >> 32);
+}
 
 /** They get their number, if they have none. False: no memory. */
 bool pages_enlist(struct pages *pages, struct memory_exports *all);

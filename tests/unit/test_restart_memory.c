@@ -629,6 +629,12 @@ static void wait_both(void)
     submit(FIRST, 0, TASK_VALUE_WAIT);
 }
 
+static void wait_two(void)
+{
+    submit(SECOND, 0, TASK_VALUE_WAIT);
+    submit(THIRD, 0, TASK_VALUE_WAIT);
+}
+
 static void crowd_waits(void)
 {
     for (unsigned i = 0; i < CROWD; i++)
@@ -696,6 +702,8 @@ static const struct act acts[] = {
     {"exporter dies", start_clients, wait_both, hang_up_first, NULL, never},
     {"exporter dies with a list", start_clients, prepare_allow, hang_up_first, NULL, never},
     {"exporter dies, many hold", start_holders, wait_both, hang_up_first, NULL, never},
+    {"the only one who can write dies", start_holders, wait_two, hang_up_first, NULL, never},
+    {"the same, and a crowd waits", start_crowd, crowd_waits, hang_up_first, NULL, never},
     {"importer dies", start_clients, wait_both, hang_up_second, NULL, never},
     {"importer dies, many hold", start_holders, wait_both, hang_up_second, NULL, never},
     {"all die", start_holders, wait_both, hang_up_all_in_turn, NULL, never},

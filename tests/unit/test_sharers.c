@@ -116,7 +116,7 @@ static void come(struct sharer_model *s)
 
 static void end_wait(struct wait *w, int error, int pid)
 {
-    client_wait(w->stream, w->position);
+    AWAIT((npud_turn(), client_passed(w->stream, w->position))); /* an engine asks npud */
     ck_assert_msg(stream_error_code(client_error(w->stream)) == error, "%d, expected %d",
                   stream_error_code(client_error(w->stream)), error);
     ck_assert_int_eq(stream_error_pid(client_error(w->stream)), pid);

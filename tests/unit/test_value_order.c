@@ -321,6 +321,36 @@ START_TEST(a_wait_begins_after_the_last_word)
 }
 END_TEST
 
+/* --- while waits fail in steps --- */
+
+/* Nobody is left for those that wait when that is decided; one that comes later has itself. */
+START_TEST(who_comes_meanwhile_waits)
+{
+    struct pages *p;
+
+    begin();
+    p = second.mem->pages;
+    submit_wait(&second);
+    submit_wait(&third);
+    turn_all();
+    first_ends();
+    ck_assert(job_cancel(&p->look));
+    ck_assert(p->look.run(&p->look));
+    ck_assert(pages_are_deserted(p));
+    import(&fourth);
+    submit_wait(&fourth);
+    turn_engine();
+    ck_assert_int_eq(state_of(&fourth), WAITS);
+    job_list(&p->look);
+    turn_all();
+    expect_told(&second);
+    expect_told(&third);
+    ck_assert_int_eq(state_of(&fourth), WAITS);
+    ck_assert(!pages_are_deserted(p));
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("value_order");
@@ -330,5 +360,6 @@ int main(void)
     tcase_add_test(t, the_last_one_leaves);
     tcase_add_test(t, a_last_word_lets_one_go);
     tcase_add_test(t, a_wait_begins_after_the_last_word);
+    tcase_add_test(t, who_comes_meanwhile_waits);
     return run_suite(s);
 }
