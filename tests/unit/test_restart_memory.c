@@ -413,7 +413,7 @@ static void get_memory_when_idle(void)
         ck_assert(!m->sharer->over);
 }
 
-/* What an idle session gets when all know that it is idle counts as ever, for the next npud, too. */
+/* What an idle session gets when all know that it is idle counts as ever, over restarts, too. */
 START_TEST(what_an_idle_session_gets_later)
 {
     get_memory_when_idle();
