@@ -156,6 +156,20 @@ static bool make_space(const struct sim *sim, struct backend_space **space)
     return false;
 }
 
+static uint64_t sim_address_bytes(void *state)
+{
+    const struct sim *sim = state;
+
+    return sim->strict ? window_range_bytes() : 0;
+}
+
+static uint64_t sim_space_bytes(void *state)
+{
+    const struct sim *sim = state;
+
+    return sim->strict ? sizeof(struct backend_space) + windows_bytes(sim->devices) : 0;
+}
+
 static int sim_address_new(void *state, struct backend_space **space, uint32_t device,
                            uint64_t size, uint64_t *address)
 {
@@ -360,6 +374,8 @@ const struct backend backend_sim = {
     .memory_new = sim_memory_new,
     .memory_attach = sim_memory_attach,
     .memory_free = sim_memory_free,
+    .address_bytes = sim_address_bytes,
+    .space_bytes = sim_space_bytes,
     .address_new = sim_address_new,
     .address_free = sim_address_free,
     .address_note = sim_address_note,

@@ -25,6 +25,18 @@ struct window_range {
     struct window_range *newer; /* while it waits */
 };
 
+/* With those that wait, which are in use by no allocation. */
+size_t windows_bytes(uint32_t n)
+{
+    return sizeof(struct windows) + n * sizeof(struct window) +
+           WAITING * sizeof(struct window_range);
+}
+
+size_t window_range_bytes(void)
+{
+    return sizeof(struct window_range);
+}
+
 struct windows *windows_new(uint32_t n, uint64_t from, uint64_t bytes)
 {
     struct windows *w = calloc(1, sizeof(*w) + n * sizeof(w->window[0]));

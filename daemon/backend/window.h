@@ -13,6 +13,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct window_range;
@@ -29,6 +30,10 @@ struct windows {
     uint32_t n;
     struct window window[];
 };
+
+/** What n windows take, and what each address takes beside that as long as it is in use: bytes. */
+size_t windows_bytes(uint32_t n);
+size_t window_range_bytes(void);
 
 /** n windows beside each other. NULL: no memory. */
 struct windows *windows_new(uint32_t n, uint64_t from, uint64_t bytes);

@@ -87,6 +87,12 @@ struct backend {
     /** No engine uses it any more. user: whose it was (deferred_close_free_memory()). */
     void (*memory_free)(void *state, struct backend_memory *memory, const struct user *user);
     /**
+     * What npud notes, in bytes, which are charged: of an address as long as it is given out, and
+     * of a session from its first one on. 0: the device has no addresses.
+     */
+    uint64_t (*address_bytes)(void *state);
+    uint64_t (*space_bytes)(void *state);
+    /**
      * The device's address, for a session that is to have so many bytes of it: what its program
      * takes for a pointer. 0: the device has none, and the library maps the memory where it likes.
      * *space: the session's addresses, NULL so far if it has none. -errno;

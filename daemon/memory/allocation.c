@@ -75,7 +75,7 @@ static struct mem *take_slot(struct session *session, enum cause *cause)
     m->n_exports = 0;
     m->address = 0;
     m->kept = (struct kept){0};
-    m->charge_fd = (struct charge){0};
+    m->charge_fd = m->charge_address = (struct charge){0};
     atomic_store_explicit(&m->filled, 0, memory_order_relaxed);
     begin_unused(m);
     /* npud maps it when a task first needs it, on an engine's thread, which charges nothing. */
@@ -87,25 +87,64 @@ static struct mem *take_slot(struct session *session, enum cause *cause)
     return NULL;
 }
 
-/* Pages of the host have none. */
-static enum cause take_address(struct mem *m)
+/* False: over the limit. */
+static bool charge_address(struct mem *m)
+{
+    const struct device *d = m->pages->device;
+    struct session *session = m->session;
+
+    if (user_charge(&m->charge_address, session->user, RESOURCE_TABLE_MEMORY,
+                    d->backend->address_bytes(d->backend_state)) < 0)
+        return false;
+    return session->space ||
+           user_charge_more(&session->charge_tables, session->user, RESOURCE_TABLE_MEMORY,
+                            d->backend->space_bytes(d->backend_state)) == 0;
+}
+
+static enum cause make_address(struct mem *m)
 {
     struct device *d = m->pages->device;
-    int r = m->pages->kind == MEM_HOST
-                ? 0
-                : d->backend->address_new(d->backend_state, &m->session->space, d->index,
-                                          m->pages->size, &m->address);
+    struct session *session = m->session;
+    int r = d->backend->address_new(d->backend_state, &session->space, d->index, m->pages->size,
+                                    &m->address);
 
+    if (r < 0 && !session->space)
+        user_uncharge_part(&session->charge_tables, d->backend->space_bytes(d->backend_state));
     if (r == 0)
         return CAUSE_NONE;
     return r == -ENOSPC ? CAUSE_DEVICE_ADDRESSES : CAUSE_FILE_MEMORY;
 }
 
+/* Pages of the host have none. */
+static enum cause take_address(struct mem *m)
+{
+    if (m->pages->kind == MEM_HOST)
+        return CAUSE_NONE;
+    return charge_address(m) ? make_address(m) : CAUSE_USER_TABLE_MEMORY;
+}
+
+/* Or what was charged for one that could not be had. */
 static void give_address_back(struct mem *m)
 {
     struct device *d = m->pages->device;
 
     d->backend->address_free(m->session->space, d->index, m->address);
+    user_uncharge(&m->charge_address);
+}
+
+static bool restore_address(struct mem *m, struct device *d, uint64_t size)
+{
+    struct session *session = m->session;
+
+    m->charge_address = (struct charge){0};
+    if (m->address == 0)
+        return true;
+    user_charge_again(&m->charge_address, session->user, RESOURCE_TABLE_MEMORY,
+                      d->backend->address_bytes(d->backend_state), false);
+    if (!session->space)
+        user_charge_again(&session->charge_tables, session->user, RESOURCE_TABLE_MEMORY,
+                          d->backend->space_bytes(d->backend_state), false);
+    return d->backend->address_note(d->backend_state, &session->space, d->index, m->address, size);
 }
 
 /* The session has the pages in this slot. Else they are as they were; pages of its own are gone. */
@@ -196,8 +235,7 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
     begin_unused(m);
     if (!mem_back(server, m, cell, &r))
         return false;
-    if (!device->backend->address_note(device->backend_state, &session->space, device->index,
-                                       r.address, r.size))
+    if (!restore_address(m, device, r.size))
         return false;
     m->exports = NULL;
     m->n_exports = 0;

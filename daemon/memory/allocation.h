@@ -36,7 +36,7 @@ struct mem {
     struct sharer *sharer; /* of the pages: its session */
     uint64_t address; /* the device's, for this session; 0: it maps the memory where it likes */
     struct kept kept;
-    struct charge charge_fd;
+    struct charge charge_fd, charge_address;
     _Atomic uint64_t filled; /* bytes that npud has filled: filled.h */
     /*
      * Tasks that have begun and use it. Of several engines, and so atomic; ordered by their locks.

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/backend/window.h"
 #include "daemon/base/pidfd.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/engine.h"
@@ -42,14 +43,24 @@ static struct mem *allocate(struct session *s, enum mem_kind kind, uint64_t size
     return m;
 }
 
-static void start_sessions(void)
+static void start_with(const char *const *with)
 {
-    npud_start(settings);
+    npud_start(with);
     a = npud_session(PID_A);
     b = npud_session(PID_B);
     c = npud_session_of(2000, PID_C);
     used_before = device_of(0)->memory_used;
     ours = allocate(a, MEM_DEVICE, BYTES);
+}
+
+static void start_sessions(void)
+{
+    start_with(settings);
+}
+
+static void start_strict_sessions(void)
+{
+    start_with((const char *const[]){"engine.spin_us=0", "sim.devices=2", "sim.strict=yes", NULL});
 }
 
 /* It asserts that its tables and what it holds are empty. */
@@ -514,6 +525,66 @@ START_TEST(each_holder_pays_for_a_descriptor)
     ck_assert_uint_eq(count_files(2000), files_c + 1);
     allocation_free(theirs_here);
     ck_assert_uint_eq(count_files(2000), files_c);
+}
+END_TEST
+
+/* --- addresses of strict devices --- */
+
+#define ADDRESSES 600 /* more than wait before they may come again */
+
+static uint64_t tables_of(uid_t uid)
+{
+    return user_used(user_find(&server.users, uid), RESOURCE_TABLE_MEMORY);
+}
+
+/* What npud notes of them is paid for, and does not grow with what was freed. */
+START_TEST(addresses_are_charged)
+{
+    struct memory_export *export = export_of(ours, BYTES, true, false);
+    uint64_t before, with_space;
+    struct mem *m[2];
+
+    server.any_uid = true;
+    allocation_free(allocate(c, MEM_HOST, BYTES)); /* it has its tables */
+    before = tables_of(2000);
+    m[0] = import_in(c, export);
+    ck_assert_uint_gt(tables_of(2000), before + ADDRESSES / 4 * window_range_bytes());
+    allocation_free(m[0]);
+    with_space = tables_of(2000);
+    ck_assert_uint_gt(with_space, before);
+    m[0] = allocate(c, MEM_DEVICE, BYTES);
+    ck_assert_uint_eq(tables_of(2000), with_space + sizeof(struct pages) + window_range_bytes());
+    m[1] = import_in(c, export);
+    ck_assert_uint_gt(tables_of(2000),
+                      with_space + sizeof(struct pages) + 2 * window_range_bytes());
+    allocation_free(m[1]);
+    for (unsigned i = 0; i < ADDRESSES; i++)
+        allocation_free(allocate(c, MEM_DEVICE, BYTES));
+    allocation_free(m[0]);
+    ck_assert_uint_eq(tables_of(2000), with_space);
+    session_free(c);
+    c = NULL;
+    ck_assert_ptr_null(user_find(&server.users, 2000)); /* all was given back */
+}
+END_TEST
+
+/* The first one, with which the session's windows come, and another one. */
+START_TEST(addresses_have_a_limit)
+{
+    struct mem *m = allocate(c, MEM_HOST, BYTES);
+    uint64_t before;
+
+    allocation_free(m);
+    if (_i == 1)
+        allocation_free(allocate(c, MEM_DEVICE, BYTES));
+    before = tables_of(2000);
+    config.limit[RESOURCE_TABLE_MEMORY] =
+        before + sizeof(struct pages) + window_range_bytes() - (unsigned)_i;
+    ck_assert_int_eq(allocation_new(c, device_of(0), MEM_DEVICE, BYTES, &m),
+                     CAUSE_USER_TABLE_MEMORY);
+    ck_assert_uint_eq(tables_of(2000), before);
+    config.limit[RESOURCE_TABLE_MEMORY] = UINT64_MAX;
+    allocation_free(allocate(c, MEM_DEVICE, BYTES));
 }
 END_TEST
 
@@ -1051,6 +1122,12 @@ static void add_tests_of_holders(TCase *t)
     tcase_add_test(t, a_user_has_a_limit_of_exports);
 }
 
+static void add_tests_of_addresses(TCase *t)
+{
+    tcase_add_test(t, addresses_are_charged);
+    tcase_add_loop_test(t, addresses_have_a_limit, 0, 2);
+}
+
 static void add_tests_of_waits(TCase *t)
 {
     tcase_add_loop_test(t, a_write_in_one_wakes_the_other, 0, 6);
@@ -1078,6 +1155,7 @@ int main(void)
     add_tests_of_names(suite_case(s, "names", 60, start_sessions, end_sessions));
     add_tests_of_importers(suite_case(s, "importers", 60, start_sessions, end_sessions));
     add_tests_of_holders(suite_case(s, "holders", 60, start_sessions, end_sessions));
+    add_tests_of_addresses(suite_case(s, "addresses", 60, start_strict_sessions, end_sessions));
     add_tests_of_waits(suite_case(s, "waits", 60, start_sharing, end_sessions));
     return run_suite(s);
 }

@@ -295,6 +295,36 @@ START_TEST(the_oldest_holder_pays)
 }
 END_TEST
 
+/* What npud notes of the addresses of strict devices is paid for as before. */
+START_TEST(addresses_are_charged_again)
+{
+    uint64_t address, one, without, with;
+
+    restart_start((const char *const[]){"sim.devices=2", "sim.strict=yes", "engine.spin_us=0",
+                                        "stream.depth=64", NULL});
+    connect_client_of(1000, FIRST, -1);
+    for (uint32_t i = 0; i < 5; i++)
+        allocate_by(FIRST, i % 2, i % 3 ? MEM_DEVICE : MEM_HOST);
+    allocation_free(mem_in(FIRST, 1));
+    kept_commit();
+    address = mem_in(FIRST, 2)->address;
+    one = mem_in(FIRST, 2)->charge_address.amount;
+    ck_assert_uint_ne(address, 0);
+    ck_assert_uint_ne(one, 0);
+    restart_npud();
+    ck_assert_uint_eq(mem_in(FIRST, 2)->address, address);
+    ck_assert_uint_eq(mem_in(FIRST, 2)->charge_address.amount, one);
+    with = session_of(FIRST)->charge_tables.amount;
+    allocation_free(mem_in(FIRST, 2));
+    allocation_free(mem_in(FIRST, 4));
+    kept_commit();
+    restart_npud(); /* no address is left, and no windows */
+    without = session_of(FIRST)->charge_tables.amount;
+    ck_assert_uint_eq(with - without, backend_sim.space_bytes(server.devices->backend_state));
+    stop_all();
+}
+END_TEST
+
 /* A process on the list is that one, and not a later one with its pid. */
 START_TEST(an_importer_is_the_same_process)
 {
@@ -735,6 +765,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(t, memory_is_as_it_was);
     tcase_add_test(t, the_oldest_holder_pays);
+    tcase_add_test(t, addresses_are_charged_again);
     tcase_add_test(t, an_importer_is_the_same_process);
     tcase_add_test(t, a_wait_is_there_before_engines_run);
     tcase_add_test(t, an_import_that_fails_ends_no_wait);
