@@ -245,15 +245,33 @@ static unsigned count_keeper_fds(void)
 
 static uint32_t hits[KILL_PLACE_COUNT];
 
-static unsigned count_not_passed(bool name_them)
+/*
+ * At load a run may pass one of those that come only after a death, because its own two deaths fell
+ * there: that says nothing of the others.
+ */
+static bool is_passed(uint32_t place)
+{
+    return hits[place] > 0 || place_before(place) != 0;
+}
+
+static bool are_passed(void)
+{
+    uint32_t p = 0;
+
+    while (p < KILL_HERE_NPUD_ENDS && is_passed(p))
+        p++;
+    return p == KILL_HERE_NPUD_ENDS;
+}
+
+static unsigned count_not_passed(void)
 {
     unsigned n = 0;
 
-    for (uint32_t p = 0; p < KILL_HERE_NPUD_ENDS; p++) {
-        n += hits[p] == 0;
-        if (hits[p] == 0 && name_them)
+    for (uint32_t p = 0; p < KILL_HERE_NPUD_ENDS; p++)
+        if (hits[p] == 0) {
+            n++;
             fprintf(stderr, "the workload does not pass %s\n", places[p].name);
-    }
+        }
     return n;
 }
 
@@ -268,14 +286,15 @@ static void count_run(const struct death *death, unsigned keeper)
 
 static void count_hits(unsigned keeper)
 {
-    for (int i = 0; i < COUNTS && count_not_passed(false) > ONLY_AFTER; i++)
+    for (int i = 0; i < COUNTS && !are_passed(); i++)
         count_run(NULL, keeper);
     for (size_t i = 0; i < ONLY_AFTER; i++)
-        count_run(&(struct death){.place = only_after[i].place,
-                                  .pass = UINT32_MAX,
-                                  .after = (uint32_t)only_after[i].after + 1},
-                  keeper);
-    ck_assert_msg(count_not_passed(true) == 0, "the workload does not pass all places");
+        for (int k = 0; k < TRIES && hits[only_after[i].place] == 0; k++)
+            count_run(&(struct death){.place = only_after[i].place,
+                                      .pass = UINT32_MAX,
+                                      .after = (uint32_t)only_after[i].after + 1},
+                      keeper);
+    ck_assert_msg(count_not_passed() == 0, "the workload does not pass all places");
 }
 
 /*
