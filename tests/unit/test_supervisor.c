@@ -830,7 +830,7 @@ START_TEST(a_server_that_does_not_answer_is_killed)
 }
 END_TEST
 
-/* Killed for the next one, it takes its time to be gone: that is no fault of what it had in hand. */
+/* Killed for the next one, it takes its time to be gone: no fault of what it had in hand. */
 START_TEST(a_server_that_was_killed_and_is_not_gone_does_not_hang)
 {
     pid_t server = begin_and_serve(NULL);
