@@ -167,7 +167,7 @@ bool ipc_left_restore(struct server *server, struct kept_cell *cell)
     struct ipc_left_record r;
 
     kept_read(cell, &r, sizeof(r));
-    survivor = survivor_by_session(server, r.survivor);
+    survivor = survivor_by_session(r.survivor);
     if (!left || !survivor || !ipc_left_back(server, left, cell, &r) || left->opener->open)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;

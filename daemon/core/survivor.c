@@ -176,6 +176,12 @@ void survivor_watch(struct session *session)
 
 /* --- again --- */
 
+/*
+ * While npud restores: by the ids of their sessions. Each number of an IPC event that is set aside
+ * asks for one.
+ */
+static struct survivor *restored;
+
 /* What session_free() has left it, in survivor_watch(). */
 static bool take_over_again(struct survivor *survivor, uint64_t pidfd_key)
 {
@@ -201,15 +207,16 @@ bool survivor_restore(struct server *server, struct kept_cell *cell)
     DL_APPEND(server->survivors, survivor);
     if (session)
         session->survivor = survivor;
-    return survivor_back(server, survivor, cell, &r) &&
+    HASH_ADD(hh, restored, session_id, sizeof(survivor->session_id), survivor);
+    return survivor->hh.tbl && survivor_back(server, survivor, cell, &r) &&
            (session || take_over_again(survivor, r.pidfd_key));
 }
 
-struct survivor *survivor_by_session(struct server *server, uint64_t session_id)
+struct survivor *survivor_by_session(uint64_t session_id)
 {
     struct survivor *survivor;
 
-    DL_SEARCH_SCALAR(server->survivors, survivor, session_id, session_id);
+    HASH_FIND(hh, restored, &session_id, sizeof(session_id), survivor);
     return survivor;
 }
 
@@ -217,6 +224,7 @@ void survivors_finish_restoring(struct server *server)
 {
     struct survivor *survivor, *next;
 
+    HASH_CLEAR(hh, restored);
     DL_FOREACH_SAFE (server->survivors, survivor, next)
         if (survivor->pidfd >= 0)
             watch_process(survivor);

@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/base/hash.h"
 #include "daemon/core/user.h"
 #include "daemon/kept/kept.h"
 
@@ -54,6 +55,7 @@ struct survivor {
     struct charge charge, charge_fd;
     struct survivor_part *parts;  /* the latest first */
     struct survivor *prev, *next; /* server->survivors */
+    UT_hash_handle hh;            /* by session_id, while npud restores */
 };
 
 /**
@@ -85,8 +87,8 @@ void survivor_free_parts(struct survivor *survivor);
  * is watched from here on.
  */
 void survivor_watch(struct session *session);
-/** The restored one of the session with this id, or NULL. */
-struct survivor *survivor_by_session(struct server *server, uint64_t session_id);
+/** The restored one of the session with this id, or NULL. While npud restores. */
+struct survivor *survivor_by_session(uint64_t session_id);
 /** All parts are there: processes are watched again. */
 void survivors_finish_restoring(struct server *server);
 
