@@ -23,6 +23,12 @@
 
 /* --- openers that have left, and whose process lives on --- */
 
+uint64_t ipc_left_bytes(void)
+{
+    return sizeof(struct ipc_left) + sizeof(struct ipc_left_record) + sizeof(struct ipc_opener) +
+           sizeof(struct ipc_opener_record);
+}
+
 static void left_free(struct ipc_left *left)
 {
     struct ipc_event *ev = left->event;
@@ -33,6 +39,7 @@ static void left_free(struct ipc_left *left)
     left->opener->set_aside = false;
     slots_put(&ev->openers, left->opener);
     kept_drop(&left->kept);
+    user_uncharge(&left->charge);
     free(left);
 }
 
@@ -47,8 +54,9 @@ bool ipc_left_exited(struct survivor_part *part)
 }
 
 /* False: there is no survivor to wait for, or no memory to remember the number. */
-static bool left_new(struct ipc_event *ev, struct ipc_opener *opener, struct session *session)
+static bool left_new(struct ipc_event *ev, struct ipc_open *open, struct session *session)
 {
+    struct ipc_opener *opener = open->opener;
     struct ipc_left *left = calloc(1, sizeof(*left));
     struct survivor *survivor = left ? survivor_of(session) : NULL;
 
@@ -64,6 +72,8 @@ static bool left_new(struct ipc_event *ev, struct ipc_opener *opener, struct ses
         free(left);
         return false;
     }
+    left->charge = open->charge_left;
+    open->charge_left = (struct charge){0};
     DL_APPEND(ev->left, left);
     ev->n_left++;
     opener->set_aside = true;
@@ -71,12 +81,12 @@ static bool left_new(struct ipc_event *ev, struct ipc_opener *opener, struct ses
 }
 
 /* The number is not given out again while the session's process can still record with it. */
-static void opener_leave(struct ipc_event *ev, struct ipc_opener *opener, struct session *session)
+static void opener_leave(struct ipc_event *ev, struct ipc_open *open, struct session *session)
 {
     bool stays = ev->opens || ev->exports;
 
-    if (!stays || !session->halted || !left_new(ev, opener, session))
-        slots_put(&ev->openers, opener);
+    if (!stays || !session->halted || !left_new(ev, open, session))
+        slots_put(&ev->openers, open->opener);
 }
 
 /* --- life of the event --- */
@@ -294,6 +304,7 @@ static void open_give_back(struct ipc_open *open, struct session *session)
 {
     user_uncharge(&open->charge);
     user_uncharge(&open->charge_fd);
+    user_uncharge(&open->charge_left);
     kept_drop(&open->kept);
     session_put_slot(session, &session->ipc, open);
 }
@@ -309,6 +320,9 @@ static enum cause open_prepare(struct session *session, const struct ipc_event *
     if (!open)
         return cause;
     cause = inherits_charge(session, ev) ? CAUSE_NONE : charge_open(session, open);
+    if (cause == CAUSE_NONE &&
+        user_charge(&open->charge_left, session->user, RESOURCE_TABLE_MEMORY, ipc_left_bytes()) < 0)
+        cause = CAUSE_USER_TABLE_MEMORY;
     if (cause != CAUSE_NONE)
         open_give_back(open, session);
     *openp = open;
@@ -473,7 +487,7 @@ void ipc_open_free(struct ipc_open *open)
         log_line(LOG_INFO, &session->log, "IPC event %llu: %u pending record(s) failed",
                  (unsigned long long)ev->id, failed);
     DL_DELETE(ev->opens, open);
-    opener_leave(ev, open->opener, session);
+    opener_leave(ev, open, session);
     KILL_HERE(IPC_LEFT);
     open_give_back(open, session);
     if (!ev->opens)

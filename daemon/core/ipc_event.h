@@ -101,8 +101,15 @@ struct ipc_left {
     struct kept kept;
     struct ipc_opener *opener;
     struct ipc_event *event;
+    struct charge charge;         /* it was that of the open handle */
     struct ipc_left *prev, *next; /* event->left */
 };
+
+/**
+ * What an open handle may leave behind (struct ipc_left), with the number that is set aside and
+ * their records, is charged while it is open: it cannot be refused when the session ends.
+ */
+uint64_t ipc_left_bytes(void);
 
 /* In this order, by release_ipc_event(). When its session ends it is freed in any state. */
 enum ipc_open_state {
@@ -122,6 +129,7 @@ struct ipc_open {
     struct kept kept;
     struct charge charge;
     struct charge charge_fd;
+    struct charge charge_left;
     struct ipc_open *prev, *next; /* event->opens */
 };
 

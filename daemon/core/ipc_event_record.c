@@ -138,6 +138,8 @@ bool ipc_open_restore(struct server *server, struct kept_cell *cell)
     DL_APPEND(open->event->opens, open);
     user_charge_again(&open->charge, session->user, RESOURCE_IPC_EVENTS, 1, false);
     user_charge_again(&open->charge_fd, session->user, RESOURCE_FDS, 1, true);
+    user_charge_again(&open->charge_left, session->user, RESOURCE_TABLE_MEMORY, ipc_left_bytes(),
+                      false);
     return true;
 }
 
@@ -172,6 +174,8 @@ bool ipc_left_restore(struct server *server, struct kept_cell *cell)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
     survivor_add(survivor, &left->part, ipc_left_exited);
+    user_charge_again(&left->charge, survivor->user, RESOURCE_TABLE_MEMORY, ipc_left_bytes(),
+                      false);
     DL_APPEND(left->event->left, left);
     left->event->n_left++;
     left->opener->set_aside = true;

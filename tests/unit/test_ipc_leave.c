@@ -179,6 +179,35 @@ START_TEST(the_event_goes_first)
 END_TEST
 
 /*
+ * A process can leave a number behind in each of thousands of events, session after session. What
+ * npud keeps for that is charged until the process exits, and is refused when a handle is opened.
+ */
+START_TEST(what_is_left_is_charged)
+{
+    struct user *user = session->user;
+    uint64_t opened = user_used(user, RESOURCE_TABLE_MEMORY), used;
+    uint64_t limit = config.limit[RESOURCE_TABLE_MEMORY];
+    struct ipc_open *open;
+
+    config.limit[RESOURCE_TABLE_MEMORY] = opened + ipc_left_bytes() - 1;
+    ck_assert_int_eq(ipc_event_open(leaver, &ours->event->handle, &open), CAUSE_USER_TABLE_MEMORY);
+    ck_assert_int_eq(ipc_event_new(leaver, 0, &open), CAUSE_USER_TABLE_MEMORY);
+    ck_assert_uint_eq(user_used(user, RESOURCE_TABLE_MEMORY), opened);
+    config.limit[RESOURCE_TABLE_MEMORY] = limit;
+    open = open_in(leaver);
+    ck_assert_uint_eq(user_used(user, RESOURCE_TABLE_MEMORY), opened + ipc_left_bytes());
+    ipc_open_free(open);
+    ck_assert_uint_eq(user_used(user, RESOURCE_TABLE_MEMORY), opened);
+    session_free(leaver);
+    ck_assert_uint_eq(ours->event->n_left, 1);
+    used = user_used(user, RESOURCE_TABLE_MEMORY);
+    end_child();
+    AWAIT((npud_turn(), ours->event->n_left == 0));
+    ck_assert_uint_eq(user_used(user, RESOURCE_TABLE_MEMORY), used - ipc_left_bytes());
+}
+END_TEST
+
+/*
  * Guards against success that was none: in a damaged page npud failed all that was pending, and did
  * not remember it. After the slots were taken over, the records read as done.
  */
@@ -271,6 +300,7 @@ int main(void)
     tcase_add_test(c, numbers_stay_with_the_process);
     tcase_add_test(c, late_record_of_a_number_that_is_used_again);
     tcase_add_test(c, the_event_goes_first);
+    tcase_add_test(c, what_is_left_is_charged);
     tcase_add_test(c, what_failed_by_damage_stays_failed);
     tcase_add_test(c, failed_is_no_success);
     tcase_add_test(c, forgotten_failures_are_no_success);

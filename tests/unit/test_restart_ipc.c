@@ -581,6 +581,7 @@ static void outlive(enum kill_place at_end, enum kill_place at_exit, unsigned pa
     opener = slots_at(&ev->openers, number);
     ck_assert(opener->set_aside && !slot_live(opener));
     ck_assert_uint_eq(server.survivors->charge.amount, 1);
+    ck_assert_uint_eq(ev->left->charge.amount, ipc_left_bytes());
     ck_assert_uint_ne(open_by_handle(THIRD, ev)->opener->slot.number, number);
     /* The process does not know that its session is gone. */
     late = ipc_take(ev->page, number, IPC_PENDING, &(uint64_t){0});
