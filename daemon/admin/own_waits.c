@@ -33,10 +33,16 @@ static bool waits_for_something(const struct session *session)
     return user_used(session->user, RESOURCE_SESSIONS) > 1;
 }
 
+/* All uids of a user share the time that it has: it is that of their payer. */
+static struct user *payer_of(const struct session *session)
+{
+    return session->user->payer;
+}
+
 /* From now on the user may have another one made, in its time. */
 static void end_making(struct own_waits *o)
 {
-    struct user *user = o->session->user;
+    struct user *user = payer_of(o->session);
 
     o->made = true;
     user->reporting = false;
@@ -93,7 +99,7 @@ static enum cause begin_report(struct session *session)
     o->session = session;
     o->job = (struct job){run_slice, "report", &session->owner};
     session->own_waits = o;
-    session->user->reporting = true;
+    payer_of(session)->reporting = true;
     job_list(&o->job);
     return CAUSE_NONE;
 }
@@ -118,14 +124,14 @@ int32_t own_waits_answer(struct call *call)
 {
     Npud__OwnWaitsReply *out;
     struct session *session = call->session;
-    uint64_t now = clock_ns(), from = session->user->report_ns;
+    uint64_t now = clock_ns(), from = payer_of(session)->report_ns;
     enum cause cause;
 
     out = CALL_REPLY(call, own_waits, OWN_WAITS);
     if (session->own_waits && session->own_waits->made)
         return give_report(call, out);
     out->again_ms = AGAIN_MS;
-    if (session->user->reporting)
+    if (payer_of(session)->reporting)
         return 0;
     if (!waits_for_something(session)) {
         out->again_ms = 0;

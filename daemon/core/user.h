@@ -54,7 +54,7 @@ struct user {
     struct unread *unread;     /* what its processes have not read (control/answer.c) */
     struct arrivals *arrivals; /* clients that are no sessions yet (control/arrival.c) */
     bool refused;              /* a session was refused, and that was logged */
-    uint64_t report_ns;        /* its next report of its own waits is made from then on, */
+    uint64_t report_ns;        /* of a payer: its next report of own waits is made from then on, */
     bool reporting;            /* unless one is being made */
     UT_hash_handle hh;
 };

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "acl/acl_base.h"
+#include "daemon/base/subuid.h"
 #include "daemon/control/session_hear.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
@@ -341,6 +342,48 @@ START_TEST(own_waits_are_told_later)
 }
 END_TEST
 
+static void make_subordinate(uid_t owner, uid_t first)
+{
+    char path[64], text[64];
+    int fd = memfd_create("subuid", 0);
+    int size = snprintf(text, sizeof(text), "%u:%u:2\n", (unsigned)owner, (unsigned)first);
+
+    ck_assert_int_eq(write(fd, text, (size_t)size), size);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    subuids_read(&server.subuids, path);
+    server.users.subuids = &server.subuids;
+    close(fd);
+}
+
+/* All uids of a user together have a tenth of npud's time for reports: it may have 65,536. */
+START_TEST(own_waits_of_subordinate_uids)
+{
+    struct session *session;
+    int fd[3];
+    size_t n;
+
+    npud_start(NULL);
+    make_subordinate(USER, 100000);
+    for (int i = 0; i < 3; i++)
+        fd[i] = open_as(i < 2 ? 100000 : 100001);
+    session = server.sessions->prev;
+    ask_own_waits(fd[1]);
+    ck_assert_int_eq(await_answer(fd[1], &n), 0);
+    ask_own_waits(fd[2]);
+    ck_assert_int_eq(await_answer(fd[2], &n), 0);
+    ck_assert_ptr_null(session->own_waits); /* one is being made */
+    npud_turn();
+    session->user->payer->report_ns = clock_ns() + 3600 * NSEC_PER_SEC;
+    ask_own_waits(fd[2]);
+    ck_assert_int_eq(await_answer(fd[2], &n), 0);
+    ck_assert_uint_eq(n, 0);
+    ck_assert_ptr_null(session->own_waits); /* too early */
+    close_all(fd, 3);
+    subuids_deinit(&server.subuids);
+    npud_stop();
+}
+END_TEST
+
 /* A report that is not fetched goes with its session. */
 START_TEST(own_waits_that_are_not_fetched)
 {
@@ -420,6 +463,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, they_are_charged_beyond_the_session);
     tcase_add_test(t, an_end_with_unread_descriptors);
     tcase_add_test(t, own_waits_are_told_later);
+    tcase_add_test(t, own_waits_of_subordinate_uids);
     tcase_add_test(t, own_waits_that_are_not_fetched);
     tcase_add_test(t, a_request_without_id_ends_the_session);
     t = suite_case(s, "kernel", 0, allow_fds, NULL);
