@@ -15,6 +15,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/memory/allocation.h"
 #include "proto/util/clock.h"
 
 #define RECORDS_LOOKS 8192 /* at queued tasks that may end a wait */
@@ -202,33 +203,72 @@ static bool writes_word(const struct queued_record *record, uint64_t target)
 }
 
 /*
- * Any task that writes the word may do, queued or not, and so may any thread that writes it itself.
- * As depend_on_records(), if thousands of tasks write to the allocation.
+ * Any task of the session that writes the word may do, queued or not, and so may any thread that
+ * writes it itself. As depend_on_records(), if thousands of tasks write to the allocation. 1: to be
+ * continued; 0, or -ENOMEM.
  */
-static int group_fill_value(struct wait_graph *g, struct wait_group *group)
+static int add_writer(struct wait_graph *g, struct wait_group *group, const struct mem *m)
 {
-    struct wait_process *p = g->blocked[group->sample].process;
+    struct wait_process *p = wait_graph_process(g, m->session);
     const struct queued_record *record = NULL;
     unsigned looks = 0, edges = 0;
     int r = 0;
 
+    if (!p)
+        return blocker_mark_live(g, group->node);
     if (!scan_queued(g, p))
         return 1;
-    group->blocker = p;
-    while (r == 0 && looks < RECORDS_LOOKS && edges < VALUE_EDGES &&
-           (record = queued_next(&p->queued, TASK_VALUE_WRITE, (uint32_t)group->key.object,
-                                 QUEUED_ANY, record))) {
+    if (group->blocker_stream.id < 0)
+        add_blocker(group, p);
+    while (
+        r == 0 && looks < RECORDS_LOOKS && edges < VALUE_EDGES &&
+        (record = queued_next(&p->queued, TASK_VALUE_WRITE, m->slot.number, QUEUED_ANY, record))) {
         looks++;
-        if (record->generation != group->key.generation || !writes_word(record, group->key.target))
+        if (record->generation != slot_generation(m) || !writes_word(record, group->key.target))
             continue;
+        if (group->blocker_stream.id < 0) {
+            group->blocker = p;
+            group->other = NULL;
+        }
         edges++;
         r = blocker_add_stream(g, group->node, p, record->stream, &group->blocker_stream);
     }
-    if (record || !p->queued.complete || !p->session)
+    if (record || !p->queued.complete)
         blocker_mark_live(g, group->node);
-    if (r < 0 || !p->session)
-        return r;
-    return blocker_add_process(g, group->node, p->session, edges > 0);
+    return r < 0 ? r : blocker_add_process(g, group->node, m->session, edges > 0);
+}
+
+/*
+ * Any session that has the memory, by each of its names; and while it can be imported, processes
+ * that have not. If sessions come or go meanwhile, it is not said that the waits cannot end.
+ */
+static int group_fill_value(struct wait_graph *g, struct wait_group *group)
+{
+    struct session *session = session_of(g, group);
+    struct mem *mine = session ? allocation_get(session, (uint32_t)group->key.object,
+                                                group->key.generation)
+                               : NULL,
+               *m;
+    bool exported = false;
+    uint32_t i = 0;
+    int r;
+
+    if (mine && group->filled == 0)
+        group->changes = mine->pages->changes;
+    if (!mine || group->changes != mine->pages->changes)
+        return blocker_mark_live(g, group->node);
+    DL_FOREACH (mine->pages->holders, m) {
+        exported |= m->exports != NULL;
+        if (i++ < group->filled)
+            continue;
+        r = add_writer(g, group, m);
+        if (r != 0)
+            return r;
+        group->filled++;
+        if (waits_slice_over(g))
+            return 1;
+    }
+    return exported ? wait_graph_add_edge(g, group->node, wait_graph_outside(g), true) : 0;
 }
 
 /* --- notifies --- */

@@ -290,6 +290,7 @@ static void add_holder(struct pages *p, struct mem *m)
     waitlist_lock(&p->values);
     DL_APPEND(p->holders, m);
     atomic_fetch_add(&p->n_holders, 1);
+    p->changes++;
     if (p->waited)
         tell_holder(m, true);
     else if (p->n_holders > HOLDERS_TOLD)
@@ -338,6 +339,7 @@ static void remove_holder(struct pages *p, struct mem *m)
     waitlist_lock(&p->values);
     DL_DELETE(p->holders, m);
     atomic_fetch_sub(&p->n_holders, 1);
+    p->changes++;
     if (p->waited)
         tell_holder(m, false); /* the slot gets other pages */
     waitlist_unlock(&p->values);

@@ -54,6 +54,7 @@ struct pages {
     /* For the control thread, which alone changes these, and under the lock of `values`: */
     struct mem *holders; /* the oldest first */
     _Atomic uint32_t n_holders;
+    uint64_t changes; /* how often `holders` has changed */
     bool waited; /* all holders' sessions are told that streams may wait: pages_tell_waited() */
     struct sharers sharers;
     struct job look;    /* engine_look_again(), ... */

@@ -435,6 +435,98 @@ END_TEST
 
 /* --- npuctl --- */
 
+/* --- memory of several processes --- */
+
+static int keys[2];
+
+static int await_word(uint64_t *word)
+{
+    OK(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, stream));
+    return aclrtSynchronizeStream(stream);
+}
+
+/* Shares the word for which its stream waits, and has nothing else to do. */
+static int share_and_wait(void *arg)
+{
+    char key[65];
+    uint64_t *words;
+
+    (void)arg;
+    open_device();
+    OK(aclrtMalloc((void **)&words, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemset(words, 4096, 0, 4096));
+    OK(aclrtIpcMemGetExportKey(words, 4096, key, sizeof(key),
+                               ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
+    ck_assert_int_eq(write(keys[1], key, sizeof(key)), sizeof(key));
+    return await_word(words);
+}
+
+static uint64_t *import_words(void)
+{
+    char key[65];
+    uint64_t *words;
+
+    ck_assert_int_eq(read(keys[0], key, sizeof(key)), sizeof(key));
+    OK(aclrtIpcMemImportByKey((void **)&words, key, 0));
+    return words;
+}
+
+static int import_and_wait(void *arg)
+{
+    (void)arg;
+    open_device();
+    return await_word(import_words() + 1);
+}
+
+static bool two_wait(const Npud__Report *r)
+{
+    return r->n_waits == 2;
+}
+
+/* Another process has the memory: what waits for it is not stuck. */
+START_TEST(no_deadlock_where_another_process_may_write)
+{
+    const Npud__WaitRow *row;
+    uint64_t *words;
+    Npud__Report *r;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(keys), 0);
+    pid = child_start(share_and_wait, NULL);
+    open_device();
+    words = import_words();
+    r = ask_until(two_wait);
+    ck_assert_msg(r->n_deadlocks == 0, "%s", r->n_deadlocks ? r->deadlocks[0]->certainty : "");
+    row = r->waits[r->waits[0]->stream < 0];
+    ck_assert_int_eq(row->pid, pid);
+    ck_assert_int_eq(row->blocker_pid, getpid());
+    npud__report__free_unpacked(r, NULL);
+    OK(aclrtValueWrite(words, 1, 0, stream));
+    child_expect_ok(pid);
+}
+END_TEST
+
+/* Each has the memory, and both wait for words of it. A third process might yet import it. */
+START_TEST(deadlock_over_shared_memory)
+{
+    pid_t pid[2];
+    Npud__Report *r;
+
+    if (!need_one_server(__func__, "such a deadlock is told after a second of its life"))
+        return;
+    ck_assert_int_eq(pipe(keys), 0);
+    pid[0] = child_start(share_and_wait, NULL);
+    pid[1] = child_start(import_and_wait, NULL);
+    r = ask_until(deadlock_found);
+    ck_assert_uint_eq(r->n_waits, 4);
+    ck_assert_uint_eq(r->n_deadlocks, 1);
+    ck_assert_str_eq(r->deadlocks[0]->certainty, "suspected");
+    npud__report__free_unpacked(r, NULL);
+    child_kill(pid[0]);
+    ck_assert_int_eq(result_of(pid[1]), ACL_ERROR_RT_SUSPECT_REMOTE_ERROR & 255);
+}
+END_TEST
+
 START_TEST(watch_prints_again_and_again)
 {
     const char *dir = getenv("NPUD_BINDIR");
@@ -482,6 +574,8 @@ int main(void)
     tcase_add_test(tc, deadlock_that_another_thread_could_end);
     tcase_add_test(tc, no_deadlock_with_a_time_limit);
     tcase_add_test(tc, deadlock_of_two_streams);
+    tcase_add_test(tc, no_deadlock_where_another_process_may_write);
+    tcase_add_test(tc, deadlock_over_shared_memory);
     tcase_add_test(tc, watch_prints_again_and_again);
     tcase_add_test(tc, wrong_usage);
     return run_suite(suite);
