@@ -105,13 +105,17 @@ static bool run_desert(struct job *job)
         over = desert_some(n);
         waitlist_unlock(&n->waiting);
     } while (!over && !schedule_step_over(job->owner->user->schedule));
+    if (over)
+        n->fail = (struct job){0}; /* its owner may go before the notify */
     return !over;
 }
 
 /* Also if it was the job of a session that has let go of the notify. */
 static void go_on_deserting(struct notify *n)
 {
-    job_cancel(&n->fail);
+    if (n->fail.listed)
+        job_cancel(&n->fail);
+    n->fail = (struct job){0};
     if (notify_word(&n->live->deserted_before) == 0)
         return;
     n->fail = (struct job){run_desert, "notify given up", &n->opens->session->owner};
