@@ -13,6 +13,7 @@
 #include "client/memory/imports.h"
 #include "client/memory/physical.h"
 #include "client/memory/pool_upcall.h"
+#include "client/memory/registration.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
@@ -157,6 +158,8 @@ static bool add_memory(struct session *s, struct memory *m)
 {
     if (!range_map_add(&s->memory, &m->mapped))
         return false;
+    /* Else a new allocation would be registered where a program has unmapped what it registered. */
+    registration_forget(s, m->mapped.start, m->mapped.size);
     DL_APPEND(s->allocations, m);
     count_use(s, m->device, device_bytes(m));
     s->managed_bytes += m->managed ? m->size : 0;
@@ -262,6 +265,7 @@ static void change_table(struct session *s, struct memory *m)
 {
     bool first = s->freed_map == NULL;
 
+    registration_forget(s, m->mapped.start, m->mapped.size);
     range_map_remove(&s->memory, &m->mapped);
     m->freed = range_map_add(&s->freed_map, &m->mapped);
     if (first || m->mapped.start < s->freed_from)

@@ -37,6 +37,16 @@ static struct address_range *find_start(struct session *s, const void *address)
     return r && r->start == (uintptr_t)address ? r : NULL;
 }
 
+void registration_forget(struct session *s, uintptr_t start, size_t size)
+{
+    struct address_range *r;
+
+    while ((r = range_map_overlap(&s->registered_map, start, size))) {
+        range_map_remove(&s->registered_map, r);
+        free(r);
+    }
+}
+
 enum found { FOUND_FREE, FOUND_REGISTERED, FOUND_FREED, FOUND_OTHER };
 
 /* Caller holds memory_lock. What is in the range that forbids to register it? */

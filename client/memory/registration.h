@@ -7,8 +7,8 @@
  * Memory of aclrtMallocHost and managed memory may be registered, too. An engine reaches it as it
  * did before.
  *
- * A registration ends with aclrtHostUnregister, or with its session: at aclFinalize, or when
- * aclInit finds that npud was lost.
+ * A registration ends with aclrtHostUnregister, with the memory if that is of the library, or with
+ * its session: at aclFinalize, or when aclInit finds that npud was lost.
  */
 #pragma once
 
@@ -17,6 +17,12 @@
 #include <stdint.h>
 
 struct session;
+
+/**
+ * What is registered there is no more: its memory goes, or has gone and is the library's now.
+ * Caller holds memory_lock, to change.
+ */
+void registration_forget(struct session *s, uintptr_t start, size_t size);
 
 /** Are `count` bytes at address in one registered range? */
 bool registration_holds(struct session *s, const void *address, size_t count);

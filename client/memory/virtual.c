@@ -11,6 +11,7 @@
 #include "client/memory/alloc.h"
 #include "client/memory/hold.h"
 #include "client/memory/physical.h"
+#include "client/memory/registration.h"
 #include "client/runtime/device.h"
 
 #define PAGE          4096u
@@ -386,6 +387,7 @@ static struct memory *take_mapping(struct session *s, const void *address)
     if (m && (!m->physical || m->mapped.start != (uintptr_t)address))
         m = NULL;
     if (m) {
+        registration_forget(s, m->mapped.start, m->mapped.size);
         range_map_remove(&s->memory, &m->mapped);
         DL_DELETE(s->allocations, m);
     }

@@ -367,6 +367,52 @@ START_TEST(what_the_library_gave_out)
 }
 END_TEST
 
+/* A program that frees before it unregisters: the registration is not one of what comes there. */
+START_TEST(a_registration_goes_with_memory_of_the_library)
+{
+    void *host, *again, *at;
+
+    OK(aclrtMallocHost(&host, PAGE));
+    OK(aclrtHostRegisterV2(host, PAGE, MAPPED));
+    OK(aclrtFreeHost(host));
+    FAILS(PARAM, aclrtHostGetDevicePointer(host, &at, 0));
+    FAILS(NO_START, aclrtHostUnregister(host));
+    for (int i = 0; i < 600; i++) { /* addresses come again */
+        OK(aclrtMallocHost(&again, PAGE));
+        OK(aclrtHostRegisterV2(again, PAGE, PINNED));
+        OK(aclrtFreeHost(again));
+    }
+    OK(aclrtMemAllocManaged(&host, 2 * MIB, ACL_RT_MEM_ATTACH_GLOBAL));
+    OK(aclrtHostRegisterV2((char *)host + PAGE, PAGE, PINNED));
+    OK(aclrtHostRegisterV2(host, PAGE, PINNED));
+    OK(aclrtFree(host));
+    FAILS(NO_START, aclrtHostUnregister(host));
+    FAILS(NO_START, aclrtHostUnregister((char *)host + PAGE));
+}
+END_TEST
+
+/* Its memory was unmapped, and the library maps an allocation there. */
+START_TEST(a_new_allocation_is_not_registered)
+{
+    void *taken = NULL, *at;
+    char *mine;
+
+    for (int i = 0; i < 100 && !taken; i++) {
+        mine = pages_new(PAGE);
+        OK(aclrtHostRegisterV2(mine, PAGE, PINNED));
+        munmap(mine, PAGE);
+        OK(aclrtMallocHost(&taken, PAGE));
+        if (taken == mine)
+            break;
+        taken = NULL; /* a page of the same kind lies beside it, and the kernel has joined them */
+    }
+    ck_assert_ptr_ne(taken, NULL);
+    FAILS(PARAM, aclrtHostGetDevicePointer(taken, &at, 0));
+    OK(aclrtHostRegisterV2(taken, PAGE, PINNED));
+    OK(aclrtHostUnregister(taken));
+}
+END_TEST
+
 START_TEST(units_that_reach_it)
 {
     aclrtHostMemMapCapability c;
@@ -1424,6 +1470,8 @@ static void add_arguments(Suite *s)
     tcase_add_loop_test(t, unregister_takes_a_start, 0, 2);
     tcase_add_test(t, ranges_do_not_overlap);
     tcase_add_test(t, what_the_library_gave_out);
+    tcase_add_test(t, a_registration_goes_with_memory_of_the_library);
+    tcase_add_test(t, a_new_allocation_is_not_registered);
     tcase_add_test(t, units_that_reach_it);
     tcase_add_loop_test(t, any_address_inside_is_host, 0, 2);
 }
