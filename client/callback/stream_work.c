@@ -378,17 +378,22 @@ static bool submit_work(struct stream *s, const struct stream_work *w)
 int stream_work_launch(struct stream *s, const char *function, struct stream_work *w)
 {
     struct session *session = s->session;
-    bool wake;
+    bool wake = false;
+    int r;
 
     RETURN_IF_ERROR(stream_reserve(s, function));
-    if (side_thread_start(&session->works.thread, work_main, session, THREAD_NAME, 0) != 0)
+    callback_lock();
+    /* Under the lock: who finds it started must not find out later that it could not be. */
+    r = side_thread_start(&session->works.thread, work_main, session, THREAD_NAME, 0);
+    if (r == 0) {
+        append_work(s, w);
+        wake = submit_work(s, w);
+    }
+    callback_unlock();
+    if (r != 0)
         return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                          "%s: the thread for tasks of registered memory cannot be started",
                          function);
-    callback_lock();
-    append_work(s, w);
-    wake = submit_work(s, w);
-    callback_unlock();
     if (wake)
         wake_thread(session);
     return 0;

@@ -425,14 +425,20 @@ aclError aclrtUnmapMem(void *virPtr)
 /* --- of a mapping --- */
 
 /* A copy of the mapping that holds address. */
+static int look_up_mapping(struct session *s, const char *function, const void *address,
+                           struct memory *copy)
+{
+    if (memory_look_up(s, address, copy) && copy->physical)
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: nothing is mapped at %p by aclrtMapMem",
+                     function, address);
+}
+
 static int find_mapping(const char *function, const void *address, struct session **sp,
                         struct memory *copy)
 {
     *sp = FIND_OR_RETURN(session_get, function);
-    if (memory_look_up(*sp, address, copy) && copy->physical)
-        return 0;
-    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: nothing is mapped at %p by aclrtMapMem",
-                     function, address);
+    return look_up_mapping(*sp, function, address, copy);
 }
 
 aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
@@ -440,19 +446,19 @@ aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
     CALL_SCOPE;
     struct memory m;
     struct session *s;
-    bool there;
+    int error;
 
     REQUIRE(virPtr);
     REQUIRE(handle);
-    RETURN_IF_ERROR(find_mapping(__func__, virPtr, &s, &m));
-    /* It may have been unmapped since, and the physical memory freed: look again, locked. */
+    s = FIND_OR_RETURN(session_get, __func__);
+    /* Locked: the mapping keeps the physical memory until there is a reference. */
     pthread_mutex_lock(&s->lock);
-    there = memory_look_up(s, virPtr, &m) && m.physical;
-    if (there)
+    error = look_up_mapping(s, __func__, virPtr, &m);
+    if (error == 0)
         physical_ref(m.physical);
     pthread_mutex_unlock(&s->lock);
-    if (!there)
-        return find_mapping(__func__, virPtr, &s, &m);
+    if (error != 0)
+        return error;
     return physical_name(m.physical, __func__, handle);
 }
 

@@ -505,7 +505,7 @@ static void make_stream(void)
     if (!device)
         OK(aclrtMalloc(&device, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
     if (!last) {
-        last = aligned_alloc(4096, SIZE);
+        last = memset(aligned_alloc(4096, SIZE), 0, SIZE);
         OK(aclrtHostRegisterV2(last, SIZE, ACL_HOST_REG_MAPPED));
     }
     OK(aclrtCreateStream(&s));
