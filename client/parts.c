@@ -80,6 +80,7 @@ static const struct upcalls table = {
     .stream_work_abort_begins = stream_work_abort_begins,
     .stream_work_abort_over = stream_work_abort_over,
     .exception_drain = exception_drain,
+    .exception_copier_ended = exception_copier_ended,
     .state_callback_stream = state_callback_stream,
     .state_callback_device = state_callback_device,
     .event_forget_records = event_forget_records,

@@ -28,7 +28,7 @@ struct rtExceptionInfo {
     uint32_t device;
 };
 
-/* An exception that was taken from its ring while a callback waited. */
+/* An exception that was taken from its ring while a callback waited, or when a copier ended. */
 struct aside {
     aclrtExceptionInfo info;
     struct aside *next;
@@ -150,6 +150,11 @@ static void set_aside(struct session *s)
     }
     free(a);
     pthread_mutex_unlock(&exceptions.taking);
+}
+
+void exception_copier_ended(struct session *s)
+{
+    set_aside(s);
 }
 
 static void *set_aside_main(void *arg)

@@ -112,6 +112,11 @@ struct upcalls {
      * this returns. Without locks.
      */
     void (*exception_drain)(struct session *s);
+    /**
+     * A copier of context_lock_copier() has ended, and copier_id still tells which it was: its
+     * failures are no exceptions, also where a callback has kept them from being taken.
+     */
+    void (*exception_copier_ended)(struct session *s);
 
     /* --- client/callback/state_callback.h; without locks --- */
 

@@ -273,6 +273,7 @@ static void end_copiers(struct session *s, const char *function, uint32_t device
         uint32_t of = copier->device, id = copier->default_stream->id + 1;
 
         context_end(copier, function);
+        upcalls->exception_copier_ended(s);
         /* Another thread may have made another one. */
         atomic_compare_exchange_strong(&s->devices[of].copier_id, &id, 0);
     }

@@ -17,6 +17,7 @@
 #include "acl/acl_tdt_queue.h"
 #include "pattern.h"
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 #include "tests/common/need.h"
 
 #define KIB        ((size_t)1 << 10)
@@ -652,6 +653,39 @@ START_TEST(failures_are_of_the_call)
 }
 END_TEST
 
+static _Atomic int in_callback, callback_returns;
+
+static void stand_in_callback(aclrtExceptionInfo *info)
+{
+    (void)info;
+    told++;
+    in_callback = 1;
+    while (!callback_returns)
+        wait_a_moment();
+}
+
+/* It is taken out after the stream has gone: a callback stood in the way. */
+START_TEST(failures_are_of_the_call_after_a_reset)
+{
+    unsigned char *device = device_new(MIB), *host = calloc(1, MIB);
+
+    OK(aclrtSetExceptionInfoCallback(stand_in_callback));
+    inject("fail --kind set --nth 1 --count 1 --code 507052");
+    OK(aclrtMemsetAsync(device, 8, 0, 8, stream));
+    while (!in_callback)
+        wait_a_moment();
+    inject("clear");
+    inject("fail --kind copy --nth 1 --count 1 --code 507052");
+    FAILS(507052, aclrtMemcpy(device, MIB, host, MIB, ACL_MEMCPY_HOST_TO_DEVICE));
+    inject("clear");
+    OK(aclrtResetDeviceForce(0));
+    callback_returns = 1;
+    OK(aclFinalize()); /* after all callbacks */
+    ck_assert_uint_eq(told, 1);
+    free(host);
+}
+END_TEST
+
 /* A large copy goes through a few buffers, which are used again. */
 START_TEST(staging_is_bounded)
 {
@@ -781,6 +815,7 @@ static void add_tests(Suite *s)
     t = suite_case(s, "hidden", 60, set_up_test, npud_teardown);
     tcase_add_test(t, the_hidden_stream_is_not_counted);
     tcase_add_test(t, failures_are_of_the_call);
+    tcase_add_test(t, failures_are_of_the_call_after_a_reset);
     tcase_add_test(t, staging_is_bounded);
     t = suite_case(s, "pending", 60, set_up_slow, npud_teardown);
     tcase_add_loop_test(t, ended_while_pending, 0, sizeof(ends) / sizeof(ends[0]));
