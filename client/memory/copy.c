@@ -119,15 +119,14 @@ int copy_in_order(struct stream *s, const char *function, const struct place *to
 int copy_buffered(struct stream *s, const char *function, const struct place *to,
                   const struct place *from, size_t count)
 {
-    struct place taken = {.kind = PLACE_PINNED};
+    struct place taken;
     struct staging *b;
     int error;
 
     if (to->kind == PLACE_REGISTERED)
         return host_task_copy_taken(s, function, to, from, count);
     b = FIND_OR_RETURN(staging_take, s, function, count);
-    taken.memory = b->memory;
-    taken.address = (void *)b->memory.mapped.start;
+    taken = staging_place(b);
     error = direct_read(s->session, function, from, taken.address, count);
     if (error == 0)
         error = submit_copy(s, function, to, &taken, count);

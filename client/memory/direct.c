@@ -196,8 +196,7 @@ static int fetch_slice(struct stream *s, const char *function, const struct plac
                        struct staging **buffer)
 {
     struct staging *b = FIND_OR_RETURN(staging_take, s, function, SLICE);
-    struct place at = {
-        .kind = PLACE_PINNED, .memory = b->memory, .address = (void *)b->memory.mapped.start};
+    struct place at = staging_place(b);
     int error = submit_copy(s, function, &at, from, n);
 
     b->ctrl = s->ctrl;
@@ -244,8 +243,8 @@ static int stage_out(struct stream *s, const char *function, const struct place 
             error = stream_drain(s, function);
         for (uint64_t i = 0; i < SLICES_MOST && buffers[i]; i++) {
             if (error == 0)
-                memcpy((char *)to->address + done + i * SLICE,
-                       (const void *)buffers[i]->memory.mapped.start, slice_of(i * SLICE, n));
+                memcpy((char *)to->address + done + i * SLICE, staging_place(buffers[i]).address,
+                       slice_of(i * SLICE, n));
             staging_add(s->session, buffers[i]);
         }
     }

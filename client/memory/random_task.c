@@ -194,9 +194,10 @@ static bool reads_device(const aclrtRandomNumTaskInfo *info)
 static int submit_part(const struct random_call *call, const struct staging *b, uint64_t offset,
                        uint64_t size, const struct place *to)
 {
-    struct place from = {.kind = PLACE_PINNED, .memory = b->memory, .offset = offset};
-    struct place bytes = direct_own((const char *)b->memory.mapped.start + offset);
+    struct place from = staging_place(b);
+    struct place bytes = direct_own((const char *)from.address + offset);
 
+    from.offset += offset;
     if (to->kind == PLACE_REGISTERED)
         return host_task_copy_taken(call->stream, call->function, to, &bytes, size);
     return submit_copy(call->stream, call->function, to, &from, size);
@@ -207,7 +208,7 @@ static int submit_numbers(struct random_call *call)
 {
     struct stream *s = call->stream;
     struct staging *b = FIND_OR_RETURN(staging_take, s, call->function, call->size + COUNTER_SIZE);
-    char *data = (char *)b->memory.mapped.start;
+    char *data = staging_place(b).address;
     int error;
 
     random_write(&call->law, &call->source, call->count, data);

@@ -122,8 +122,9 @@ struct session {
     _Atomic bool registers; /* there were some: what pageable memory is looked up for */
 
     pthread_mutex_t staging_lock;
-    struct staging *staging; /* buffers of copies that take their source at the call */
-    size_t staging_bytes;    /* in all of them */
+    struct staging *staging;      /* buffers of copies that take their source at the call */
+    struct staging *staging_open; /* those of them that may have room, by stream */
+    size_t staging_bytes;         /* in all of them */
 
     pthread_mutex_t memory_pool_lock;
     struct slots memory_pools;     /* client/memory/memory_pool.c */

@@ -1036,6 +1036,42 @@ END_TEST
 
 /* --- */
 
+#define TAKEN   900 /* of a stream: it stands still */
+#define APART   ((size_t)1024)
+#define BUFFERS (40u) /* of 16 KiB at least, for what is on its way */
+
+static size_t taken_size(unsigned i)
+{
+    return i * 37 % 300 + 1;
+}
+
+/* Thousands of small sources that are taken at the call are a few allocations of npud's. */
+START_TEST(small_sources_share_buffers)
+{
+    unsigned char *device = device_new(2 * TAKEN * APART), *read = malloc(2 * TAKEN * APART),
+                  at[300];
+    aclrtEvent gates[2] = {stream_hold(stream), stream_hold(other)};
+    uint32_t before = npud_ledger().fds;
+
+    OK(aclrtMemset(device, 2 * TAKEN * APART, 0, 2 * TAKEN * APART));
+    for (unsigned i = 0; i < 2 * TAKEN; i++) {
+        memset(at, (int)(i % 251 + 1), taken_size(i));
+        OK(aclrtMemcpyAsync(device + i * APART, APART, at, taken_size(i),
+                            ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, i % 2 ? other : stream));
+    }
+    ck_assert_uint_le(npud_ledger().fds - before, BUFFERS);
+    for (int i = 0; i < 2; i++)
+        stream_let_go(gates[i]);
+    OK(aclrtSynchronizeDevice());
+    OK(aclrtMemcpy(read, 2 * TAKEN * APART, device, 2 * TAKEN * APART, D2H));
+    for (unsigned i = 0; i < 2 * TAKEN; i++)
+        for (size_t k = 0; k <= taken_size(i); k++)
+            ck_assert_msg(read[i * APART + k] == (k < taken_size(i) ? i % 251 + 1 : 0),
+                          "copy %u, byte %zu: %u", i, k, read[i * APART + k]);
+    free(read);
+}
+END_TEST
+
 static void add_rows(Suite *s)
 {
     TCase *t = suite_case(s, "rows", 60, set_up_test, npud_teardown);
@@ -1081,6 +1117,7 @@ static void add_others(Suite *s)
     tcase_add_loop_test(t, words_are_checked, 0, 2);
     tcase_add_test(t, words_need_a_context_and_its_stream);
     tcase_add_test(t, words_wait_for_their_turn);
+    tcase_add_test(t, small_sources_share_buffers);
     tcase_add_test(t, there_are_no_symbols);
     tcase_add_test(t, symbols_need_a_context);
     tcase_add_loop_test(t, memory_that_goes_before_its_task_is_an_error, 0, 5);
