@@ -13,7 +13,6 @@
 #include "client/memory/imports.h"
 #include "client/memory/physical.h"
 #include "client/memory/pool_upcall.h"
-#include "client/memory/registration.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
@@ -46,7 +45,7 @@ bool memory_search(struct session *s, const void *address, struct memory *copy, 
 {
     struct memory *m;
 
-    pthread_rwlock_rdlock(&s->memory_lock);
+    memory_lock_to_look(s);
     m = find_in(&s->memory, address);
     if (!m)
         m = find_freed(s, address);
@@ -69,7 +68,7 @@ bool memory_is_there(struct session *s, const struct memory *copy)
     struct memory *m;
     bool there;
 
-    pthread_rwlock_rdlock(&s->memory_lock);
+    memory_lock_to_look(s);
     m = find_in(&s->memory, (const void *)copy->mapped.start);
     /* It may be freed and still be mapped, for what streams do before (struct memory). */
     there = m && !m->no_access && m->mapped.start == copy->mapped.start &&
@@ -141,16 +140,26 @@ static void uncount_use(struct session *s, uint32_t device, uint64_t bytes)
 
 void memory_count_use(struct session *s, uint32_t device, uint64_t bytes)
 {
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_alone(s);
     count_use(s, device, bytes);
     pthread_rwlock_unlock(&s->memory_lock);
 }
 
 void memory_uncount_use(struct session *s, uint32_t device, uint64_t bytes)
 {
-    pthread_rwlock_wrlock(&s->memory_lock);
+    memory_lock_alone(s);
     uncount_use(s, device, bytes);
     pthread_rwlock_unlock(&s->memory_lock);
+}
+
+void memory_forget_registered(struct session *s, const struct memory *m)
+{
+    struct address_range *r;
+
+    while ((r = range_map_overlap(&s->registered_map, m->mapped.start, m->mapped.size))) {
+        range_map_remove(&s->registered_map, r);
+        free(r);
+    }
 }
 
 /* Caller holds memory_lock. */
@@ -159,7 +168,7 @@ static bool add_memory(struct session *s, struct memory *m)
     if (!range_map_add(&s->memory, &m->mapped))
         return false;
     /* Else a new allocation would be registered where a program has unmapped what it registered. */
-    registration_forget(s, m->mapped.start, m->mapped.size);
+    memory_forget_registered(s, m);
     DL_APPEND(s->allocations, m);
     count_use(s, m->device, device_bytes(m));
     s->managed_bytes += m->managed ? m->size : 0;
@@ -265,7 +274,7 @@ static void change_table(struct session *s, struct memory *m)
 {
     bool first = s->freed_map == NULL;
 
-    registration_forget(s, m->mapped.start, m->mapped.size);
+    memory_forget_registered(s, m);
     range_map_remove(&s->memory, &m->mapped);
     m->freed = range_map_add(&s->freed_map, &m->mapped);
     if (first || m->mapped.start < s->freed_from)
@@ -667,7 +676,7 @@ bool memory_has_of_device(struct session *s, uint32_t device)
 {
     struct memory *m;
 
-    pthread_rwlock_rdlock(&s->memory_lock);
+    memory_lock_to_look(s);
     DL_FOREACH (s->allocations, m)
         if (!m->host && m->device == device)
             break;

@@ -16,6 +16,7 @@
 #include "client/core/range_map.h"
 #include "client/core/upcall.h"
 #include "client/memory/imports.h"
+#include "client/memory/memory_lock.h"
 #include "client/runtime/session.h"
 
 struct context;
@@ -68,19 +69,6 @@ static inline size_t memory_size_allocated(size_t size)
 static inline bool memory_is_whole(const struct memory *m, const void *address, size_t size)
 {
     return m->mapped.start == (uintptr_t)address && m->mapped.size == size;
-}
-
-/**
- * Take memory_lock, to change what it guards: what threads have kept of it (recent.h) holds no
- * longer.
- */
-static inline void memory_lock_to_change(struct session *s)
-{
-    uint64_t n;
-
-    pthread_rwlock_wrlock(&s->memory_lock);
-    n = atomic_load_explicit(&s->memory_changes, memory_order_relaxed);
-    atomic_store_explicit(&s->memory_changes, n + 1, memory_order_relaxed);
 }
 
 /** The memory that holds address, or NULL. The caller holds s->memory_lock. */
@@ -163,6 +151,11 @@ int memory_map(struct session *s, const char *function, struct memory *m, int fd
  */
 int memory_add(struct session *s, const char *function, struct memory *m, const char *key,
                const struct context *c);
+/**
+ * What is registered there is no more: the memory goes, or m has come in the place of what was
+ * there. Caller holds memory_lock, to change.
+ */
+void memory_forget_registered(struct session *s, const struct memory *m);
 /** Out of the table: the oldest that was imported by this key. NULL: there is none. */
 struct memory *memory_take_import(struct session *s, const char *key);
 /** Free what was taken out of the table. 0, or an ACL error; it is gone in any case. */

@@ -126,7 +126,7 @@ int copy_buffered(struct stream *s, const char *function, const struct place *to
     if (to->kind == PLACE_REGISTERED)
         return host_task_copy_taken(s, function, to, from, count);
     b = FIND_OR_RETURN(staging_take, s, function, count);
-    taken = staging_place(b);
+    taken = copy_staged(b);
     error = direct_read(s->session, function, from, taken.address, count);
     if (error == 0)
         error = submit_copy(s, function, to, &taken, count);

@@ -6,6 +6,7 @@
 
 #include "acl/acl.h"
 #include "client/memory/place.h"
+#include "client/memory/staging.h"
 #include "client/runtime/stream.h"
 
 /**
@@ -48,6 +49,15 @@ static inline bool copy_from_device(struct session *s, const struct place *from,
  */
 int copy_in_order(struct stream *s, const char *function, const struct place *to,
                   const struct place *from, size_t count);
+
+/** The bytes that the buffer was taken for. */
+static inline struct place copy_staged(const struct staging *b)
+{
+    return (struct place){.kind = PLACE_PINNED,
+                          .memory = b->memory,
+                          .address = (char *)b->memory.mapped.start + b->at,
+                          .offset = b->at};
+}
 
 /**
  * The source, which the calling thread reaches, is taken now; the copy runs in its turn. Locked. 0,

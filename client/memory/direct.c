@@ -196,7 +196,7 @@ static int fetch_slice(struct stream *s, const char *function, const struct plac
                        struct staging **buffer)
 {
     struct staging *b = FIND_OR_RETURN(staging_take, s, function, SLICE);
-    struct place at = staging_place(b);
+    struct place at = copy_staged(b);
     int error = submit_copy(s, function, &at, from, n);
 
     b->ctrl = s->ctrl;
@@ -243,7 +243,7 @@ static int stage_out(struct stream *s, const char *function, const struct place 
             error = stream_drain(s, function);
         for (uint64_t i = 0; i < SLICES_MOST && buffers[i]; i++) {
             if (error == 0)
-                memcpy((char *)to->address + done + i * SLICE, staging_place(buffers[i]).address,
+                memcpy((char *)to->address + done + i * SLICE, copy_staged(buffers[i]).address,
                        slice_of(i * SLICE, n));
             staging_add(s->session, buffers[i]);
         }

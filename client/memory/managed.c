@@ -39,7 +39,7 @@ static uint64_t managed_bytes(struct session *s)
 {
     uint64_t bytes;
 
-    pthread_rwlock_rdlock(&s->memory_lock);
+    memory_lock_to_look(s);
     bytes = s->managed_bytes;
     pthread_rwlock_unlock(&s->memory_lock);
     return bytes;
@@ -320,7 +320,7 @@ static int get_attributes(const char *function, const aclrtMemManagedRangeAttrib
         RETURN_IF_ERROR(check_attribute(function, attributes[i], data[i], sizes[i]));
     if (!s)
         return find_range(NULL, function, ptr, size, &range);
-    pthread_rwlock_rdlock(&s->memory_lock);
+    memory_lock_to_look(s);
     error = find_range(s, function, ptr, size, &range);
     if (error == 0)
         all = sum_up(&range);

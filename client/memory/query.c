@@ -152,7 +152,7 @@ static void count_users(struct session *s, uint32_t device, uint64_t used, aclrt
 {
     aclrtMemUsageInfo app = {.name = "APP"}, others = {.name = "OTHERS"};
 
-    pthread_rwlock_rdlock(&s->memory_lock);
+    memory_lock_to_look(s);
     app.curMemSize = s->memory_used[device];
     app.memPeakSize = s->memory_peak[device];
     pthread_rwlock_unlock(&s->memory_lock);

@@ -10,6 +10,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/copy.h"
 #include "client/memory/direct.h"
 #include "client/memory/host_task.h"
 #include "client/memory/place.h"
@@ -194,7 +195,7 @@ static bool reads_device(const aclrtRandomNumTaskInfo *info)
 static int submit_part(const struct random_call *call, const struct staging *b, uint64_t offset,
                        uint64_t size, const struct place *to)
 {
-    struct place from = staging_place(b);
+    struct place from = copy_staged(b);
     struct place bytes = direct_own((const char *)from.address + offset);
 
     from.offset += offset;
@@ -208,7 +209,7 @@ static int submit_numbers(struct random_call *call)
 {
     struct stream *s = call->stream;
     struct staging *b = FIND_OR_RETURN(staging_take, s, call->function, call->size + COUNTER_SIZE);
-    char *data = staging_place(b).address;
+    char *data = copy_staged(b).address;
     int error;
 
     random_write(&call->law, &call->source, call->count, data);

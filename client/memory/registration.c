@@ -22,7 +22,7 @@ bool registration_holds(struct session *s, const void *address, size_t count)
 
     if (!atomic_load_explicit(&s->registers, memory_order_acquire))
         return false;
-    pthread_rwlock_rdlock(&s->memory_lock);
+    memory_lock_to_look(s);
     r = range_map_find(&s->registered_map, address);
     holds = r && count <= r->size - ((uintptr_t)address - r->start);
     pthread_rwlock_unlock(&s->memory_lock);
@@ -35,16 +35,6 @@ static struct address_range *find_start(struct session *s, const void *address)
     struct address_range *r = range_map_find(&s->registered_map, address);
 
     return r && r->start == (uintptr_t)address ? r : NULL;
-}
-
-void registration_forget(struct session *s, uintptr_t start, size_t size)
-{
-    struct address_range *r;
-
-    while ((r = range_map_overlap(&s->registered_map, start, size))) {
-        range_map_remove(&s->registered_map, r);
-        free(r);
-    }
 }
 
 enum found { FOUND_FREE, FOUND_REGISTERED, FOUND_FREED, FOUND_OTHER };
@@ -219,7 +209,7 @@ aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: flag is %u, must be 0", __func__, flag);
     RETURN_IF_ERROR(process_enter());
     if (s) {
-        pthread_rwlock_rdlock(&s->memory_lock);
+        memory_lock_to_look(s);
         found = find_start(s, pHost) != NULL;
         pthread_rwlock_unlock(&s->memory_lock);
     }

@@ -18,11 +18,5 @@
 
 struct session;
 
-/**
- * What is registered there is no more: its memory goes, or has gone and is the library's now.
- * Caller holds memory_lock, to change.
- */
-void registration_forget(struct session *s, uintptr_t start, size_t size);
-
 /** Are `count` bytes at address in one registered range? */
 bool registration_holds(struct session *s, const void *address, size_t count);

@@ -15,7 +15,6 @@
 #include <uthash.h>
 
 #include "client/memory/alloc.h"
-#include "client/memory/place.h"
 #include "client/runtime/stream.h"
 
 struct staging {
@@ -28,15 +27,6 @@ struct staging {
     struct staging *prev, *next;
     UT_hash_handle hh; /* session->staging_open, by ctrl; no table: it is not there */
 };
-
-/** The bytes that the buffer was taken for, as a copy names them. */
-static inline struct place staging_place(const struct staging *b)
-{
-    return (struct place){.kind = PLACE_PINNED,
-                          .memory = b->memory,
-                          .address = (char *)b->memory.mapped.start + b->at,
-                          .offset = b->at};
-}
 
 /** A buffer with room for `count` bytes, or a new one. NULL with *error set. */
 struct staging *staging_take(struct stream *s, const char *function, size_t count, int *error);

@@ -11,7 +11,6 @@
 #include "client/memory/alloc.h"
 #include "client/memory/hold.h"
 #include "client/memory/physical.h"
-#include "client/memory/registration.h"
 #include "client/runtime/device.h"
 
 #define PAGE          4096u
@@ -49,7 +48,7 @@ bool virtual_is_reserved(struct session *s, const void *address)
 {
     bool reserved;
 
-    pthread_rwlock_rdlock(&s->memory_lock);
+    memory_lock_to_look(s);
     reserved = s->reservations && find_reservation(s, address);
     pthread_rwlock_unlock(&s->memory_lock);
     return reserved;
@@ -256,7 +255,7 @@ static int find_room(struct session *s, const char *function, const void *addres
                          "%s: other mappings of this reservation are of %s: reserve addresses for "
                          "each",
                          function, r->host ? "the host" : "devices");
-    pthread_rwlock_rdlock(&s->memory_lock);
+    memory_lock_to_look(s);
     taken = range_map_overlap(&s->memory, (uintptr_t)address, size) != NULL;
     pthread_rwlock_unlock(&s->memory_lock);
     if (taken)
@@ -387,7 +386,7 @@ static struct memory *take_mapping(struct session *s, const void *address)
     if (m && (!m->physical || m->mapped.start != (uintptr_t)address))
         m = NULL;
     if (m) {
-        registration_forget(s, m->mapped.start, m->mapped.size);
+        memory_forget_registered(s, m);
         range_map_remove(&s->memory, &m->mapped);
         DL_DELETE(s->allocations, m);
     }
