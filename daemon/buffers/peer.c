@@ -128,7 +128,7 @@ struct peer *peer_get(struct session *session)
 /* --- over the end of npud --- */
 
 #define PEER_MEMBERS(DO)                                                                           \
-    DO##FIND(survivor, survivor, session_id, survivor_by_session(r->survivor));            \
+    DO##FIND(survivor, survivor, session_id, survivor_by_session(r->survivor));                    \
     DO##SAME(number, number);
 
 RECORD(, peer, PEER, struct peer, kept, struct peer_record, PEER_MEMBERS)

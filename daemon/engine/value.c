@@ -375,7 +375,7 @@ void value_forget_rests(struct session *session)
 
 /* --- pages that a session has let go of, and others have --- */
 
-/* Those that wait now are to fail, in steps, whatever happens meanwhile. False: somebody is left. */
+/* Those that wait now are to fail, whatever happens meanwhile. False: one is left to write. */
 static bool desert(struct pages *p)
 {
     int32_t pid;

@@ -128,7 +128,7 @@ START_TEST(waits_that_take_too_long_fail)
 }
 END_TEST
 
-/* Thousands can be let go in one step of the control thread: a system call for each would be long. */
+/* Thousands can be let go in one step of the control thread: with a system call each it is long. */
 START_TEST(an_engine_is_woken_once_for_many)
 {
     struct engine *e = devices_get(server.devices, 0)->engine;
