@@ -5,7 +5,7 @@
  * (client/memory/host_task.h), because npud's engine does not reach it.
  *
  * Memory of aclrtMallocHost and managed memory may be registered, too. An engine reaches it as it
- * did before.
+ * did before; what is done at once to host memory is then a task, as for all registered memory.
  *
  * A registration ends with aclrtHostUnregister, with the memory if that is of the library, or with
  * its session: at aclFinalize, or when aclInit finds that npud was lost.

@@ -80,6 +80,12 @@ static uint32_t word_of(const struct fill *f)
     return f->words ? f->word : (uint8_t)f->word * UINT32_C(0x01010101);
 }
 
+/* Host memory that an engine reaches is a device's as well where it is registered. */
+static bool is_filled_by_engine(struct session *s, const struct fill *f, const struct place *at)
+{
+    return place_row(at)->engine && (place_row(at)->device || place_is_registered(s, at, f->count));
+}
+
 static int fill_in_order(struct stream *s, const struct fill *f)
 {
     struct place at;
@@ -87,7 +93,7 @@ static int fill_in_order(struct stream *s, const struct fill *f)
     RETURN_IF_ERROR(find_place(s->session, f, &at));
     if (at.kind == PLACE_REGISTERED)
         return host_task_set(s, f->function, &at, word_of(f), f->count);
-    if (place_row(&at)->device && place_row(&at)->engine) {
+    if (is_filled_by_engine(s->session, f, &at)) {
         if (f->words && f->word != (uint8_t)f->word * UINT32_C(0x01010101))
             return submit_words(s, f, &at);
         return submit_set(s, f->function, &at, (uint8_t)f->word, f->count);

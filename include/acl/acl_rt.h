@@ -1910,7 +1910,11 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsync(void *dst, size_t destMax, const v
 ACL_FUNC_VISIBILITY aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value,
                                          size_t count);
 
-/* The same as a task of a stream; host memory is set at once. Errors: also the stream codes. */
+/*
+ * The same as a task of a stream. Host memory is set at once, unless all of the range is in one
+ * registration of aclrtHostRegister: then in the order of the stream, too. Errors: also the stream
+ * codes.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value,
                                               size_t count, aclrtStream stream);
 
@@ -1984,8 +1988,9 @@ ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void *ptr,
  *
  * The address at which devices reach it is its own. Copies, sets, reductions, value writes and
  * waits and random numbers take it like device memory, in any pairing; a copy between two places
- * that are both registered says by its kind which of them is a device's. A thread of the library
- * executes such tasks in the order of their stream. A value wait there sees stores of the program
+ * that are both registered says by its kind which of them is a device's. Such tasks run in the
+ * order of their stream: in a thread of the library, or, in memory of aclrtMallocHost, in the
+ * engine where it can. A value wait there sees stores of the program
  * within some 10 ms, and what the library writes at once.
  *
  * The memory must stay, and stay registered, until the stream has passed the tasks that name it:
@@ -2156,10 +2161,10 @@ ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t destM
                                                         aclrtMemcpyKind kind, aclrtStream stream);
 
 /*
- * Set N words of 32 bits in device memory, a shared buffer, or host memory from aclrtMallocHost,
- * which is set at once also by the asynchronous form. memSize is bytes; N 0 is a success. Need a
- * context. Errors: NULL, not 4-byte aligned, memSize below 4 * N, other memory 100000; addresses as
- * in aclrtMemcpy 107000; stream codes.
+ * Set N words of 32 bits in device memory, a shared buffer, host memory from aclrtMallocHost, or
+ * registered memory. The asynchronous form sets when aclrtMemsetAsync does. memSize is bytes; N 0
+ * is a success. Need a context. Errors: NULL, not 4-byte aligned, memSize below 4 * N, other memory
+ * 100000; addresses as in aclrtMemcpy 107000; stream codes.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N);
 ACL_FUNC_VISIBILITY aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value,

@@ -546,6 +546,88 @@ START_TEST(places_and_kinds)
 }
 END_TEST
 
+/* --- sets --- */
+
+static char *host_new(size_t size)
+{
+    void *p;
+
+    OK(aclrtMallocHost(&p, size));
+    return p;
+}
+
+static void set_async(char *p, size_t size, uint32_t word, bool words)
+{
+    OK(words ? aclrtMemsetD32Async(p, size, word, size / 4, stream)
+             : aclrtMemsetAsync(p, size, (int32_t)word, size, stream));
+}
+
+static void expect_word(const void *at, uint32_t word)
+{
+    uint32_t is;
+
+    memcpy(&is, at, sizeof(is));
+    ck_assert_uint_eq(is, word);
+}
+
+static const struct {
+    uint32_t flag; /* 0: aclrtHostRegister */
+    bool library;  /* memory of aclrtMallocHost */
+} sets_of[] = {
+    {0, false},     {PINNED, false}, {MAPPED, false},         {0, true},
+    {PINNED, true}, {MAPPED, true},  {PINNED | MAPPED, true}, {PINNED | READONLY, true},
+};
+#define SETS_OF (int)(sizeof(sets_of) / sizeof(sets_of[0]))
+
+/* A copy before a set has the bytes from before it, one behind it has the set's. */
+START_TEST(sets_are_in_order)
+{
+    const size_t size = 64 * KIB;
+    const uint32_t flag = sets_of[_i / 2].flag, word = _i % 2 ? 0x01020304 : 0x55555555;
+    char *p = sets_of[_i / 2].library ? host_new(size) : pages_new(size);
+    char *before = device_new(size), *after = device_new(size);
+    aclrtEvent gate;
+
+    if (flag == 0)
+        map_registered(p, size);
+    else
+        OK(aclrtHostRegisterV2(p, size, flag));
+    memset(p, 1, size);
+    gate = stream_hold(stream);
+    to_device_async(before, p, size, stream);
+    set_async(p, size, word, _i % 2);
+    to_device_async(after, p, size, stream);
+    engine_turn(other);
+    ck_assert(!idle(stream));
+    expect_word(p, 0x01010101);
+    stream_let_go(gate);
+    await(stream);
+    expect_word(p, word);
+    expect_word(p + size - 4, word);
+    expect_word(device_bytes(before, size), 0x01010101);
+    expect_word(device_bytes(after, size), word);
+}
+END_TEST
+
+/* Of aclrtMallocHost, and not registered, or not all of it, or not any more. */
+START_TEST(sets_of_other_host_memory_are_at_once)
+{
+    char *p = host_new(2 * PAGE);
+    aclrtEvent gate;
+
+    if (_i / 2 != 0)
+        OK(aclrtHostRegisterV2(p, PAGE, PINNED));
+    if (_i / 2 == 2)
+        OK(aclrtHostUnregister(p));
+    memset(p, 1, 2 * PAGE);
+    gate = stream_hold(stream);
+    set_async(p, 2 * PAGE, 0x02020202, _i % 2);
+    expect_word(p, 0x02020202);
+    stream_let_go(gate);
+    await(stream);
+}
+END_TEST
+
 START_TEST(source_taken_at_the_call)
 {
     char *p = pinned_new(MIB), *device = device_new(MIB);
@@ -1484,6 +1566,8 @@ static void add_pinned(Suite *s)
     tcase_add_test(t, copies_are_in_order);
     tcase_add_test(t, streams_do_not_wait_for_each_other);
     tcase_add_test(t, places_and_kinds);
+    tcase_add_loop_test(t, sets_are_in_order, 0, 2 * SETS_OF);
+    tcase_add_loop_test(t, sets_of_other_host_memory_are_at_once, 0, 6);
     tcase_add_test(t, source_taken_at_the_call);
     tcase_add_test(t, a_copy_beyond_the_range_is_pageable);
     tcase_add_loop_test(t, a_copy_lets_a_value_wait_go, 0, 2);
