@@ -310,13 +310,18 @@ void raw_ring(struct raw *r, struct raw_stream *s)
         eventfd_write(r->bell[s->device], 1);
 }
 
+bool raw_passed(const struct raw_stream *s)
+{
+    return atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >= s->tail;
+}
+
 void raw_wait(struct raw_stream *s)
 {
     for (;;) {
         uint32_t seen = atomic_load_explicit(&s->ctrl->wake_seq, memory_order_acquire);
 
         stream_arm(s->ctrl, s->tail);
-        if (atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >= s->tail)
+        if (raw_passed(s))
             return;
         futex_wait_until(&s->ctrl->wake_seq, seen, NULL);
     }

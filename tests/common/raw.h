@@ -104,3 +104,5 @@ void raw_put(struct raw *r, struct raw_stream *s, const struct task *task);
 void raw_ring(struct raw *r, struct raw_stream *s);
 /** Sleep until the stream has retired all that was put. */
 void raw_wait(struct raw_stream *s);
+/** It has at this moment. */
+bool raw_passed(const struct raw_stream *s);

@@ -416,6 +416,8 @@ void pass_for_many(void)
 
 /* --- a notify that others have given up --- */
 
+#define CROWD 5
+
 static void export_notify(struct raw *raw, uint32_t slot, char key[128])
 {
     Npud__Request request = NPUD__REQUEST__INIT;
@@ -469,13 +471,15 @@ static void wait_with_all(struct raw *raw, const Npud__NotifyReply *notify)
         put_task(raw, i, &wait);
 }
 
-static void await_all(struct raw *raw)
+static bool all_passed(struct raw *const crowd[])
 {
-    for (unsigned i = 0; i < raw->n_streams; i++)
-        raw_wait(&raw->stream[i]);
+    for (unsigned k = 0; k < CROWD; k++)
+        for (unsigned i = 0; i < crowd[k]->n_streams; i++)
+            if (!raw_passed(&crowd[k]->stream[i]))
+                return false;
+    return true;
 }
 
-/* The engine has come to what was put before. */
 static void pass_engine(struct raw *raw)
 {
     struct task nop = {.op = TASK_NOP};
@@ -496,12 +500,21 @@ static void be_idle(struct raw *raw)
     must(session_ask(raw, &request), "idle");
 }
 
-#define CROWD 5
+/* The engine may come to some waits later: those are for another one that has the notify. */
+static void desert_until_passed(struct raw *other, char *key, struct raw *const crowd[])
+{
+    do {
+        Npud__NotifyReply import = import_notify(other, key);
+
+        pass_engine(other);
+        destroy_notify(other, import.slot);
+    } while (!all_passed(crowd));
+}
 
 void desert_notify(void)
 {
     struct raw *raw = session_new(1), *other = session_new(1), *crowd[CROWD];
-    Npud__NotifyReply notify = notify_new(raw, false), import, theirs[CROWD];
+    Npud__NotifyReply notify = notify_new(raw, false), theirs[CROWD];
     char key[128];
 
     export_notify(raw, notify.slot, key);
@@ -512,13 +525,9 @@ void desert_notify(void)
     }
     state_stands();
     for (;;) {
-        import = import_notify(other, key);
         for (unsigned i = 0; i < CROWD; i++)
             wait_with_all(crowd[i], &theirs[i]);
-        pass_engine(other);
-        destroy_notify(other, import.slot);
-        for (unsigned i = 0; i < CROWD; i++)
-            await_all(crowd[i]);
+        desert_until_passed(other, key, crowd);
         turn_done();
     }
 }
