@@ -333,6 +333,7 @@ static struct worker *new_thread(struct session *session, uint64_t thread_id, ui
     w->device = device;
     atomic_store(&callback_worker_word(session, w)->sleeping, 0);
     atomic_store(&callback_worker_word(session, w)->thread, 0);
+    atomic_store(&callback_worker_word(session, w)->runs, 0);
     return w;
 }
 

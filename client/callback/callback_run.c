@@ -31,6 +31,21 @@ void callback_list_stream(struct stream *s, struct stream **list)
 
 /* --- one callback --- */
 
+/* For npud's reports: this thread runs one. Under the lock. */
+static void tell_begin(struct session *session, const struct worker *w)
+{
+    atomic_store_explicit(&callback_worker_word(session, w)->runs, thread_self()->tid,
+                          memory_order_relaxed);
+}
+
+/* The word may be that of another thread by now. */
+static void tell_end(struct session *session, const struct worker *w)
+{
+    uint32_t me = thread_self()->tid;
+
+    atomic_compare_exchange_strong(&callback_worker_word(session, w)->runs, &me, 0);
+}
+
 /*
  * Also when the function threw, or ended the thread. A child that was forked in it has none of
  * this.
@@ -48,6 +63,7 @@ static void run_end(struct callback_run *run)
         trace_event(&run->session->trace, TRACE_CALLBACK, 0, run->begun_ns);
     KILL_POINT(CALLBACK_RUN);
     callback_lock();
+    tell_end(run->session, run->worker);
     if (!run->disowned) {
         cb->running = NULL;
         if (!session_lost(run->session))
@@ -91,6 +107,7 @@ static CALLS_PROGRAM bool run_first(struct worker *w, struct stream *s, bool *en
             callback_list_stream(s, NULL);
         }
         cb->running = &run;
+        tell_begin(run.session, w);
         callback_unlock();
         KILL_POINT(CALLBACK_TAKEN);
         thread_self()->in_callback = true;

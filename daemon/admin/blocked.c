@@ -34,11 +34,14 @@ static void blocked_on_work(const struct stream *s, struct blocked *b)
 
 static bool blocked_on_callback(const struct stream *s, struct blocked *b)
 {
+    struct callback_word *word = &s->session->page->callback_word[s->live->task.callback.word];
+
     b->on = ON_CALLBACK;
     b->object = s->live->task.callback.word;
     b->target = s->live->task.callback.ordinal;
-    b->blocker_thread = atomic_load_explicit(&s->session->page->callback_word[b->object].thread,
-                                             memory_order_relaxed);
+    b->blocker_thread = atomic_load_explicit(&word->thread, memory_order_relaxed);
+    b->runs = b->blocker_thread != 0 &&
+              atomic_load_explicit(&word->runs, memory_order_relaxed) == b->blocker_thread;
     if (b->object == CALLBACK_WORD_WORK)
         blocked_on_work(s, b);
     return !execute_callback_done(s);
@@ -122,6 +125,11 @@ bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b
     return true;
 }
 
+bool blocked_is_idle(const struct blocked *b)
+{
+    return b->on == ON_CALLBACK_WORD && b->object >= CALLBACK_WORD_THREADS;
+}
+
 /* --- in words --- */
 
 const char *blocked_kind(const struct blocked *b)
@@ -192,9 +200,7 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
         snprintf(buf, size, "callback %llu to return", (unsigned long long)b->target);
         break;
     case ON_CALLBACK_WORD:
-        snprintf(buf, size,
-                 b->object == CALLBACK_WORD_WORK ? "a task of registered memory"
-                                                 : "a callback to run");
+        snprintf(buf, size, "a callback to run");
         break;
     case ON_EXCEPTIONS:
         snprintf(buf, size, "its process to take exceptions");
@@ -257,6 +263,9 @@ void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size)
         snprintf(buf, size, "no process any more");
     else if (b->on == ON_MESSAGE || b->on == ON_ROOM || b->on == ON_GRANT)
         describe_peers(b, buf, size);
+    else if (b->runs)
+        snprintf(buf, size, "process %d, thread %u: it runs a callback", (int)b->blocker->pid,
+                 b->blocker_thread);
     else if (b->blocker_thread != 0)
         snprintf(buf, size, "process %d, thread %u", (int)b->blocker->pid, b->blocker_thread);
     else if (b->on == ON_CALLBACK)
@@ -302,6 +311,14 @@ void blocked_advise(const struct blocked *b, char *buf, size_t size)
                  "find where the function is that process %d has launched: gdb -batch -p %d -ex "
                  "'thread apply all bt'",
                  pid, pid);
+    else if (b->runs && b->member)
+        return; /* the circle says where it waits */
+    else if (b->runs)
+        snprintf(
+            buf, size,
+            "find where the callback is that runs in thread %u of process %d: gdb -batch -p %d "
+            "-ex 'thread apply all bt'",
+            b->blocker_thread, pid, pid);
     else if (b->blocker_thread != 0)
         snprintf(buf, size, "call aclrtProcessReport in thread %u of process %d", b->blocker_thread,
                  pid);

@@ -63,6 +63,7 @@ struct blocked {
     uint32_t blockers;
     uint32_t
         blocker_thread; /* ON_CALLBACK, ON_WORK: tid, as the client says; 0: it has not come yet */
+    bool runs;          /* ON_CALLBACK: that thread runs a callback, as the client says */
     uint32_t deadlock;  /* 1 + index of the deadlock that keeps it; 0: none */
     bool member;        /* of that deadlock; else it only waits behind it */
 };
@@ -75,6 +76,9 @@ bool blocked_of_stream(const struct stream *s, struct blocked *b);
 
 /** Does the thread with that slot of the session page sleep in the library? Fills b as above. */
 bool blocked_of_thread(struct session *session, uint32_t slot, struct blocked *b);
+
+/** Is it a thread of the library that has nothing to do? That is no wait: nobody misses it. */
+bool blocked_is_idle(const struct blocked *b);
 
 /** What it waits for, in a word, as in WaitRow of npud.proto. */
 const char *blocked_kind(const struct blocked *b);

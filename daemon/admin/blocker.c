@@ -500,13 +500,18 @@ static int resolve_value(struct wait_graph *g, struct blocked *b)
     return group_join(g, b, &key, group_fill_value);
 }
 
-/* A thread that npud does not know yet may be any of the process. */
+/*
+ * A thread that npud does not know yet may be any of the process. No deadlock while one is awake
+ * outside of the library: it may be that one, which only has to come.
+ */
 static int resolve_callback(struct wait_graph *g, struct blocked *b)
 {
     const struct wait_group_key key = {
         .session = b->process->id, .object = b->blocker_thread, .what = ON_CALLBACK};
 
     b->blocker = b->process;
+    if (b->blocker_thread == 0 && wait_graph_other_threads(b->process) != 0)
+        return blocker_mark_live(g, wait_graph_node(g, b));
     if (b->blocker_thread == 0)
         return blocker_add_process(g, wait_graph_node(g, b), b->process->session, false);
     return group_join(g, b, &key, group_fill_callback);

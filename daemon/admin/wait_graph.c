@@ -141,9 +141,13 @@ static int collect_threads(struct wait_graph *g, struct wait_process *p)
         used = atomic_load_explicit(&session->page->waits_used, memory_order_relaxed);
     for (uint32_t i = 0; i < used && i < WAIT_SLOTS && r == 0; i++)
         if (blocked_of_thread(session, i, &b)) {
-            p->runs_callbacks |= b.on == ON_CALLBACK_WORD;
+            bool idle = blocked_is_idle(&b);
+
+            /* npud-copy runs nothing of the program, which could do more than its task. */
+            p->runs_callbacks |= b.on == ON_CALLBACK_WORD && b.object != CALLBACK_WORD_WORK;
+            p->n_idle += idle;
             b.process = p;
-            r = add_blocked(g, &b);
+            r = idle ? 0 : add_blocked(g, &b);
         }
     p->n_threads = g->n_blocked - p->first_thread;
     return r;
@@ -271,11 +275,7 @@ static long library_threads(const struct wait_process *p)
     return LIBRARY_THREADS + (more < CALLBACK_WORDS ? (long)more : 0);
 }
 
-/*
- * Threads of the process that are not asleep in the library, and are the program's; negative: npud
- * may not look.
- */
-static long other_threads(const struct wait_process *p)
+long wait_graph_other_threads(const struct wait_process *p)
 {
     char path[32];
     struct stat st;
@@ -283,7 +283,7 @@ static long other_threads(const struct wait_process *p)
     snprintf(path, sizeof(path), "/proc/%d/task", (int)p->pid);
     if (stat(path, &st) < 0 || st.st_nlink < 2)
         return -1;
-    return (long)st.st_nlink - 2 - library_threads(p) - (long)p->n_threads;
+    return (long)st.st_nlink - 2 - library_threads(p) - (long)p->n_threads - (long)p->n_idle;
 }
 
 /* Which processes can go on, whatever becomes of the waits. */
@@ -294,7 +294,7 @@ static int deadlocks_begin(struct wait_graph *g, bool certain)
 
         g->node[wait_graph_process_node(g, p)].leaf = !p->session || p->n_threads == 0 ||
                                                       (p->runs_callbacks && p->busy) ||
-                                                      (certain && other_threads(p) != 0);
+                                                      (certain && wait_graph_other_threads(p) != 0);
         if (clock_ns() >= g->until)
             return 1;
     }
@@ -386,7 +386,23 @@ static int deadlocks_confirm(struct wait_graph *g, bool certain)
 
 /* --- deadlocks --- */
 
-/* One that cannot go on either, of those that it leads to: the first of them. */
+/*
+ * Is `to` told rather than `than`, of what the node leads to? The first one is. But of a process a
+ * thread is, which waits, and not a stream behind which a callback might run in it: that one is not
+ * what keeps the process.
+ */
+static bool is_told_rather(const struct wait_graph *g, uint32_t node, uint32_t to, uint32_t than)
+{
+    bool thread, other;
+
+    if (node < g->n_blocked || node >= wait_graph_outside(g) || than == NOWHERE)
+        return to < than;
+    thread = g->blocked[to].stream < 0;
+    other = g->blocked[than].stream < 0;
+    return thread != other ? thread : to < than;
+}
+
+/* One that cannot go on either, of those that it leads to. */
 static uint32_t stuck_successor(const struct wait_graph *g, uint32_t node, bool certain)
 {
     uint32_t first = NOWHERE;
@@ -394,7 +410,8 @@ static uint32_t stuck_successor(const struct wait_graph *g, uint32_t node, bool 
     for (uint32_t e = g->node[node].out; e != 0; e = g->edge[e - 1].next_out) {
         const struct wait_edge *edge = &g->edge[e - 1];
 
-        if (!g->node[edge->to].live && (certain || !edge->weak) && edge->to < first)
+        if (!g->node[edge->to].live && (certain || !edge->weak) &&
+            is_told_rather(g, node, edge->to, first))
             first = edge->to;
     }
     return first;

@@ -53,7 +53,8 @@ struct wait_process {
     char program[64];
     size_t first_stream, n_streams; /* in blocked[] */
     size_t first_thread, n_threads;
-    bool runs_callbacks; /* one of them waits for callbacks */
+    size_t n_idle;       /* threads of its library that wait for work: they are not in blocked[] */
+    bool runs_callbacks; /* a thread of it waits for callbacks */
     bool busy;           /* a stream has something to do */
     struct queued queued;
     bool scanned;
@@ -177,6 +178,12 @@ uint32_t wait_graph_process_node(struct wait_graph *g, const struct wait_process
 /** The entry of a session. NULL: it has come since the graph was begun. */
 struct wait_process *wait_graph_process(struct wait_graph *g, const struct session *session);
 struct wait_process *wait_graph_process_of(struct wait_graph *g, uint64_t id);
+
+/**
+ * Threads of the process that are not asleep in the library, and are the program's; negative: npud
+ * may not look.
+ */
+long wait_graph_other_threads(const struct wait_process *p);
 
 /** The blocked stream of that slot, or NULL when it is not blocked. */
 struct blocked *wait_graph_stream(struct wait_graph *g, struct wait_process *p, uint32_t slot);

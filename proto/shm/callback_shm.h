@@ -50,6 +50,8 @@ struct callback_word {
     alignas(64) _Atomic uint32_t seq; /* futex */
     _Atomic uint32_t sleeping;
     _Atomic uint32_t thread; /* tid, for npud's report "waits" alone; 0: not known yet */
+    /* the same, while it runs a callback; 0: it does not, or the library is that of 0.9.0 */
+    _Atomic uint32_t runs;
 };
 
 static_assert(sizeof(struct callback_word) == 64, "one cache line per thread");

@@ -230,12 +230,34 @@ static void advise_queue(const struct chain_end *end, bool own, char *buf, size_
                  end->cause == CHAIN_QUEUE_FULL ? "dequeue" : "enqueue", how);
 }
 
-static void advise(const struct chain_end *end, bool own, char *buf, size_t size)
+/* What would end the circle: a callback of a member that no thread runs. NULL: nothing is known. */
+static const char *member_advice(const struct findings *f, uint32_t deadlock)
 {
-    const Npud__WaitRow *last = end->last;
+    for (size_t i = 0; i < f->waits->n_waits; i++) {
+        const Npud__WaitRow *row = f->waits->waits[i];
+
+        if (row->deadlock == deadlock && wait_chain_is_member(row) && row->advice[0] != '\0')
+            return row->advice;
+    }
+    return NULL;
+}
+
+static void advise_deadlock(const struct findings *f, const Npud__WaitRow *last, char *buf,
+                            size_t size)
+{
+    const char *advice = member_advice(f, last->deadlock);
     char how[64];
 
-    say_how_to_end(own, last->pid, last->session, how, sizeof(how));
+    say_how_to_end(f->own, last->pid, last->session, how, sizeof(how));
+    snprintf(buf, size, "%s%send the session of a member: %s", advice ? advice : "",
+             advice ? "; or " : "", how);
+}
+
+static void advise(const struct findings *f, const struct chain_end *end, char *buf, size_t size)
+{
+    const Npud__WaitRow *last = end->last;
+    bool own = f->own;
+
     switch (end->cause) {
     case CHAIN_PROCESS:
         advise_process(last, end->state, own, buf, size);
@@ -249,7 +271,7 @@ static void advise(const struct chain_end *end, bool own, char *buf, size_t size
                  own ? "an administrator for " : "");
         break;
     case CHAIN_DEADLOCK:
-        snprintf(buf, size, "end the session of a member: %s", how);
+        advise_deadlock(f, last, buf, size);
         break;
     case CHAIN_QUEUE_FULL:
     case CHAIN_QUEUE_EMPTY:
@@ -302,7 +324,7 @@ static Npud__CauseRow *make_cause(const struct findings *f, size_t i)
     name_culprit(f, end, row);
     say_cause(f, end, text, sizeof(text));
     row->says = strdup(text);
-    advise(end, f->own, text, sizeof(text));
+    advise(f, end, text, sizeof(text));
     row->advice = strdup(text);
     return row;
 }
@@ -391,7 +413,7 @@ static void print_end_of(const struct findings *f, size_t i)
     say_cause(f, end, text, sizeof(text));
     printf("   cause (%s): ", kind_of(end));
     print_line("", text);
-    advise(end, f->own, text, sizeof(text));
+    advise(f, end, text, sizeof(text));
     print_line("   to do: ", text);
     printf("   waits for this cause: %zu, the longest %" PRIu64 ".%03" PRIu64 " s\n", end->waits,
            end->longest->for_ms / 1000, end->longest->for_ms % 1000);

@@ -41,8 +41,7 @@ static bool is_server(const Npud__WaitRow *row)
     return strcmp(row->kind, "report") == 0;
 }
 
-/* It is in the circle, and not only behind it. */
-static bool is_member(const Npud__WaitRow *row)
+bool wait_chain_is_member(const Npud__WaitRow *row)
 {
     return row->deadlock != 0 && strncmp(row->state, "behind", strlen("behind")) != 0;
 }
@@ -252,7 +251,7 @@ static struct node *step_on(struct graph *g, struct node *node, uint32_t walk,
     chain->last = node->row;
     if (lacks_peer(g, node))
         chain->cause = cause_without_process(node->row);
-    else if (is_member(node->row))
+    else if (wait_chain_is_member(node->row))
         chain->cause = CHAIN_DEADLOCK;
     else
         next = follow_row(g, node->row, chain);

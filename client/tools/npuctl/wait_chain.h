@@ -52,5 +52,8 @@ struct chains {
 /** Has a process beside the waiting one the right to end the wait for the queue? */
 bool wait_chain_has_peer(const Npud__WaitRow *row);
 
+/** Is it in the circle of its deadlock, and not only behind it? */
+bool wait_chain_is_member(const Npud__WaitRow *row);
+
 /** Points into the report. own: it tells of processes of this user alone. -1: no memory. */
 int wait_chains_find(const Npud__Report *waits, bool own, struct chains *chains);
