@@ -254,10 +254,97 @@ START_TEST(a_word_of_registered_memory)
          WORDS("to do: let process %d write the word", pid), "npud-copy", "npuctl kill ");
     SAYS("--json explain", "\"kind\":\"word\"");
     SAYS("waits", "of registered memory == 5", WORDS("process %d: not written yet", pid));
-    SAYS("waits", "in npud-copy", "a task of registered memory");
     SAYS("--json waits", "\"kind\":\"value\"");
     text = npuctl("explain", &status);
     ck_assert_msg(!strstr(text, "callback") && !strstr(text, "aclrtProcessReport"), "%s", text);
+    free(text);
+    text = npuctl("waits", &status);
+    ck_assert_msg(!strstr(text, "in npud-copy"), "%s", text);
+    free(text);
+    child_kill(pid);
+}
+END_TEST
+
+/* --- threads that are to run callbacks --- */
+
+enum servant { COMES_NEVER, WAITS_FOR_ITSELF, RUNS_IT, SERVANTS };
+
+static void *sleep_outside(void *arg)
+{
+    (void)arg;
+    pause();
+    return NULL;
+}
+
+static int has_servant(void *arg)
+{
+    enum servant how = *(const enum servant *)arg;
+    pthread_t thread = pthread_self();
+    aclrtStream stream, other;
+
+    streams_open(&stream, &other);
+    if (how == COMES_NEVER)
+        pthread_create(&thread, NULL, sleep_outside, NULL);
+    OK(aclrtSubscribeReport((uint64_t)thread, stream));
+    OK(aclrtLaunchCallback(how == RUNS_IT ? hang : do_nothing, NULL, ACL_CALLBACK_BLOCK, stream));
+    return how == RUNS_IT ? aclrtProcessReport(-1) : aclrtSynchronizeStream(stream);
+}
+
+/* What ends it is told, also where all of the process waits for it. */
+START_TEST(a_thread_that_is_to_run_a_callback)
+{
+    enum servant how = (enum servant)_i;
+    pid_t pid = child_start(has_servant, &how);
+
+    if (how == COMES_NEVER) {
+        EVENTUALLY(npud_lists_sleeper(pid, "aclrtSynchronizeStream"), "it does not wait");
+        sleep(2); /* a suspicion takes a second */
+        SAYS("explain", "blocked by process ", "cause (callback): stream ",
+             "no thread has come for it yet",
+             "to do: call aclrtProcessReport in the thread of process ", "aclrtSubscribeReport");
+    } else if (how == WAITS_FOR_ITSELF) {
+        SAYS("explain", "cause (deadlock): a deadlock (certain) of 1 process: ",
+             "to do: call aclrtProcessReport in the thread of process ",
+             "; or end the session of a member: npuctl kill ");
+    } else {
+        SAYS("explain", "cause (callback): stream ", WORDS("thread %d: it runs a callback", pid),
+             WORDS("to do: find where the callback is that runs in thread %d of process ", pid),
+             WORDS("gdb -batch -p %d", pid));
+    }
+    child_kill(pid);
+}
+END_TEST
+
+static int has_idle_worker(void *arg)
+{
+    static _Alignas(4096) uint64_t word[512];
+    aclrtStream stream, other;
+    void *mapped;
+
+    (void)arg;
+    streams_open(&stream, &other);
+    OK(aclrtHostRegister(word, sizeof(word), ACL_HOST_REGISTER_MAPPED, &mapped));
+    OK(aclrtValueWrite(&word[3], 5, 0, stream));
+    OK(aclrtLaunchHostFunc(stream, do_nothing, NULL));
+    OK(aclrtSynchronizeStream(stream));
+    turn_tell(&to_parent);
+    for (;;)
+        pause();
+}
+
+START_TEST(an_idle_thread_of_the_library_waits_for_nothing)
+{
+    pid_t pid;
+    char *text;
+    int status;
+
+    turns_init();
+    pid = child_start(has_idle_worker, NULL);
+    turn_await(&to_parent);
+    SAYS("explain", "Nothing waits in npud.");
+    usleep(100000); /* until they sleep */
+    text = npuctl("--json waits", &status);
+    ck_assert_msg(strstr(text, "\"waits\":[]"), "%s", text);
     free(text);
     child_kill(pid);
 }
@@ -508,6 +595,8 @@ int main(void)
     tcase_add_test(tc, a_process_that_sleeps_elsewhere_and_one_that_is_stopped);
     tcase_add_loop_test(tc, what_only_the_process_can_do, 0, UNSERVED);
     tcase_add_loop_test(tc, a_word_of_registered_memory, 0, BESIDES);
+    tcase_add_loop_test(tc, a_thread_that_is_to_run_a_callback, 0, SERVANTS);
+    tcase_add_test(tc, an_idle_thread_of_the_library_waits_for_nothing);
     tcase_add_test(tc, an_injected_stall);
     tcase_add_test(tc, a_deadlock);
     tcase_add_test(tc, a_full_queue_that_no_other_process_reads);

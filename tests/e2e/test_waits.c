@@ -248,6 +248,23 @@ static void ignore_exception(aclrtExceptionInfo *info)
     (void)info;
 }
 
+static void do_nothing(void *arg)
+{
+    (void)arg;
+}
+
+/* Those for host functions and for registered memory, with nothing to do. */
+static void start_workers(void)
+{
+    static _Alignas(4096) uint64_t word[512];
+    void *mapped;
+
+    OK(aclrtHostRegister(word, sizeof(word), ACL_HOST_REGISTER_MAPPED, &mapped));
+    OK(aclrtValueWrite(&word[3], 5, 0, third));
+    OK(aclrtLaunchHostFunc(third, do_nothing, NULL));
+    OK(aclrtSynchronizeStream(third));
+}
+
 static void start_library_threads(void)
 {
     static aclrtEvent event;
@@ -261,6 +278,7 @@ static void start_library_threads(void)
     OK(aclrtRecordEvent(event, third));
     OK(aclrtSynchronizeStream(third));
     OK(aclnpudEventNotifyFd(event, eventfd(0, EFD_CLOEXEC)));
+    start_workers();
 }
 
 /*
