@@ -22,20 +22,24 @@
 /* --- a counter whose record was dropped --- */
 
 /*
- * Under the lock of `waiting`. True: there are none left. No other session has a counter. Each wait
- * keeps that it has failed: if npud ends meanwhile, the others are still to fail.
+ * Under the lock of `waiting`. True: there are none left of those that are to fail. Each keeps that
+ * it has: if npud ends meanwhile, the others are still to fail. No other session has a counter; of
+ * other notifies, sessions that claim to be over may have tens of thousands of streams that wait.
  */
 static bool fail_some(struct notify *n)
 {
+    struct notify_live *live = n->live;
+    uint64_t before = notify_word(n->counts ? &live->fail_before : &live->deserted_before);
+    int32_t pid = n->counts ? n->opens->session->pid : (int32_t)notify_word(&live->deserted_by);
+
     for (unsigned i = 0; i < FAILS_AT_ONCE; i++) {
         struct waiter *w = waitlist_first_locked(&n->waiting, 0);
 
-        if (!w || w->target >= notify_word(&n->live->fail_before)) {
-            notify_set_word(&n->live->failing, 0);
+        if (!w || w->target >= before) {
+            notify_set_word(n->counts ? &live->failing : &live->deserted_before, 0);
             return true;
         }
-        waitlist_fire_locked(&n->waiting, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
-                             n->opens->session->pid);
+        waitlist_fire_locked(&n->waiting, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
     }
     return false;
 }
@@ -50,6 +54,8 @@ static bool run_fail(struct job *job)
         over = fail_some(n);
         waitlist_unlock(&n->waiting);
     } while (!over && !schedule_step_over(job->owner->user->schedule));
+    if (over && !n->counts)
+        n->fail = (struct job){0}; /* its owner may go before the notify */
     return !over;
 }
 
@@ -75,41 +81,6 @@ static void fail_waits(struct notify *n, struct kept_words *words)
 
 /* --- a notify that no other session records any more --- */
 
-/*
- * Under the lock of `waiting`. True: there are none left. Sessions that claim to be over may have
- * tens of thousands of streams that wait.
- */
-static bool desert_some(struct notify *n)
-{
-    int32_t pid = (int32_t)notify_word(&n->live->deserted_by);
-
-    for (unsigned i = 0; i < FAILS_AT_ONCE; i++) {
-        struct waiter *w = waitlist_first_locked(&n->waiting, 0);
-
-        if (!w || w->target >= notify_word(&n->live->deserted_before)) {
-            notify_set_word(&n->live->deserted_before, 0);
-            return true;
-        }
-        waitlist_fire_locked(&n->waiting, w, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
-    }
-    return false;
-}
-
-static bool run_desert(struct job *job)
-{
-    struct notify *n = (struct notify *)((char *)job - offsetof(struct notify, fail));
-    bool over;
-
-    do {
-        waitlist_lock(&n->waiting);
-        over = desert_some(n);
-        waitlist_unlock(&n->waiting);
-    } while (!over && !schedule_step_over(job->owner->user->schedule));
-    if (over)
-        n->fail = (struct job){0}; /* its owner may go before the notify */
-    return !over;
-}
-
 /* Also if it was the job of a session that has let go of the notify. */
 static void go_on_deserting(struct notify *n)
 {
@@ -118,7 +89,7 @@ static void go_on_deserting(struct notify *n)
     n->fail = (struct job){0};
     if (notify_word(&n->live->deserted_before) == 0)
         return;
-    n->fail = (struct job){run_desert, "notify given up", &n->opens->session->owner};
+    n->fail = (struct job){run_fail, "notify given up", &n->opens->session->owner};
     job_list(&n->fail);
 }
 
@@ -134,7 +105,7 @@ static void desert_waits(struct notify *n, int32_t pid)
     kept_words_set(&words, &n->live->deserted_before, notify_word(&n->live->arrivals));
     kept_words_commit(&words);
     KILL_HERE(NOTIFY_DESERTED);
-    desert_some(n);
+    fail_some(n);
     waitlist_unlock(&n->waiting);
     go_on_deserting(n);
 }
