@@ -76,15 +76,13 @@ void staging_trim(struct session *session, const char *function, size_t bytes)
     pthread_mutex_lock(&session->staging_lock);
     if (bytes == 0)
         DL_COUNT(session->staging, b, looks);
-    for (; looks > 0 && session->staging_bytes > bytes; looks--) {
-        b = session->staging;
+    for (; looks > 0 && session->staging_bytes > bytes && (b = session->staging); looks--)
         if (is_idle(b)) {
             remove_buffer(session, b);
             LL_PREPEND(freed, b);
         } else {
             move_behind(session, b);
         }
-    }
     pthread_mutex_unlock(&session->staging_lock);
     LL_FOREACH_SAFE (freed, b, next) {
         memory_free_remote(session, function, b->memory.remote);

@@ -101,12 +101,11 @@ struct session {
     void *event_files[SESSION_EVENTS_MAX / ARENA_EVENTS];
     struct arena_pages arena; /* under lock */
 
-    pthread_rwlock_t memory_lock;   /* for a change: memory_lock_to_change() counts it */
-    _Atomic uint32_t memory_wanted; /* futex: threads that have waited for it alone for long */
-    void *memory;                   /* range_map of struct memory */
-    struct memory *allocations;     /* the same, as a list */
-    struct import *imports;         /* those of them that were imported by key, by it */
-    uint64_t managed_bytes;         /* of those of them that are managed memory */
+    pthread_rwlock_t memory_lock; /* for a change: memory_lock_to_change() counts it */
+    void *memory;                 /* range_map of struct memory */
+    struct memory *allocations;   /* the same, as a list */
+    struct import *imports;       /* those of them that were imported by key, by it */
+    uint64_t managed_bytes;       /* of those of them that are managed memory */
     /* Device memory in it by device, and the most that there was. */
     uint64_t memory_used[DEVICES_MAX], memory_peak[DEVICES_MAX];
     /* What was freed last: all under memory_lock. */
@@ -121,6 +120,8 @@ struct session {
     /* Host memory that the program has registered; under memory_lock. */
     void *registered_map;   /* range_map: ranges on the heap */
     _Atomic bool registers; /* there were some: what pageable memory is looked up for */
+    /* futex: threads that have waited for memory_lock alone for long: memory_lock.h */
+    _Atomic uint32_t memory_wanted;
 
     pthread_mutex_t staging_lock;
     struct staging *staging;      /* buffers of copies that take their source at the call */
