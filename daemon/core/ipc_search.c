@@ -42,11 +42,13 @@ struct ipc_search {
     uint64_t word[IPC_SLOTS];                      /* as it was collected */
     /*
      * Records that a search has missed, and when the first one that did began. That stays until one
-     * finds the record, or the slot has another one: no honest record is pending again.
+     * finds the record, or the slot has another one: no honest record is pending again. Only the
+     * number counts: the rest of a pending slot changes when somebody plays with it, and that is no
+     * reason to wait for longer.
      */
     struct missed {
-        uint64_t word; /* 0: none */
-        uint64_t since;
+        uint32_t tag;   /* what a slot has of the number */
+        uint64_t since; /* 0: none */
     } missed[IPC_SLOTS];
     uint32_t n_missed;
 };
@@ -73,10 +75,21 @@ static uint64_t read_slot(const struct ipc_event *ev, uint32_t i)
     return atomic_load_explicit(&ev->page->slot[i], memory_order_acquire) & ~(uint64_t)IPC_WAITERS;
 }
 
-static void missed_set(struct ipc_search *s, uint32_t i, uint64_t word)
+static bool is_pending(uint64_t word, uint32_t tag)
 {
-    s->n_missed += (word != 0) - (s->missed[i].word != 0);
-    s->missed[i] = (struct missed){.word = word, .since = s->began};
+    return ipc_slot_state(word) == IPC_PENDING && ipc_slot_tag(word) == tag;
+}
+
+static bool is_missed(const struct ipc_search *s, uint32_t i, uint32_t tag)
+{
+    return s->missed[i].since != 0 && s->missed[i].tag == tag;
+}
+
+/* since: 0 for found. */
+static void missed_set(struct ipc_search *s, uint32_t i, uint32_t tag, uint64_t since)
+{
+    s->n_missed += (since != 0) - (s->missed[i].since != 0);
+    s->missed[i] = (struct missed){.tag = tag, .since = since};
 }
 
 static void collect_pending(struct ipc_search *s)
@@ -103,7 +116,7 @@ static void note_found(struct ipc_search *s, uint64_t number)
         ipc_slot_opener(s->word[i]) != s->opener)
         return;
     bit_clear(s->missing, i);
-    missed_set(s, i, 0);
+    missed_set(s, i, 0, 0);
 }
 
 /*
@@ -182,15 +195,15 @@ static uint64_t number_of(const struct ipc_search *s, uint64_t word)
 /* True: the record has failed now. */
 static bool judge_slot(struct ipc_search *s, uint32_t i)
 {
-    uint64_t word = s->word[i];
-    uint32_t opener = ipc_slot_opener(word);
+    uint64_t word = read_slot(s->event, i);
+    uint32_t opener = ipc_slot_opener(word), tag = ipc_slot_tag(s->word[i]);
 
-    if (!bit_get(s->missing, i) || read_slot(s->event, i) != word)
+    if (!bit_get(s->missing, i) || !is_pending(word, tag))
         return false;
     /* An opener that has left, or was never there, submits nothing any more. */
     if (slots_get(&s->event->openers, opener)) {
-        if (s->missed[i].word != word) {
-            missed_set(s, i, word);
+        if (!is_missed(s, i, tag)) {
+            missed_set(s, i, tag, s->began);
             return false;
         }
         if (s->began - s->missed[i].since < s->submit_ns)
@@ -305,7 +318,6 @@ bool ipc_search_misses(const struct ipc_event *ev, uint64_t number)
 {
     const struct ipc_search *s = ev->search;
     uint32_t i = number % IPC_SLOTS;
-    uint64_t word = s ? s->missed[i].word : 0;
 
-    return word != 0 && ipc_slot_tag(word) == (uint32_t)number && read_slot(ev, i) == word;
+    return s && is_missed(s, i, (uint32_t)number) && is_pending(read_slot(ev, i), (uint32_t)number);
 }
