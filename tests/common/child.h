@@ -12,9 +12,9 @@ void *child_share(size_t size);
 /** A child process that runs fn(arg) and exits with its result. Fork before the library is used. */
 pid_t child_start(int (*fn)(void *arg), void *arg);
 /**
- * fork(), as soon as the other threads of this process sleep. The sanitizers of gcc 12 do not look
- * after their locks: a child hangs if a thread, such as one that the library has just started, was
- * in its allocator.
+ * fork(), with a sanitizer as soon as the other threads of this process sleep. Those of gcc 12 do
+ * not look after their locks: a child hangs if a thread, such as one that the library has just
+ * started, was in their allocator. child_start() forks like this.
  */
 pid_t fork_when_quiet(void);
 /** One that does nothing until it is killed. */
