@@ -49,7 +49,6 @@ struct engine_user {
 struct engine {
     struct device *device;
     pthread_t thread;
-    sem_t begun; /* posted by the thread when it opens no file any more */
     _Atomic bool stop;
 
     /*
@@ -98,6 +97,7 @@ struct engine {
     _Atomic uint64_t turn_since; /* 0: asleep */
     _Atomic uint64_t tasks;
     _Atomic uint64_t wakeups;
+    sem_t begun; /* posted by the thread when it opens no file any more */
 };
 
 /** lock.c: engine thread, between two turns: threads that wait for the lock get it. */
