@@ -455,23 +455,27 @@ int memory_allocate(struct context *c, const char *function, struct memory *m, s
     return error;
 }
 
-int memory_obtain(struct context *c, const char *function, struct memory *m)
+int memory_obtain(struct context *c, const char *function, struct memory *m, void **address)
 {
     struct session *session = c->session;
+    void *start;
     int error;
 
     RETURN_IF_ERROR(memory_allocate(c, function, m, memory_size_allocated(m->size)));
+    start = (void *)m->mapped.start;
     /* The program's thread works in c, or c is that of a stream which it has locked there. */
     error = memory_add(session, function, m, NULL, goes_with_device(m) ? c : NULL);
-    if (error == 0)
+    if (error == 0) {
+        *address = start;
         return 0;
+    }
     memory_unmap(m);
     memory_free_remote(session, function, m->remote);
     return error;
 }
 
 struct memory *memory_make(struct context *c, const char *function, size_t size, bool host,
-                           int *error)
+                           void **address, int *error)
 {
     struct memory *m = calloc(1, sizeof(*m));
 
@@ -481,7 +485,7 @@ struct memory *memory_make(struct context *c, const char *function, size_t size,
     }
     m->size = size;
     m->host = host;
-    *error = memory_obtain(c, function, m);
+    *error = memory_obtain(c, function, m, address);
     if (*error == 0)
         return m;
     free(m);
@@ -491,10 +495,8 @@ struct memory *memory_make(struct context *c, const char *function, size_t size,
 int memory_new(const char *function, void **pointer, size_t size, bool host)
 {
     struct context *c = FIND_OR_RETURN(context_get, function);
-    struct memory *m = FIND_OR_RETURN(pool_blocks_new_memory, c, function, size, host);
 
-    *pointer = (void *)m->mapped.start;
-    return 0;
+    return pool_blocks_new_memory(c, function, size, host, pointer);
 }
 
 int memory_drop(struct session *s, const char *function, struct memory *m)

@@ -192,17 +192,19 @@ void memory_unmap(const struct memory *m);
 int memory_free_remote(struct session *s, const char *function, uint32_t slot);
 
 /**
- * The same for m->size bytes, and m is in the table: from then on it is the table's,
- * which gives it to free().
+ * The same for m->size bytes, and m is in the table: from then on it is the table's, which gives it
+ * to free(). That can be before this returns, when another thread resets the device: *address is
+ * the caller's.
  */
-int memory_obtain(struct context *c, const char *function, struct memory *m);
+int memory_obtain(struct context *c, const char *function, struct memory *m, void **address);
 
 /**
  * Memory for the program, on the device of c or pinned: allocated, mapped, and found by its
- * addresses. NULL with *error set.
+ * addresses. NULL with *error set. What it returns is for callers that keep resets away, by a lock
+ * of the session or of a stream of c.
  */
 struct memory *memory_make(struct context *c, const char *function, size_t size, bool host,
-                           int *error);
+                           void **address, int *error);
 
 /** May so many bytes be asked for, with this policy? 0, or why not. */
 int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy policy);

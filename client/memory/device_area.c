@@ -18,14 +18,11 @@ static int obtain_area(struct context *c, const char *function, enum device_area
                        void **address)
 {
     void **place = &c->session->devices[c->device].areas[area];
-    struct memory *m;
 
     if (!context_is_current(c))
         return context_error_gone(function);
-    if (!is_allocated(c->session, *place)) {
-        m = FIND_OR_RETURN(memory_make, c, function, size, false);
-        *place = (void *)m->mapped.start;
-    }
+    if (!is_allocated(c->session, *place))
+        FIND_OR_RETURN(memory_make, c, function, size, false, place);
     *address = *place;
     return 0;
 }

@@ -71,6 +71,7 @@ static int begin_use(struct context *c, const char *function, const char *key,
                      const struct imported *in, void **pointer)
 {
     struct memory *m = calloc(1, sizeof(*m));
+    void *start;
     int error;
 
     if (!m) {
@@ -89,17 +90,17 @@ static int begin_use(struct context *c, const char *function, const char *key,
     if (m->opaque)
         m->populated = UINT64_MAX;
     error = memory_map(c->session, function, m, in->fd);
+    start = (void *)m->mapped.start;
     if (error == 0) {
         error = memory_add(c->session, function, m, key, m->host ? NULL : c);
         if (error != 0)
             memory_unmap(m);
     }
-    if (error == 0) {
-        *pointer = (void *)m->mapped.start;
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the table owns m */
-        return 0;
-    }
-    free(m);
+    if (error == 0)
+        *pointer = start; /* m may be gone: another thread has closed it */
+    else
+        free(m);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the table owns m */
     return error;
 }
 

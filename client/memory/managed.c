@@ -61,14 +61,11 @@ static int allocate_managed(const char *function, void **ptr, uint64_t size)
         return error_no_memory(function);
     m->memory.size = size;
     m->memory.host = m->memory.managed = true;
-    error = memory_obtain(c, function, &m->memory);
-    if (error != 0) {
+    error = memory_obtain(c, function, &m->memory, ptr);
+    if (error != 0)
         free(m);
-        return error;
-    }
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the tree owns m */
-    *ptr = (void *)m->memory.mapped.start;
-    return 0;
+    return error;
 }
 
 aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)

@@ -153,30 +153,34 @@ static bool trim_all_locking(struct session *s, const char *function)
 typedef bool trim_fn(struct session *s, const char *function);
 
 static struct memory *allocate_or_trim(struct context *c, const char *function, size_t size,
-                                       trim_fn *trim, int *error)
+                                       trim_fn *trim, void **address, int *error)
 {
     struct error_saved saved;
     struct memory *m;
 
     error_save(&saved);
-    m = memory_make(c, function, size, false, error);
+    m = memory_make(c, function, size, false, address, error);
     error_save_end(&saved);
     if (m)
         return m;
     if (*error == ACL_ERROR_RT_MEMORY_ALLOCATION && trim(c->session, function))
-        return memory_make(c, function, size, false, error);
+        return memory_make(c, function, size, false, address, error);
     *error = error_tell(&saved, *error);
     return NULL;
 }
 
 /* --- for other modules --- */
 
-struct memory *pool_blocks_new_memory(struct context *c, const char *function, size_t size,
-                                      bool host, int *error)
+int pool_blocks_new_memory(struct context *c, const char *function, size_t size, bool host,
+                           void **address)
 {
+    int error = 0;
+
     if (host)
-        return memory_make(c, function, size, true, error);
-    return allocate_or_trim(c, function, size, trim_all_locking, error);
+        memory_make(c, function, size, true, address, &error);
+    else
+        allocate_or_trim(c, function, size, trim_all_locking, address, &error);
+    return error;
 }
 
 void pool_blocks_detach(struct session *s, struct memory *m)
@@ -242,6 +246,7 @@ static struct pool_block *make_block(struct memory_pool *pool, struct stream *s,
                                      const char *function, size_t size, size_t bytes, int *error)
 {
     struct pool_block *b;
+    void *address;
 
     if (bytes > pool->max - pool->reserved.now)
         pool_blocks_trim(s->session, function, pool, bytes < pool->max ? pool->max - bytes : 0);
@@ -258,7 +263,7 @@ static struct pool_block *make_block(struct memory_pool *pool, struct stream *s,
         *error = error_no_memory(function);
         return NULL;
     }
-    b->memory = allocate_or_trim(s->context, function, size, trim_all, error);
+    b->memory = allocate_or_trim(s->context, function, size, trim_all, &address, error);
     if (!b->memory) {
         free(b);
         return NULL;

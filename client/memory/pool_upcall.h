@@ -13,11 +13,10 @@ struct memory;
 struct session;
 
 /**
- * memory_make(), and once more if device memory is short and pools could give some back. NULL with
- * *error set.
+ * memory_make(), and once more if device memory is short and pools could give some back.
  */
-struct memory *pool_blocks_new_memory(struct context *c, const char *function, size_t size,
-                                      bool host, int *error);
+int pool_blocks_new_memory(struct context *c, const char *function, size_t size, bool host,
+                           void **address);
 
 /** aclrtFree has taken m out of the table: if it is of a pool, the pool forgets it. */
 void pool_blocks_detach(struct session *s, struct memory *m);
