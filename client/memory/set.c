@@ -37,10 +37,11 @@ static int submit_words(struct stream *s, const struct fill *f, const struct pla
 {
     uint32_t words[1024];
     size_t done = f->count < sizeof(words) ? f->count : sizeof(words), n;
-    struct place next = *at, first = direct_own(words);
+    struct place next = *at, first;
 
     for (size_t i = 0; i < done / sizeof(f->word); i++)
         words[i] = f->word;
+    first = direct_own(words);
     RETURN_IF_ERROR(copy_buffered(s, f->function, at, &first, done));
     for (n = done; done < f->count; done += n) {
         RETURN_IF_ERROR(place_move(s->session, f->function, &next, n));
