@@ -18,10 +18,12 @@ static void *memory; /* the first process's, which the second imports */
 #define SIGNAL  7 /* in the first word of it */
 
 /* Shared with a victim, and what waits for it. */
+#define WAITS 3
 static struct with_victim {
-    aclrtStream stream[2];
+    aclrtStream stream[WAITS];
     aclrtEvent event;
     aclrtNotify notify;
+    void *memory;
 } with_victim[VICTIMS];
 
 static void begin(void)
@@ -38,6 +40,10 @@ static void share_with_victim(struct victim *v, struct with_victim *with)
     OK(aclrtCreateNotify(&with->notify, 0));
     OK(aclrtNotifyGetExportKey(with->notify, v->key, sizeof(v->key), 0));
     OK(aclrtNotifySetImportPid(with->notify, &v->pid, 1));
+    OK(aclrtMalloc(&with->memory, MEMORY, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemset(with->memory, MEMORY, 0, MEMORY));
+    OK(aclrtIpcMemGetExportKey(with->memory, MEMORY, v->memory_key, sizeof(v->memory_key), 0));
+    OK(aclrtIpcMemSetImportPid(v->memory_key, &v->pid, 1));
     v->queue = create_queue(2 * VICTIM_MESSAGES);
     OK(acltdtGrantQueue(v->queue, v->pid, ACL_TDT_QUEUE_PERMISSION_ENQUEUE, 0));
     put_value(v->queue, 0);
@@ -66,16 +72,20 @@ static void share_from_first(void)
         share_with_victim(&workload->victim[i], &with_victim[i]);
 }
 
-/* Both waits end with an error when the victim does, which has not recorded either. */
+/*
+ * All of them end with an error when the victim does, which has neither recorded nor written
+ * anything.
+ */
 static void wait_for_victims(void)
 {
     for (uint32_t i = 0; i < workload->victims; i++) {
         struct with_victim *with = &with_victim[i];
 
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < WAITS; k++)
             OK(aclrtCreateStream(&with->stream[k]));
         OK(aclrtStreamWaitEvent(with->stream[0], with->event));
         OK(aclrtWaitAndResetNotify(with->notify, with->stream[1], 0));
+        OK(aclrtValueWait(with->memory, SIGNAL, ACL_STREAM_WAIT_VALUE_EQ, with->stream[2]));
     }
 }
 
@@ -85,7 +95,7 @@ static void see_deaths(void)
     for (uint32_t i = 0; i < workload->victims; i++) {
         struct with_victim *with = &with_victim[i];
 
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < WAITS; k++) {
             FAILS(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, aclrtSynchronizeStream(with->stream[k]));
             OK(aclrtDestroyStream(with->stream[k]));
         }
@@ -93,6 +103,7 @@ static void see_deaths(void)
         for (uint64_t value = 0; value < VICTIM_MESSAGES; value++)
             take_value(workload->victim[i].queue, value);
         OK(acltdtDestroyQueue(workload->victim[i].queue));
+        OK(aclrtFree(with->memory));
         OK(aclrtDestroyNotify(with->notify));
         OK(aclrtDestroyEvent(with->event));
     }

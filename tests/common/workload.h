@@ -16,6 +16,7 @@
 struct victim {
     aclrtIpcEventHandle ipc; /* all of them made by the first process */
     char key[65];
+    char memory_key[65];
     uint32_t queue;
     int32_t pid;
 };

@@ -14,9 +14,11 @@ static void share_with_first(struct victim *v)
     aclrtNotify notify;
     aclrtEvent event;
     uint32_t rights;
+    void *memory;
 
     OK(aclrtIpcOpenEventHandle(v->ipc, &event));
     OK(aclrtNotifyImportByKey(&notify, v->key, 0));
+    OK(aclrtIpcMemImportByKey(&memory, v->memory_key, 0));
     OK(acltdtAttachQueue(v->queue, 30000, &rights));
     for (uint64_t i = 1; i < VICTIM_MESSAGES; i++)
         put_value(v->queue, i);
