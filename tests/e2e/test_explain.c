@@ -294,8 +294,13 @@ static int has_servant(void *arg)
 START_TEST(a_thread_that_is_to_run_a_callback)
 {
     enum servant how = (enum servant)_i;
-    pid_t pid = child_start(has_servant, &how);
+    pid_t pid;
 
+#ifdef __SANITIZE_THREAD__ /* its runtime has a thread in the process that could do anything */
+    if (how == WAITS_FOR_ITSELF)
+        return;
+#endif
+    pid = child_start(has_servant, &how);
     if (how == COMES_NEVER) {
         EVENTUALLY(npud_lists_sleeper(pid, "aclrtSynchronizeStream"), "it does not wait");
         sleep(2); /* a suspicion takes a second */

@@ -47,7 +47,7 @@ static void *be_keeper(void *arg)
     return NULL;
 }
 
-/* The lease to one that lives as long as the test. */
+/* The lease to one that lives as long as the test, or until npud leaves it. */
 static int keeper_start(void)
 {
     static int its_end[2];
@@ -56,7 +56,7 @@ static int keeper_start(void)
 
     pair_new(pair);
     its_end[n] = pair[1];
-    start_thread(be_keeper, &its_end[n++]);
+    pthread_detach(start_thread(be_keeper, &its_end[n++]));
     return pair[0];
 }
 
