@@ -1,6 +1,7 @@
-# npud on Debian 13, with its gcc 14 and Python 3.13: in a root of that, npud is built and its unit
-# and e2e tests run. The root lies below build-debian13, with what was built: a second run fetches
-# nothing, and builds only what has changed. Prints "SKIPPED" where that cannot be.
+# npud on Debian 13, with its gcc 14 and Python 3.13: in a root of that, npud is built, and the tests
+# run under ASan and UBSan, so that CI runs them once on each Debian: plain here, and sanitized
+# there. The root lies below build-debian13, with what was built: a second run fetches nothing, and
+# builds only what has changed. Prints "SKIPPED" where that cannot be.
 
 DEBIAN13_BUILD := build-debian13
 # What has to do with Python, the toolchain and what is installed. The others take longer, and meet
@@ -13,7 +14,8 @@ check-debian13:
 	$(Q)bash mk/debian13.sh $(DEBIAN13_BUILD) \
 	    sh -c 'make WERROR=$(WERROR) demo && make WERROR=$(WERROR) check-debian13-run'
 
-# In there.
+# In there. Without what takes minutes, and is a part of check-long.
 check-debian13-run: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run \
-	    TEST_BIN='$(UNIT_BIN) $(E2E_BIN) $(CXX_BIN)' RUN_TESTS='$(DEBIAN13_RUN)'
+	    TEST_BIN= RUN_TESTS='$(DEBIAN13_RUN)'
+	$(Q)$(MAKE) --no-print-directory check-asan KILL_BIN=

@@ -1,4 +1,8 @@
-/* Text of programs, made fit for JSON and for a terminal: every sequence of up to 4 bytes. */
+/*
+ * Text of programs, made fit for JSON and for a terminal: every sequence of up to 4 bytes.
+ *
+ * Skipped under TSan: it has one thread, and takes a minute and more.
+ */
 #include <locale.h>
 #include <stdbool.h>
 #include <stdlib.h>
