@@ -50,7 +50,7 @@ share_network() {
 # Files keep their times, so that make builds no more than it must.
 copy_tree() {
     mkdir -p "$root/src"
-    find "$root/src" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+    find "$root/src" -mindepth 1 -maxdepth 1 ! -name 'build*' -exec rm -rf {} +
     tar -c --exclude='./build*' --exclude=./.git . | tar -x -C "$root/src"
 }
 
