@@ -64,8 +64,8 @@ static void make_switch(void)
 {
     int fd;
 
-    snprintf(path, sizeof(path), "/tmp/npud-kill-here.%d", (int)getpid());
-    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    strcpy(path, "/tmp/npud-kill-here.XXXXXX");
+    fd = mkostemp(path, O_CLOEXEC);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(ftruncate(fd, sizeof(*kill_switch)), 0);
     kill_switch = mmap(NULL, sizeof(*kill_switch), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
