@@ -1,7 +1,7 @@
-# npud on Debian 13, with its gcc 14 and Python 3.13: in a root of that, npud is built, and the tests
-# run under ASan and UBSan, so that CI runs them once on each Debian: plain here, and sanitized
-# there. The root lies below build-debian13, with what was built: a second run fetches nothing, and
-# builds only what has changed. Prints "SKIPPED" where that cannot be.
+# npud on Debian 13, with its gcc 14 and Python 3.13: in a root of that, npud is built, and the
+# tests run under ASan and UBSan, so that CI runs them once on each Debian: plain here, and
+# sanitized there. The root lies below build-debian13, with what was built: a second run fetches
+# nothing, and builds only what has changed. Prints "SKIPPED" where that cannot be.
 
 DEBIAN13_BUILD := build-debian13
 # What has to do with Python, the toolchain and what is installed. The others take longer, and meet

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <setjmp.h>
 
 #include "daemon/base/kill_here.h"
@@ -186,9 +187,16 @@ static inline void restart_assemble(void)
     ck_assert_int_eq(npud_begin(&server), 0);
 }
 
-/** The first npud. settings: as for --set, ended by NULL. */
+/**
+ * The first npud. settings: as for --set, ended by NULL.
+ *
+ * Its large tables are mapped each by itself, however many npuds have left such as garbage: glibc
+ * would take them from the heap from the second one on, write to all of them, and each fork of the
+ * test would copy the page tables of that, which was most of the time of these tests.
+ */
 static inline void restart_start(const char *const *settings)
 {
+    mallopt(M_MMAP_THRESHOLD, 1 << 17);
     restart_configure(settings);
     ck_assert_int_eq(kept_begin(), 0);
     blame_begin(BLAME_KILLED);
