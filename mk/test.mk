@@ -1,7 +1,7 @@
 # Tests: one program per file tests/*/test_*.c, linked with what it tests. docs/testing.md describes
 # them.
 
-CHECK_LIBS := -lcheck -lsubunit -lm -lrt -lpthread
+CHECK_LIBS := -Wl,--wrap=_mark_point -lcheck -lsubunit -lm -lrt -lpthread
 
 # What tests and benchmarks share: an archive, of which a program takes what it uses.
 TEST_LIB_SRC := $(wildcard tests/common/*.c)

@@ -1,7 +1,10 @@
 /* Between two looks at what another thread or process is about to do. */
 #pragma once
 
+#include <stdint.h>
 #include <time.h>
+
+#include "proto/util/clock.h"
 
 /**
  * Let others run, for some ten microseconds. Not sched_yield(): Linux 6.18 takes a share of virtual
@@ -12,7 +15,19 @@
  */
 static inline void wait_a_moment(void)
 {
-    const struct timespec moment = {.tv_nsec = 10000};
+    const struct timespec moment = {0, 10000};
 
     nanosleep(&moment, NULL);
+}
+
+/**
+ * The same, for conditions that cost whoever is asked more than a look: for a quarter of the time
+ * that has been waited for so far, and 2 ms at most. since: when that began, clock_ns().
+ */
+static inline void wait_a_while(uint64_t since)
+{
+    uint64_t ns = (clock_ns() - since) / 4;
+    const struct timespec pause = {0, (long)(ns < 2000000 ? ns : 2000000)};
+
+    nanosleep(&pause, NULL);
 }
