@@ -87,7 +87,7 @@ $(BUILD)/tests/unit/test_pool_index: $(BUILD)/client/memory/pool_index.o
 IPC_MODEL := ipc_event.o ipc_failures.o ipc_record.o
 $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
     $(filter-out $(IPC_MODEL:%=$(BUILD)/daemon/core/%),$(DAEMON_TESTABLE)) \
-    $(IPC_MODEL:%=$(BUILD)/tests/unit/hooks/%) $(PROTO_OBJ)
+    $(IPC_MODEL:%=$(BUILD)/tests/unit/hooks/%) $(PROTO_OBJ) $(TEST_LIB)
 	$(call link,$(UNIT_LDFLAGS))
 
 # Engines without threads: a turn is a call.
@@ -136,7 +136,7 @@ ORDER_BIN := $(BUILD)/tests/order/test_order
 $(ORDER_BIN): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/order/*.c)) \
     $(addprefix $(BUILD)/tests/order/hooks/,waitlist.o ring_guard.o biased_lock.o) \
     $(BUILD)/client/core/thread_mark.o
-	$(call link,$(CHECK_LIBS))
+	$(call link,$(filter-out -Wl%,$(CHECK_LIBS)))
 
 # Everything at once, for as long as one likes: SOAK_SEED, SOAK_SECONDS, SOAK_ROUNDS.
 SOAK_BIN := $(BUILD)/tests/soak/test_soak

@@ -492,7 +492,7 @@ static void fail_next_wait(struct notify *n, int32_t pid, struct kept_words *wor
     if (w)
         notify_note_over(words, stream_of_waiter(w), false, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
     else if (notify_word(&n->live->value) == 0)
-        kept_words_set(words, &n->live->failed_pid, (uint32_t)pid);
+        kept_words_set(words, &n->live->failed_pid, notify_failed_by(pid));
     kept_words_commit(words);
     KILL_HERE(NOTIFY_DROPPED);
     if (w)

@@ -57,8 +57,8 @@ struct notify {
 
     struct waitlist waiting; /* streams; target: `arrivals` when they came */
     /*
-     * In the record, under the lock of `waiting`: `value`, the bit or the counter; `failed_pid`, of
-     * a record that was dropped while no stream waited.
+     * In the record, under the lock of `waiting`: `value`, the bit or the counter; `failed_pid`,
+     * whose record was dropped while no stream waited (notify_failed_by(); 0: nobody's).
      *
      * Of a counter: a change is not over before all waits have been looked at, in slices; the next
      * change waits for that, and so does a wait that comes meanwhile: on the list, as the last one.
@@ -152,6 +152,12 @@ struct notify *notify_of_task(struct session *session, const struct task *task, 
 static inline uint64_t notify_word(const _Atomic uint64_t *word)
 {
     return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+/** Not 0, also where npud does not see the process: in a namespace of its own it has the pid 0. */
+static inline uint64_t notify_failed_by(int32_t pid)
+{
+    return UINT64_C(1) << 32 | (uint32_t)pid;
 }
 
 /** One that changes by itself, in the order of the program. */

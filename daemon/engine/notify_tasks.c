@@ -154,26 +154,27 @@ static bool take_count(struct notify *n, struct stream *s, struct kept_words *wo
 }
 
 /*
- * True: the wait is over at once. *pid: of the process with whose dropped record it fails; 0: it
- * has not failed.
+ * True: the wait is over at once. *failed: notify_failed_by() the process with whose dropped record
+ * it fails; 0: it has not failed.
  */
-static bool take_now(struct notify *n, struct stream *s, int32_t *pid)
+static bool take_now(struct notify *n, struct stream *s, uint64_t *failed)
 {
     struct kept_words words;
     bool over;
 
-    *pid = 0;
+    *failed = 0;
     kept_words_begin(&words, engine_of(s));
     if (n->counts) {
         over = take_count(n, s, &words);
     } else {
         bool bit = value_of(n) != 0;
 
-        over = bit || notify_word(&n->live->failed_pid) != 0;
-        if (over && !bit)
-            *pid = (int32_t)notify_word(&n->live->failed_pid);
+        if (!bit)
+            *failed = notify_word(&n->live->failed_pid);
+        over = bit || *failed != 0;
         if (over) {
-            notify_note_over(&words, s, bit, *pid ? ACL_ERROR_RT_SUSPECT_REMOTE_ERROR : 0, *pid);
+            notify_note_over(&words, s, bit, *failed ? ACL_ERROR_RT_SUSPECT_REMOTE_ERROR : 0,
+                             (int32_t)*failed);
             kept_words_set(&words, &n->live->failed_pid, 0);
             kept_words_set(&words, &n->live->value, 0);
         }
@@ -336,14 +337,13 @@ static void join_waits(struct stream *s, struct notify *n, uint64_t arrival)
 /* As run_park() does, but that test and change are one step. */
 static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now)
 {
-    uint64_t arrival, deadline;
+    uint64_t arrival, deadline, failed;
     bool over, fails = false;
-    int32_t pid;
 
     waitlist_lock(&n->waiting);
     arrival = arrival_of(s, n);
     deadline = run_note_wait(s, arrival, s->live->task.notify.timeout_ns, now);
-    over = take_now(n, s, &pid);
+    over = take_now(n, s, &failed);
     if (!over) {
         fails = deadline != 0 && engine_set_timer(s, deadline) < 0;
         if (!fails)
@@ -355,8 +355,8 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     if (!over)
         return RUN_WAITS;
-    if (pid != 0)
-        return run_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, pid);
+    if (failed != 0)
+        return run_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, (int32_t)failed);
     return s->count_change == 0 ? RUN_RETIRED : RUN_AGAIN;
 }
 

@@ -182,7 +182,9 @@ bool engine_answer_asked(struct job *job)
     waitlist_lock(&p->values);
     p->asked = false;
     waitlist_unlock(&p->values);
-    engine_look_again(p);
+    /* One that is under way asks at its end, and would never come there if each wait began it. */
+    if (!p->look.listed)
+        engine_look_again(p);
     return false;
 }
 
@@ -213,9 +215,21 @@ static uint64_t wait_target(const struct stream *s)
 }
 
 /*
- * False: the word has come, and the stream is off the list again. again: it has waited before, and
- * so is one of those that fail if the pages are deserted.
+ * Those fail that wait when it is decided that nobody is left to write, and no one that comes later.
+ * The next npud goes on with that: so the age of a wait is in the record of its stream, where others
+ * have their deadline. 0: npud has ended before it had one.
  */
+static uint32_t age_of_wait(struct stream *s, const struct pages *p, bool again)
+{
+    uint32_t age = (uint32_t)s->live->deadline;
+
+    if (!again || age == 0 || !pages_are_deserted(p))
+        age = p->age;
+    s->live->deadline = age;
+    return age;
+}
+
+/* False: the word has come, and the stream is off the list again. again: it has waited before. */
 static bool join_waiters(struct stream *s, struct mem *m, bool again)
 {
     struct pages *p = m->pages;
@@ -224,7 +238,7 @@ static bool join_waiters(struct stream *s, struct mem *m, bool again)
     run_begin_join(s, &p->values, &m->sharer->waiting);
     waitlist_lock(&p->values);
     waitlist_add_locked(&p->values, &s->waiter, wait_target(s));
-    s->waiter.age = p->age - again;
+    s->waiter.age = age_of_wait(s, p, again);
     waitlist_unlock(&p->values);
     KILL_HERE(WAIT_PARKED);
     pages_tell_waited(p); /* has the fence between the list and the word */
@@ -384,10 +398,10 @@ static bool desert(struct pages *p)
     waitlist_lock(&p->values);
     deserted = waitlist_has_any(&p->values) && sharers_deserted(&p->sharers, &pid);
     if (deserted)
-        p->age++;
+        p->age = p->age % INT32_MAX + 1;
     waitlist_unlock(&p->values);
     if (deserted)
-        pages_set_deserted(p, pid);
+        pages_desert(p, pid);
     return deserted;
 }
 
@@ -436,7 +450,7 @@ static bool run_look(struct job *job)
     p->look_next = 0;
     if (!pages_are_deserted(p))
         return desert(p); /* no wait fails before that is in the record */
-    pages_set_deserted(p, 0);
+    pages_end_desertion(p);
     return true;
 }
 
@@ -446,7 +460,7 @@ void engine_look_again(struct pages *p)
         job_cancel(&p->look);
     p->look_next = 0;
     if (!waitlist_has_any(&p->values)) {
-        pages_set_deserted(p, 0);
+        pages_end_desertion(p);
         return;
     }
     p->look = (struct job){run_look, "memory given up", &p->holders->session->owner};

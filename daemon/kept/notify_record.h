@@ -20,7 +20,8 @@ struct notify_record {
      */
     struct notify_live {
         _Atomic uint64_t value;      /* the bit, or the counter */
-        _Atomic uint64_t failed_pid; /* of a record that was dropped while no stream waited */
+        _Atomic uint64_t failed_pid; /* 0, or notify_failed_by(): a record was dropped while no
+                                     * stream waited */
         _Atomic uint64_t arrivals;   /* of waits, so far */
         _Atomic uint64_t looking, look_from, changes; /* core/notify.h */
         _Atomic uint64_t failing, fail_before;

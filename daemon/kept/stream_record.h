@@ -62,7 +62,7 @@ struct stream_kept {
     alignas(64) struct task task;
     /* --- of some tasks --- */
     uint64_t wait_at;
-    uint64_t deadline; /* of the wait; 0: none */
+    uint64_t deadline; /* of the wait; 0: none. Of one for a word: its age (engine/value.c) */
     uint64_t target;   /* in numbers of what is waited for, if they are npud's own */
     uint64_t progress; /* work.progress: of a task that has begun */
     uint64_t effect_at;

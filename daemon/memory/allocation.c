@@ -8,6 +8,7 @@
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
 #include "daemon/core/device.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -323,9 +324,13 @@ void allocations_finish_restoring(struct server *server)
     struct mem *m;
 
     DL_FOREACH (server->sessions, session)
-        slots_foreach (&session->mems, i, m)
+        slots_foreach (&session->mems, i, m) {
             if (m->freed && is_unused(m))
                 job_list(&m->free);
+            /* It may be over, and is to fail no wait that comes later. */
+            if (m->pages->holders == m && pages_are_deserted(m->pages))
+                engine_look_again(m->pages);
+        }
 }
 
 void allocation_begin_work(struct mem *m)

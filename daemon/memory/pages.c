@@ -167,6 +167,7 @@ static struct pages *begin_pages(struct server *server, struct device *device, e
     p->kind = kind;
     p->size = size;
     p->fd = -1;
+    p->age = 1;
     waitlist_init(&p->values);
     p->ask = (struct job){engine_answer_asked, "memory given up", &server->schedule.own};
     sharers_init(&p->sharers, &p->values);
@@ -273,14 +274,28 @@ void pages_tell_idle(struct pages *p)
     waitlist_unlock(&p->values);
 }
 
-void pages_set_deserted(struct pages *p, int32_t pid)
+static void set_deserted(struct pages *p, uint64_t deserted)
 {
-    uint64_t deserted = pid != 0 ? (uint64_t)(uint32_t)pid << 32 | 1 : 0;
-
     if (p->deserted == deserted)
         return;
     p->deserted = deserted;
     kept_touch(&p->holders->kept);
+}
+
+void pages_desert(struct pages *p, int32_t pid)
+{
+    set_deserted(p, (uint64_t)(uint32_t)pid << 32 | (uint64_t)p->age << 1 | 1);
+}
+
+void pages_end_desertion(struct pages *p)
+{
+    set_deserted(p, 0);
+}
+
+static void restore_desertion(struct pages *p, uint64_t deserted)
+{
+    p->deserted = deserted;
+    p->age = (uint32_t)deserted >> 1;
 }
 
 /* --- holders --- */
@@ -397,12 +412,16 @@ void pages_unjoin(struct pages *p, struct mem *m)
 
 void pages_end_use(struct pages *p, struct mem *m, bool over)
 {
-    /* Others that come later import by a number; and one that is over already was noted. */
-    if (!p->number || m->sharer->over)
+    bool was_over = m->sharer->over;
+
+    /* Others that come later import by a number. Each name of the session has it in its record. */
+    if (!p->number || (was_over && !over))
         return;
     if (over) {
         sharer_set_over(m->sharer, true);
         kept_touch(&m->kept);
+        if (was_over)
+            return;
     } else if (sharers_note_end(&p->sharers, m->session->pid, true)) {
         kept_touch(&p->holders->kept);
     }
@@ -487,7 +506,7 @@ struct pages *pages_restore(struct session *session, struct device *device,
     if (p && r->left)
         atomic_store(&p->sharers.left, r->left);
     if (p && r->deserted)
-        p->deserted = r->deserted;
+        restore_desertion(p, r->deserted);
     return p;
 }
 

@@ -62,12 +62,12 @@ struct pages {
     struct job ask;     /* engines send it */
     /*
      * Nobody was left who could have written what streams waited for: those fail, in steps, that
-     * were on `values` then, and are of another age than those that have come since. 1, and the pid
-     * of the last one that has left; 0: it is not so. In the record of the first holder, so that
-     * the next npud goes on with it.
+     * were on `values` then, and are of another age than those that have come since. 1, the age,
+     * and the pid of the last one that has left; 0: it is not so. In the record of the first
+     * holder, so that the next npud goes on with it.
      */
     uint64_t deserted;
-    uint32_t age;                         /* under the lock of `values`, like the next one */
+    uint32_t age;                         /* not 0; under the lock of `values`, like the next */
     bool asked;                           /* ask is sent */
     struct charge charge, charge_table;   /* of the first holder's user */
     struct batch_charge charge_batch_job; /* and of its job */
@@ -138,8 +138,13 @@ void pages_tell_waited(struct pages *pages);
 /** A process has told it. If no stream waits any more, it is the last time. */
 void pages_tell_idle(struct pages *pages);
 
-/** pid: of the last one that could have written words for which streams wait; 0: they are told. */
-void pages_set_deserted(struct pages *pages, int32_t pid);
+/**
+ * Nobody is left who could write words for which streams wait: those of another age than `age` fail.
+ * pid: of the last one that could have.
+ */
+void pages_desert(struct pages *pages, int32_t pid);
+/** They are told. */
+void pages_end_desertion(struct pages *pages);
 
 static inline bool pages_are_deserted(const struct pages *pages)
 {

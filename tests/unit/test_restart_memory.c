@@ -59,12 +59,13 @@ static void tell_pages(struct pages *p)
     const struct mem *m;
 
     tell("    %s of device %u, %llu bytes, word %llu, made by %d of %u%s, %u wait, "
-         "of %u holders, %u sharers, %u new, left by %llx:",
+         "of %u holders, %u sharers, %u new, left by %llx%s:",
          p->kind == MEM_HOST ? "host memory" : "memory", p->device->index,
          (unsigned long long)p->size, (unsigned long long)atomic_load(word), (int)p->maker_pid,
          (unsigned)p->maker_uid, p->number ? ", numbered" : "", p->values.n,
          atomic_load(&p->sharers.waiting), p->sharers.n, p->sharers.newcomers,
-         (unsigned long long)atomic_load(&p->sharers.left));
+         (unsigned long long)atomic_load(&p->sharers.left),
+         pages_are_deserted(p) ? ", deserted" : "");
     DL_FOREACH (p->holders, m)
         tell(" %d/%u%s", (int)m->session->pid, m->slot.number, m->sharer->over ? " over" : "");
     tell(", maker %d\n", pages_maker(p) ? (int)pages_maker(p)->pid : 0);
@@ -505,6 +506,88 @@ START_TEST(an_idle_session_is_in_use_in_part)
 END_TEST
 
 /* No memory for a record: nothing has changed. */
+/* It may give up one name, and stays over: each record of it says so. */
+START_TEST(an_idle_session_gives_up_a_name)
+{
+    start_holders();
+    ck_assert_int_eq(session_idle_begin(session_of(SECOND)), CAUSE_NONE);
+    kept_commit();
+    act_turns();
+    allocation_free(mem_in(SECOND, (uint32_t)_i));
+    kept_commit();
+    act_turns();
+    ck_assert_uint_eq(mem_in(FIRST, 0)->pages->sharers.over, 1);
+    expect_same_after_restart(tell_after_turns);
+    stop_all();
+}
+END_TEST
+
+static void run_turns(void *arg)
+{
+    (void)arg;
+    act_turns();
+}
+
+static int error_of_first(uint32_t slot)
+{
+    return stream_error_code(client_error(stream_in(FIRST, slot)));
+}
+
+/* That nobody was left is no reason for a wait that begins when somebody is there again. */
+START_TEST(a_desertion_that_is_over_fails_nothing)
+{
+    start_clients();
+    submit(FIRST, 0, TASK_VALUE_WAIT);
+    act_turns();
+    hang_up(SECOND);
+    ck_assert(restart_kill(KILL_HERE_VALUE_TOLD, 1, run_turns, NULL));
+    act_turns();
+    ck_assert_int_eq(error_of_first(0), ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
+    import_by(THIRD);
+    kept_commit();
+    submit(FIRST, 1, TASK_VALUE_WAIT);
+    act_turns();
+    expect_same_after_restart(tell_after_turns);
+    ck_assert_int_eq(error_of_first(1), 0);
+    stop_all();
+}
+END_TEST
+
+/* It has begun after that was decided, and before the others were told; so the next npud spares it. */
+START_TEST(a_wait_that_comes_after_the_decision_is_spared)
+{
+    start_clients();
+    submit(FIRST, 0, TASK_VALUE_WAIT);
+    act_turns();
+    hang_up(SECOND);
+    ck_assert(restart_kill(KILL_HERE_VALUE_DESERTED, 1, run_turns, NULL));
+    import_by(THIRD);
+    kept_commit();
+    submit(FIRST, 1, TASK_VALUE_WAIT);
+    turn_engines(TURNS);
+    if (_i)
+        ck_assert(restart_kill(KILL_HERE_VALUE_DESERTED, 1, run_turns, NULL));
+    act_turns();
+    ck_assert_int_eq(error_of_first(0), ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
+    ck_assert_int_eq(error_of_first(1), 0);
+    stop_all();
+}
+END_TEST
+
+/* npud does not see it from the namespace of pids that npud is in. */
+START_TEST(one_that_leaves_has_no_pid)
+{
+    start_clients();
+    submit(FIRST, 0, TASK_VALUE_WAIT);
+    act_turns();
+    session_of(SECOND)->pid = 0;
+    hang_up(SECOND);
+    act_turns();
+    ck_assert_int_eq(error_of_first(0), ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
+    stop_all();
+}
+END_TEST
+
 START_TEST(without_memory_for_records)
 {
     static const enum kept_kind kinds[] = {KEPT_MEMORY_EXPORT, KEPT_MEMORY, KEPT_MEMORY_PIDS};
@@ -771,6 +854,10 @@ static Suite *make_suite(void)
     tcase_add_test(t, an_import_that_fails_ends_no_wait);
     tcase_add_test(t, what_an_idle_session_gets_later);
     tcase_add_loop_test(t, an_idle_session_is_in_use_in_part, 0, 2);
+    tcase_add_loop_test(t, an_idle_session_gives_up_a_name, 0, 2);
+    tcase_add_test(t, a_desertion_that_is_over_fails_nothing);
+    tcase_add_loop_test(t, a_wait_that_comes_after_the_decision_is_spared, 0, 2);
+    tcase_add_test(t, one_that_leaves_has_no_pid);
     tcase_add_loop_test(t, without_memory_for_records, 0, 3);
     tcase_add_loop_test(t, each_act_at_each_place, 0, (int)ACTS);
     return s;
