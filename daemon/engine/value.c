@@ -215,9 +215,9 @@ static uint64_t wait_target(const struct stream *s)
 }
 
 /*
- * Those fail that wait when it is decided that nobody is left to write, and no one that comes later.
- * The next npud goes on with that: so the age of a wait is in the record of its stream, where others
- * have their deadline. 0: npud has ended before it had one.
+ * Those fail that wait when it is decided that nobody is left to write, and none that comes later.
+ * The next npud goes on with that: so the age of a wait is in the record of its stream, where
+ * others have their deadline. 0: npud has ended before it had one.
  */
 static uint32_t age_of_wait(struct stream *s, const struct pages *p, bool again)
 {

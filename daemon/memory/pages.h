@@ -139,8 +139,8 @@ void pages_tell_waited(struct pages *pages);
 void pages_tell_idle(struct pages *pages);
 
 /**
- * Nobody is left who could write words for which streams wait: those of another age than `age` fail.
- * pid: of the last one that could have.
+ * Nobody is left who could write words for which streams wait: those of another age than `age`
+ * fail. pid: of the last one that could have.
  */
 void pages_desert(struct pages *pages, int32_t pid);
 /** They are told. */

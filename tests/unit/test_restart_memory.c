@@ -553,7 +553,7 @@ START_TEST(a_desertion_that_is_over_fails_nothing)
 }
 END_TEST
 
-/* It has begun after that was decided, and before the others were told; so the next npud spares it. */
+/* It has begun after that was decided, and before the others were told: the next npud spares it. */
 START_TEST(a_wait_that_comes_after_the_decision_is_spared)
 {
     start_clients();
