@@ -357,6 +357,8 @@ static enum run_result wait_for(struct stream *s, struct notify *n, uint64_t now
         return RUN_WAITS;
     if (failed != 0)
         return run_fail(s, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, (int32_t)failed);
+    /* It was on no list, and run_finish_wait() looks when its change of the counter is told. */
+    s->waiter.result = 0;
     return s->count_change == 0 ? RUN_RETIRED : RUN_AGAIN;
 }
 

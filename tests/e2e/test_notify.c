@@ -705,6 +705,34 @@ START_TEST(count_clears)
 }
 END_TEST
 
+#define MANY 40 /* more waits than an engine looks at in one step */
+
+/* What the stream did before is no outcome of a wait that is over before its clear is told. */
+START_TEST(count_clears_before_many)
+{
+    aclrtStream s, many[MANY];
+    void *memory;
+
+    count_open();
+    OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtCreateStream(&s));
+    count_record(ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, 7);
+    for (int i = 0; i < MANY; i++) {
+        OK(aclrtCreateStream(&many[i]));
+        count_wait(many[i], ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE, 0, false);
+    }
+    engine_turn(probe);
+    ck_assert_uint_eq(count_idle(many, MANY), 0);
+    OK(aclrtMemsetAsync(memory, 4096, 1, 4096, s));
+    count_wait(s, ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE, 6, true);
+    OK(aclrtSynchronizeStreamWithTimeout(s, LIMIT_MS));
+    for (int i = 0; i < MANY; i++)
+        OK(aclrtSynchronizeStreamWithTimeout(many[i], LIMIT_MS));
+    ck_assert_uint_eq(read_counter(), 0);
+    OK(aclrtFree(memory));
+}
+END_TEST
+
 START_TEST(count_limit_passes)
 {
     aclrtCntNotifyWaitInfo info = {
@@ -805,6 +833,7 @@ int main(void)
     tcase_add_test(tc, count_records);
     tcase_add_test(tc, count_waits);
     tcase_add_test(tc, count_clears);
+    tcase_add_test(tc, count_clears_before_many);
     tcase_add_test(tc, count_limit_passes);
     tcase_add_test(tc, count_dropped);
     tcase_add_test(tc, count_refused);
