@@ -51,6 +51,7 @@ static const struct part *const parts[] = {
     &pool_part,
     &queue_part,
     /* Thread: its cache of buffers goes back in a call, so the mark of calls goes after it. */
+    &check_part,
     &api_call_part,
     &acl_config_part,
     &thread_part,

@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
 #include "acl/acl_tdt_queue.h"
+#include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/core/thread.h"
 #include "client/core/wait.h"
@@ -456,6 +457,8 @@ static inline void note_handover(const struct transfer *t, uint32_t ref)
     if (__builtin_expect(t->begun_ns != 0, 0))
         trace_handover(&t->session->trace, t->putting ? TRACE_ENQUEUE : TRACE_DEQUEUE, t->begun_ns,
                        t->ring->view.number, ref);
+    if (checked_runs() && !t->putting)
+        checked_handover(CHECK_TAKE, t->ring->view.number, ref);
 }
 
 /* What an attempt to put that was not QUEUE_OK asks for. */
@@ -503,6 +506,9 @@ static enum outcome put_message(struct transfer *t)
             t->needed = t->refs[i];
             return ALLOW_MAP;
         }
+    /* Before another process can take it; if there is no room, once more with the next attempt. */
+    if (checked_runs())
+        checked_handover(CHECK_PUT, v->number, b->ref);
     r = queue_enqueue(v, b->mbuf, b->ref, b->word, t->session->peer_id);
     if (__builtin_expect(r != QUEUE_OK, 0))
         return explain_result(t, r);

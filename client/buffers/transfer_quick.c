@@ -8,6 +8,7 @@
 #include "acl/acl.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/buffers/transfer.h"
+#include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/core/thread.h"
 #include "client/runtime/session.h"
@@ -29,9 +30,9 @@ static INLINE bool enter_queue(struct quick *q, uint32_t id)
     struct queues *queues;
 
     q->session = session_peek();
-    /* A trace is written by the long way. */
+    /* A trace is written by the long way, and so is what a checked process does. */
     if (!FAST(q->session && !session_lost(q->session) && t && t->guard && id < QUEUE_LOCAL_IDS &&
-              !trace_runs(&q->session->trace)))
+              !trace_runs(&q->session->trace) && !checked_runs()))
         return false;
     queues = atomic_load_explicit(&q->session->queues, memory_order_acquire);
     q->queue = queues ? atomic_load_explicit(&queues->queue[id], memory_order_acquire) : NULL;

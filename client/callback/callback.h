@@ -47,9 +47,10 @@ struct callback_run {
     struct callback *callback;
     pthread_t thread;
     pid_t process;
-    uint64_t begun_ns; /* 0: no trace ran */
-    bool ring;         /* the stream waits for it, or for one that was dropped meanwhile */
-    bool disowned;     /* it has ended its own stream */
+    uint64_t begun_ns;     /* 0: no trace ran */
+    bool ring;             /* the stream waits for it, or for one that was dropped meanwhile */
+    bool disowned;         /* it has ended its own stream */
+    uint64_t check_stream; /* stream_checked_name() */
 };
 
 /*

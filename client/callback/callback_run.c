@@ -10,6 +10,7 @@
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
 #include "client/runtime/context.h"
+#include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/core/interrupt.h"
 #include "client/callback/callback.h"
@@ -62,6 +63,8 @@ static void run_end(struct callback_run *run)
     if (run->begun_ns != 0)
         trace_event(&run->session->trace, TRACE_CALLBACK, 0, run->begun_ns);
     KILL_POINT(CALLBACK_RUN);
+    if (checked_runs())
+        checked_callback(CHECK_CALLBACK_END, run->check_stream, ordinal);
     callback_lock();
     tell_end(run->session, run->worker);
     if (!run->disowned) {
@@ -98,6 +101,7 @@ static CALLS_PROGRAM bool run_first(struct worker *w, struct stream *s, bool *en
             .thread = pthread_self(),
             .process = me,
             .ring = cb->first->block,
+            .check_stream = checked_runs() ? stream_checked_name(s) : CHECK_NO_STREAM,
             .begun_ns = trace_begin(&s->session->trace),
         };
 
@@ -110,6 +114,8 @@ static CALLS_PROGRAM bool run_first(struct worker *w, struct stream *s, bool *en
         tell_begin(run.session, w);
         callback_unlock();
         KILL_POINT(CALLBACK_TAKEN);
+        if (checked_runs())
+            checked_callback(CHECK_CALLBACK_BEGIN, run.check_stream, run.callback->ordinal);
         thread_self()->in_callback = true;
         run.callback->fn(run.callback->data);
     }

@@ -43,7 +43,7 @@ struct part {
 };
 
 /** The rows. Each stands in the module of its name. */
-extern const struct part acl_config_part, allocator_part, api_call_part, callback_part,
+extern const struct part acl_config_part, allocator_part, api_call_part, callback_part, check_part,
     context_part, event_fd_part, event_part, event_submit_part, exception_part, failure_part,
     hold_part, init_callback_part, mbuf_cache_part, memory_part, memory_pool_part, notify_part,
     op_timeout_part, physical_part, pool_part, queue_part, registration_part, retire_part,

@@ -17,6 +17,7 @@
 
 #include "client/core/api_call.h"
 
+struct check_writer;
 struct session;
 
 struct process {
@@ -37,6 +38,15 @@ struct process {
     pthread_mutex_t threads_lock;
     unsigned init_count;
     bool finalized; /* init_count has been above zero before */
+    /* client/check/check_writer.c: a child that is to be checked begins a file of its own. */
+    struct {
+        _Atomic bool runs;
+        pthread_mutex_t lock;
+        struct check_head *head;   /* of the file, mapped */
+        uint64_t end;              /* of the file; under lock */
+        uint32_t writers;          /* that there are; under lock */
+        struct check_writer *idle; /* of threads that have ended; under lock */
+    } check;
 };
 
 /* At least a page of the machine: arm64 has pages of 64 KiB, too. */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct api_call_mark;
+struct check_writer;
 struct context;
 struct error_saved;
 struct hold;
@@ -41,6 +42,7 @@ struct thread {
     struct mbuf_cache *buffers;  /* slots that it keeps; NULL: none */
     struct recent *recent;       /* client/memory/recent.h; NULL: nothing */
     struct hold *hold;           /* client/memory/hold.h; NULL: it has copied nothing */
+    struct check_writer *check;  /* client/check; NULL: it has written nothing */
     struct {
         /* an error_render_fn; NULL: none */
         void (*render)(char *text, size_t size, const char *function, uint32_t a, uint32_t b);

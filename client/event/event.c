@@ -132,6 +132,28 @@ static int create_remote(struct event *e, const char *function)
     return error;
 }
 
+void event_note_created(const struct event *e, bool imported)
+{
+    struct check_event record = {
+        .r.kind = CHECK_EVENT,
+        .event = (uintptr_t)handle_of(HANDLE_EVENT, e),
+        .identity = e->kind == EVENT_IPC ? e->ipc_id : 0,
+        .kind = e->kind == EVENT_IPC ? CHECK_EVENT_IPC
+                : event_has_level(e) ? CHECK_EVENT_LEVEL
+                                     : CHECK_EVENT_PLAIN,
+        .imported = imported,
+    };
+
+    checked_write(&record.r, sizeof(record));
+}
+
+void event_note_seen(const struct event *e, uint64_t number, bool waited)
+{
+    if (number != 0 || waited)
+        checked_event_use(number != 0 ? CHECK_SYNC_EVENT : CHECK_EMPTY_SYNC, CHECK_NO_STREAM,
+                          (uintptr_t)handle_of(HANDLE_EVENT, e), number);
+}
+
 static int create_event(const char *function, aclrtEvent *event, enum event_kind kind,
                         uint32_t flags)
 {
@@ -148,6 +170,8 @@ static int create_event(const char *function, aclrtEvent *event, enum event_kind
     }
     slots_publish(e);
     *event = handle_of(HANDLE_EVENT, e);
+    if (checked_runs())
+        event_note_created(e, false);
     return 0;
 }
 
@@ -386,6 +410,8 @@ aclError aclrtDestroyEvent(aclrtEvent event)
         slots_publish(e);
         event_unlock(e);
     } else {
+        if (checked_runs())
+            checked_object(CHECK_EVENT_GONE, CHECK_OBJECT_EVENT, (uintptr_t)event);
         give_up(e);
     }
     return error;

@@ -38,6 +38,8 @@ static __attribute__((noinline)) int query_status(const char *function, aclrtEve
         complete = passed && (r.number != 0 || e->kind >= EVENT_EX_SYNC);
         if (complete)
             event_note_complete(e, &r, event);
+        if (complete && checked_runs())
+            event_note_seen(e, r.number, false);
     }
     *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return 0;
@@ -49,7 +51,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *statu
     struct session *s = session_peek();
     struct event *e = s ? handle_get(&s->events, HANDLE_EVENT, event) : NULL;
 
-    if (__builtin_expect(e && status && !session_lost(s), 1) &&
+    if (__builtin_expect(e && status && !session_lost(s), 1) && !checked_runs() &&
         (event_is_complete(e) || (e->kind == EVENT_IPC && ipc_is_done(e->page)))) {
         *status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
         return 0;
@@ -84,6 +86,8 @@ aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
 
     passed = event_record_now(e, &r);
     RETURN_IF_ERROR(passed ? 0 : event_stopped(&r, __func__));
+    if (passed && checked_runs())
+        event_note_seen(e, r.number, false);
     *status = passed ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return 0;
 }
@@ -122,8 +126,11 @@ static int synchronize_event(const char *function, aclrtEvent event, int32_t tim
     if (e->kind == EVENT_IPC)
         return ipc_event_synchronize(e, function, timeout);
     event_record_now(e, &record_now);
-    if (point_passed(&record_now.point))
+    if (point_passed(&record_now.point)) {
+        if (checked_runs())
+            event_note_seen(e, record_now.number, true);
         return 0;
+    }
     /* The event may be destroyed meanwhile, and its memory gone. */
     r = wait_position(&session->waits, function, record_now.point.ctrl, record_now.point.position,
                       deadline, &discarded);
@@ -141,6 +148,8 @@ static int synchronize_event(const char *function, aclrtEvent event, int32_t tim
         error = device_check_lost(session, function, device);
     if (error != 0)
         exception_drain(session);
+    else if (checked_runs())
+        checked_event_use(CHECK_SYNC_EVENT, CHECK_NO_STREAM, (uintptr_t)event, record_now.number);
     return error;
 }
 

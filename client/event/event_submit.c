@@ -42,6 +42,15 @@ static void submit_record(struct event *e, struct stream *s, uint8_t flags)
         event_used(e, s, USE_FENCE);
 }
 
+/* Locked, and before another thread can see the record. */
+static void note_recorded(const struct event *e, const struct stream *s, aclrtEvent event)
+{
+    uint64_t number = atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1;
+
+    if (checked_runs())
+        checked_event_use(CHECK_RECORD, stream_checked_name(s), (uintptr_t)event, number);
+}
+
 /*
  * With nothing outstanding the record is complete at the call, and no engine hears of it; unless a
  * stream is parked on the level: then an engine has to let it go on.
@@ -112,6 +121,7 @@ static int record_event(const char *function, aclrtEvent event, aclrtStream stre
     if (e->kind == EVENT_IPC) {
         error = ipc_event_record(e, s, function, event);
     } else if ((error = event_lock(e, function, event)) == 0) {
+        note_recorded(e, s, event);
         if (stream_idle(s))
             record_idle(e, s);
         else
@@ -200,6 +210,8 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 
     error = event_lock(e, __func__, event);
     if (error == 0) {
+        if (checked_runs())
+            checked_event_use(CHECK_RESET, stream_checked_name(s), (uintptr_t)event, 0);
         if (event_has_level(e)) {
             reset_level(e, s);
         } else {
@@ -215,7 +227,15 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 
 /* --- wait --- */
 
-static int wait_level(struct event *e, struct stream *s, const char *function, uint64_t timeout_ns)
+/* The wait is for this record. */
+static void note_waits(const struct stream *s, aclrtEvent event, uint64_t number)
+{
+    if (checked_runs())
+        checked_event_use(CHECK_WAIT, stream_checked_name(s), (uintptr_t)event, number);
+}
+
+static int wait_level(struct event *e, struct stream *s, const char *function, aclrtEvent event,
+                      uint64_t timeout_ns)
 {
     struct task task = {.op = TASK_WAIT_LEVEL,
                         .object = e->remote,
@@ -228,19 +248,21 @@ static int wait_level(struct event *e, struct stream *s, const char *function, u
         return 0;
     event_record_locked(e, &r);
     RETURN_IF_ERROR(event_stopped(&r, function));
+    note_waits(s, event, r.number);
     task.wait.target = r.number;
     stream_submit_reserved(s, &task);
     event_used(e, s, USE_FENCE | USE_WAITS);
     return 0;
 }
 
-static int wait_record_of(struct event *e, struct stream *s, const char *function,
+static int wait_record_of(struct event *e, struct stream *s, const char *function, aclrtEvent event,
                           uint64_t timeout_ns)
 {
     struct task task = {.op = TASK_WAIT_POS, .wait.timeout_ns = timeout_ns};
     struct record r;
 
     event_record_locked(e, &r);
+    note_waits(s, event, r.number);
     if (e->kind == EVENT_DEFAULT && r.number == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: the event was not recorded; a stream cannot wait for it yet",
@@ -270,8 +292,8 @@ static int stream_wait(const char *function, aclrtStream stream, aclrtEvent even
     if (e->kind == EVENT_IPC) {
         error = ipc_event_wait(e, s, function, event, timeout_ns);
     } else if ((error = event_lock(e, function, event)) == 0) {
-        error = event_has_level(e) ? wait_level(e, s, function, timeout_ns)
-                                   : wait_record_of(e, s, function, timeout_ns);
+        error = event_has_level(e) ? wait_level(e, s, function, event, timeout_ns)
+                                   : wait_record_of(e, s, function, event, timeout_ns);
         event_unlock(e);
     }
     stream_unlock(s);

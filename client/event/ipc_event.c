@@ -118,6 +118,8 @@ static int obtain_event(struct session *s, struct context *c, uint32_t device, c
     }
     slots_publish(e);
     *handle = handle_of(HANDLE_EVENT, e);
+    if (checked_runs())
+        event_note_created(e, request->body_case == NPUD__REQUEST__BODY_OPEN_IPC_EVENT);
     return 0;
 }
 
@@ -386,6 +388,8 @@ int ipc_event_query(struct event *e, const char *function, bool *complete)
     int error;
 
     *complete = state != IPC_PENDING;
+    if (state == IPC_DONE && checked_runs())
+        event_note_seen(e, number, false);
     if (__builtin_expect(state == IPC_DONE, 1) ||
         (state == IPC_PENDING && !ipc_orphaned(e->page, number)))
         return 0;
@@ -414,6 +418,8 @@ int ipc_event_synchronize(struct event *e, const char *function, int32_t timeout
     error = record_outcome(e, function, number, ipc_state_of(e->page, number));
     if (error != 0)
         exception_drain(e->session);
+    else if (checked_runs())
+        event_note_seen(e, number, true);
     return error;
 }
 
@@ -553,6 +559,8 @@ int ipc_event_record(struct event *e, struct stream *s, const char *function, vo
     task.ipc.number = take_pending(e, s, function, handle, &error);
     if (error != 0)
         return error;
+    if (checked_runs())
+        checked_event_use(CHECK_RECORD, stream_checked_name(s), (uintptr_t)handle, task.ipc.number);
     stream_submit_reserved(
         s, &task); /* it has its number, and a thread that waits for that must be woken */
     KILL_POINT(RECORD_QUEUED);
@@ -571,6 +579,8 @@ int ipc_event_wait(struct event *e, struct stream *s, const char *function, void
     struct task task = {.op = TASK_IPC_WAIT, .ipc.timeout_ns = timeout_ns};
     uint64_t number = newest_number(e);
 
+    if (checked_runs())
+        checked_event_use(CHECK_WAIT, stream_checked_name(s), (uintptr_t)handle, number);
     if (stream_mode(s) == DOORBELL_FREE &&
         (number == 0 || ipc_state_of(e->page, number) == IPC_DONE))
         return 0;

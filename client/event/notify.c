@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "client/check/checked.h"
 #include "client/runtime/context.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
@@ -70,6 +71,14 @@ static int get_notify(const char *function, enum handle_kind kind, void *handle,
     return c ? 0 : error;
 }
 
+/* The same in all processes, as long as it lives. */
+static void note_named(enum check_kind kind, const struct notify *n, bool imported)
+{
+    if (checked_runs())
+        checked_notify(kind, n->remote, n->remote_generation, (uint64_t)n->device << 32 | n->id,
+                       n->kind == HANDLE_COUNT_NOTIFY, imported);
+}
+
 /* --- create, destroy --- */
 
 /* Send the request that gives a notify, and make its local object. */
@@ -95,6 +104,7 @@ static int obtain_notify(struct session *s, const char *function, enum handle_ki
         n->remote = reply->notify->slot;
         n->remote_generation = reply->notify->generation;
         n->id = reply->notify->notify_id;
+        note_named(CHECK_NOTIFY, n, request->body_case == NPUD__REQUEST__BODY_IMPORT_NOTIFY);
         slots_publish(n);
         *handle = handle_of(kind, n);
         if (device)
@@ -134,6 +144,7 @@ static int destroy_notify(const char *function, enum handle_kind kind, void *han
     if (!n)
         return bad_notify(function, kind);
     in.slot = copy.remote;
+    note_named(CHECK_NOTIFY_GONE, &copy, false);
     error = session_command(s, function, &request);
     pthread_mutex_lock(&s->lock);
     slots_put(&s->notifies, n);
@@ -239,7 +250,9 @@ static int reset_notify(const char *function, aclrtNotify notify)
     RETURN_IF_ERROR(get_notify(function, HANDLE_NOTIFY, notify, &n));
     REQUEST(reset_notify, RESET_NOTIFY, .slot = n.remote);
 
-    return session_command(n.session, function, &request);
+    RETURN_IF_ERROR(session_command(n.session, function, &request));
+    note_named(CHECK_NOTIFY_RESET, &n, false);
+    return 0;
 }
 
 aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)

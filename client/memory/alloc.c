@@ -9,6 +9,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/checked_memory.h"
 #include "client/memory/hold.h"
 #include "client/memory/imports.h"
 #include "client/memory/physical.h"
@@ -163,13 +164,15 @@ void memory_forget_registered(struct session *s, const struct memory *m)
 }
 
 /* Caller holds memory_lock. */
-static bool add_memory(struct session *s, struct memory *m)
+static bool add_memory(struct session *s, struct memory *m, const char *key)
 {
     if (!range_map_add(&s->memory, &m->mapped))
         return false;
     /* Else a new allocation would be registered where a program has unmapped what it registered. */
     memory_forget_registered(s, m);
     DL_APPEND(s->allocations, m);
+    if (checked_runs())
+        checked_added(m, key);
     count_use(s, m->device, device_bytes(m));
     s->managed_bytes += m->managed ? m->size : 0;
     return true;
@@ -181,7 +184,7 @@ static bool add_import(struct session *s, struct memory *m, const char *key)
     m->imported = true;
     if (!imports_add(&s->imports, key, &m->import))
         return false;
-    if (add_memory(s, m))
+    if (add_memory(s, m, key))
         return true;
     imports_remove(&s->imports, &m->import);
     return false;
@@ -194,7 +197,7 @@ int memory_add(struct session *s, const char *function, struct memory *m, const 
 
     memory_lock_to_change(s);
     lives = !c || context_is_current(c);
-    ok = lives && (key ? add_import(s, m, key) : add_memory(s, m));
+    ok = lives && (key ? add_import(s, m, key) : add_memory(s, m, NULL));
     pthread_rwlock_unlock(&s->memory_lock);
     if (ok)
         return 0;
@@ -262,6 +265,8 @@ static void trim_freed(struct session *s, size_t count, uint64_t bytes)
 /* Caller holds memory_lock. No allocation any more, but still in the table. */
 static void end_allocation(struct session *s, struct memory *m)
 {
+    if (checked_runs())
+        checked_removed(m);
     DL_DELETE(s->allocations, m);
     uncount_use(s, m->device, device_bytes(m));
     s->managed_bytes -= m->managed ? m->size : 0;
@@ -533,6 +538,8 @@ static int free_memory(const char *function, void *pointer, bool host)
     RETURN_IF_ERROR(process_enter());
     if (s)
         m = take_allocation(s, pointer, host, &again);
+    if (again && checked_runs())
+        checked_refusal(CHECK_FREED, pointer, 0, NULL);
     if (again)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the memory at %p was freed already",
                          function, pointer);

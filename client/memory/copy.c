@@ -4,6 +4,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/checked_memory.h"
 #include "client/memory/direct.h"
 #include "client/memory/host_task.h"
 #include "client/memory/staging.h"
@@ -46,6 +47,8 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
     c = FIND_OR_RETURN(context_get, __func__);
     RETURN_IF_ERROR(copy_find(c->session, __func__, dst, src, count, &to, &from));
     RETURN_IF_ERROR(direct_copy(c->session, __func__, &to, &from, count));
+    if (checked_runs())
+        checked_access(c->session, NULL, &to, &from, count);
     return place_tell_written(c->session, __func__, &to, count);
 }
 
@@ -86,6 +89,21 @@ static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind 
 }
 
 /*
+ * With pageable memory the call is synchronous, as the reference has it. With a shared buffer a
+ * program cannot rely on that: on a device it is a task.
+ */
+static __attribute__((cold, noinline)) void note_by_hand(struct stream *s, const struct place *to,
+                                                         const struct place *from, size_t count,
+                                                         uint64_t since)
+{
+    bool is_over = to->kind == PLACE_PAGEABLE || from->kind == PLACE_PAGEABLE;
+
+    if (is_over)
+        checked_sync(stream_checked_name(s), since);
+    checked_access(s->session, is_over ? NULL : s, to, from, count);
+}
+
+/*
  * The engine cannot reach the memory: wait for what is on the stream, then copy here, with the
  * stream locked so that nothing comes in between. A failure that the wait meets stays for the next
  * synchronise.
@@ -93,8 +111,12 @@ static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind 
 static int copy_by_hand(struct stream *s, const char *function, const struct place *to,
                         const struct place *from, size_t count)
 {
+    uint64_t since = checked_since();
+
     RETURN_IF_ERROR(stream_drain(s, function));
     RETURN_IF_ERROR(direct_copy_on(s, function, to, from, count));
+    if (checked_runs())
+        note_by_hand(s, to, from, count, since);
     return place_tell_written(s->session, function, to, count);
 }
 
@@ -128,6 +150,8 @@ int copy_buffered(struct stream *s, const char *function, const struct place *to
     b = FIND_OR_RETURN(staging_take, s, function, count);
     taken = copy_staged(b);
     error = direct_read(s->session, function, from, taken.address, count);
+    if (error == 0 && checked_runs())
+        checked_access(s->session, NULL, NULL, from, count);
     if (error == 0)
         error = submit_copy(s, function, to, &taken, count);
     b->ctrl = s->ctrl;

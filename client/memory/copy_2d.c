@@ -3,6 +3,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/checked_memory.h"
 #include "client/memory/copy.h"
 #include "client/memory/direct.h"
 #include "client/runtime/context.h"
@@ -127,7 +128,10 @@ static int copy_row(void *context, const struct place *to, const struct place *f
 {
     const struct call *call = context;
 
-    return direct_copy(call->session, call->function, to, from, count);
+    RETURN_IF_ERROR(direct_copy(call->session, call->function, to, from, count));
+    if (checked_runs())
+        checked_access(call->session, NULL, to, from, count);
+    return 0;
 }
 
 static int copy_now(struct session *s, const struct rows *r)

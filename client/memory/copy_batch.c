@@ -3,6 +3,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/checked_memory.h"
 #include "client/memory/copy.h"
 #include "client/memory/direct.h"
 #include "client/runtime/context.h"
@@ -197,6 +198,8 @@ static int copy_entries_now(struct session *s, const struct batch *b)
             continue;
         RETURN_IF_ERROR(copy_find(s, b->function, b->dsts[i], b->srcs[i], b->sizes[i], &to, &from));
         RETURN_IF_ERROR(direct_copy(s, b->function, &to, &from, b->sizes[i]));
+        if (checked_runs())
+            checked_access(s, NULL, &to, &from, b->sizes[i]);
         RETURN_IF_ERROR(place_tell_written(s, b->function, &to, b->sizes[i]));
     }
     return 0;

@@ -3,6 +3,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
+#include "client/memory/checked_memory.h"
 #include "client/runtime/context.h"
 
 /* The program may have freed it. */
@@ -21,8 +22,13 @@ static int obtain_area(struct context *c, const char *function, enum device_area
 
     if (!context_is_current(c))
         return context_error_gone(function);
-    if (!is_allocated(c->session, *place))
-        FIND_OR_RETURN(memory_make, c, function, size, false, place);
+    if (!is_allocated(c->session, *place)) {
+        const struct memory *m = FIND_OR_RETURN(memory_make, c, function, size, false, place);
+
+        /* The program does not free it, and tasks of devices write there by themselves. */
+        if (checked_runs())
+            checked_removed(m);
+    }
     *address = *place;
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/checked_memory.h"
 #include "client/memory/direct.h"
 #include "client/memory/place.h"
 #include "client/memory/registration.h"
@@ -110,6 +111,8 @@ int host_task_copy(struct stream *s, const char *function, const struct place *t
 {
     struct launch l = {.stream = s, .function = function};
 
+    if (checked_runs())
+        checked_access(s->session, s, to, from, count);
     if (count <= COPY_AT_ONCE && stream_idle(s))
         return copy_at_once(s, function, to, from, count);
     return place_walk(s->session, function, to, from, count, launch_piece, &l);
@@ -121,6 +124,10 @@ int host_task_copy_taken(struct stream *s, const char *function, const struct pl
     struct host_task *t;
     int error;
 
+    if (checked_runs()) {
+        checked_access(s->session, NULL, NULL, from, count);
+        checked_access(s->session, s, to, NULL, count);
+    }
     if (stream_idle(s))
         return copy_at_once(s, function, to, from, count);
     t = FIND_OR_RETURN(new_task, s, function, run_copy, count);
@@ -159,6 +166,8 @@ int host_task_set(struct stream *s, const char *function, const struct place *at
 {
     struct host_task *t;
 
+    if (checked_runs())
+        checked_access(s->session, s, at, NULL, count);
     if (stream_idle(s)) {
         RETURN_IF_ERROR(stream_check(s, function));
         return fill(s->session, function, at, word, count);
@@ -240,6 +249,8 @@ int host_task_reduce(struct stream *s, const char *function, const struct place 
     t->size = count;
     t->how.reduce.kind = kind;
     t->how.reduce.type = type;
+    if (checked_runs())
+        checked_reduce(s, to, from, count);
     return launch_task(s, t);
 }
 
@@ -262,6 +273,8 @@ int host_task_value_write(struct stream *s, const char *function, const struct p
     t->to = *at;
     t->size = sizeof(value);
     t->how.value = value;
+    if (checked_runs())
+        checked_word(s, TASK_VALUE_WRITE, at, value, 0);
     return launch_task(s, t);
 }
 
@@ -301,5 +314,7 @@ int host_task_value_wait(struct stream *s, const char *function, const struct pl
     t->work.awaits = at->address;
     t->work.value = value;
     t->work.condition = condition;
+    if (checked_runs())
+        checked_word(s, TASK_VALUE_WAIT, at, value, condition);
     return launch_task(s, t);
 }

@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
+#include "client/memory/checked_memory.h"
 #include "client/memory/export.h"
 #include "client/runtime/context.h"
 
@@ -38,6 +39,8 @@ int ipc_memory_export(const char *function, void *address, size_t size, char *ke
     c = FIND_OR_RETURN(context_get, function);
     RETURN_IF_ERROR(memory_find_own(c->session, function, address, size, &m));
     RETURN_IF_ERROR(export_memory(c->session, function, m.remote, size, flags != 0, false, &name));
+    if (checked_runs())
+        checked_export(m.remote, m.remote_generation, size, checked_identity(name.key));
     memcpy(key, name.key, EXPORT_KEY_SIZE);
     return 0;
 }

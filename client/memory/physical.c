@@ -9,6 +9,7 @@
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/memory/alloc.h"
+#include "client/memory/checked_memory.h"
 #include "client/memory/export.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
@@ -43,6 +44,9 @@ int physical_unref(struct physical *p, const char *function)
 
     if (!drop_reference(p))
         return 0;
+    if (checked_runs())
+        checked_physical(CHECK_MEMORY_GONE, p->remote, p->remote_generation, p->size, p->device,
+                         p->host, 0);
     memory_uncount_use(p->session, p->device, own_bytes(p));
     error = memory_free_remote(p->session, function, p->remote);
     free(p);
@@ -287,6 +291,9 @@ static int allocate_remote(struct physical *p, const char *function, uint64_t si
     p->remote_generation = reply->malloc->generation;
     session_reply_free(reply);
     p->size = size;
+    if (checked_runs())
+        checked_physical(CHECK_MEMORY, p->remote, p->remote_generation, size, p->device, p->host,
+                         0);
     memory_count_use(p->session, p->device, own_bytes(p));
     return 0;
 }
@@ -368,6 +375,8 @@ static int export_physical(const char *function, aclrtDrvMemHandle handle, uint6
 
     error = export_memory(p->session, function, p->remote, p->size,
                           flags == ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, true, &name);
+    if (error == 0 && checked_runs())
+        checked_export(p->remote, p->remote_generation, p->size, name.number);
     if (error == 0)
         error = keep_number(p, function, name.number);
     if (error == 0)
@@ -520,6 +529,9 @@ static int import_number(struct session *s, const char *function, uint64_t numbe
         .attr = in.host ? ACL_MEM_HUGE : ACL_HBM_MEM_HUGE,
         .location = {.id = location_id(s, &in),
                      .type = in.host ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE}};
+    if (checked_runs())
+        checked_physical(CHECK_MEMORY, p->remote, p->remote_generation, p->size, p->device, p->host,
+                         number);
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the handle owns p */
     return physical_name(p, function, handle);
 }

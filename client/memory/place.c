@@ -3,6 +3,7 @@
 #include "acl/acl.h"
 #include "client/buffers/segment.h"
 #include "client/core/error.h"
+#include "client/memory/checked_memory.h"
 #include "client/memory/recent.h"
 #include "client/memory/registration.h"
 #include "client/memory/virtual.h"
@@ -29,6 +30,8 @@ static int check_buffer(const char *function, const void *address, size_t count,
     enum mbuf_state state = mbuf_state(atomic_load_explicit(&m->word, memory_order_acquire));
     uint64_t room = atomic_load_explicit(&m->room, memory_order_relaxed);
 
+    if ((state == MBUF_FREE || state == MBUF_CACHED) && checked_runs())
+        checked_refusal(CHECK_FREED, address, count, NULL);
     if (state == MBUF_FREE || state == MBUF_CACHED)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %p is in the data of a buffer that was freed", function, name,
@@ -70,17 +73,22 @@ check_rest(struct session *s, const char *function, const void *address, size_t 
     struct memory m = at->memory;
     uint64_t remaining = count;
 
+    if (checked_runs() && m.reservation == 0)
+        checked_refusal(CHECK_BEYOND, address, count, &m);
     if (m.reservation == 0 || at->offset > m.size)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %zu bytes at offset %llu leave the allocation of %zu bytes",
                          function, name, count, (unsigned long long)at->offset, at->memory.size);
     for (uint64_t here = m.size - at->offset; remaining > here; here = m.size) {
         remaining -= here;
-        if (!find_next(s, &m))
-            return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                             "%s: %s: %zu bytes at %p go beyond what is mapped there, which ends "
-                             "at %p: map memory of the same kind behind it first",
-                             function, name, count, address, (void *)range_end(&m));
+        if (find_next(s, &m))
+            continue;
+        if (checked_runs())
+            checked_refusal(CHECK_BEYOND, address, count, &at->memory);
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %s: %zu bytes at %p go beyond what is mapped there, which ends "
+                         "at %p: map memory of the same kind behind it first",
+                         function, name, count, address, (void *)range_end(&m));
     }
     at->goes_on = true;
     return 0;
@@ -133,6 +141,8 @@ static __attribute__((noinline)) int find_other(struct session *s, const char *f
 {
     struct segment_place buffer;
 
+    if (virtual_is_reserved(s, address) && checked_runs())
+        checked_refusal(CHECK_UNMAPPED, address, count, NULL);
     if (virtual_is_reserved(s, address))
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %p is in reserved addresses at which nothing is mapped: call "
@@ -171,6 +181,8 @@ int place_find(struct session *s, const char *function, const void *address, siz
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %p is mapped without access: call aclrtMemSetAccess first",
                          function, name, address);
+    if (__builtin_expect(at->memory.freed, 0) && checked_runs())
+        checked_refusal(CHECK_FREED, address, count, &at->memory);
     if (__builtin_expect(at->memory.freed, 0))
         return error_set(
             ACL_ERROR_RT_PARAM_INVALID,

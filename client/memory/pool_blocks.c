@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "acl/acl_rt_memory_soma.h"
 #include "client/core/error.h"
+#include "client/memory/checked_memory.h"
 #include "client/memory/pool_upcall.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
@@ -293,6 +294,8 @@ int pool_blocks_take(struct memory_pool *pool, struct stream *s, const char *fun
         b = FIND_OR_RETURN(make_block, pool, s, function, size, bytes);
     }
     begin_use(b);
+    if (checked_runs())
+        checked_pool(CHECK_POOL_ALLOC, s, b->memory);
     *pointer = (void *)b->memory->mapped.start;
     return 0;
 }
@@ -307,6 +310,8 @@ int pool_blocks_put(struct stream *s, const char *function, void *pointer,
     struct memory *m = memory_return(s->session, pointer, &again);
     struct pool_block *b;
 
+    if (again && checked_runs())
+        checked_refusal(CHECK_FREED, pointer, 0, NULL);
     if (again)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the memory at %p was freed already",
                          function, pointer);
@@ -322,6 +327,8 @@ int pool_blocks_put(struct stream *s, const char *function, void *pointer,
         memory_lend(s->session, m, m->size);
         return error_no_memory(function);
     }
+    if (checked_runs())
+        checked_pool(CHECK_POOL_FREE, s, m);
     *pool = b->pool;
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "acl/acl.h"
 #include "client/buffers/segment.h"
+#include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
 #include "client/runtime/context.h"
@@ -141,9 +142,12 @@ static int register_range(struct context *c, const char *function,
     if (!r)
         return error_no_memory(function);
     *r = *range;
-    if (add_registration(c->session, r, &found))
+    if (add_registration(c->session, r, &found)) {
+        if (checked_runs())
+            checked_range(CHECK_REGISTER, (const void *)range->start, range->size);
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the map owns r */
         return 0;
+    }
     free(r);
     return refuse_known(function, range, found);
 }
@@ -235,6 +239,8 @@ aclError aclrtHostUnregister(void *ptr)
         r = find_start(s, ptr);
         if (r)
             range_map_remove(&s->registered_map, r);
+        if (r && checked_runs())
+            checked_range(CHECK_UNREGISTER, ptr, r->size);
         pthread_rwlock_unlock(&s->memory_lock);
     }
     if (!r)

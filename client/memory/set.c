@@ -1,6 +1,7 @@
 /* Fills with bytes or with words of 32 bits: aclrtMemset, aclrtMemsetD32, the asynchronous ones. */
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/memory/checked_memory.h"
 #include "client/memory/copy.h"
 #include "client/memory/direct.h"
 #include "client/memory/host_task.h"
@@ -102,7 +103,10 @@ static int fill_in_order(struct stream *s, const struct fill *f)
     /* A buffer in its turn, as on a device. Other host memory at once, as the reference has it. */
     RETURN_IF_ERROR(place_row(&at)->device ? stream_drain(s, f->function)
                                            : stream_check(s, f->function));
-    return fill_now(s->session, f, &at);
+    RETURN_IF_ERROR(fill_now(s->session, f, &at));
+    if (checked_runs())
+        checked_access(s->session, place_row(&at)->device ? s : NULL, &at, NULL, f->count);
+    return 0;
 }
 
 static int fill_async(const struct fill *f, aclrtStream stream)
@@ -140,6 +144,8 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
     c = FIND_OR_RETURN(context_get, __func__);
     RETURN_IF_ERROR(place_find(c->session, __func__, devPtr, count, "devPtr", &at));
     RETURN_IF_ERROR(direct_set(c->session, __func__, &at, (uint8_t)value, count));
+    if (checked_runs())
+        checked_access(c->session, NULL, &at, NULL, count);
     return place_tell_written(c->session, __func__, &at, count);
 }
 
@@ -190,6 +196,8 @@ aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
     c = FIND_OR_RETURN(context_get, __func__);
     RETURN_IF_ERROR(find_place(c->session, &f, &at));
     RETURN_IF_ERROR(fill_now(c->session, &f, &at));
+    if (checked_runs())
+        checked_access(c->session, NULL, &at, NULL, f.count);
     return place_tell_written(c->session, __func__, &at, f.count);
 }
 

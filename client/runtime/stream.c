@@ -180,6 +180,20 @@ static inline void write_entry(struct task *entry, const volatile struct task *t
         entry->words[i] = task->words[i];
 }
 
+uint64_t stream_checked_name(const struct stream *s)
+{
+    return s->context->hidden ? CHECK_NO_STREAM : (uint64_t)(uintptr_t)handle_of(HANDLE_STREAM, s);
+}
+
+static __attribute__((cold, noinline)) void note_submitted(const struct stream *s,
+                                                           const struct task *task)
+{
+    uint64_t name = stream_checked_name(s);
+
+    if (name != CHECK_NO_STREAM)
+        checked_task(name, task, s->tail);
+}
+
 void stream_submit_reserved(struct stream *s, struct task *task)
 {
     struct thread *t = thread_self();
@@ -191,6 +205,8 @@ void stream_submit_reserved(struct stream *s, struct task *task)
     s->implicit_run = 0;
     if (!s->is_default)
         t->last_task = (uint32_t)s->tail + s->implicit;
+    if (checked_runs())
+        note_submitted(s, task);
     entry = &s->ring[s->tail & (s->depth - 1)];
     write_entry(entry, task);
     KILL_POINT(SUBMIT_WRITTEN);

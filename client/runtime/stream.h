@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "acl/acl.h"
+#include "client/check/checked.h"
 #include "client/core/biased_lock.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream_callbacks.h"
@@ -132,10 +133,13 @@ static inline uint32_t stream_mode(const struct stream *s)
     return atomic_load_explicit(&s->bell->mode, memory_order_relaxed);
 }
 
-/** Nothing outstanding: what is submitted now would run at once, and need not be a task. Locked. */
+/**
+ * Nothing outstanding: what is submitted now would run at once, and need not be a task. A checked
+ * process submits all: what it writes down must come before what others can see. Locked.
+ */
 static inline bool stream_idle(const struct stream *s)
 {
-    return stream_mode(s) == DOORBELL_FREE &&
+    return stream_mode(s) == DOORBELL_FREE && !checked_runs() &&
            atomic_load_explicit(&s->ctrl->done, memory_order_acquire) == s->tail;
 }
 
@@ -162,6 +166,9 @@ int stream_error_stopped(struct stream_ctrl *ctrl, const char *function) __attri
 
 /** The same for a value of `stopped` that was read before. */
 int stream_error_stopped_by(uint64_t stopped, const char *function) __attribute__((cold));
+
+/** Its name in what a checked process writes down; CHECK_NO_STREAM: it is the library's own. */
+uint64_t stream_checked_name(const struct stream *s) __attribute__((cold));
 
 /** There is no such stream: 107017, with its sentence. */
 int stream_error_unknown(const char *function) __attribute__((cold));

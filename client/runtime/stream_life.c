@@ -126,6 +126,53 @@ static void set_defaults(struct stream *s)
         atomic_store_explicit(&s->res_limit[i], 0, memory_order_relaxed);
 }
 
+static __attribute__((cold)) void note_created(const struct stream *s)
+{
+    struct check_stream record = {
+        .r.kind = CHECK_STREAM,
+        .stream = stream_checked_name(s),
+        .id = s->id,
+        .device = s->device,
+        .slot = s->remote,
+        .is_default = s->is_default,
+    };
+
+    if (record.stream != CHECK_NO_STREAM)
+        checked_write(&record.r, sizeof(record));
+}
+
+/* Its tasks are over, and its control block is still its own. */
+static __attribute__((cold)) void note_ended(const struct stream *s, bool discarded)
+{
+    struct check_stream_gone record = {
+        .r.kind = CHECK_STREAM_GONE,
+        .stream = stream_checked_name(s),
+        .code = stream_error_code(atomic_load_explicit(&s->ctrl->error, memory_order_relaxed)),
+        .discarded = discarded,
+    };
+
+    if (record.stream != CHECK_NO_STREAM)
+        checked_write(&record.r, sizeof(record));
+}
+
+/* A process that ends has streams whose failures no call has reported. */
+static __attribute__((destructor)) void note_ignored(void)
+{
+    struct session *session = checked_runs() ? session_peek() : NULL;
+    struct stream *s;
+    int32_t code;
+
+    if (!session)
+        return;
+    pthread_mutex_lock(&session->lock);
+    for (uint32_t i = 0; (s = stream_next(session, &i));) {
+        code = stream_error_code(atomic_load_explicit(&s->ctrl->error, memory_order_relaxed));
+        if (code != 0)
+            checked_failure(CHECK_IGNORED, stream_checked_name(s), code);
+    }
+    pthread_mutex_unlock(&session->lock);
+}
+
 int stream_new(struct context *c, const char *function, uint32_t priority, uint32_t flags,
                bool is_default, struct stream **sp)
 {
@@ -147,6 +194,8 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
     }
     set_phase(s, STREAM_USABLE);
     slots_publish(s);
+    if (checked_runs())
+        note_created(s);
     *sp = s;
     return 0;
 }
@@ -186,6 +235,8 @@ static int stream_end(struct stream *s, const char *function, bool *force)
     }
     /* No thread submits any more: one that had the lock when the handle died has let go of it. */
     upcalls->callback_stream_end(s, true);
+    if (checked_runs())
+        note_ended(s, *force);
     pthread_mutex_lock(&session->lock);
     set_phase(s, STREAM_ENDING);
     arena_pages_ring_leaving(session, s->remote, s->tail - s->first);

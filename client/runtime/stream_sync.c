@@ -26,6 +26,7 @@ struct target {
     uint32_t device;
     int32_t id;
     uint64_t position;
+    uint64_t since; /* checked_since() */
 };
 
 static struct target target_of(struct stream *s)
@@ -40,6 +41,7 @@ static struct target target_of(struct stream *s)
         .device = s->device,
         .id = s->id,
         .position = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire),
+        .since = checked_since(),
     };
 }
 
@@ -59,6 +61,8 @@ static int wait_until(struct session *session, const struct target *t, const cha
         return session_error_lost(function);
     if (r == -EINTR)
         return ACLNPUD_ERROR_INTERRUPTED;
+    if (checked_runs() && stream_is(t->stream, t->tag))
+        checked_sync(stream_checked_name(t->stream), t->since);
     if (stopped != 0 && stream_is(t->stream, t->tag))
         return stream_error_stopped_by(stopped, function);
     return discarded == 0 ? 0 : stream_error_aborted(function, discarded);
@@ -79,6 +83,8 @@ static int take_error(struct session *session, const struct target *t, const cha
         pthread_mutex_lock(&session->lock);
         /* Of two threads that synchronise, one reports. */
         error = stream_is(t->stream, t->tag) ? stream_take_error(t->ctrl) : 0;
+        if (checked_runs() && stream_error_code(error) != 0)
+            checked_failure(CHECK_FAILED, stream_checked_name(t->stream), stream_error_code(error));
         pthread_mutex_unlock(&session->lock);
     }
     /* Until it is back, whatever its streams had to report. */
@@ -216,8 +222,10 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
     CALL_SCOPE;
     REQUIRE(status);
     bool done;
+    uint64_t since;
     struct stream *s = FIND_OR_RETURN(stream_find, __func__, stream);
 
+    since = checked_since();
     if (session_lost(s->session))
         return session_error_lost(__func__);
     if (stream_stopped(s))
@@ -228,6 +236,8 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
     /* When the device is lost, all is done soon: a poll need not look at that each time. */
     if (done && stream_mode(s) > DOORBELL_STRICT)
         return device_check_lost(s->session, __func__, s->device);
+    if (done && checked_runs())
+        checked_sync(stream_checked_name(s), since);
     *status = done ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     return 0;
 }

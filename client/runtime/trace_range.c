@@ -7,6 +7,7 @@
 
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
+#include "client/check/checked.h"
 #include "client/core/api_call.h"
 #include "client/core/error.h"
 #include "client/core/lifecycle.h"
@@ -62,6 +63,8 @@ aclError aclnpudTraceMark(const char *text)
     struct trace_writer *w;
 
     REQUIRE(text);
+    if (checked_runs())
+        checked_text(CHECK_MARK, text);
     w = find_writer();
     if (w)
         trace_text(w, TRACE_MARK, 0, text);
@@ -92,6 +95,8 @@ aclError aclnpudTraceRangeBegin(const char *name)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: the thread is in %u ranges already: aclnpudTraceRangeEnd ends one",
                          __func__, RANGES_MAX);
+    if (checked_runs())
+        checked_text(CHECK_RANGE_BEGIN, name);
     w = find_writer();
     ranges->range[ranges->n].begin_ns = w ? trace_begin(w) : 0;
     if (w)
@@ -111,6 +116,8 @@ aclError aclnpudTraceRangeEnd(void)
                          "%s: the thread has begun no range: aclnpudTraceRangeBegin does",
                          __func__);
     ranges->n--;
+    if (checked_runs())
+        checked_text(CHECK_RANGE_END, "");
     if (w && ranges->range[ranges->n].begin_ns != 0)
         trace_text(w, TRACE_RANGE, ranges->range[ranges->n].begin_ns,
                    ranges->range[ranges->n].name);

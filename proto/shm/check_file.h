@@ -44,7 +44,7 @@ struct check_head {
     int32_t pid; /* as the process sees it */
     uint64_t start_ns;
     char program[16];        /* as /proc/PID/comm had it at first */
-    _Atomic uint32_t ended;  /* 1: it has left by exit(3), or has gone on to another program */
+    _Atomic uint32_t ended;  /* 1: it has left by exit(3) */
     _Atomic uint32_t failed; /* 1: the file could not grow; what came later is not written */
     char reserved[80];
 };
@@ -104,6 +104,9 @@ enum check_kind {
     CHECK_RANGE_BEGIN,    /* check_text: of the program's own, in this thread */
     CHECK_RANGE_END,
     CHECK_MARK, /* check_text */
+    /* and once more */
+    CHECK_THREAD,  /* check_object: from here on another thread writes here: its id */
+    CHECK_IGNORED, /* check_failed: a failure that no call has reported, as its process ends */
     CHECK_KINDS
 };
 
@@ -210,7 +213,7 @@ struct check_memory {
     uint32_t kind;     /* enum check_memory_kind */
     uint32_t device;
     uint32_t imported;
-    uint32_t pool; /* of a pool: no use of it is the program's before a POOL_ALLOC */
+    uint32_t unused; /* a POOL_ALLOC says that it is of a pool */
 };
 
 struct check_map {
@@ -308,10 +311,9 @@ struct check_handover {
 };
 
 enum check_refusal {
-    CHECK_FREED,       /* it was an allocation */
-    CHECK_BEYOND,      /* the range leaves the allocation, or the mapping */
-    CHECK_UNMAPPED,    /* addresses are reserved there, and nothing is mapped */
-    CHECK_GONE_HANDLE, /* a stream, event or notify that was destroyed: `address` is the handle */
+    CHECK_FREED,    /* it was an allocation */
+    CHECK_BEYOND,   /* the range leaves the allocation, or the mapping */
+    CHECK_UNMAPPED, /* addresses are reserved there, and nothing is mapped */
 };
 
 struct check_refused {

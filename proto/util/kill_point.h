@@ -78,7 +78,10 @@
     X(TAKE_WAKE, "room for a message, futex not called")                                           \
     X(QUEUE_ARMED, "counted as waiting, not looked again")                                         \
     X(QUEUE_DISARMED, "not counted as waiting any more")                                           \
-    X(QUEUE_MAPPED, "one file of a queue mapped, not the other")
+    X(QUEUE_MAPPED, "one file of a queue mapped, not the other")                                   \
+    X(CHECK_CHUNK_TAKEN, "chunk of a checked process mapped, not marked")                          \
+    X(CHECK_WRITTEN, "record written, its first word not")                                         \
+    X(CHECK_PUBLISHED, "record published")
 
 enum kill_point {
 #define KILL_POINT_ENUM(name, what) KILL_##name,

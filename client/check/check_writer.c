@@ -1,0 +1,360 @@
+/*
+ * The file of a checked process. Each thread has a writer, with a chunk of the file that it has
+ * mapped. A writer whose thread has ended is the next new thread's, so that a program with many
+ * short threads fills its chunks.
+ *
+ * No descriptor stays open: a program may close any, and use its number. A thread that needs a
+ * chunk opens the file, makes it longer, and closes it.
+ *
+ * A process that is killed leaves a record without its first word, which readers do not see, or a
+ * chunk that says of no thread.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/check/checked.h"
+#include "client/check/check_stack.h"
+#include "client/core/lifecycle.h"
+#include "client/core/npud_clock.h"
+#include "client/core/thread.h"
+#include "proto/util/kill_point.h"
+
+struct check_writer {
+    struct check_writer *next; /* process->check.idle */
+    unsigned char *chunk;      /* NULL: it has none */
+    size_t used;
+    uint64_t chunks;
+    uint32_t number;
+    uint32_t thread;
+    uint32_t places;
+    struct check_stack stacks[CHECK_STACKS];
+};
+
+static char path[PATH_MAX]; /* of this process's file, or of its parent's */
+
+/* Files that are mapped and that readers know of. Under process->check.lock; they only grow. */
+static struct module {
+    uint64_t start, bias;
+    char *name;
+} * modules;
+static size_t n_modules;
+
+/* --- the file --- */
+
+/* True if the file may have so many bytes: a larger one would cost the program a signal. */
+static bool may_have(uint64_t bytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes;
+}
+
+/* Under the lock. Bytes from `at` on, zeroed and on the disk's account. NULL: there is no room. */
+static void *map_chunk(int flags, uint64_t at)
+{
+    int fd = may_have(at + CHECK_CHUNK) ? open(path, O_RDWR | O_CLOEXEC | flags, 0600) : -1;
+    void *map = MAP_FAILED;
+
+    if (fd < 0)
+        return NULL;
+    /* posix_fallocate(): a store into a page without a block would be a SIGBUS. */
+    if (posix_fallocate(fd, (off_t)at, (off_t)CHECK_CHUNK) == 0)
+        map = mmap(NULL, CHECK_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)at);
+    close(fd);
+    if (map == MAP_FAILED)
+        return NULL;
+    madvise(map, CHECK_CHUNK, MADV_DONTFORK);
+    return map;
+}
+
+/* A program that executes another one keeps its pid: then there is a file already. */
+static struct check_head *make_file(const char *directory)
+{
+    struct check_head *head = NULL;
+
+    for (unsigned i = 0; !head && i < 10000; i++) {
+        int n = snprintf(path, sizeof(path), "%s/%d.%u", directory, (int)getpid(), i);
+
+        if (n < 0 || (size_t)n >= sizeof(path))
+            return NULL;
+        head = map_chunk(O_CREAT | O_EXCL, 0);
+        if (!head && errno != EEXIST)
+            return NULL;
+    }
+    return head;
+}
+
+static void fill_head(struct check_head *head)
+{
+    int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+
+    head->magic = CHECK_MAGIC;
+    head->version = CHECK_VERSION;
+    head->pid = getpid();
+    head->start_ns = npud_clock_ns();
+    if (fd >= 0 && read(fd, head->program, sizeof(head->program)) > 0)
+        head->program[strcspn(head->program, "\n")] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
+/* --- chunks --- */
+
+static bool take_chunk(struct check_writer *w)
+{
+    struct check_chunk *chunk;
+
+    pthread_mutex_lock(&process->check.lock);
+    chunk = map_chunk(0, process->check.end);
+    if (chunk)
+        process->check.end += CHECK_CHUNK;
+    else
+        atomic_store_explicit(&process->check.head->failed, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&process->check.lock);
+    if (!chunk)
+        return false;
+    KILL_POINT(CHECK_CHUNK_TAKEN);
+    if (w->chunk)
+        munmap(w->chunk, CHECK_CHUNK);
+    w->chunk = (unsigned char *)chunk;
+    w->used = sizeof(*chunk);
+    chunk->number = w->chunks++;
+    chunk->writer = w->number;
+    /* release: a chunk that says of whom it is says the rest. */
+    atomic_store_explicit(&chunk->thread, w->thread, memory_order_release);
+    return true;
+}
+
+/* False: there is no room, and the record is lost. */
+static bool put_record(struct check_writer *w, struct check_record *r, size_t size)
+{
+    size_t bytes = (size + 7) & ~(size_t)7;
+    _Atomic uint64_t *at;
+    uint64_t first;
+
+    r->words = (uint8_t)(bytes / 8);
+    if ((!w->chunk || w->used + bytes > CHECK_CHUNK) && !take_chunk(w))
+        return false;
+    at = (_Atomic uint64_t *)(w->chunk + w->used);
+    memcpy(&first, r, sizeof(first));
+    memcpy((char *)at + sizeof(first), (const char *)r + sizeof(first), size - sizeof(first));
+    KILL_POINT(CHECK_WRITTEN);
+    /* release: whoever sees the first word sees the record. */
+    atomic_store_explicit(at, first, memory_order_release);
+    KILL_POINT(CHECK_PUBLISHED);
+    w->used += bytes;
+    return true;
+}
+
+/* --- threads --- */
+
+static struct check_writer *take_idle(uint32_t thread)
+{
+    struct check_writer *w;
+
+    pthread_mutex_lock(&process->check.lock);
+    w = process->check.idle;
+    if (w)
+        process->check.idle = w->next;
+    pthread_mutex_unlock(&process->check.lock);
+    if (w) {
+        struct check_object next = {
+            .r = {.kind = CHECK_THREAD, .ns = npud_clock_ns()},
+            .object = thread,
+        };
+
+        w->thread = thread;
+        put_record(w, &next.r, sizeof(next));
+    }
+    return w;
+}
+
+static struct check_writer *make_writer(struct thread *t)
+{
+    struct check_writer *w = take_idle(t->tid);
+
+    if (!w) {
+        w = calloc(1, sizeof(*w));
+        if (!w)
+            return NULL;
+        w->thread = t->tid;
+        pthread_mutex_lock(&process->check.lock);
+        w->number = ++process->check.writers;
+        pthread_mutex_unlock(&process->check.lock);
+    }
+    t->check = w;
+    return w;
+}
+
+static struct check_writer *find_writer(void)
+{
+    struct thread *t = thread_self();
+
+    if (t->check)
+        return t->check;
+    /* The dummy is several threads', a writer is one's. */
+    return t == thread_current ? make_writer(t) : NULL;
+}
+
+static void leave_thread(struct thread *t)
+{
+    struct check_writer *w = t->check;
+
+    t->check = NULL;
+    if (!w)
+        return;
+    pthread_mutex_lock(&process->check.lock);
+    w->next = process->check.idle;
+    process->check.idle = w;
+    pthread_mutex_unlock(&process->check.lock);
+}
+
+/* --- places --- */
+
+/* Under the lock. True: it is known; else it was added, if there is memory. */
+static bool know_module(uint64_t start, uint64_t bias, const char *name)
+{
+    struct module *grown;
+
+    for (size_t i = 0; i < n_modules; i++)
+        if (modules[i].start == start && modules[i].bias == bias &&
+            strcmp(modules[i].name, name) == 0)
+            return true;
+    grown = realloc(modules, (n_modules + 1) * sizeof(*modules));
+    if (grown) {
+        modules = grown;
+        modules[n_modules] = (struct module){start, bias, strdup(name)};
+        n_modules += modules[n_modules].name != NULL;
+    }
+    return false;
+}
+
+static void tell_module(struct check_writer *w, const struct dl_find_object *found)
+{
+    struct {
+        struct check_module head;
+        char text[1024];
+    } record = {.head = {.r.kind = CHECK_MODULE, .r.ns = npud_clock_ns()}};
+    const char *name = found->dlfo_link_map->l_name;
+    ssize_t length;
+    bool known;
+
+    pthread_mutex_lock(&process->check.lock);
+    known = know_module((uintptr_t)found->dlfo_map_start, found->dlfo_link_map->l_addr, name);
+    pthread_mutex_unlock(&process->check.lock);
+    if (known)
+        return;
+    record.head.start = (uintptr_t)found->dlfo_map_start;
+    record.head.end = (uintptr_t)found->dlfo_map_end;
+    record.head.bias = found->dlfo_link_map->l_addr;
+    if (name[0] == '\0') /* the program itself */
+        length = readlink("/proc/self/exe", record.text, sizeof(record.text));
+    else
+        length = (ssize_t)strlen(
+            memccpy(record.text, name, 0, sizeof(record.text) - 1) ? record.text : "");
+    if (length <= 0)
+        return;
+    record.head.r.length = (uint16_t)length;
+    put_record(w, &record.head.r, sizeof(record.head) + (size_t)length);
+}
+
+static void tell_place(struct check_writer *w, struct check_stack *s)
+{
+    struct {
+        struct check_place head;
+        uint64_t frame[CHECK_FRAMES];
+    } record = {.head = {.r.kind = CHECK_PLACE, .n = s->n, .source = s->source}};
+    struct dl_find_object found;
+
+    for (uint32_t i = 0; i < s->n; i++)
+        if (_dl_find_object((void *)(uintptr_t)s->pc[i], &found) == 0)
+            tell_module(w, &found);
+    memcpy(record.frame, s->pc, s->n * sizeof(s->pc[0]));
+    record.head.r.ns = npud_clock_ns();
+    if (put_record(w, &record.head.r, sizeof(record.head) + s->n * sizeof(s->pc[0])))
+        s->number = ++w->places;
+}
+
+void checked_write(struct check_record *r, size_t size)
+{
+    struct check_writer *w = find_writer();
+    struct check_stack *s;
+    bool known;
+
+    if (!w)
+        return;
+    s = check_stack_find(w->stacks, (uintptr_t)__builtin_frame_address(0),
+                         (uintptr_t)__builtin_return_address(0), 0, &known);
+    if (!known)
+        tell_place(w, s);
+    r->place = s->number;
+    r->ns = npud_clock_ns();
+    put_record(w, r, size);
+}
+
+/* --- the process --- */
+
+/* Under process->lock. */
+static int begin_session(struct session *s, const char *function)
+{
+    const char *directory = secure_getenv("NPUD_CHECK");
+    struct check_record r = {.kind = CHECK_SESSION_BEGIN};
+    struct check_head *head;
+
+    (void)s;
+    (void)function;
+    if (!process->check.head && directory && directory[0] == '/') {
+        head = make_file(directory);
+        if (!head)
+            return 0;
+        fill_head(head);
+        process->check.head = head;
+        process->check.end = CHECK_CHUNK;
+        n_modules = 0;
+        atomic_store_explicit(&process->check.runs, true, memory_order_release);
+    }
+    if (checked_runs())
+        checked_write(&r, sizeof(r));
+    return 0;
+}
+
+static void end_session(struct session *s)
+{
+    struct check_record r = {.kind = CHECK_SESSION_END};
+
+    (void)s;
+    if (checked_runs())
+        checked_write(&r, sizeof(r));
+}
+
+/* Its memory is the parent's, copied; its chunk is not there. */
+static void forget_file(void)
+{
+    free(thread_self()->check);
+    thread_self()->check = NULL;
+}
+
+/* The process ends by exit(3), or main() has returned. */
+static __attribute__((destructor)) void note_end(void)
+{
+    if (checked_runs())
+        atomic_store_explicit(&process->check.head->ended, 1, memory_order_relaxed);
+}
+
+const struct part check_part = {
+    .fork_child = forget_file,
+    .thread_exit = leave_thread,
+    .session_begin = begin_session,
+    .session_end = end_session,
+};

@@ -1,0 +1,76 @@
+/*
+ * What this process does, written down for npu-check while NPUD_CHECK names a directory
+ * (docs/checking.md): makes of objects, accesses, and what orders them, as records in a file of its
+ * own (proto/shm/check_file.h, which says when a record must be written).
+ *
+ * Rooms above call these where a call is known to be right, with names that a reader can follow:
+ * handles, npud's slots, numbers of records. All are for any thread, in a call; they write nothing
+ * if memory or the disk is short, and the file then says so. Where they look at checked_runs() first,
+ * they cost a branch.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/core/process.h"
+#include "proto/shm/check_file.h"
+
+/** Is this process checked? */
+static inline bool checked_runs(void)
+{
+    return __builtin_expect(atomic_load_explicit(&process->check.runs, memory_order_relaxed), 0);
+}
+
+/**
+ * Write a record of `size` bytes: kind and what follows the head are the caller's, the rest is
+ * filled in here. The place is that of the call which the thread is in.
+ */
+void checked_write(struct check_record *r, size_t size) __attribute__((cold, noinline));
+
+/** The same of a kind that has one more word, or none. */
+void checked_text(enum check_kind kind, const char *text) __attribute__((cold));
+
+/** A task comes into the ring of a stream, at this position. */
+void checked_task(uint64_t stream, const struct task *task, uint64_t position)
+    __attribute__((cold));
+
+/** RECORD, RESET, WAIT, SYNC_EVENT, EMPTY_SYNC. stream: CHECK_NO_STREAM for the last two. */
+void checked_event_use(enum check_kind kind, uint64_t stream, uint64_t event, uint64_t number)
+    __attribute__((cold));
+
+/** The calling thread knows that what the stream was given until `since_ns` is over. */
+void checked_sync(uint64_t stream, uint64_t since_ns) __attribute__((cold));
+
+/** When a wait begins, for checked_sync(); 0: the process is not checked. */
+uint64_t checked_since(void);
+
+/** CALLBACK_BEGIN, CALLBACK_END. */
+void checked_callback(enum check_kind kind, uint64_t stream, uint64_t ordinal)
+    __attribute__((cold));
+
+/** NOTIFY, NOTIFY_GONE, NOTIFY_RESET. */
+void checked_notify(enum check_kind kind, uint32_t slot, uint32_t generation, uint64_t identity,
+                    bool counts, bool imported) __attribute__((cold));
+
+/** OBJECT, OBJECT_GONE, EVENT_GONE. */
+void checked_object(enum check_kind kind, enum check_object_type type, uint64_t object)
+    __attribute__((cold));
+
+/** REGISTER, UNREGISTER. */
+void checked_range(enum check_kind kind, const void *address, uint64_t size) __attribute__((cold));
+
+/** PUT, TAKE. */
+void checked_handover(enum check_kind kind, uint64_t queue, uint64_t buffer) __attribute__((cold));
+
+/** FAILED, IGNORED. */
+void checked_failure(enum check_kind kind, uint64_t stream, int32_t code) __attribute__((cold));
+
+/** The library refuses an address. start, whole: of the allocation; 0: it is not known. */
+void checked_refused(enum check_refusal why, const void *address, uint64_t size, uint64_t start,
+                     uint64_t whole) __attribute__((cold));
+
+/** A number that names an export by key in all processes. */
+uint64_t checked_identity(const char *key) __attribute__((cold));

@@ -1,0 +1,205 @@
+#include "client/memory/checked_memory.h"
+
+#include "client/buffers/segment.h"
+#include "client/memory/alloc.h"
+#include "client/memory/place.h"
+#include "client/runtime/stream.h"
+
+/* --- what there is --- */
+
+static enum check_memory_kind kind_of(const struct memory *m)
+{
+    if (m->managed)
+        return CHECK_MEMORY_MANAGED;
+    return m->host ? CHECK_MEMORY_PINNED : CHECK_MEMORY_DEVICE;
+}
+
+static void write_memory(enum check_kind kind, const struct memory *m, uint64_t identity)
+{
+    struct check_memory record = {
+        .r.kind = (uint8_t)kind,
+        .name = {m->remote, m->remote_generation},
+        .address = m->mapped.start,
+        .size = m->size,
+        .identity = identity,
+        .kind = kind_of(m),
+        .device = m->device,
+        .imported = m->imported,
+    };
+
+    checked_write(&record.r, sizeof(record));
+}
+
+static void write_mapping(enum check_kind kind, const struct memory *m)
+{
+    struct check_map record = {
+        .r.kind = (uint8_t)kind,
+        .name = {m->remote, m->remote_generation},
+        .offset = m->remote_offset,
+        .address = m->mapped.start,
+        .size = m->mapped.size,
+    };
+
+    checked_write(&record.r, sizeof(record));
+}
+
+void checked_added(const struct memory *m, const char *key)
+{
+    if (m->physical)
+        write_mapping(CHECK_MAP, m);
+    else
+        write_memory(CHECK_MEMORY, m, key ? checked_identity(key) : 0);
+}
+
+void checked_removed(const struct memory *m)
+{
+    if (m->physical)
+        write_mapping(CHECK_UNMAP, m);
+    else
+        write_memory(CHECK_MEMORY_GONE, m, 0);
+}
+
+void checked_physical(enum check_kind kind, uint32_t slot, uint32_t generation, uint64_t size,
+                      uint32_t device, bool host, uint64_t identity)
+{
+    struct check_memory record = {
+        .r.kind = (uint8_t)kind,
+        .name = {slot, generation},
+        .size = size,
+        .identity = identity,
+        .kind = host ? CHECK_MEMORY_PINNED : CHECK_MEMORY_PHYSICAL,
+        .device = device,
+        .imported = identity != 0,
+    };
+
+    checked_write(&record.r, sizeof(record));
+}
+
+void checked_export(uint32_t slot, uint32_t generation, uint64_t size, uint64_t identity)
+{
+    struct check_memory record = {
+        .r.kind = CHECK_EXPORT,
+        .name = {slot, generation},
+        .size = size,
+        .identity = identity,
+    };
+
+    checked_write(&record.r, sizeof(record));
+}
+
+void checked_pool(enum check_kind kind, const struct stream *s, const struct memory *m)
+{
+    struct check_pool record = {
+        .r.kind = (uint8_t)kind,
+        .stream = stream_checked_name(s),
+        .name = {m->remote, m->remote_generation},
+        .address = m->mapped.start,
+        .size = m->size,
+    };
+
+    checked_write(&record.r, sizeof(record));
+}
+
+/* --- what is read and written --- */
+
+struct access {
+    struct check_access head;
+    struct check_range_use use[2];
+};
+
+/* False: the memory is pageable, or gone. */
+static bool name_place(struct session *session, const struct place *at, uint64_t count,
+                       uint32_t how, struct check_range_use *use)
+{
+    struct segment_place in;
+
+    *use = (struct check_range_use){.offset = (uintptr_t)at->address, .size = count, .how = how};
+    switch (at->kind) {
+    case PLACE_PAGEABLE:
+    case PLACE_KINDS:
+        return false;
+    case PLACE_REGISTERED:
+        use->name.slot = CHECK_SLOT_HOST;
+        return true;
+    case PLACE_BUFFER:
+        if (!segment_locate(session, at->address, &in))
+            return false;
+        use->name = (struct check_memory_name){CHECK_SLOT_BUFFER, in.view->id};
+        use->offset = in.block * in.view->stride + in.offset;
+        return true;
+    case PLACE_PINNED:
+    case PLACE_DEVICE:
+    case PLACE_MANAGED:
+        break;
+    }
+    use->name = (struct check_memory_name){at->memory.remote, at->memory.remote_generation};
+    use->offset = place_remote_offset(at);
+    return true;
+}
+
+static void write_access(struct session *session, const struct stream *s, struct access *a,
+                         const struct place *to, const struct place *from, uint64_t count,
+                         uint32_t how)
+{
+    a->head.r.kind = CHECK_ACCESS;
+    a->head.stream = s ? stream_checked_name(s) : CHECK_NO_STREAM;
+    if (from && name_place(session, from, count, CHECK_READ, &a->use[a->head.n]))
+        a->head.n++;
+    if (to && name_place(session, to, count, how, &a->use[a->head.n]))
+        a->head.n++;
+    if (a->head.n > 0)
+        checked_write(&a->head.r, sizeof(a->head) + a->head.n * sizeof(a->use[0]));
+}
+
+struct walk {
+    struct session *session;
+    const struct stream *stream;
+    bool reads, writes;
+};
+
+static int write_piece(void *context, const struct place *to, const struct place *from,
+                       uint64_t count)
+{
+    const struct walk *w = context;
+    struct access a = {.head.op = w->reads ? TASK_COPY : TASK_SET};
+
+    write_access(w->session, w->stream, &a, w->writes ? to : NULL, w->reads ? from : NULL, count,
+                 CHECK_WRITE);
+    return 0;
+}
+
+void checked_access(struct session *session, const struct stream *s, const struct place *to,
+                    const struct place *from, uint64_t count)
+{
+    struct walk w = {session, s, from != NULL, to != NULL};
+    const struct place *one = to ? to : from, *other = from ? from : to;
+
+    /* Host memory and buffers never go on in another mapping. */
+    if (one->goes_on || other->goes_on)
+        place_walk(session, "", one, other, count, write_piece, &w);
+    else
+        write_piece(&w, to, from, count);
+}
+
+void checked_reduce(const struct stream *s, const struct place *to, const struct place *from,
+                    uint64_t count)
+{
+    struct access a = {.head.op = TASK_REDUCE};
+
+    write_access(s->session, s, &a, to, from, count, CHECK_READ | CHECK_WRITE);
+}
+
+void checked_word(const struct stream *s, enum task_op op, const struct place *at, uint64_t value,
+                  uint32_t condition)
+{
+    struct access a = {.head.op = op, .head.value = value, .head.condition = condition};
+
+    write_access(s->session, s, &a, at, NULL, sizeof(value),
+                 CHECK_WORD | (op == TASK_VALUE_WRITE ? CHECK_WRITE : CHECK_READ));
+}
+
+void checked_refusal(enum check_refusal why, const void *address, uint64_t count,
+                     const struct memory *m)
+{
+    checked_refused(why, address, count, m ? m->mapped.start : 0, m ? m->size : 0);
+}
