@@ -29,6 +29,7 @@
 #include "client/core/npud_clock.h"
 #include "client/core/thread.h"
 #include "proto/util/kill_point.h"
+#include "proto/util/lift_fd.h"
 
 struct check_writer {
     struct check_writer *next; /* process->check.idle */
@@ -63,7 +64,8 @@ static bool may_have(uint64_t bytes)
 /* Under the lock. Bytes from `at` on, zeroed and on the disk's account. NULL: there is no room. */
 static void *map_chunk(int flags, uint64_t at)
 {
-    int fd = may_have(at + CHECK_CHUNK) ? open(path, O_RDWR | O_CLOEXEC | flags, 0600) : -1;
+    int fd =
+        may_have(at + CHECK_CHUNK) ? lift_fd(open(path, O_RDWR | O_CLOEXEC | flags, 0600)) : -1;
     void *map = MAP_FAILED;
 
     if (fd < 0)
@@ -97,7 +99,7 @@ static struct check_head *make_file(const char *directory)
 
 static void fill_head(struct check_head *head)
 {
-    int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+    int fd = lift_fd(open("/proc/self/comm", O_RDONLY | O_CLOEXEC));
 
     head->magic = CHECK_MAGIC;
     head->version = CHECK_VERSION;

@@ -4,9 +4,9 @@
  * own (proto/shm/check_file.h, which says when a record must be written).
  *
  * Rooms above call these where a call is known to be right, with names that a reader can follow:
- * handles, npud's slots, numbers of records. All are for any thread, in a call; they write nothing
- * if memory or the disk is short, and the file then says so. Where they look at checked_runs() first,
- * they cost a branch.
+ * handles, npud's slots, numbers of records, and after a look at checked_runs(), which is all that
+ * it costs a process that is not checked. All are for any thread, in a call; they write nothing if
+ * memory or the disk is short, and the file then says so.
  */
 #pragma once
 

@@ -294,8 +294,8 @@ struct event *event_new(struct session *s, struct context *c, uint32_t device, c
 void event_abandon(struct event *e);
 
 /*
- * For a process that is checked: the event was made, or opened by a handle; its latest record, which
- * has this number, was seen complete (0: there is none, and `waited` for it: a mistake).
+ * For a process that is checked: the event was made, or opened by a handle; its latest record, with
+ * this number, was seen complete (0: there is none, and `waited` for it: a mistake).
  */
 void event_note_created(const struct event *e, bool imported) __attribute__((cold));
 void event_note_seen(const struct event *e, uint64_t number, bool waited) __attribute__((cold));

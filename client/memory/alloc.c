@@ -9,7 +9,6 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
-#include "client/memory/checked_memory.h"
 #include "client/memory/hold.h"
 #include "client/memory/imports.h"
 #include "client/memory/physical.h"
@@ -163,6 +162,47 @@ void memory_forget_registered(struct session *s, const struct memory *m)
     }
 }
 
+/* As a checked process writes it down. Caller holds memory_lock. */
+static __attribute__((cold, noinline)) void note_memory(enum check_kind kind,
+                                                        const struct memory *m, const char *key)
+{
+    struct check_memory record = {
+        .r.kind = (uint8_t)kind,
+        .name = {m->remote, m->remote_generation},
+        .address = m->mapped.start,
+        .size = m->size,
+        .identity = key ? checked_identity(key) : 0,
+        .kind = m->managed ? CHECK_MEMORY_MANAGED
+                : m->host  ? CHECK_MEMORY_PINNED
+                           : CHECK_MEMORY_DEVICE,
+        .device = m->device,
+        .imported = m->imported,
+    };
+
+    if (m->physical)
+        memory_note_mapping(kind == CHECK_MEMORY ? CHECK_MAP : CHECK_UNMAP, m);
+    else
+        checked_write(&record.r, sizeof(record));
+}
+
+void memory_note_mapping(enum check_kind kind, const struct memory *m)
+{
+    struct check_map record = {
+        .r.kind = (uint8_t)kind,
+        .name = {m->remote, m->remote_generation},
+        .offset = m->remote_offset,
+        .address = m->mapped.start,
+        .size = m->mapped.size,
+    };
+
+    checked_write(&record.r, sizeof(record));
+}
+
+void memory_note_gone(const struct memory *m)
+{
+    note_memory(CHECK_MEMORY_GONE, m, NULL);
+}
+
 /* Caller holds memory_lock. */
 static bool add_memory(struct session *s, struct memory *m, const char *key)
 {
@@ -172,7 +212,7 @@ static bool add_memory(struct session *s, struct memory *m, const char *key)
     memory_forget_registered(s, m);
     DL_APPEND(s->allocations, m);
     if (checked_runs())
-        checked_added(m, key);
+        note_memory(CHECK_MEMORY, m, key);
     count_use(s, m->device, device_bytes(m));
     s->managed_bytes += m->managed ? m->size : 0;
     return true;
@@ -266,7 +306,7 @@ static void trim_freed(struct session *s, size_t count, uint64_t bytes)
 static void end_allocation(struct session *s, struct memory *m)
 {
     if (checked_runs())
-        checked_removed(m);
+        memory_note_gone(m);
     DL_DELETE(s->allocations, m);
     uncount_use(s, m->device, device_bytes(m));
     s->managed_bytes -= m->managed ? m->size : 0;
@@ -539,7 +579,7 @@ static int free_memory(const char *function, void *pointer, bool host)
     if (s)
         m = take_allocation(s, pointer, host, &again);
     if (again && checked_runs())
-        checked_refusal(CHECK_FREED, pointer, 0, NULL);
+        checked_refused(CHECK_FREED, pointer, 0, 0, 0);
     if (again)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the memory at %p was freed already",
                          function, pointer);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "client/check/checked.h"
 #include "client/core/range_map.h"
 #include "client/core/upcall.h"
 #include "client/memory/imports.h"
@@ -166,6 +167,11 @@ int memory_drop(struct session *s, const char *function, struct memory *m);
  */
 int memory_find_own(struct session *s, const char *function, const void *address, size_t size,
                     struct memory *copy);
+
+/** A checked process writes it down: it is mapped, or (UNMAP) not any more. */
+void memory_note_mapping(enum check_kind kind, const struct memory *m) __attribute__((cold));
+/** The same: it is about to leave the table. */
+void memory_note_gone(const struct memory *m) __attribute__((cold));
 
 /** Bytes of a device that the session has, or has given back, and that are not in the table. */
 void memory_count_use(struct session *s, uint32_t device, uint64_t bytes);

@@ -4,7 +4,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
-#include "client/memory/checked_memory.h"
+#include "client/memory/checked_access.h"
 #include "client/memory/direct.h"
 #include "client/memory/host_task.h"
 #include "client/memory/staging.h"

@@ -3,7 +3,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
-#include "client/memory/checked_memory.h"
+#include "client/memory/checked_access.h"
 #include "client/memory/copy.h"
 #include "client/memory/direct.h"
 #include "client/runtime/context.h"

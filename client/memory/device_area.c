@@ -3,7 +3,6 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
-#include "client/memory/checked_memory.h"
 #include "client/runtime/context.h"
 
 /* The program may have freed it. */
@@ -27,7 +26,7 @@ static int obtain_area(struct context *c, const char *function, enum device_area
 
         /* The program does not free it, and tasks of devices write there by themselves. */
         if (checked_runs())
-            checked_removed(m);
+            memory_note_gone(m);
     }
     *address = *place;
     return 0;

@@ -7,7 +7,6 @@
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
-#include "client/memory/checked_memory.h"
 #include "client/memory/export.h"
 #include "client/runtime/context.h"
 
@@ -28,6 +27,19 @@ static int check_export(const char *function, size_t size, size_t len, uint64_t 
                                                                      : 0;
 }
 
+static __attribute__((cold, noinline)) void note_export(const struct memory *m, size_t size,
+                                                        const char *key)
+{
+    struct check_memory record = {
+        .r.kind = CHECK_EXPORT,
+        .name = {m->remote, m->remote_generation},
+        .size = size,
+        .identity = checked_identity(key),
+    };
+
+    checked_write(&record.r, sizeof(record));
+}
+
 int ipc_memory_export(const char *function, void *address, size_t size, char *key, size_t len,
                       uint64_t flags)
 {
@@ -40,7 +52,7 @@ int ipc_memory_export(const char *function, void *address, size_t size, char *ke
     RETURN_IF_ERROR(memory_find_own(c->session, function, address, size, &m));
     RETURN_IF_ERROR(export_memory(c->session, function, m.remote, size, flags != 0, false, &name));
     if (checked_runs())
-        checked_export(m.remote, m.remote_generation, size, checked_identity(name.key));
+        note_export(&m, size, name.key);
     memcpy(key, name.key, EXPORT_KEY_SIZE);
     return 0;
 }

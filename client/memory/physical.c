@@ -9,7 +9,6 @@
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/memory/alloc.h"
-#include "client/memory/checked_memory.h"
 #include "client/memory/export.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
@@ -38,6 +37,24 @@ static uint64_t own_bytes(const struct physical *p)
     return p->host || p->imported ? 0 : p->size;
 }
 
+/* As a checked process writes it down. identity: of the export, or of what was imported. */
+static __attribute__((cold, noinline)) void note_physical(enum check_kind kind,
+                                                          const struct physical *p,
+                                                          uint64_t identity)
+{
+    struct check_memory record = {
+        .r.kind = (uint8_t)kind,
+        .name = {p->remote, p->remote_generation},
+        .size = p->size,
+        .identity = identity,
+        .kind = p->host ? CHECK_MEMORY_PINNED : CHECK_MEMORY_PHYSICAL,
+        .device = p->device,
+        .imported = p->imported,
+    };
+
+    checked_write(&record.r, sizeof(record));
+}
+
 int physical_unref(struct physical *p, const char *function)
 {
     int error;
@@ -45,8 +62,7 @@ int physical_unref(struct physical *p, const char *function)
     if (!drop_reference(p))
         return 0;
     if (checked_runs())
-        checked_physical(CHECK_MEMORY_GONE, p->remote, p->remote_generation, p->size, p->device,
-                         p->host, 0);
+        note_physical(CHECK_MEMORY_GONE, p, 0);
     memory_uncount_use(p->session, p->device, own_bytes(p));
     error = memory_free_remote(p->session, function, p->remote);
     free(p);
@@ -292,8 +308,7 @@ static int allocate_remote(struct physical *p, const char *function, uint64_t si
     session_reply_free(reply);
     p->size = size;
     if (checked_runs())
-        checked_physical(CHECK_MEMORY, p->remote, p->remote_generation, size, p->device, p->host,
-                         0);
+        note_physical(CHECK_MEMORY, p, 0);
     memory_count_use(p->session, p->device, own_bytes(p));
     return 0;
 }
@@ -376,7 +391,7 @@ static int export_physical(const char *function, aclrtDrvMemHandle handle, uint6
     error = export_memory(p->session, function, p->remote, p->size,
                           flags == ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, true, &name);
     if (error == 0 && checked_runs())
-        checked_export(p->remote, p->remote_generation, p->size, name.number);
+        note_physical(CHECK_EXPORT, p, name.number);
     if (error == 0)
         error = keep_number(p, function, name.number);
     if (error == 0)
@@ -530,8 +545,7 @@ static int import_number(struct session *s, const char *function, uint64_t numbe
         .location = {.id = location_id(s, &in),
                      .type = in.host ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE}};
     if (checked_runs())
-        checked_physical(CHECK_MEMORY, p->remote, p->remote_generation, p->size, p->device, p->host,
-                         number);
+        note_physical(CHECK_MEMORY, p, number);
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the handle owns p */
     return physical_name(p, function, handle);
 }

@@ -3,7 +3,6 @@
 #include "acl/acl.h"
 #include "client/buffers/segment.h"
 #include "client/core/error.h"
-#include "client/memory/checked_memory.h"
 #include "client/memory/recent.h"
 #include "client/memory/registration.h"
 #include "client/memory/virtual.h"
@@ -31,7 +30,7 @@ static int check_buffer(const char *function, const void *address, size_t count,
     uint64_t room = atomic_load_explicit(&m->room, memory_order_relaxed);
 
     if ((state == MBUF_FREE || state == MBUF_CACHED) && checked_runs())
-        checked_refusal(CHECK_FREED, address, count, NULL);
+        checked_refused(CHECK_FREED, address, count, 0, 0);
     if (state == MBUF_FREE || state == MBUF_CACHED)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %p is in the data of a buffer that was freed", function, name,
@@ -44,6 +43,12 @@ static int check_buffer(const char *function, const void *address, size_t count,
                          function, name, count, (unsigned long long)in->offset,
                          (unsigned long long)room);
     return 0;
+}
+
+static void note_refused(enum check_refusal why, const void *address, uint64_t count,
+                         const struct memory *m)
+{
+    checked_refused(why, address, count, m->mapped.start, m->size);
 }
 
 /* --- ranges across mappings --- */
@@ -74,7 +79,7 @@ check_rest(struct session *s, const char *function, const void *address, size_t 
     uint64_t remaining = count;
 
     if (checked_runs() && m.reservation == 0)
-        checked_refusal(CHECK_BEYOND, address, count, &m);
+        note_refused(CHECK_BEYOND, address, count, &m);
     if (m.reservation == 0 || at->offset > m.size)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %zu bytes at offset %llu leave the allocation of %zu bytes",
@@ -84,7 +89,7 @@ check_rest(struct session *s, const char *function, const void *address, size_t 
         if (find_next(s, &m))
             continue;
         if (checked_runs())
-            checked_refusal(CHECK_BEYOND, address, count, &at->memory);
+            note_refused(CHECK_BEYOND, address, count, &at->memory);
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %zu bytes at %p go beyond what is mapped there, which ends "
                          "at %p: map memory of the same kind behind it first",
@@ -142,7 +147,7 @@ static __attribute__((noinline)) int find_other(struct session *s, const char *f
     struct segment_place buffer;
 
     if (virtual_is_reserved(s, address) && checked_runs())
-        checked_refusal(CHECK_UNMAPPED, address, count, NULL);
+        checked_refused(CHECK_UNMAPPED, address, count, 0, 0);
     if (virtual_is_reserved(s, address))
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %p is in reserved addresses at which nothing is mapped: call "
@@ -182,7 +187,7 @@ int place_find(struct session *s, const char *function, const void *address, siz
                          "%s: %s: %p is mapped without access: call aclrtMemSetAccess first",
                          function, name, address);
     if (__builtin_expect(at->memory.freed, 0) && checked_runs())
-        checked_refusal(CHECK_FREED, address, count, &at->memory);
+        note_refused(CHECK_FREED, address, count, &at->memory);
     if (__builtin_expect(at->memory.freed, 0))
         return error_set(
             ACL_ERROR_RT_PARAM_INVALID,

@@ -7,7 +7,6 @@
 #include "acl/acl.h"
 #include "acl/acl_rt_memory_soma.h"
 #include "client/core/error.h"
-#include "client/memory/checked_memory.h"
 #include "client/memory/pool_upcall.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
@@ -275,6 +274,21 @@ static struct pool_block *make_block(struct memory_pool *pool, struct stream *s,
     return b;
 }
 
+/* As a checked process writes it down: in the order of the stream. */
+static __attribute__((cold, noinline)) void note_pool(enum check_kind kind, const struct stream *s,
+                                                      const struct memory *m)
+{
+    struct check_pool record = {
+        .r.kind = (uint8_t)kind,
+        .stream = stream_checked_name(s),
+        .name = {m->remote, m->remote_generation},
+        .address = m->mapped.start,
+        .size = m->size,
+    };
+
+    checked_write(&record.r, sizeof(record));
+}
+
 int pool_blocks_take(struct memory_pool *pool, struct stream *s, const char *function, size_t size,
                      void **pointer)
 {
@@ -295,7 +309,7 @@ int pool_blocks_take(struct memory_pool *pool, struct stream *s, const char *fun
     }
     begin_use(b);
     if (checked_runs())
-        checked_pool(CHECK_POOL_ALLOC, s, b->memory);
+        note_pool(CHECK_POOL_ALLOC, s, b->memory);
     *pointer = (void *)b->memory->mapped.start;
     return 0;
 }
@@ -311,7 +325,7 @@ int pool_blocks_put(struct stream *s, const char *function, void *pointer,
     struct pool_block *b;
 
     if (again && checked_runs())
-        checked_refusal(CHECK_FREED, pointer, 0, NULL);
+        checked_refused(CHECK_FREED, pointer, 0, 0, 0);
     if (again)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the memory at %p was freed already",
                          function, pointer);
@@ -328,7 +342,7 @@ int pool_blocks_put(struct stream *s, const char *function, void *pointer,
         return error_no_memory(function);
     }
     if (checked_runs())
-        checked_pool(CHECK_POOL_FREE, s, m);
+        note_pool(CHECK_POOL_FREE, s, m);
     *pool = b->pool;
     return 0;
 }

@@ -1,7 +1,7 @@
 /* Fills with bytes or with words of 32 bits: aclrtMemset, aclrtMemsetD32, the asynchronous ones. */
 #include "acl/acl.h"
 #include "client/core/error.h"
-#include "client/memory/checked_memory.h"
+#include "client/memory/checked_access.h"
 #include "client/memory/copy.h"
 #include "client/memory/direct.h"
 #include "client/memory/host_task.h"

@@ -9,7 +9,6 @@
 
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
-#include "client/memory/checked_memory.h"
 #include "client/memory/hold.h"
 #include "client/memory/physical.h"
 #include "client/runtime/device.h"
@@ -390,7 +389,7 @@ static struct memory *take_mapping(struct session *s, const void *address)
         memory_forget_registered(s, m);
         range_map_remove(&s->memory, &m->mapped);
         if (checked_runs())
-            checked_removed(m);
+            memory_note_mapping(CHECK_UNMAP, m);
         DL_DELETE(s->allocations, m);
     }
     pthread_rwlock_unlock(&s->memory_lock);

@@ -1,106 +1,8 @@
-#include "client/memory/checked_memory.h"
+#include "client/memory/checked_access.h"
 
 #include "client/buffers/segment.h"
-#include "client/memory/alloc.h"
 #include "client/memory/place.h"
 #include "client/runtime/stream.h"
-
-/* --- what there is --- */
-
-static enum check_memory_kind kind_of(const struct memory *m)
-{
-    if (m->managed)
-        return CHECK_MEMORY_MANAGED;
-    return m->host ? CHECK_MEMORY_PINNED : CHECK_MEMORY_DEVICE;
-}
-
-static void write_memory(enum check_kind kind, const struct memory *m, uint64_t identity)
-{
-    struct check_memory record = {
-        .r.kind = (uint8_t)kind,
-        .name = {m->remote, m->remote_generation},
-        .address = m->mapped.start,
-        .size = m->size,
-        .identity = identity,
-        .kind = kind_of(m),
-        .device = m->device,
-        .imported = m->imported,
-    };
-
-    checked_write(&record.r, sizeof(record));
-}
-
-static void write_mapping(enum check_kind kind, const struct memory *m)
-{
-    struct check_map record = {
-        .r.kind = (uint8_t)kind,
-        .name = {m->remote, m->remote_generation},
-        .offset = m->remote_offset,
-        .address = m->mapped.start,
-        .size = m->mapped.size,
-    };
-
-    checked_write(&record.r, sizeof(record));
-}
-
-void checked_added(const struct memory *m, const char *key)
-{
-    if (m->physical)
-        write_mapping(CHECK_MAP, m);
-    else
-        write_memory(CHECK_MEMORY, m, key ? checked_identity(key) : 0);
-}
-
-void checked_removed(const struct memory *m)
-{
-    if (m->physical)
-        write_mapping(CHECK_UNMAP, m);
-    else
-        write_memory(CHECK_MEMORY_GONE, m, 0);
-}
-
-void checked_physical(enum check_kind kind, uint32_t slot, uint32_t generation, uint64_t size,
-                      uint32_t device, bool host, uint64_t identity)
-{
-    struct check_memory record = {
-        .r.kind = (uint8_t)kind,
-        .name = {slot, generation},
-        .size = size,
-        .identity = identity,
-        .kind = host ? CHECK_MEMORY_PINNED : CHECK_MEMORY_PHYSICAL,
-        .device = device,
-        .imported = identity != 0,
-    };
-
-    checked_write(&record.r, sizeof(record));
-}
-
-void checked_export(uint32_t slot, uint32_t generation, uint64_t size, uint64_t identity)
-{
-    struct check_memory record = {
-        .r.kind = CHECK_EXPORT,
-        .name = {slot, generation},
-        .size = size,
-        .identity = identity,
-    };
-
-    checked_write(&record.r, sizeof(record));
-}
-
-void checked_pool(enum check_kind kind, const struct stream *s, const struct memory *m)
-{
-    struct check_pool record = {
-        .r.kind = (uint8_t)kind,
-        .stream = stream_checked_name(s),
-        .name = {m->remote, m->remote_generation},
-        .address = m->mapped.start,
-        .size = m->size,
-    };
-
-    checked_write(&record.r, sizeof(record));
-}
-
-/* --- what is read and written --- */
 
 struct access {
     struct check_access head;
@@ -196,10 +98,4 @@ void checked_word(const struct stream *s, enum task_op op, const struct place *a
 
     write_access(s->session, s, &a, at, NULL, sizeof(value),
                  CHECK_WORD | (op == TASK_VALUE_WRITE ? CHECK_WRITE : CHECK_READ));
-}
-
-void checked_refusal(enum check_refusal why, const void *address, uint64_t count,
-                     const struct memory *m)
-{
-    checked_refused(why, address, count, m ? m->mapped.start : 0, m ? m->size : 0);
 }

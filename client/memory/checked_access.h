@@ -1,0 +1,30 @@
+/*
+ * What a checked process reads and writes, written down (client/check). Tasks of the ring are
+ * written down where they are submitted (client/runtime/stream.c); here is the rest: what the
+ * calling thread does itself, and what a thread of the library does in the order of a stream.
+ * Callers look at checked_runs() first.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "client/check/checked.h"
+
+struct place;
+struct session;
+struct stream;
+
+/**
+ * `count` bytes are written at `to` and read at `from`; either may be NULL, and pageable memory is
+ * left out. s: in the order of this stream; NULL: by the calling thread, which has done it.
+ */
+void checked_access(struct session *session, const struct stream *s, const struct place *to,
+                    const struct place *from, uint64_t count) __attribute__((cold));
+
+/** A reduction, which also reads at `to`. */
+void checked_reduce(const struct stream *s, const struct place *to, const struct place *from,
+                    uint64_t count) __attribute__((cold));
+
+/** A wait for a word, or a write of one (op: TASK_VALUE_WAIT, TASK_VALUE_WRITE). */
+void checked_word(const struct stream *s, enum task_op op, const struct place *at, uint64_t value,
+                  uint32_t condition) __attribute__((cold));
