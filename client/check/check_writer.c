@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "acl/acl_npud.h"
 #include "client/check/checked.h"
 #include "client/check/check_stack.h"
 #include "client/core/lifecycle.h"
@@ -39,6 +40,10 @@ struct check_writer {
     uint32_t number;
     uint32_t thread;
     uint32_t places;
+    /* Where the interpreted program is, as aclnpudCheckCaller() has said; NULL: it has not. */
+    const char *file, *function;
+    uint64_t line;
+    uint32_t source; /* a hash of these; 0: there are none */
     struct check_stack stacks[CHECK_STACKS];
 };
 
@@ -217,6 +222,7 @@ static void leave_thread(struct thread *t)
     if (!w)
         return;
     pthread_mutex_lock(&process->check.lock);
+    w->source = 0;
     w->next = process->check.idle;
     process->check.idle = w;
     pthread_mutex_unlock(&process->check.lock);
@@ -271,14 +277,32 @@ static void tell_module(struct check_writer *w, const struct dl_find_object *fou
     put_record(w, &record.head.r, sizeof(record.head) + (size_t)length);
 }
 
+#define SOURCE_TEXT 700u /* bytes of a name */
+
+static void tell_source(struct check_writer *w)
+{
+    struct {
+        struct check_source head;
+        char text[2 * SOURCE_TEXT + 1];
+    } record = {.head = {.r.kind = CHECK_SOURCE, .r.ns = npud_clock_ns(), .line = w->line}};
+    size_t file = strnlen(w->file, SOURCE_TEXT), function = strnlen(w->function, SOURCE_TEXT);
+
+    memcpy(record.text, w->file, file);
+    memcpy(record.text + file + 1, w->function, function);
+    record.head.r.length = (uint16_t)(file + 1 + function);
+    put_record(w, &record.head.r, sizeof(record.head) + file + 1 + function);
+}
+
 static void tell_place(struct check_writer *w, struct check_stack *s)
 {
     struct {
         struct check_place head;
         uint64_t frame[CHECK_FRAMES];
-    } record = {.head = {.r.kind = CHECK_PLACE, .n = s->n, .source = s->source}};
+    } record = {.head = {.r.kind = CHECK_PLACE, .n = s->n, .source = s->source != 0}};
     struct dl_find_object found;
 
+    if (s->source != 0)
+        tell_source(w);
     for (uint32_t i = 0; i < s->n; i++)
         if (_dl_find_object((void *)(uintptr_t)s->pc[i], &found) == 0)
             tell_module(w, &found);
@@ -297,12 +321,34 @@ void checked_write(struct check_record *r, size_t size)
     if (!w)
         return;
     s = check_stack_find(w->stacks, (uintptr_t)__builtin_frame_address(0),
-                         (uintptr_t)__builtin_return_address(0), 0, &known);
+                         (uintptr_t)__builtin_return_address(0), w->source, &known);
     if (!known)
         tell_place(w, s);
     r->place = s->number;
     r->ns = npud_clock_ns();
     put_record(w, r, size);
+}
+
+/* --- interpreted programs --- */
+
+static uint32_t hash_text(uint32_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT32_C(0x01000193);
+    return hash;
+}
+
+int aclnpudCheckCaller(const char *file, const char *function, uint32_t line)
+{
+    struct check_writer *w = checked_runs() ? find_writer() : NULL;
+
+    if (!w)
+        return 0;
+    w->file = file;
+    w->function = function ? function : "";
+    w->line = line;
+    w->source = file ? hash_text(hash_text(line, file), w->function) | 1 : 0;
+    return 1;
 }
 
 /* --- the process --- */

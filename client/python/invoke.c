@@ -430,6 +430,21 @@ static void *ending_argument(const struct row *row, struct call *c)
     return row->takes[i] ? c->in[i].p : NULL;
 }
 
+/* For npu-run --check: from where the program calls. The names are the code's, which lives on. */
+static bool tell_caller(void)
+{
+    PyFrameObject *frame = PyEval_GetFrame(); /* borrowed */
+    PyCodeObject *code;
+
+    if (!frame)
+        return false;
+    code = PyFrame_GetCode(frame);
+    aclnpudCheckCaller(PyUnicode_AsUTF8(code->co_filename), PyUnicode_AsUTF8(code->co_name),
+                       (uint32_t)PyFrame_GetLineNumber(frame));
+    Py_DECREF(code);
+    return true;
+}
+
 PyObject *invoke_row(const struct row *row, PyObject *const *args, Py_ssize_t n)
 {
     PyObject *result = NULL;
@@ -444,7 +459,11 @@ PyObject *invoke_row(const struct row *row, PyObject *const *args, Py_ssize_t n)
         memset(c.key, 0, sizeof(c.key));
     taken = take_all(row, &c, args, n);
     if (taken == TAKEN && !((row->flags & ENDS) && view_refuses(row, ending_argument(row, &c)))) {
+        bool told = aclnpudCheckCaller(NULL, NULL, 0) && tell_caller();
+
         error = call_out(row, &c);
+        if (told)
+            aclnpudCheckCaller(NULL, NULL, 0);
         result = PyErr_Occurred() ? NULL : give_all(row, &c, error);
     }
     free_lists(row, &c);

@@ -164,6 +164,15 @@ ACL_FUNC_VISIBILITY aclError aclnpudTraceMark(const char *text);
 ACL_FUNC_VISIBILITY aclError aclnpudTraceRangeBegin(const char *name);
 ACL_FUNC_VISIBILITY aclError aclnpudTraceRangeEnd(void);
 
+/*
+ * For bindings of interpreted languages: until it is said anew, the calling thread makes its calls
+ * at this line of this file, in this function of the interpreted program. npu-run --check shows
+ * that in place of the interpreter's own functions. The texts are not copied: they must stay until
+ * the next call of this function in the thread. file NULL: it is not known. Returns 1 if the
+ * process is checked; else 0, and nothing else was done.
+ */
+ACL_FUNC_VISIBILITY int aclnpudCheckCaller(const char *file, const char *function, uint32_t line);
+
 /* Returns 0. */
 ACL_FUNC_VISIBILITY aclError aclnpudSetInterruptCheck(aclnpudInterruptCheck check, void *arg);
 
