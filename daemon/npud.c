@@ -109,6 +109,7 @@ void npud_end(struct server *server)
     filled_deinit();
     spare_fds_deinit(&server->spare);
     commands_forget(server);
+    free(server->check_directory);
     server_forget(server);
     kept_commit();
 }

@@ -353,6 +353,13 @@ int aclnpudCheckCaller(const char *file, const char *function, uint32_t line)
 
 /* --- the process --- */
 
+static char offered[PATH_MAX]; /* by npud, when the session began; under process->lock */
+
+void checked_offer(const char *directory)
+{
+    snprintf(offered, sizeof(offered), "%s", directory);
+}
+
 /* Under process->lock. */
 static int begin_session(struct session *s, const char *function)
 {
@@ -362,7 +369,9 @@ static int begin_session(struct session *s, const char *function)
 
     (void)s;
     (void)function;
-    if (!process->check.head && directory && directory[0] == '/') {
+    if (!directory || directory[0] == '\0')
+        directory = offered;
+    if (!process->check.head && directory[0] == '/') {
         head = make_file(directory);
         if (!head)
             return 0;

@@ -72,5 +72,8 @@ void checked_failure(enum check_kind kind, uint64_t stream, int32_t code) __attr
 void checked_refused(enum check_refusal why, const void *address, uint64_t size, uint64_t start,
                      uint64_t whole) __attribute__((cold));
 
+/** npud says in which directory this process has its file; "": it says nothing. */
+void checked_offer(const char *directory);
+
 /** A number that names an export by key in all processes. */
 uint64_t checked_identity(const char *key) __attribute__((cold));

@@ -11,6 +11,7 @@
 
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
+#include "client/check/checked.h"
 #include "client/core/access.h"
 #include "client/core/error.h"
 #include "client/core/npud_clock.h"
@@ -168,6 +169,7 @@ static int connect_socket(const char *function, int *error)
 static void take_hello(struct session *s, const Npud__HelloReply *hello, uint64_t asked_ns)
 {
     npud_clock_learn(hello->clock_ns, asked_ns, clock_ns());
+    checked_offer(hello->check_directory);
     s->id = hello->session;
     s->pid = hello->pid;
     s->uid = hello->uid;

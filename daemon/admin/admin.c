@@ -129,6 +129,28 @@ static int32_t change_trace(struct admin *admin, bool start, char *message, size
     return cause == CAUSE_NONE ? 0 : refuse_text(message, size, cause, NULL, "trace");
 }
 
+#define CHECK_DIRECTORY_MAX 1000u /* bytes: the library appends a name, and paths have 4,096 */
+
+/*
+ * What is checked is told to sessions when they begin: one that began before has made objects that
+ * its file would not tell of. An npud that comes back checks none. directory NULL: none.
+ */
+static int32_t change_check(struct admin *admin, const char *directory, char *message, size_t size)
+{
+    char *copy = NULL;
+
+    if (directory && (directory[0] != '/' || strlen(directory) > CHECK_DIRECTORY_MAX)) {
+        snprintf(message, size, "check: name a directory by an absolute path of up to %u bytes",
+                 CHECK_DIRECTORY_MAX);
+        return ACL_ERROR_RT_PARAM_INVALID;
+    }
+    if (directory && !(copy = strdup(directory)))
+        return refuse_text(message, size, CAUSE_MEMORY, NULL, "check");
+    free(admin->server->check_directory);
+    admin->server->check_directory = copy;
+    return 0;
+}
+
 static int send_reply(struct admin *admin, uint64_t id, int32_t error, const char *message)
 {
     Npud__AdminReply out = NPUD__ADMIN_REPLY__INIT;
@@ -221,7 +243,8 @@ void admin_trace_told(struct server *server)
 static bool is_command(const Npud__AdminRequest *request)
 {
     return request->end_session != 0 || request->inject || request->clear_rule != 0 ||
-           request->clear_rules || request->start_trace || request->stop_trace;
+           request->clear_rules || request->start_trace || request->stop_trace ||
+           request->check_directory[0] != '\0' || request->stop_check;
 }
 
 static int32_t carry_out(struct admin *admin, const Npud__AdminRequest *request,
@@ -231,6 +254,9 @@ static int32_t carry_out(struct admin *admin, const Npud__AdminRequest *request,
         return end_session(admin, request->end_session, message, size);
     if (request->start_trace || request->stop_trace)
         return change_trace(admin, request->start_trace, message, size);
+    if (request->stop_check || request->check_directory[0] != '\0')
+        return change_check(admin, request->stop_check ? NULL : request->check_directory, message,
+                            size);
     if (request->inject)
         return set_rule(admin, request->inject, command, message, size);
     return clear_rules(admin, request->clear_rules ? 0 : request->clear_rule, message, size);

@@ -47,6 +47,8 @@ int32_t on_hello(struct call *call)
     out->uid = call->session->uid;
     out->page_bytes = sizeof(struct session_page);
     out->peer = call->session->peer_id;
+    if (call->session->server->check_directory)
+        out->check_directory = call->session->server->check_directory;
     out->backend = (char *)devices->backend->name;
     out->n_devices = devices->n;
     out->devices = call->body->parts.devices.list;

@@ -61,13 +61,14 @@ struct server {
     struct kept kept;
     struct last_numbers *last; /* in its record */
     uint64_t since_ns;
-    uint64_t fds;        /* that npud may have open */
-    uint64_t instance;   /* random: tells capabilities of this npud from those of another */
-    gid_t admin_gid;     /* of [npud] admin_group; -1: none */
-    bool any_uid;        /* [ipc] scope: users may open what others have made */
-    uint32_t linger_max; /* [ipc] linger_max, as far as descriptors allow */
-    uint64_t submit_ns;  /* [ipc] submit_ms */
-    bool ending;         /* npud ends: no client is to have anything new */
+    uint64_t fds;          /* that npud may have open */
+    uint64_t instance;     /* random: tells capabilities of this npud from those of another */
+    gid_t admin_gid;       /* of [npud] admin_group; -1: none */
+    bool any_uid;          /* [ipc] scope: users may open what others have made */
+    uint32_t linger_max;   /* [ipc] linger_max, as far as descriptors allow */
+    uint64_t submit_ns;    /* [ipc] submit_ms */
+    bool ending;           /* npud ends: no client is to have anything new */
+    char *check_directory; /* where new sessions write what they do; NULL: nowhere */
 
     struct listener *clients;
     struct listener *admins;

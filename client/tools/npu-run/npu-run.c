@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "client/tools/npu-run/program.h"
+#include "proto/util/beside.h"
 #include "proto/util/random.h"
 #include "proto/util/lift_fd.h"
 
@@ -122,29 +123,12 @@ static void runtime_dir_remove(const char *dir)
     rmdir(dir);
 }
 
-/* A program of ours beside this one: a path in *path, or its name, to be looked up in PATH. */
-static const char *program_find(const char *name, char path[PATH_MAX + 32])
-{
-    static const char *const places[] = {"/", "/../sbin/"};
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    char *slash;
-
-    path[n < 0 ? 0 : n] = '\0';
-    slash = strrchr(path, '/');
-    for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
-        stpcpy(stpcpy(slash, places[i]), name);
-        if (access(path, X_OK) == 0)
-            return path;
-    }
-    return name;
-}
-
 static const char *npud_find(void)
 {
     static char path[PATH_MAX + 32];
     const char *named = secure_getenv("NPUD_BINARY");
 
-    return named && named[0] ? named : program_find("npud", path);
+    return named && named[0] ? named : beside_find("npud", path);
 }
 
 /* True when fd becomes readable (or ends) within timeout. */
@@ -346,7 +330,7 @@ static void set_surroundings(struct run *run)
 static void __attribute__((noreturn)) trace_exec(struct run *run, const char *verb)
 {
     char path[PATH_MAX + 32];
-    const char *program = program_find("npuctl", path), *end = strrchr(run->trace, '.');
+    const char *program = beside_find("npuctl", path), *end = strrchr(run->trace, '.');
     bool as_page = strcmp(verb, "dump") == 0 && end && strcmp(end, ".html") == 0;
 
     set_surroundings(run);

@@ -5,6 +5,7 @@
 
 #include "client/tools/npuctl/ask.h"
 #include "client/tools/npuctl/cdi.h"
+#include "client/tools/npuctl/check.h"
 #include "client/tools/npuctl/explain.h"
 #include "client/tools/npuctl/metrics.h"
 #include "client/tools/npuctl/top.h"
@@ -173,6 +174,11 @@ const struct command commands[] = {
      "             prints it for Chrome's and Perfetto's viewers, `trace dump --html` as a\n"
      "             page that shows it by itself",
      .parse = trace_parse},
+    {"check",
+     "`check start DIRECTORY`: processes that connect from now on write there what\n"
+     "             they do, until `check stop`. `check report DIRECTORY` says what is wrong\n"
+     "             with those that have ended; options of npu-check may follow",
+     .parse = check_parse},
     {"upgrade",
      "replace the npud that runs by the installed program: sessions go on.\n"
      "             Refused if that cannot read what the one that runs has written",

@@ -27,6 +27,7 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... upgrade\n"
           "       npuctl [OPTION]... cdi\n"
           "       npuctl [OPTION]... trace start | stop | dump [--html]\n"
+          "       npuctl [OPTION]... check start DIRECTORY | stop | report DIRECTORY\n"
           "Ask npud what each process holds, and which process waits for which; end a\n"
           "session; make tasks fail; replace npud; or tell containers of it.\n"
           "\n",

@@ -53,6 +53,7 @@ struct task {
     const char *listen; /* OPTION_LISTEN: address for scrapers of the metrics; else NULL */
     struct inject_options rule; /* of the command inject */
     struct who who;             /* of the command who */
+    char **check;               /* of `check report`: arguments of npu-check */
 };
 
 /** A command that prints a report is named as the field of Report, and as the key of its JSON. */
