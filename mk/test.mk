@@ -161,6 +161,11 @@ KILL_SHARE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill/share/*.c))
 $(BUILD)/tests/kill/share/test_kill_share: $(KILL_SHARE_OBJ) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
+# And of a checked process, while it writes.
+KILL_CHECK_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/kill/check/*.c))
+$(BUILD)/tests/kill/check/test_kill_check: $(KILL_CHECK_OBJ) $(TEST_LIB) $(LIB)
+	$(call link,$(E2E_LDFLAGS))
+
 # The deaths of npud itself, which is built with kill places (daemon/base/kill_here.h).
 KILL_SERVER_OBJ := $(patsubst %.c,$(BUILD)/%.o,\
     $(filter-out %/kill_here.c,$(wildcard tests/kill/server/*.c)))
@@ -168,7 +173,7 @@ $(BUILD)/tests/kill/server/test_kill_server: $(KILL_SERVER_OBJ) $(TEST_LIB) $(LI
 	$(call link,$(E2E_LDFLAGS))
 
 KILL_BIN := $(addprefix $(BUILD)/kill/tests/kill/,\
-    test_kill share/test_kill_share server/test_kill_server) $(RESTART_SRC:%.c=$(BUILD)/kill/%)
+    test_kill share/test_kill_share check/test_kill_check server/test_kill_server) $(RESTART_SRC:%.c=$(BUILD)/kill/%)
 .PHONY: test-kill
 test-kill:
 	$(Q)$(MAKE) --no-print-directory $(if $(V),,-s) BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN) \
@@ -209,7 +214,7 @@ programs_skipped = $(foreach t,$(patsubst tests/%.c,%,$(sources_skipped)), \
 SKIPPED_BIN := $(foreach u,$(SKIPPED_UNDER) $(if $(NPUD_CHAOS),chaos),$(call programs_skipped,$(u)))
 # With NPUD_CHAOS those that start the real npud by tests/common/harness.h, which has a killer then.
 CHAOS_BIN := $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) \
-    $(addprefix $(BUILD)/kill/tests/kill/,test_kill share/test_kill_share)
+    $(addprefix $(BUILD)/kill/tests/kill/,test_kill share/test_kill_share check/test_kill_check)
 TEST_BIN := $(filter-out $(SKIPPED_BIN),$(if $(NPUD_CHAOS),$(CHAOS_BIN),$(UNIT_BIN) $(ORDER_BIN) \
     $(E2E_BIN) $(HOSTILE_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) \
     $(FUZZ_BIN)))
