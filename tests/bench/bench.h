@@ -159,6 +159,7 @@ void rows_kept_session(void);
 void rows_kept_device(void);
 void rows_kept_event(void);
 void rows_kept_stream(void);
+void rows_check(void);
 
 /**
  * What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their

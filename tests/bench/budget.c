@@ -48,6 +48,9 @@ static const struct budget {
     {"event ping-pong asleep, beside three", "4-relay", BOTH(TIMES, 1.1)},
     {"ten sleepers on one event", "4s", BOTH(TIMES, 1.1)},
     {"wait call, 3,840 streams wait", "19-wait", BOTH(GROWTH, 0.2)},
+    {"submit a task, see it done, checked", "21-task", BOTH(TIMES, 4)},
+    {"launch, queued, checked", "21-launch", BOTH(NS, 250)},
+    {"npu-check, per call", "21-read", BOTH(NS, 500)},
 };
 
 #define N_BUDGETS (sizeof(budgets) / sizeof(budgets[0]))
