@@ -21,7 +21,7 @@
 /** Is this process checked? */
 static inline bool checked_runs(void)
 {
-    return __builtin_expect(atomic_load_explicit(&process->check.runs, memory_order_relaxed), 0);
+    return __builtin_expect(atomic_load_explicit(&process->checked, memory_order_relaxed), 0);
 }
 
 /**

@@ -28,6 +28,8 @@ struct process {
      */
     _Atomic uint64_t live;
     _Atomic bool alive; /* the library is set up in this very process */
+    /* It writes down what it does: checked_runs(). Here for the cache line. */
+    _Atomic bool checked;
     /* All zero is a valid mutex: that is what a child finds. */
     pthread_mutex_t lock;       /* set-up, connecting, init counting */
     pthread_mutex_t store_lock; /* sentences of the whole process (err_msg_mode "1"): see error.c */
@@ -40,7 +42,6 @@ struct process {
     bool finalized; /* init_count has been above zero before */
     /* client/check/check_writer.c: a child that is to be checked begins a file of its own. */
     struct {
-        _Atomic bool runs;
         pthread_mutex_t lock;
         struct check_head *head;   /* of the file, mapped */
         uint64_t end;              /* of the file; under lock */

@@ -243,12 +243,12 @@ static int wait_level(struct event *e, struct stream *s, const char *function, a
                         .wait.timeout_ns = timeout_ns};
     struct record r;
 
+    event_record_locked(e, &r);
+    note_waits(s, event, r.number);
     if (stream_idle(s) &&
         (atomic_load_explicit(&e->shm->level, memory_order_acquire) & EVENT_LEVEL_UP))
         return 0;
-    event_record_locked(e, &r);
     RETURN_IF_ERROR(event_stopped(&r, function));
-    note_waits(s, event, r.number);
     task.wait.target = r.number;
     stream_submit_reserved(s, &task);
     event_used(e, s, USE_FENCE | USE_WAITS);

@@ -188,10 +188,7 @@ uint64_t stream_checked_name(const struct stream *s)
 static __attribute__((cold, noinline)) void note_submitted(const struct stream *s,
                                                            const struct task *task)
 {
-    uint64_t name = stream_checked_name(s);
-
-    if (name != CHECK_NO_STREAM)
-        checked_task(name, task, s->tail);
+    checked_task(stream_checked_name(s), task, s->tail);
 }
 
 void stream_submit_reserved(struct stream *s, struct task *task)
@@ -203,9 +200,9 @@ void stream_submit_reserved(struct stream *s, struct task *task)
     task->thread = t->tid;
     task->implicit = (uint16_t)s->implicit;
     s->implicit_run = 0;
-    if (!s->is_default)
+    if (!(s->special & STREAM_DEFAULT))
         t->last_task = (uint32_t)s->tail + s->implicit;
-    if (checked_runs())
+    if (__builtin_expect(s->special & STREAM_CHECKED, 0))
         note_submitted(s, task);
     entry = &s->ring[s->tail & (s->depth - 1)];
     write_entry(entry, task);

@@ -33,6 +33,11 @@ enum stream_phase {
     STREAM_ENDING,  /* its tasks are over; npud may give the control block to another stream */
 };
 
+enum stream_special {
+    STREAM_DEFAULT = 1, /* its tasks have no ids that programs ask for */
+    STREAM_CHECKED = 2, /* a checked process writes down what it is given */
+};
+
 struct stream {
     struct slot slot; /* in session->streams: the handle. Not npud's slot. */
     /*
@@ -49,6 +54,8 @@ struct stream {
     uint32_t priority;
     _Atomic uint32_t flags;
     bool is_default;
+    /* Submissions look here once, for what most streams are not: is_default, or written down. */
+    uint8_t special; /* enum stream_special, or-ed; constant */
     _Atomic int phase;       /* enum stream_phase; written under session->lock */
     pthread_t leaver;        /* from LEAVING on; under session->lock */
     uint32_t overflow_check; /* attributes; under lock */
@@ -133,13 +140,10 @@ static inline uint32_t stream_mode(const struct stream *s)
     return atomic_load_explicit(&s->bell->mode, memory_order_relaxed);
 }
 
-/**
- * Nothing outstanding: what is submitted now would run at once, and need not be a task. A checked
- * process submits all: what it writes down must come before what others can see. Locked.
- */
+/** Nothing outstanding: what is submitted now would run at once, and need not be a task. Locked. */
 static inline bool stream_idle(const struct stream *s)
 {
-    return stream_mode(s) == DOORBELL_FREE && !checked_runs() &&
+    return stream_mode(s) == DOORBELL_FREE &&
            atomic_load_explicit(&s->ctrl->done, memory_order_acquire) == s->tail;
 }
 
