@@ -31,8 +31,12 @@ static int request_hold(struct stream *s, const char *function, struct range *ra
 static int request_abort(struct stream *s, const char *function, int32_t told)
 {
     REQUEST(abort_stream, ABORT_STREAM, .slot = s->remote, .told = told);
+    uint64_t since = checked_since();
 
-    return session_command(s->session, function, &request);
+    RETURN_IF_ERROR(session_command(s->session, function, &request));
+    if (checked_runs()) /* what is discarded is over, too */
+        checked_sync(stream_checked_name(s), since);
+    return 0;
 }
 
 /* --- one stream --- */

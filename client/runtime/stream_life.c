@@ -186,8 +186,8 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
     s->priority = priority > STREAM_PRIORITY_LEAST ? STREAM_PRIORITY_LEAST : priority;
     s->flags = flags & FLAGS_KNOWN;
     s->is_default = is_default;
-    s->special = (is_default ? STREAM_DEFAULT : 0) |
-                 (checked_runs() && !c->hidden ? STREAM_CHECKED : 0);
+    s->special =
+        (is_default ? STREAM_DEFAULT : 0) | (checked_runs() && !c->hidden ? STREAM_CHECKED : 0);
     set_defaults(s);
     error = create_remote(s, c, function);
     if (error != 0) {
