@@ -79,6 +79,11 @@ $(BUILD)/tests/unit/test_wait: \
         trace_writer.o npud_clock.o)
 $(BUILD)/tests/unit/test_access: $(BUILD)/client/core/access.o
 $(BUILD)/tests/unit/test_text: $(BUILD)/client/tools/npuctl/text.o
+CHECK_MODEL_OBJ := $(addprefix $(BUILD)/client/tools/npu-check/,acts.o checker.o clock.o event.o \
+    find.o find_free.o find_ignored.o find_init.o find_leak.o find_race.o find_unfinished.o \
+    find_wait.o finding.o memory.o model.o read.o record.o session.o shadow.o signal.o stream.o \
+    task.o)
+$(addprefix $(BUILD)/tests/unit/test_check_,model random): $(CHECK_MODEL_OBJ)
 $(BUILD)/tests/unit/test_biased_lock: $(BUILD)/client/core/biased_lock.o
 $(BUILD)/tests/unit/test_place: $(addprefix $(BUILD)/client/memory/,place.o submit.o)
 $(BUILD)/tests/unit/test_memory_lock: $(BUILD)/client/memory/memory_lock.o
