@@ -286,15 +286,15 @@ static void tell_module(struct check_writer *w, const struct dl_find_object *fou
     put_record(w, &record.head.r, sizeof(record.head) + (size_t)length);
 }
 
-#define SOURCE_TEXT 700u /* bytes of a name */
+#define SOURCE_NAME (CHECK_SOURCE_TEXT / 2)
 
 static void tell_source(struct check_writer *w)
 {
     struct {
         struct check_source head;
-        char text[2 * SOURCE_TEXT + 1];
+        char text[CHECK_SOURCE_TEXT];
     } record = {.head = {.r.kind = CHECK_SOURCE, .r.ns = npud_clock_ns(), .line = w->line}};
-    size_t file = strnlen(w->file, SOURCE_TEXT), function = strnlen(w->function, SOURCE_TEXT);
+    size_t file = strnlen(w->file, SOURCE_NAME), function = strnlen(w->function, SOURCE_NAME);
 
     memcpy(record.text, w->file, file);
     memcpy(record.text + file + 1, w->function, function);

@@ -119,10 +119,11 @@ struct check_record {
 };
 static_assert(sizeof(struct check_record) == 16, "two words");
 
-#define CHECK_FRAMES    24u  /* at most, of a place */
-#define CHECK_TEXT      240u /* bytes of a text, at most: longer ones are cut */
-#define CHECK_ACCESSES  4u   /* of a CHECK_ACCESS, at most: more are several records */
-#define CHECK_NO_STREAM UINT64_C(0)
+#define CHECK_FRAMES      24u   /* at most, of a place */
+#define CHECK_TEXT        240u  /* bytes of a text, at most: longer ones are cut */
+#define CHECK_ACCESSES    4u    /* of a CHECK_ACCESS, at most: more are several records */
+#define CHECK_SOURCE_TEXT 1001u /* of a CHECK_SOURCE: two names of up to 500 */
+#define CHECK_NO_STREAM   UINT64_C(0)
 
 /** Addresses start .. end are of the file `text`, whose own addresses are `bias` lower. */
 struct check_module {

@@ -229,7 +229,6 @@ static void take_memory(struct model *m, struct process *p)
     n = name_make(p, &r->name, y, model_act(m, r->imported ? ACT_IMPORT : ACT_ALLOC, NULL));
     n->address = r->address;
     n->imported = r->imported;
-    n->pool = r->pool;
     if (!r->imported && y->made == WORLD_NONE)
         y->made = acts_ref(&m->acts, n->act);
 }

@@ -34,7 +34,7 @@ struct cursor {
     uint64_t ns;
     uint32_t *places; /* of the world, by their number in this thread - 1 */
     size_t n_places, size_places;
-    char source[CHECK_TEXT + 2]; /* for the next place */
+    char source[CHECK_SOURCE_TEXT + 2]; /* for the next place */
     size_t source_length;
     uint64_t source_line;
     uint32_t ranges[TEXTS]; /* world->texts */
@@ -243,7 +243,7 @@ static void take_source(struct reader *r, struct cursor *c, struct acts *acts)
 
     (void)r;
     (void)acts;
-    c->source_length = s->r.length < CHECK_TEXT ? s->r.length : CHECK_TEXT;
+    c->source_length = s->r.length < CHECK_SOURCE_TEXT ? s->r.length : CHECK_SOURCE_TEXT;
     memset(c->source, 0, sizeof(c->source));
     memcpy(c->source, s->text, c->source_length);
     c->source_line = s->line;
@@ -279,10 +279,19 @@ static void take_mark(struct reader *r, struct cursor *c, struct acts *acts)
     c->mark = text_take(acts, t->text, t->r.length);
 }
 
+/* What the thread before was in has ended with it. */
+static void take_thread(struct reader *r, struct cursor *c, struct acts *acts)
+{
+    while (c->depth > 0)
+        take_range_end(r, c, acts);
+    c->thread = (uint32_t)((const struct check_object *)(const void *)c->now)->object;
+}
+
 static void (*const takers[CHECK_KINDS])(struct reader *, struct cursor *, struct acts *) = {
     [CHECK_MODULE] = take_module,       [CHECK_PLACE] = take_place,
     [CHECK_SOURCE] = take_source,       [CHECK_RANGE_BEGIN] = take_range_begin,
     [CHECK_RANGE_END] = take_range_end, [CHECK_MARK] = take_mark,
+    [CHECK_THREAD] = take_thread,
 };
 
 /* The innermost range around the record; without one the latest mark. */

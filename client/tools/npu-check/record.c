@@ -46,6 +46,8 @@ static const struct {
     [CHECK_RANGE_BEGIN] = {sizeof(struct check_text), .text = true},
     [CHECK_RANGE_END] = {sizeof(struct check_record)},
     [CHECK_MARK] = {sizeof(struct check_text), .text = true},
+    [CHECK_THREAD] = {sizeof(struct check_object)},
+    [CHECK_IGNORED] = {sizeof(struct check_failed)},
 };
 
 /* What an array at its end needs. */

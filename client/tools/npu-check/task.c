@@ -257,6 +257,7 @@ static void take_pool(struct model *m, struct process *p)
         operation_make(m, is_alloc ? OPERATION_POOL_ALLOC : OPERATION_POOL_FREE, act);
 
     o->stream = s;
+    name_find(m, p, &r->name)->pool = true;
     add_bytes(m, o, r->name.slot, r->name.generation, offset_of(name_find(m, p, &r->name), r),
               r->size, CHECK_WRITE);
     if (is_alloc)
@@ -301,6 +302,17 @@ static void take_sync_stream(struct model *m, struct process *p)
     HASH_FIND(hh, p->streams, &r->stream, sizeof(r->stream), s);
     if (s)
         stream_synchronise(m, s, r->since_ns, model_host(m));
+}
+
+/* As its process ends: a stream that is destroyed says it when it goes. */
+static void take_ignored(struct model *m, struct process *p)
+{
+    const struct check_failed *r = (const void *)m->input->r;
+    struct stream *s;
+
+    HASH_FIND(hh, p->streams, &r->stream, sizeof(r->stream), s);
+    if (s)
+        find_ignored(m, s, (int32_t)r->code);
 }
 
 static void take_callback(struct model *m, struct process *p)
@@ -367,6 +379,7 @@ void (*const task_takers[CHECK_KINDS])(struct model *, struct process *) = {
     [CHECK_STREAM] = take_stream,
     [CHECK_STREAM_GONE] = take_stream_gone,
     [CHECK_SYNC_STREAM] = take_sync_stream,
+    [CHECK_IGNORED] = take_ignored,
     [CHECK_CALLBACK_BEGIN] = take_callback,
     [CHECK_CALLBACK_END] = take_callback,
     [CHECK_PUT] = take_put,
