@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
 #include "acl/acl_tdt_queue.h"
+#include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/buffers/queue_object.h"
 #include "client/buffers/mapped_ring.h"
@@ -478,6 +479,8 @@ aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
     pthread_mutex_lock(&q->follow_lock);
     set_ring(s, q, ring);
     pthread_mutex_unlock(&q->follow_lock);
+    if (checked_runs())
+        checked_object(CHECK_OBJECT, CHECK_OBJECT_QUEUE, id);
     *qid = id;
     return 0;
 }
@@ -498,6 +501,8 @@ aclError acltdtDestroyQueue(uint32_t qid)
     /* Its ring, before npud may give the id to another queue, which another thread may get. */
     ring = use_ring(q);
     error = session_command(s, __func__, &request);
+    if (error == 0 && checked_runs())
+        checked_object(CHECK_OBJECT_GONE, CHECK_OBJECT_QUEUE, qid);
     if (!ring)
         return error;
     if (error == 0) {

@@ -305,8 +305,6 @@ static void trim_freed(struct session *s, size_t count, uint64_t bytes)
 /* Caller holds memory_lock. No allocation any more, but still in the table. */
 static void end_allocation(struct session *s, struct memory *m)
 {
-    if (checked_runs())
-        memory_note_gone(m);
     DL_DELETE(s->allocations, m);
     uncount_use(s, m->device, device_bytes(m));
     s->managed_bytes -= m->managed ? m->size : 0;
@@ -331,6 +329,8 @@ static void change_table(struct session *s, struct memory *m)
 /* Caller holds memory_lock. */
 static void move_to_freed(struct session *s, struct memory *m)
 {
+    if (checked_runs())
+        memory_note_gone(m);
     end_allocation(s, m);
     change_table(s, m);
 }
@@ -741,6 +741,8 @@ void memory_release(struct session *s, const char *function, struct memory_list 
         return;
     DL_FOREACH_SAFE (list.first, m, next) {
         memory_lock_to_change(s);
+        if (checked_runs()) /* not before: tasks of the device's streams have used it until now */
+            memory_note_gone(m);
         change_table(s, m);
         pthread_rwlock_unlock(&s->memory_lock);
         memory_drop(s, function, m);

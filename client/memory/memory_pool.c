@@ -4,6 +4,7 @@
 
 #include "acl/acl.h"
 #include "acl/acl_rt_memory_soma.h"
+#include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/core/lock_order.h"
@@ -64,6 +65,8 @@ static int make_pool(struct context *c, const char *function, const aclrtMemPool
         pool->reuse[i] = 1;
     slots_publish(pool);
     *handle = handle_of(HANDLE_MEMORY_POOL, pool);
+    if (checked_runs())
+        checked_object(CHECK_OBJECT, CHECK_OBJECT_MEMORY_POOL, (uintptr_t)*handle);
     return 0;
 }
 
@@ -129,6 +132,8 @@ aclError aclrtMemPoolDestroy(aclrtMemPool memPool)
     slots_unpublish(pool);
     pool->state = MEMORY_POOL_DESTROYED;
     pool->threshold = 0;
+    if (checked_runs())
+        checked_object(CHECK_OBJECT_GONE, CHECK_OBJECT_MEMORY_POOL, (uintptr_t)memPool);
     unlock_pools(s, __func__, pool);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
 #include "client/memory/hold.h"
@@ -168,6 +169,8 @@ aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, vo
         free(r);
         return error;
     }
+    if (checked_runs())
+        checked_object(CHECK_OBJECT, CHECK_OBJECT_ADDRESSES, (uintptr_t)p);
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the map owns r */
     *virPtr = p;
     return 0;
@@ -208,6 +211,8 @@ aclError aclrtReleaseMemAddress(void *virPtr)
     pthread_mutex_unlock(&s->lock);
     if (error != 0)
         return error;
+    if (checked_runs())
+        checked_object(CHECK_OBJECT_GONE, CHECK_OBJECT_ADDRESSES, r->addresses.start);
     munmap((void *)r->addresses.start, r->addresses.size);
     free(r);
     return 0;

@@ -1,6 +1,7 @@
 #include "client/runtime/context.h"
 
 #include "acl/acl.h"
+#include "client/check/checked.h"
 #include "client/core/acl_config.h"
 #include "client/runtime/device.h"
 #include "client/core/error.h"
@@ -392,6 +393,8 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
         bind_thread(c);
         *context = handle_of(HANDLE_CONTEXT, c);
         made = c->default_stream;
+        if (checked_runs())
+            checked_object(CHECK_OBJECT, CHECK_OBJECT_CONTEXT, (uintptr_t)*context);
     }
     pthread_mutex_unlock(&s->lock);
     if (made)
@@ -437,6 +440,8 @@ aclError aclrtDestroyContext(aclrtContext context)
         thread_self()->context = NULL;
     device = c->device;
     error = context_end(c, __func__);
+    if (checked_runs())
+        checked_object(CHECK_OBJECT_GONE, CHECK_OBJECT_CONTEXT, (uintptr_t)context);
     end_copiers(s, __func__, device);
     upcalls->memory_release(s, __func__, leftovers);
     return error;

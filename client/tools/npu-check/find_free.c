@@ -61,12 +61,10 @@ void find_refused(struct model *m, struct process *p, const struct check_refused
         n = find_living(p, r->start ? r->start : r->address);
     if (n)
         set_refused_memory(m, &f, n, r);
-    if (r->why != CHECK_GONE_HANDLE) {
-        f.memory.address = r->address;
-        f.memory.size = r->size;
-        f.memory.whole = r->whole ? r->whole : f.memory.whole;
-        f.memory.offset = r->start ? r->address - r->start : f.memory.offset;
-    }
+    f.memory.address = r->address;
+    f.memory.size = r->size;
+    f.memory.whole = r->whole ? r->whole : f.memory.whole;
+    f.memory.offset = r->start ? r->address - r->start : f.memory.offset;
     f.memory.beyond = r->why == CHECK_BEYOND;
     find_add(m, &f);
 }
