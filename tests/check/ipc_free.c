@@ -18,7 +18,8 @@ static void use_memory(int in, int out)
         CALL(aclrtSynchronizeStream(stream));
     GIVE(out, key[0]);
     TAKE(in, key[0]);
-    end_stream(stream);
+    (void)aclrtSynchronizeStream(stream); /* it may have failed */
+    CALL(aclrtDestroyStream(stream));
     CALL(aclrtIpcMemClose(key));
     CALL(aclrtResetDevice(0));
 }

@@ -18,7 +18,9 @@ int main()
         CALL(aclrtStreamWaitEvent(other, used));
     CALL(aclrtMemPoolFreeAsync(memory, other)); // check: freed by
     // check: missing must wait for an event that is recorded after the write
-    end_streams(user, other);
+    (void)aclrtSynchronizeStream(user); // it may have failed
+    CALL(aclrtDestroyStream(user));
+    end_stream(other);
     CALL(aclrtMemPoolDestroy(pool));
     CALL(aclrtDestroyEvent(used));
     end_device();
