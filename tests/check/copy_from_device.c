@@ -10,12 +10,12 @@ int main(void)
     void *memory = NEW_MEMORY(BYTES), *in = NEW_HOST(BYTES), *out = NEW_HOST(BYTES);
 
     if (WRONG)
-        CALL(aclrtRecordEvent(event, down)); /* check: recorded */
+        CALL(aclrtRecordEvent(event, down)); /* check: missing names */
     /* check: read by */
     CALL(aclrtMemcpyAsync(out, BYTES, memory, BYTES, ACL_MEMCPY_DEVICE_TO_HOST, down));
     if (!WRONG)
         CALL(aclrtRecordEvent(event, down));
-    CALL(aclrtStreamWaitEvent(up, event)); /* check: waits */
+    CALL(aclrtStreamWaitEvent(up, event)); /* check: missing names */
     /* check: written by */
     CALL(aclrtMemcpyAsync(memory, BYTES, in, BYTES, ACL_MEMCPY_HOST_TO_DEVICE, up));
     /* check: missing must wait for an event that is recorded after the read */

@@ -10,12 +10,12 @@ int main(void)
     void *memory = NEW_MEMORY(BYTES), *host = NEW_HOST(BYTES);
 
     if (WRONG)
-        CALL(aclrtRecordEvent(written, producer)); /* check: recorded */
+        CALL(aclrtRecordEvent(written, producer)); /* check: missing names */
     /* check: written by */
     CALL(aclrtMemsetAsync(memory, BYTES, 1, BYTES, producer));
     if (!WRONG)
         CALL(aclrtRecordEvent(written, producer));
-    CALL(aclrtStreamWaitEvent(consumer, written)); /* check: waits */
+    CALL(aclrtStreamWaitEvent(consumer, written)); /* check: missing names */
     /* check: read by */
     CALL(aclrtMemcpyAsync(host, BYTES, memory, BYTES, ACL_MEMCPY_DEVICE_TO_HOST, consumer));
     /* check: missing must wait for an event that is recorded after the write */

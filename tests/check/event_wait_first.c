@@ -10,14 +10,14 @@ int main(void)
     void *first = NEW_MEMORY(BYTES), *second = NEW_MEMORY(BYTES), *host = NEW_HOST(BYTES);
 
     CALL(aclrtMemsetAsync(first, BYTES, 1, BYTES, producer));
-    CALL(aclrtRecordEvent(written, producer)); /* check: recorded */
+    CALL(aclrtRecordEvent(written, producer)); /* check: missing names */
     CALL(aclrtStreamWaitEvent(consumer, written));
     CALL(aclrtMemcpyAsync(host, BYTES, first, BYTES, ACL_MEMCPY_DEVICE_TO_HOST, consumer));
     /* check: written by */
     CALL(aclrtMemsetAsync(second, BYTES, 2, BYTES, producer));
     if (!WRONG)
         CALL(aclrtRecordEvent(written, producer));
-    CALL(aclrtStreamWaitEvent(consumer, written)); /* check: waits */
+    CALL(aclrtStreamWaitEvent(consumer, written)); /* check: missing names */
     CALL(aclrtRecordEvent(written, producer));
     /* check: read by */
     CALL(aclrtMemcpyAsync(host, BYTES, second, BYTES, ACL_MEMCPY_DEVICE_TO_HOST, consumer));

@@ -10,12 +10,12 @@ int main(void)
     void *memory = NEW_MEMORY(BYTES), *host = NEW_HOST(BYTES);
 
     if (WRONG)
-        CALL(aclrtRecordEvent(level, producer)); /* check: recorded */
+        CALL(aclrtRecordEvent(level, producer)); /* check: missing names */
     /* check: written by */
     CALL(aclrtMemsetAsync(memory, BYTES, 1, BYTES, producer));
     if (!WRONG)
         CALL(aclrtRecordEvent(level, producer));
-    CALL(aclrtStreamWaitEvent(consumer, level)); /* check: waits */
+    CALL(aclrtStreamWaitEvent(consumer, level)); /* check: missing names */
     /* check: read by */
     CALL(aclrtMemcpyAsync(host, BYTES, memory, BYTES, ACL_MEMCPY_DEVICE_TO_HOST, consumer));
     /* check: missing must wait for an event that is recorded after the write */

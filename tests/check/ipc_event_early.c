@@ -20,7 +20,7 @@ static void produce(int in, int out)
     CALL(aclrtIpcMemGetExportKey(memory, BYTES, offer.key, KEY, 1));
     CALL(aclrtIpcGetEventHandle(event, &offer.event));
     if (WRONG)
-        CALL(aclrtRecordEvent(event, stream)); /* check: recorded */
+        CALL(aclrtRecordEvent(event, stream)); /* check: missing names */
     /* check: written by */
     CALL(aclrtMemsetAsync(memory, BYTES, 1, BYTES, stream));
     if (!WRONG)
@@ -48,7 +48,7 @@ int main(void)
     TAKE(in, offer);
     CALL(aclrtIpcMemImportByKey(&memory, offer.key, 0));
     CALL(aclrtIpcOpenEventHandle(offer.event, &event));
-    CALL(aclrtStreamWaitEvent(stream, event)); /* check: waits */
+    CALL(aclrtStreamWaitEvent(stream, event)); /* check: missing names */
     /* check: read by */
     CALL(aclrtMemcpyAsync(host, BYTES, memory, BYTES, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     /* check: missing must wait for an event that is recorded after the write */
