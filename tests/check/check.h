@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "../programs/expect.h"
+#include "tests/programs/expect.h"
 
 #include <acl/acl_npud.h>
 #include <acl/acl_rt_memory_soma.h>

@@ -14,7 +14,8 @@ import tempfile
 import judge
 
 HERE = pathlib.Path(__file__).resolve().parent
-INCLUDE = HERE.parent.parent / "include"
+TOP = HERE.parent.parent
+FLAGS = ["-Wall", "-Wextra", "-Werror", f"-I{TOP}", f"-I{TOP}/include"]
 GUARD = 300  # seconds: against hanging only
 FOUND = 86  # npu-run's status if there are findings, and the program's own was 0
 PARALLEL = 2
@@ -47,9 +48,9 @@ class Runner:
         program = self.work / f"{source.stem}-{wrong}"
         compiler, standard = (("CC", "cc"), "gnu11") if source.suffix == ".c" else \
             (("CXX", "c++"), "gnu++17")
-        subprocess.run([*shlex.split(os.environ.get(*compiler)), f"-std={standard}", "-g",
-                        "-Wall", "-Wextra", "-Werror", f"-DWRONG={wrong}", f"-I{INCLUDE}", "-o",
-                        str(program), str(source), f"-L{self.build}", "-laclclient", "-pthread"],
+        subprocess.run([*shlex.split(os.environ.get(*compiler)), f"-std={standard}", "-g", *FLAGS,
+                        f"-DWRONG={wrong}", "-o", str(program), str(source), f"-L{self.build}",
+                        "-laclclient", "-pthread"],
                        check=True, stderr=subprocess.PIPE, text=True)
         return [str(program)]
 

@@ -3,9 +3,11 @@ The judging of reports, with reports made by hand: what is as expected passes, a
 is not is told. And the comments of all pairs are such that a report can be judged.
 """
 import pathlib
+import tempfile
 import unittest
 
 import judge
+import run
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -116,6 +118,53 @@ class Reports(unittest.TestCase):
         self.assertEqual(judge.judge_right("npud check: 0 findings in 1 process\n"), [])
         self.assertNotEqual(judge.judge_right(REPORT), [])
         self.assertNotEqual(judge.judge_right("npud check: 1 finding in 1 process: leak 1\n"), [])
+
+
+# In place of npu-run: says what the environment has for the variant, and ends with its status.
+NPU_RUN = """#!/bin/sh
+case "$*" in *--check*) ;; *) exit 0 ;; esac
+for variant; do :; done
+eval "printf %s \\"\\$REPORT_$variant\\"" >&2
+eval "exit \\$STATUS_$variant"
+"""
+
+UNINITIALISED = """npud check: uninitialised: a task reads memory that nothing has written
+  read by     aclrtMemcpyAsync, stream 2 of process 4711 (python3), 1st task, py_uninitialised.py:13
+  memory      4,096 bytes at 0xb0000 (allocated by process 4711 at py_uninitialised.py:8)
+npud check: 1 finding in 1 process: uninitialised 1
+"""
+
+
+class Runs(unittest.TestCase):
+    """The runner, with a program in place of npu-run."""
+
+    def run_pair(self, wrong, right, plain=False):
+        with tempfile.TemporaryDirectory() as build:
+            path = pathlib.Path(build)
+            (path / "npu-run").write_text(NPU_RUN)
+            (path / "npu-run").chmod(0o755)
+            runner = run.Runner(path, path, [], plain)
+            for variant, (status, report) in enumerate((right, wrong)):
+                runner.environment[f"STATUS_{variant}"] = str(status)
+                runner.environment[f"REPORT_{variant}"] = report
+            return runner.run_pair(HERE / "py_uninitialised.py", {})
+
+    def test_as_expected(self):
+        self.assertEqual(self.run_pair((86, UNINITIALISED), (0, "")),
+                         (["ok py_uninitialised.py (right)", "ok py_uninitialised.py (wrong)"],
+                          True))
+
+    def test_failures_show_the_report(self):
+        for wrong, right in (((0, UNINITIALISED), (0, "")), ((86, ""), (0, "")),
+                             ((86, UNINITIALISED), (86, UNINITIALISED)),
+                             ((86, UNINITIALISED), (1, "died\n"))):
+            lines, well = self.run_pair(wrong, right)
+            self.assertFalse(well)
+            report = wrong[1] if right == (0, "") else right[1]
+            self.assertTrue(all(f"    {line}" in lines for line in report.splitlines()), lines)
+
+    def test_plain(self):
+        self.assertTrue(self.run_pair((86, ""), (86, ""), plain=True)[1])
 
 
 class Sources(unittest.TestCase):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The pairs of tests/check: what npu-run --check says of programs that are wrong in one thing, and of
-# those that are right. usage: test-check.sh BUILD_DIR
+# The pairs of tests/check: what npu-run --check says of programs that are wrong in one thing, and
+# of those that are right. usage: test-check.sh BUILD_DIR
 set -u
 build=$(cd "$1" && pwd)
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -16,7 +16,7 @@ plain=()
 
 check "reports are judged as they must be" /usr/bin/python3 "$top/tests/check/test_judge.py"
 if ! "$build/npu-run" --help | grep -q -- '--check'; then
-    echo "SKIPPED what npu-run --check says: this npu-run has no --check. The programs run without it"
+    echo "SKIPPED what npu-run --check says: it has no --check. The programs run without it"
     plain=(--plain)
 fi
 /usr/bin/python3 "$top/tests/check/run.py" "${plain[@]}" "$build" -- "${npu_run_options[@]}" ||
