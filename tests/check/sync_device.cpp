@@ -22,5 +22,7 @@ int main()
     // check: missing must synchronise
     end_stream(stream);
     CALL(aclrtFree(memory));
+    if (WRONG)
+        CALL(aclrtResetDevice(1));
     end_device();
 }
