@@ -36,6 +36,7 @@ int main(void)
     CALL(aclrtIpcMemGetExportKey(memory, BYTES, key, KEY, 1));
     GIVE(out, key);
     TAKE(in, used);
+    CALL(aclrtIpcMemClose(key));
     CALL(aclrtFree(memory)); /* check: freed by */
     /* check: missing must synchronise */
     GIVE(out, used);

@@ -13,7 +13,8 @@ MACRO = re.compile(r"\b(NEW_\w+)\(")
 NEW = re.compile(r"\bNEW\([^,]+, (\w+)")
 HEADER = re.compile(r"npud check: ([a-z-]+): (.*)")
 SUMMARY = re.compile(r"npud check: (\d+|no) findings?\b(.*)")
-ENTRY = re.compile(r"  ([a-z]+ by|[a-z]+ task|[a-z]+) +(\S.*)")
+COUNT = re.compile(rf"\b({'|'.join(KINDS)}) (\d+)\b")
+ENTRY = re.compile(r"  ([a-z]+ (?:by|task)|[a-z]+(?: [a-z]+)?(?=  )|[a-z]+) +(\S.*)")
 CONTINUED = re.compile(r" {6,}(\S.*)")
 PLACE = re.compile(r"([\w.+-]+\.(?:cpp|c|h|py)):(\d+)")
 
@@ -117,7 +118,7 @@ def read_report(text):
             current = Finding(header[1], header[2])
             findings.append(current)
         elif summary:
-            counted, current = dict(re.findall(r"([a-z-]+) (\d+)(?=,|;|$)", summary[2])), None
+            counted, current = dict(COUNT.findall(summary[2])), None
             counted["all"] = summary[1].replace("no", "0")
         elif current and more and current.entries:
             current.entries[-1] = (current.entries[-1][0], current.entries[-1][1] + " " + more[1])
