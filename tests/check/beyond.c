@@ -9,7 +9,7 @@ int main(void)
     void *memory = NEW_MEMORY(BYTES); /* check: memory allocated */
     const size_t count = WRONG ? BYTES + 32 : BYTES;
 
-    /* check: (written|used|named|submitted) by */
+    /* check: (written|used|given) by */
     (void)aclrtMemsetAsync(memory, count, 1, count, stream);
     end_stream(stream);
     CALL(aclrtFree(memory));

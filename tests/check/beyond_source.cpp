@@ -10,7 +10,7 @@ int main()
     void *memory = NEW_MEMORY(BYTES); // check: memory allocated
     const size_t count = WRONG ? 2 * BYTES : BYTES;
 
-    // check: (read|used|named|submitted) by
+    // check: (read|used|given) by
     (void)aclrtMemcpy(got, sizeof(got), memory, count, ACL_MEMCPY_DEVICE_TO_HOST);
     CALL(aclrtFree(memory));
     end_device();

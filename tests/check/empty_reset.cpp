@@ -15,7 +15,7 @@ int main()
     CALL(aclrtSynchronizeStream(stream));
     if (!WRONG)
         CALL(aclrtRecordEvent(event, stream));
-    CALL(aclrtSynchronizeEvent(event)); // check: (waited by|waits|synchronised by)
+    CALL(aclrtSynchronizeEvent(event)); // check: waits in
     end_stream(stream);
     CALL(aclrtDestroyEvent(event));
     end_device();

@@ -7,7 +7,7 @@ int main(void)
     start_device();
     aclrtStream stream = NEW_STREAM();
 
-    /* check: (last task|submitted by) */
+    /* check: last task */
     CALL(aclnpudLaunchDelay(0, ACL_ERROR_RT_AICORE_TIMEOUT, stream));
     if (!WRONG)
         FAILS(ACL_ERROR_RT_AICORE_TIMEOUT, aclrtSynchronizeStream(stream));

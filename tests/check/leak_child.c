@@ -9,7 +9,7 @@ static void import_memory(int in, int out)
 
     start_device();
     TAKE(in, key);
-    /* check: (imported|made|allocated) by */
+    /* check: imported by */
     CALL(aclrtIpcMemImportByKey(&memory, key, 0));
     if (!WRONG)
         CALL(aclrtIpcMemClose(key));

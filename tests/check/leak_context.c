@@ -5,7 +5,7 @@
 int main(void)
 {
     start_device();
-    aclrtContext context = NEW(aclrtContext, aclrtCreateContext, 0); /* check: (made|created) by */
+    aclrtContext context = NEW(aclrtContext, aclrtCreateContext, 0); /* check: made by */
 
     if (!WRONG)
         CALL(aclrtDestroyContext(context));

@@ -5,7 +5,7 @@
 int main(void)
 {
     start_device();
-    aclrtEvent event = NEW_EVENT(ACL_EVENT_SYNC); /* check: (made|created) by */
+    aclrtEvent event = NEW_EVENT(ACL_EVENT_SYNC); /* check: made by */
 
     if (!WRONG)
         CALL(aclrtDestroyEvent(event));

@@ -8,7 +8,7 @@ int main()
 
     start_device();
     for (aclrtEvent &event : events)
-        event = NEW_EVENT(ACL_EVENT_SYNC); // check: (made|created) by
+        event = NEW_EVENT(ACL_EVENT_SYNC); // check: made by
     // check: text 4
     for (int i = WRONG ? 4 : 0; i < 5; i++)
         CALL(aclrtDestroyEvent(events[i]));

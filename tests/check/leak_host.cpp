@@ -5,7 +5,7 @@
 int main()
 {
     start_device();
-    void *memory = NEW_HOST(BYTES); // check: (made|allocated|created) by
+    void *memory = NEW_HOST(BYTES); // check: made by
 
     if (!WRONG)
         CALL(aclrtFreeHost(memory));

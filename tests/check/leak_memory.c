@@ -5,7 +5,7 @@
 int main(void)
 {
     start_device();
-    void *memory = NEW_BLANK(BYTES); /* check: (made|allocated|created) by */
+    void *memory = NEW_BLANK(BYTES); /* check: made by */
 
     if (!WRONG)
         CALL(aclrtFree(memory));

@@ -5,7 +5,7 @@
 int main(void)
 {
     start_device();
-    aclrtNotify notify = NEW_NOTIFY(); /* check: (made|created) by */
+    aclrtNotify notify = NEW_NOTIFY(); /* check: made by */
 
     if (!WRONG)
         CALL(aclrtDestroyNotify(notify));

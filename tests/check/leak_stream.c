@@ -5,7 +5,7 @@
 int main(void)
 {
     start_device();
-    aclrtStream stream = NEW_STREAM(); /* check: (made|created) by */
+    aclrtStream stream = NEW_STREAM(); /* check: made by */
 
     CALL(aclrtSynchronizeStream(stream));
     if (!WRONG)

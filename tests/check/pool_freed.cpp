@@ -12,7 +12,7 @@ int main()
     CALL(aclrtMemPoolMallocAsync(&memory, BYTES, pool, stream));
     if (WRONG)
         CALL(aclrtMemPoolFreeAsync(memory, stream)); // check: freed by
-    // check: (written|used|named|submitted) by
+    // check: (written|used|given) by
     (void)aclrtMemsetAsync(memory, BYTES, 1, BYTES, stream);
     if (!WRONG)
         CALL(aclrtMemPoolFreeAsync(memory, stream));

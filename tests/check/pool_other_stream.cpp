@@ -10,7 +10,7 @@ int main()
     aclrtMemPool pool = make_pool();
     void *memory;
 
-    CALL(aclrtMemPoolMallocAsync(&memory, BYTES, pool, owner)); // check: allocated by
+    CALL(aclrtMemPoolMallocAsync(&memory, BYTES, pool, owner)); // check: made by
     CALL(aclrtRecordEvent(there, owner));
     if (!WRONG)
         CALL(aclrtStreamWaitEvent(user, there));

@@ -9,7 +9,7 @@ event = ok(acl.rt.create_event_ex_with_flag(SYNC))
 
 if not WRONG:
     ok(acl.rt.record_event(event, producer))
-ok(acl.rt.stream_wait_event(consumer, event))  # check: (waited by|waits)
+ok(acl.rt.stream_wait_event(consumer, event))  # check: waits in
 end_streams(producer, consumer)
 ok(acl.rt.destroy_event(event))
 end_device()

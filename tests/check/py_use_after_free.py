@@ -9,7 +9,7 @@ memory = ok(acl.rt.malloc(SIZE, 0))
 
 if WRONG:
     ok(acl.rt.free(memory))  # check: freed by
-acl.rt.memset_async(memory, SIZE, 1, SIZE, stream)  # check: (written|used|named|submitted) by
+acl.rt.memset_async(memory, SIZE, 1, SIZE, stream)  # check: (written|used|given) by
 end_streams(stream)
 if not WRONG:
     ok(acl.rt.free(memory))

@@ -27,8 +27,7 @@ SOURCE = """/* check: race */
 
 REPORT = """what the program says
 npud check: race: write and read of device memory without an order between them
-  written by  aclrtMemsetAsync, stream 2 of process 4711 (producer), 3rd task, in "forward",
-              prog.c:7
+  written by  aclrtMemsetAsync, stream 2 of process 4711 (a), 3rd task, prog.c:7, in range "forward"
   read by     aclrtMemcpyAsync, stream 1 of process 4712 (consumer), 1st task, prog.c:9
   memory      4,096 bytes at 0xb0000 (allocated by process 4711 at prog.c:5, imported by 4712 at
               other.c:60)

@@ -10,7 +10,7 @@ int main(void)
 
     if (WRONG)
         CALL(aclrtFree(memory)); /* check: freed by */
-    /* check: (written|used|named|submitted) by */
+    /* check: (written|used|given) by */
     (void)aclrtMemsetAsync(memory, BYTES, 1, BYTES, stream);
     end_stream(stream);
     if (!WRONG)

@@ -11,7 +11,7 @@ int main(void)
 
     if (WRONG)
         CALL(aclrtFree(memory)); /* check: freed by */
-    /* check: (read|used|named|submitted) by */
+    /* check: (read|used|given) by */
     (void)aclrtMemcpy(got, BYTES, memory, BYTES, ACL_MEMCPY_DEVICE_TO_HOST);
     if (!WRONG)
         CALL(aclrtFree(memory));

@@ -11,7 +11,7 @@ int main(void)
 
     if (WRONG)
         CALL(aclrtUnmapMem(memory)); /* check: unmapped by */
-    /* check: (written|used|named|submitted) by */
+    /* check: (written|used|given) by */
     (void)aclrtMemsetAsync(memory, BYTES, 1, BYTES, stream);
     end_stream(stream);
     if (!WRONG)
