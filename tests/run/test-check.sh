@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The pairs of tests/check: what npu-run --check says of programs that are wrong in one thing, and
+# of those that are right. usage: test-check.sh BUILD_DIR
+set -u
+build=$(cd "$1" && pwd)
+top=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=tests/run/mode.sh
+. "$top/tests/run/mode.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export TMPDIR="$work" PYTHONDONTWRITEBYTECODE=1
+unset NPUD_SOCKET NPUD_ADMIN_SOCKET NPUD_BINARY XDG_RUNTIME_DIR ASCEND_RT_VISIBLE_DEVICES
+# shellcheck source=tests/run/check.sh
+. "$top/tests/run/check.sh"
+plain=()
+
+check "reports are judged as they must be" /usr/bin/python3 "$top/tests/check/test_judge.py"
+if ! "$build/npu-run" --help | grep -q -- '--check'; then
+    echo "SKIPPED what npu-run --check says: it has no --check. The programs run without it"
+    plain=(--plain)
+fi
+/usr/bin/python3 "$top/tests/check/run.py" "${plain[@]}" "$build" -- "${npu_run_options[@]}" ||
+    failed=1
+exit "$failed"
