@@ -111,6 +111,27 @@ class Reports(unittest.TestCase):
         self.assertEqual(judge_report(once, WRITES_SOURCE),
                          ['no "written by" with aclrtMemsetAsync at prog.c:4'])
 
+    def test_one_entry_is_not_two(self):
+        pair = judge.read_pair("prog.c", WRITES_SOURCE, {})
+        pair.expectations = [pair.expectations[0]] * 2
+        self.assertEqual(judge.judge_wrong(pair, WRITES),
+                         ['no "written by" with aclrtMemsetAsync at prog.c:2'])
+
+    def test_anything_missing(self):
+        source = "/* check: race */\n/* check: missing */\nend_device();\n"
+        self.assertEqual(judge_report(REPORT, source), [])
+        self.assertEqual(judge_report(WRITES, source), ["nothing is said to be missing"])
+
+    def test_what_is_behind_another_line_is_not_of_the_finding(self):
+        parts = REPORT.split("  missing")
+        self.assertNotEqual(judge_report(parts[0] + "the program\n  missing" + parts[1]), [])
+
+    def test_comments_that_cannot_be(self):
+        for source in ("end_device();\n", "/* check: race */\n/* check: missing */\n",
+                       "/* check: race */\nend_device(); /* check: read by */\n"):
+            with self.assertRaises(ValueError):
+                judge.read_pair("prog.c", source, {})
+
     def test_right_program(self):
         self.assertEqual(judge.judge_right("what the program says\n"), [])
         self.assertEqual(judge.judge_right("npud check: no findings in 2 processes\n"), [])
@@ -123,8 +144,9 @@ class Reports(unittest.TestCase):
 NPU_RUN = """#!/bin/sh
 case "$*" in *--check*) ;; *) exit 0 ;; esac
 for variant; do :; done
+case "$*" in *--check-host=seen*) variant=${variant}_seen ;; esac
 eval "printf %s \\"\\$REPORT_$variant\\"" >&2
-eval "exit \\$STATUS_$variant"
+eval "exit \\${STATUS_$variant:-99}"
 """
 
 UNINITIALISED = """npud check: uninitialised: a task reads memory that nothing has written
@@ -133,37 +155,58 @@ UNINITIALISED = """npud check: uninitialised: a task reads memory that nothing h
 npud check: 1 finding in 1 process: uninitialised 1
 """
 
+QUEUE = """npud check: race: write and read of device memory without an order between them
+  written by  aclrtMemsetAsync, stream 2 of process 4711 (python3), 1st task, py_queue.py:{}
+  read by     aclrtMemcpy, the calling thread 4711 of process 4711 (python3), py_queue.py:{}
+  missing     thread 4711 of process 4711 (python3) must synchronise stream 2.
+npud check: 1 finding in 1 process: race 1
+"""
+
 
 class Runs(unittest.TestCase):
     """The runner, with a program in place of npu-run."""
 
-    def run_pair(self, wrong, right, plain=False):
+    def run_pair(self, name, answers, plain=False):
         with tempfile.TemporaryDirectory() as build:
             path = pathlib.Path(build)
             (path / "npu-run").write_text(NPU_RUN)
             (path / "npu-run").chmod(0o755)
             runner = run.Runner(path, path, [], plain)
-            for variant, (status, report) in enumerate((right, wrong)):
+            for variant, (status, report) in answers.items():
                 runner.environment[f"STATUS_{variant}"] = str(status)
                 runner.environment[f"REPORT_{variant}"] = report
-            return runner.run_pair(HERE / "py_uninitialised.py", {})
+            return runner.run_pair(HERE / name, {})
 
     def test_as_expected(self):
-        self.assertEqual(self.run_pair((86, UNINITIALISED), (0, "")),
-                         (["ok py_uninitialised.py (right)", "ok py_uninitialised.py (wrong)"],
-                          True))
+        self.assertEqual(
+            self.run_pair("py_uninitialised.py", {"0": (0, ""), "1": (86, UNINITIALISED)}),
+            (["ok py_uninitialised.py (right)", "ok py_uninitialised.py (wrong)"], True))
 
     def test_failures_show_the_report(self):
-        for wrong, right in (((0, UNINITIALISED), (0, "")), ((86, ""), (0, "")),
+        for right, wrong in (((0, ""), (0, UNINITIALISED)), ((0, ""), (86, "")),
                              ((86, UNINITIALISED), (86, UNINITIALISED)),
-                             ((86, UNINITIALISED), (1, "died\n"))):
-            lines, well = self.run_pair(wrong, right)
+                             ((0, UNINITIALISED), (86, UNINITIALISED)),
+                             ((1, "died\n"), (86, UNINITIALISED))):
+            lines, well = self.run_pair("py_uninitialised.py", {"0": right, "1": wrong})
             self.assertFalse(well)
-            report = wrong[1] if right == (0, "") else right[1]
+            report = (right if right != (0, "") else wrong)[1]
             self.assertTrue(all(f"    {line}" in lines for line in report.splitlines()), lines)
 
+    def test_options(self):
+        source = (HERE / "py_queue.py").read_text()
+        self.assertIn("--check-host=seen", source)
+        lines = [n for n, line in enumerate(source.splitlines(), 1) if line.endswith(" by")]
+        report = QUEUE.format(*lines)
+        answers = {"0_seen": (0, ""), "1_seen": (86, report), "1": (0, "")}
+        self.assertEqual(self.run_pair("py_queue.py", answers)[1], True)
+        self.assertEqual(len(self.run_pair("py_queue.py", answers)[0]), 3)
+        for variant in answers:
+            other = (0, "") if variant == "1_seen" else (86, report)
+            self.assertFalse(self.run_pair("py_queue.py", {**answers, variant: other})[1], variant)
+
     def test_plain(self):
-        self.assertTrue(self.run_pair((86, ""), (86, ""), plain=True)[1])
+        answers = {"0": (86, ""), "1": (86, "")}
+        self.assertTrue(self.run_pair("py_uninitialised.py", answers, plain=True)[1])
 
 
 class Sources(unittest.TestCase):
