@@ -75,8 +75,9 @@ static int get_notify(const char *function, enum handle_kind kind, void *handle,
 static void note_named(enum check_kind kind, const struct notify *n, bool imported)
 {
     if (checked_runs())
-        checked_notify(kind, n->remote, n->remote_generation, (uint64_t)n->device << 32 | n->id,
-                       n->kind == HANDLE_COUNT_NOTIFY, imported);
+        checked_notify(kind, n->remote, n->remote_generation,
+                       ((uint64_t)n->device + 1) << 32 | n->id, n->kind == HANDLE_COUNT_NOTIFY,
+                       imported);
 }
 
 /* --- create, destroy --- */

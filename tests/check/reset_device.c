@@ -16,7 +16,7 @@ int main(void)
     /* check: written by */
     CALL(aclrtMemsetAsync(shared, BYTES, 1, BYTES, NULL));
     if (!WRONG)
-        CALL(aclrtResetDevice(0));
+        CALL(aclrtResetDeviceForce(0)); /* it was set twice */
     CALL(aclrtSetDevice(1));
     /* check: read by */
     CALL(aclrtMemcpyAsync(to, BYTES, shared, BYTES, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
@@ -25,7 +25,7 @@ int main(void)
     CALL(aclrtFree(to));
     CALL(aclrtResetDevice(1));
     if (WRONG)
-        CALL(aclrtResetDevice(0));
+        CALL(aclrtResetDeviceForce(0));
     CALL(aclrtHostUnregister(array));
     CALL(aclFinalize());
 }

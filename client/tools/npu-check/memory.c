@@ -514,9 +514,19 @@ static void take_unmap(struct model *m, struct process *p)
 static void take_unregister(struct model *m, struct process *p)
 {
     const struct check_range *r = (const void *)m->input->r;
+    struct byte_use u = {.memory = p->host, .offset = r->address, .size = r->size};
+    struct actor *a = model_host(m);
+    struct use_context c = {.m = m, .use = &u, .actor = a};
+    struct shadow_use s;
 
-    if (p->host && r->size <= UINT64_MAX - r->address)
-        shadow_forget(&p->host->shadow, &m->acts, r->address, r->address + r->size);
+    if (!p->host || r->size > UINT64_MAX - r->address)
+        return;
+    c.act = model_act(m, ACT_UNMAP, NULL);
+    a->epoch++;
+    s = make_shadow_use(&c, SHADOW_WRITE);
+    shadow_look(&p->host->shadow, &s, p->index);
+    shadow_forget(&p->host->shadow, &m->acts, r->address, r->address + r->size);
+    acts_unref(&m->acts, c.act);
 }
 
 void (*const memory_takers[CHECK_KINDS])(struct model *, struct process *) = {
