@@ -81,6 +81,7 @@ DAEMON_SRC := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_SRC := $(filter-out client/python/%,$(wildcard client/*.c client/*/*.c))
 NPUCTL_SRC := $(wildcard client/tools/npuctl/*.c)
 NPU_RUN_SRC := $(wildcard client/tools/npu-run/*.c)
+NPUCHECK_SRC := $(wildcard client/tools/npu-check/*.c)
 
 PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
 # npud's helpers, programs of their own: their room, and what they use of base.
@@ -98,6 +99,7 @@ DAEMON_TESTABLE := $(filter-out %/main.o,$(DAEMON_OBJ))
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
 NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(NPUCTL_SRC) client/core/access.c)
 NPU_RUN_OBJ := $(NPU_RUN_SRC:%.c=$(BUILD)/%.o)
+NPUCHECK_OBJ := $(NPUCHECK_SRC:%.c=$(BUILD)/%.o)
 
 # Where locks of the library are taken in another order than client/core/lock_order.h says, builds
 # with sanitizers or kill points abort. LOCK_ORDER=: they do not.
@@ -215,6 +217,9 @@ $(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)
 	$(call link,$(PIE) -pie $(NPUCTL_LIBS))
 
 $(BUILD)/npu-run: $(NPU_RUN_OBJ)
+	$(call link,$(PIE) -pie)
+
+$(BUILD)/npu-check: $(NPUCHECK_OBJ)
 	$(call link,$(PIE) -pie)
 
 clean:

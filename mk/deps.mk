@@ -4,6 +4,8 @@ DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compil
               libinih-dev libjemalloc-dev uthash-dev libcjson-dev python3-dev
 # The server of `npuctl metrics --listen`.
 DEPS_BUILD += libmicrohttpd-dev
+# npu-check: an ordered tree (bsd/sys/tree.h), of which only the header is used.
+DEPS_BUILD += libbsd-dev
 # The screen of `npuctl top`: what terminals can do, keys, and a new size.
 DEPS_BUILD += libncurses-dev
 # mypy: the stubs of acl (tests/python/test_stubs.py); python3-venv: its wheel (test-pip.sh);

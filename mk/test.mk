@@ -103,6 +103,15 @@ $(BUILD)/tests/unit/test_value_order: $(BUILD)/tests/unit/test_value_order.o $(T
     $(filter-out %/base/waitlist.o,$(STEPS_OBJ)) $(BUILD)/tests/unit/hooks/waitlist.o
 	$(call link,$(UNIT_LDFLAGS))
 
+# npu-check without its main and its reports; nothing of the daemon.
+CHECK_MODEL_OBJ := $(addprefix $(BUILD)/client/tools/npu-check/,acts.o checker.o clock.o event.o \
+    find.o find_free.o find_ignored.o find_init.o find_leak.o find_race.o find_unfinished.o \
+    find_wait.o finding.o memory.o model.o read.o record.o session.o shadow.o signal.o stream.o \
+    task.o)
+CHECK_MODEL_BIN := $(addprefix $(BUILD)/tests/unit/test_check_,model random)
+$(CHECK_MODEL_BIN): %: %.o $(BUILD)/tests/unit/check_script.o $(CHECK_MODEL_OBJ) $(TEST_LIB)
+	$(call link,$(filter-out -Wl%,$(CHECK_LIBS)))
+
 # The real npud, and processes that use the library.
 E2E_SRC := $(wildcard tests/e2e/*.c)
 E2E_BIN := $(patsubst %.c,$(BUILD)/%,$(filter tests/e2e/test_%,$(E2E_SRC)))

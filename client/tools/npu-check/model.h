@@ -1,0 +1,152 @@
+/*
+ * The model: it is told records in the order of their time, executes what streams were given, and
+ * tells findings (docs/checking.md).
+ */
+#pragma once
+
+#include "client/tools/npu-check/objects.h"
+
+/** A record, and what its thread has said before. */
+struct model_input {
+    uint32_t process; /* world->processes */
+    uint32_t writer;  /* of all threads of all processes */
+    uint32_t thread;  /* its id */
+    uint32_t place;   /* world->places, or WORLD_NONE */
+    uint32_t range;   /* world->texts, or WORLD_NONE */
+    const struct check_record *r;
+};
+
+struct model {
+    struct world *world;
+    struct findings *findings;
+    unsigned kinds; /* bits 1 << enum finding_kind that are wanted */
+    bool host_seen; /* each thread is an actor */
+    struct acts acts;
+    struct process *processes;
+    size_t n_processes;
+    struct actor **actors;
+    size_t n_actors, size_actors;
+    uint32_t *free_actors; /* of streams that have ended */
+    size_t n_free, size_free;
+    uint32_t *writers; /* actors of threads, + 1 */
+    size_t n_writers;
+    struct event *ipc_events;       /* by identity */
+    struct handle *shared_notifies; /* likewise */
+    struct memory *exports;         /* likewise */
+    struct memory *segments;
+    struct handover *handovers; /* --check-host=seen: of shared buffers */
+    struct stream *ready;       /* that may go on */
+    struct operation *spare;
+    unsigned depth; /* of streams that are forced for each other */
+    const struct model_input *input;
+};
+
+/** *w has all processes already, and no streams. */
+void model_init(struct model *m, struct world *w, struct findings *f, bool host_seen);
+/** The next record, which is well-formed. Its process's number is one of *w. */
+void model_take(struct model *m, const struct model_input *in);
+/** No more records of this process come. */
+void model_end_process(struct model *m, uint32_t process);
+/** No more records come: what was not looked at yet is looked at now. */
+void model_end(struct model *m);
+void model_deinit(struct model *m);
+
+/* ------------------------------------------------------------------ between files of the model */
+
+/** The actor that the thread of the record is. */
+struct actor *model_host(struct model *m);
+/** An act of the record. Its stream may be NULL. One reference. */
+uint32_t model_act(struct model *m, enum act_what what, const struct stream *s);
+struct actor *actor_make(struct model *m, const struct actor *maker);
+
+/* stream.c */
+struct stream *stream_find(struct model *m, struct process *p, uint64_t handle);
+struct stream *stream_make(struct model *m, struct process *p, const struct check_stream *r);
+/** All its operations are looked at first. */
+void stream_free(struct model *m, struct stream *s);
+/** A new operation, not given yet. It takes the act's reference. */
+struct operation *operation_make(struct model *m, uint8_t kind, uint32_t act);
+void operation_set_signal(struct operation *o, struct signal *signal);
+/** Gives an operation to a stream, and looks at what can be looked at. */
+void stream_give(struct model *m, struct stream *s, struct operation *o);
+/** What the stream was given up to `sequence` is looked at, come what may. */
+void stream_force(struct model *m, struct stream *s, uint64_t sequence);
+/** *a comes after what the stream was given until `ns`, which is forced. */
+void stream_synchronise(struct model *m, struct stream *s, uint64_t ns, struct actor *a);
+void stream_begin_callback(struct model *m, struct stream *s, uint64_t ordinal, struct actor *a);
+void stream_end_callback(struct model *m, struct stream *s, uint64_t ordinal, struct actor *a);
+void stream_look_at_ready(struct model *m);
+/** The head is a wait that may go on with what *after says. */
+void stream_pass_wait(struct model *m, struct stream *s, const struct point *after);
+
+/* signal.c */
+struct signal *signal_make(enum signal_kind kind, enum object_what what, uint64_t number);
+struct signal *signal_ref(struct signal *g);
+void signal_unref(struct model *m, struct signal *g);
+bool signal_lets_pass(const struct signal *g, const struct operation *o);
+/** A wait that it lets pass has gone on: what it takes with it. */
+struct point signal_take(struct signal *g, const struct operation *o);
+/** The operation of a stream has happened. */
+void signal_raise(struct model *m, struct signal *g, const struct operation *o,
+                  const struct actor *a);
+void signal_lower(struct signal *g);
+/** A word got a value that is not known. */
+void signal_spoil(struct signal *g, const struct actor *a);
+void signal_let_waiters_go(struct model *m, struct signal *g);
+
+/* event.c */
+struct event *event_find(struct model *m, struct process *p, uint64_t handle);
+struct signal *event_record(struct model *m, struct event *e, uint64_t number);
+void event_unref(struct model *m, struct event *e);
+void handle_free(struct model *m, struct handle **table, struct handle *h);
+struct handle *handle_find(struct handle *table, uint64_t key);
+struct signal *notify_find(struct model *m, struct process *p, uint32_t slot, uint32_t generation,
+                           bool counts);
+extern void (*const event_takers[CHECK_KINDS])(struct model *m, struct process *p);
+
+/* memory.c */
+struct memory *memory_ref(struct memory *y);
+void memory_unref(struct model *m, struct memory *y);
+struct name *name_find(struct model *m, struct process *p, const struct check_memory_name *key);
+void name_unref(struct model *m, struct name *n);
+/** Fills *u, with references. */
+void byte_use_fill(struct model *m, struct process *p, struct byte_use *u,
+                   const struct check_range_use *of);
+void byte_use_free(struct model *m, struct byte_use *u);
+/** The access is done by *a at its epoch; submitted by `submit` (NULL: it is a thread's). */
+void byte_use_look_at(struct model *m, const struct byte_use *u, const struct actor *a,
+                      uint32_t act);
+struct signal *word_find(struct model *m, struct memory *y, uint64_t offset);
+void pool_look_at(struct model *m, const struct byte_use *u, const struct actor *a, uint32_t act,
+                  bool is_alloc);
+void users_free(struct model *m, struct users *all);
+extern void (*const memory_takers[CHECK_KINDS])(struct model *m, struct process *p);
+
+/* task.c */
+void handovers_free(struct model *m);
+extern void (*const task_takers[CHECK_KINDS])(struct model *m, struct process *p);
+
+/* session.c */
+extern void (*const session_takers[CHECK_KINDS])(struct model *m, struct process *p);
+void session_end(struct model *m, struct process *p);
+void process_free(struct model *m, struct process *p);
+
+/* find_*.c: what each finding says. Acts are numbers of m->acts. */
+struct byte_range {
+    const struct byte_use *use; /* of the later act, for its name */
+    uint64_t start, end;        /* offsets */
+};
+/** Keeps the texts of its acts, and adds it, if its kind is wanted. */
+void find_add(struct model *m, struct finding *f);
+void find_set_memory(struct model *m, struct finding *f, const struct byte_range *bytes);
+/** `what`: how the earlier one uses the bytes, where its act does not say. */
+void find_race(struct model *m, const struct history *first, enum act_what what,
+               const struct actor *a, uint32_t act, const struct byte_range *bytes);
+void find_uninitialised(struct model *m, uint32_t act, const struct byte_range *bytes);
+void find_use_after_free(struct model *m, uint32_t freed, uint32_t act,
+                         const struct byte_range *bytes, bool beyond);
+void find_refused(struct model *m, struct process *p, const struct check_refused *r);
+void find_leaks(struct model *m, struct process *p);
+void find_unfinished(struct model *m, const struct stream *s);
+void find_empty_wait(struct model *m, const struct event *e, uint32_t act);
+void find_ignored(struct model *m, const struct stream *s, int32_t code);
