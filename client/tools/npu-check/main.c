@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/tools/npu-check/judge.h"
+#include "client/tools/npu-check/checker.h"
 #include "client/tools/npu-check/need.h"
 #include "client/tools/npu-check/report.h"
 #include "client/tools/npu-check/suppress.h"
@@ -18,7 +18,7 @@
 #define STATUS_NONE (-1) /* nothing to exit for yet */
 
 struct command {
-    struct judge_options judge;
+    struct checker_options options;
     const char *directory, *report, *write_suppressions;
     struct suppression *suppressions;
     bool verbose;
@@ -89,7 +89,7 @@ static bool kind_choose(struct command *c, const char *name)
     for (size_t i = 0; i < KIND_WORDS; i++) {
         if (strcmp(kind_words[i].name, name) != 0)
             continue;
-        c->judge.kinds[kind_words[i].kind] = true;
+        c->options.kinds |= 1u << kind_words[i].kind;
         return true;
     }
     warnx("%s: there is no such kind; there are race, init, free, leak, unfinished, wait and "
@@ -100,7 +100,7 @@ static bool kind_choose(struct command *c, const char *name)
 
 static int kinds_read(struct command *c, char *list)
 {
-    memset(c->judge.kinds, 0, sizeof(c->judge.kinds));
+    c->options.kinds = 0;
     for (char *name = strsep(&list, ","); name; name = strsep(&list, ","))
         if (!kind_choose(c, name))
             return STATUS_FAILED;
@@ -109,8 +109,8 @@ static int kinds_read(struct command *c, char *list)
 
 static int host_read(struct command *c, const char *value)
 {
-    c->judge.host_seen = strcmp(value, "seen") == 0;
-    if (c->judge.host_seen || strcmp(value, "any") == 0)
+    c->options.host_seen = strcmp(value, "seen") == 0;
+    if (c->options.host_seen || strcmp(value, "any") == 0)
         return STATUS_NONE;
     warnx("--host=%s: it is any or seen", value);
     return STATUS_FAILED;
@@ -150,8 +150,6 @@ static int options_read(struct command *c, int argc, char **argv)
 {
     int option, status = STATUS_NONE;
 
-    for (size_t i = 0; i < FINDING_KINDS; i++)
-        c->judge.kinds[i] = true;
     while (status == STATUS_NONE &&
            (option = getopt_long(argc, argv, "k:r:s:w:vVh", long_options, NULL)) != -1)
         status = option_read(c, option);
@@ -197,11 +195,10 @@ static int command_run(const struct command *c)
     struct world world = {0};
     struct findings findings = {0};
     struct report r = {.world = &world, .findings = &findings, .verbose = c->verbose};
-    int error = judge_directory(c->directory, &c->judge, &world, &findings), status;
     bool *suppressed;
+    int status;
 
-    if (error) {
-        errno = -error;
+    if (!checker_run(c->directory, &c->options, &world, &findings, NULL)) {
         warn("%s", c->directory);
         return STATUS_FAILED;
     }
@@ -212,6 +209,7 @@ static int command_run(const struct command *c)
     symbols_free(r.symbols);
     free(suppressed);
     findings_deinit(&findings);
+    world_deinit(&world);
     return status;
 }
 

@@ -37,9 +37,13 @@ static unsigned act_known(const struct act *a)
 
 const char *report_label(const struct finding *x, bool first)
 {
+    const struct act *a = first ? &x->first : &x->second;
+
     if (x->kind == FINDING_UNFINISHED || x->kind == FINDING_IGNORED)
         return "last task";
-    return act_words[act_known(first ? &x->first : &x->second)].label;
+    if (x->kind == FINDING_USE_AFTER_FREE && !first && a->what == ACT_SUBMIT)
+        return "used by"; /* refused: the call has done nothing */
+    return act_words[act_known(a)].label;
 }
 
 const char *report_memory_name(const struct finding *x)
