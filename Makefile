@@ -61,6 +61,7 @@ $(call say,LD)
 $(Q)$(LINK) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(1)
 endef
 NPUCTL_LIBS := -lprotobuf-c -lcjson -lmicrohttpd -lncursesw -ltinfo
+NPUCHECK_LIBS := -lcjson -ldw -lprotobuf-c
 NPUD_LIBS := -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
 # For programs that are run where they are built.
 USE_LIB   := -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
@@ -118,7 +119,7 @@ KILL_HERE  := $(BUILD)/tests/kill/server/kill_here.o
 endif
 
 LIB     := $(BUILD)/libaclclient.so.1
-BINS    := $(addprefix $(BUILD)/,npud npud-keeper npud-supervisor npuctl npu-run)
+BINS    := $(addprefix $(BUILD)/,npud npud-keeper npud-supervisor npuctl npu-run npu-check)
 
 # `make` installs what is missing first; `programs` is for the targets that have done so.
 .PHONY: all programs deps demo check clean
@@ -219,8 +220,8 @@ $(BUILD)/npuctl: $(NPUCTL_OBJ) $(PROTO_OBJ)
 $(BUILD)/npu-run: $(NPU_RUN_OBJ)
 	$(call link,$(PIE) -pie)
 
-$(BUILD)/npu-check: $(NPUCHECK_OBJ)
-	$(call link,$(PIE) -pie)
+$(BUILD)/npu-check: $(NPUCHECK_OBJ) $(PROTO_OBJ)
+	$(call link,$(PIE) -pie $(NPUCHECK_LIBS))
 
 clean:
 	rm -rf build build-*

@@ -6,6 +6,8 @@ DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compil
 DEPS_BUILD += libmicrohttpd-dev
 # npu-check: an ordered tree (bsd/sys/tree.h), of which only the header is used.
 DEPS_BUILD += libbsd-dev
+# npu-check: functions and lines of programs, from DWARF.
+DEPS_BUILD += libdw-dev
 # The screen of `npuctl top`: what terminals can do, keys, and a new size.
 DEPS_BUILD += libncurses-dev
 # mypy: the stubs of acl (tests/python/test_stubs.py); python3-venv: its wheel (test-pip.sh);

@@ -61,6 +61,7 @@ programs() {
     file 755 "$BUILD/npud-keeper" "$PREFIX/lib/npud/npud-keeper"
     file 755 "$BUILD/npuctl" "$PREFIX/bin/npuctl"
     file 755 "$BUILD/npu-run" "$PREFIX/bin/npu-run"
+    file 755 "$BUILD/npu-check" "$PREFIX/bin/npu-check"
 }
 
 library() {
@@ -95,11 +96,12 @@ service() {
 
 manuals() {
     for page in daemon/npud.8 daemon/npud.conf.5 client/tools/npu-run/npu-run.1 \
-        client/tools/npuctl/npuctl.1 client/abi/libaclclient.7; do
+        client/tools/npu-check/npu-check.1 client/tools/npuctl/npuctl.1 client/abi/libaclclient.7; do
         file 644 "$page" "$share/man/man${page##*.}/${page##*/}"
     done
     file 644 client/tools/npuctl/npuctl.bash-completion "$share/bash-completion/completions/npuctl"
     link npuctl "$share/bash-completion/completions/npu-run"
+    link npuctl "$share/bash-completion/completions/npu-check"
     link npuctl "$share/bash-completion/completions/npud"
 }
 

@@ -5,7 +5,7 @@ C_FILES := $(shell find proto daemon client include tests examples \
 SH_FILES := .ci/run .ci/check-as-user $(shell find tests examples mk -name '*.sh') \
             debian/tests/demo $(wildcard debian/*.postinst debian/*.prerm debian/*.postrm) \
             client/tools/npuctl/npuctl.bash-completion
-TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCTL_SRC) \
+TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCHECK_SRC) $(NPUCTL_SRC) \
             $(wildcard client/tools/npu-smi/*.c)
 
 TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
@@ -57,7 +57,7 @@ check-rooms:
 	$(Q)python3 mk/check-rooms.py
 
 # So do calls, and all else that an object takes from another one.
-SYMBOLS_OBJ := $(DAEMON_ALL) $(sort $(CLIENT_OBJ) $(NPUCTL_OBJ) $(NPU_RUN_OBJ) $(PY_OBJ)) \
+SYMBOLS_OBJ := $(DAEMON_ALL) $(sort $(CLIENT_OBJ) $(NPUCTL_OBJ) $(NPU_RUN_OBJ) $(NPUCHECK_OBJ) $(PY_OBJ)) \
                $(PROTO_OBJ)
 check-symbols: $(SYMBOLS_OBJ)
 	$(Q)python3 mk/check-symbols.py $(BUILD) $(SYMBOLS_OBJ)

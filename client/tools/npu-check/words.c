@@ -1,0 +1,100 @@
+#include "client/tools/npu-check/words.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const object_words[OBJECT_WHATS][2] = {
+    [OBJECT_MEMORY] = {"allocation", "allocations"},
+    [OBJECT_STREAM] = {"stream", "streams"},
+    [OBJECT_EVENT] = {"event", "events"},
+    [OBJECT_IPC_EVENT] = {"IPC event", "IPC events"},
+    [OBJECT_NOTIFY] = {"notify", "notifies"},
+    [OBJECT_COUNT_NOTIFY] = {"count notify", "count notifies"},
+    [OBJECT_CONTEXT] = {"context", "contexts"},
+    [OBJECT_MEMORY_POOL] = {"memory pool", "memory pools"},
+    [OBJECT_ADDRESSES] = {"reserved address range", "reserved address ranges"},
+    [OBJECT_QUEUE] = {"queue", "queues"},
+    [OBJECT_BUFFER] = {"buffer", "buffers"},
+};
+
+const char *words_object(enum object_what what)
+{
+    return what < OBJECT_WHATS ? object_words[what][0] : "object";
+}
+
+const char *words_objects(enum object_what what)
+{
+    return what < OBJECT_WHATS ? object_words[what][1] : "objects";
+}
+
+void words_put_number(FILE *f, uint64_t n)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof(digits), "%" PRIu64, n);
+
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            fputc(',', f);
+        fputc(digits[i], f);
+    }
+}
+
+void words_put_ordinal(FILE *f, uint64_t n)
+{
+    static const char *const endings[] = {"th", "st", "nd", "rd"};
+    uint64_t last = n % 10, teens = n / 10 % 10;
+
+    words_put_number(f, n);
+    fputs(endings[last < 4 && teens != 1 ? last : 0], f);
+}
+
+void words_put_text(FILE *f, const char *s)
+{
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+
+        if (c < 0x20 || c == 0x7f)
+            fprintf(f, "\\x%02x", c);
+        else
+            fputc(c, f);
+    }
+}
+
+void words_put_process(FILE *f, const struct world *w, uint32_t process, bool brief)
+{
+    if (process >= w->n_processes) {
+        fputs(brief ? "an unknown process" : "process ? (unknown)", f);
+        return;
+    }
+    fprintf(f, brief ? "%d" : "process %d (", w->processes[process].pid);
+    if (brief)
+        return;
+    words_put_text(f, w->processes[process].program);
+    fputc(')', f);
+}
+
+void words_put_stream(FILE *f, const struct world *w, uint32_t stream)
+{
+    const struct world_stream *s;
+
+    if (stream >= w->n_streams) {
+        fputs("an unknown stream", f);
+        return;
+    }
+    s = &w->streams[stream];
+    fprintf(f, s->is_default ? "default stream %d of " : "stream %d of ", s->id);
+    words_put_process(f, w, s->process, false);
+}
+
+void words_put_place(FILE *f, const struct frame *frame, bool verbose)
+{
+    if (frame->line) {
+        words_put_text(f, verbose ? frame->file : path_name(frame->file));
+        fprintf(f, ":%" PRIu32, frame->line);
+    } else if (frame->object) {
+        words_put_text(f, verbose ? frame->object : path_name(frame->object));
+        fprintf(f, "+0x%" PRIx64, frame->offset);
+    } else {
+        fprintf(f, "0x%" PRIx64, frame->offset);
+    }
+}
