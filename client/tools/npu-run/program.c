@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,4 +42,20 @@ void program_pass_fd(int fd, int number)
 {
     if (dup2(fd, number) == fd)
         fcntl(number, F_SETFD, 0);
+}
+
+const char *program_find(const char *name, char path[PROGRAM_PATH])
+{
+    static const char *const places[] = {"/", "/../sbin/"};
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    char *slash;
+
+    path[n < 0 ? 0 : n] = '\0';
+    slash = strrchr(path, '/');
+    for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
+        stpcpy(stpcpy(slash, places[i]), name);
+        if (access(path, X_OK) == 0)
+            return path;
+    }
+    return name;
 }

@@ -1,6 +1,7 @@
 /* Programs that npu-run starts, and what they get from it. */
 #pragma once
 
+#include <limits.h>
 #include <sys/types.h>
 
 /** As env(1), nohup(1) and timeout(1) have it. */
@@ -25,3 +26,8 @@ int program_reap(struct program *program);
 
 /** In the child: the next program has fd under that number. */
 void program_pass_fd(int fd, int number);
+
+#define PROGRAM_PATH (PATH_MAX + 32)
+
+/** A program of ours beside this one: a path in *path, or its name, to be looked up in PATH. */
+const char *program_find(const char *name, char path[PROGRAM_PATH]);
