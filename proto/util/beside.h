@@ -6,11 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#define BESIDE_PATH (PATH_MAX + 32) /* bytes of the path of a program */
+
 /**
  * The program `name` that is installed, or built, together with the calling one: its path, in
  * `path`; or `name`, to be looked up in PATH.
  */
-static inline const char *beside_find(const char *name, char path[PATH_MAX + 32])
+static inline const char *beside_find(const char *name, char path[BESIDE_PATH])
 {
     static const char *const places[] = {"/", "/../sbin/"};
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);

@@ -40,11 +40,12 @@ static void set_refused_memory(struct model *m, struct finding *f, const struct 
 {
     struct byte_use u = {.name = (struct name *)n, .memory = n->memory};
     uint64_t offset = r->address - n->address;
+    /* It was freed a second time: then all of it is meant. */
+    uint64_t size = r->size != 0 ? r->size : n->memory->size;
 
-    find_set_memory(m, f,
-                    &(struct byte_range){.use = &u, .start = offset, .end = offset + r->size});
-    if (n->gone)
-        f->first = acts_get(&m->acts, n->closed.act);
+    find_set_memory(m, f, &(struct byte_range){.use = &u, .start = offset, .end = offset + size});
+    if (r->why == CHECK_FREED)
+        f->first = acts_get(&m->acts, n->freed);
 }
 
 void find_refused(struct model *m, struct process *p, const struct check_refused *r)
@@ -57,12 +58,14 @@ void find_refused(struct model *m, struct process *p, const struct check_refused
     acts_unref(&m->acts, act);
     if (r->why == CHECK_FREED || r->why == CHECK_UNMAPPED)
         n = find_dead(p, r->address);
-    else if (r->why == CHECK_BEYOND)
+    if (!n && r->why == CHECK_FREED)
+        n = find_living(p, r->address); /* a pool has it */
+    if (r->why == CHECK_BEYOND)
         n = find_living(p, r->start ? r->start : r->address);
     if (n)
         set_refused_memory(m, &f, n, r);
     f.memory.address = r->address;
-    f.memory.size = r->size;
+    f.memory.size = r->size != 0 ? r->size : f.memory.size;
     f.memory.whole = r->whole ? r->whole : f.memory.whole;
     f.memory.offset = r->start ? r->address - r->start : f.memory.offset;
     f.memory.beyond = r->why == CHECK_BEYOND;

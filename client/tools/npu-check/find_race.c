@@ -25,7 +25,7 @@ static void set_wait(struct model *m, struct finding *f, const struct stream *s,
     f->missing.wait = acts_get(&m->acts, w->wait);
     f->missing.record = acts_get(&m->acts, w->record);
     f->missing.event = w->what;
-    f->missing.event_number = w->number;
+    f->missing.event_number = (uint32_t)w->number; /* a notify's identity also has its device */
 }
 
 static bool is_host(const struct act *a)

@@ -146,6 +146,7 @@ void name_unref(struct model *m, struct name *n)
     free(n->maps);
     users_free(m, &n->users);
     acts_unref(&m->acts, n->act);
+    acts_unref(&m->acts, n->freed);
     acts_unref(&m->acts, n->closed.act);
     point_free(&n->closed_by);
     memory_unref(m, n->memory);
@@ -162,6 +163,7 @@ static struct name *name_make(struct process *p, const struct check_memory_name 
     n->refs = 1;
     n->memory = y;
     n->act = act;
+    n->freed = WORLD_NONE;
     n->closed.act = WORLD_NONE;
     n->closed_by = POINT_NOTHING;
     HASH_ADD(hh, p->names, key, sizeof(n->key), n);
@@ -449,7 +451,8 @@ static void take_memory_gone(struct model *m, struct process *p)
     } else {
         free_memory(&c);
     }
-    acts_unref(&m->acts, c.act);
+    acts_unref(&m->acts, n->freed);
+    n->freed = c.act;
     bury_name(m, p, n);
 }
 

@@ -97,7 +97,8 @@ struct name {
     uint32_t refs;
     struct memory *memory;
     uint64_t address;
-    uint32_t act; /* that has allocated or imported it */
+    uint32_t act;   /* that has allocated or imported it */
+    uint32_t freed; /* that has freed it last: of a pool, in the order of a stream */
     bool imported, pool, gone;
     struct users users; /* imported: all that have used it */
     struct mapping *maps;

@@ -255,11 +255,13 @@ static void take_pool(struct model *m, struct process *p)
     uint32_t act = model_act(m, is_alloc ? ACT_ALLOC : ACT_FREE, s);
     struct operation *o =
         operation_make(m, is_alloc ? OPERATION_POOL_ALLOC : OPERATION_POOL_FREE, act);
+    struct name *n = name_find(m, p, &r->name);
 
     o->stream = s;
-    name_find(m, p, &r->name)->pool = true;
-    add_bytes(m, o, r->name.slot, r->name.generation, offset_of(name_find(m, p, &r->name), r),
-              r->size, CHECK_WRITE);
+    n->pool = true;
+    acts_unref(&m->acts, n->freed);
+    n->freed = is_alloc ? WORLD_NONE : acts_ref(&m->acts, act);
+    add_bytes(m, o, r->name.slot, r->name.generation, offset_of(n, r), r->size, CHECK_WRITE);
     if (is_alloc)
         add_piece(m, p, r, act);
     else

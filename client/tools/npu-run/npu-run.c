@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "client/tools/npu-run/check.h"
 #include "client/tools/npu-run/program.h"
 #include "proto/util/beside.h"
 #include "proto/util/random.h"
@@ -41,6 +42,7 @@ struct run {
     struct program npud;
     const char *trace; /* file that the trace is written to; NULL: none */
     int trace_fd;
+    struct check check;
 };
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -60,6 +62,22 @@ static void print_usage(FILE *f)
           "      --trace=FILE   write there what all streams and processes of COMMAND did, for\n"
           "                     Chrome's and Perfetto's viewers; as a page that shows it by\n"
           "                     itself if its name ends with .html\n"
+          "      --check[=KIND,...]\n"
+          "                     tell at the end what is wrong: race, init, free, leak,\n"
+          "                     unfinished, wait, ignored (default all)\n"
+          "      --check-host=any|seen\n"
+          "                     any (default): what one thread has learned, all know; seen:\n"
+          "                     only edges between threads that npud has seen\n"
+          "      --check-report=FILE\n"
+          "                     write that there as JSON; as SARIF if its name ends with .sarif\n"
+          "      --check-suppressions=FILE\n"
+          "                     do not tell what FILE describes; may be repeated\n"
+          "      --check-write-suppressions=FILE\n"
+          "                     write a suppression for each finding there\n"
+          "      --check-exitcode=N\n"
+          "                     exit status if COMMAND's is 0 and something is wrong (default 86)\n"
+          "      --check-keep=DIRECTORY\n"
+          "                     keep what the processes have written there, for npu-check\n"
           "  -v, --verbose      let npud log to stderr what it does\n"
           "  -V, --version      print the version and exit\n"
           "  -h, --help         print this and exit\n"
@@ -71,7 +89,8 @@ static void print_usage(FILE *f)
           "$XDG_RUNTIME_DIR, $TMPDIR or /tmp.\n"
           "\n"
           "Exit status: that of COMMAND; 128 + N when signal N killed it; 125 npud did not\n"
-          "start or npu-run failed; 126 COMMAND cannot be run; 127 COMMAND is not found.\n",
+          "start or npu-run failed; 126 COMMAND cannot be run; 127 COMMAND is not found;\n"
+          "86, or N, if that of COMMAND is 0 and --check has found something.\n",
           f);
 }
 
@@ -125,7 +144,7 @@ static void runtime_dir_remove(const char *dir)
 
 static const char *npud_find(void)
 {
-    static char path[PATH_MAX + 32];
+    static char path[BESIDE_PATH];
     const char *named = secure_getenv("NPUD_BINARY");
 
     return named && named[0] ? named : beside_find("npud", path);
@@ -329,7 +348,7 @@ static void set_surroundings(struct run *run)
 
 static void __attribute__((noreturn)) trace_exec(struct run *run, const char *verb)
 {
-    char path[PATH_MAX + 32];
+    char path[BESIDE_PATH];
     const char *program = beside_find("npuctl", path), *end = strrchr(run->trace, '.');
     bool as_page = strcmp(verb, "dump") == 0 && end && strcmp(end, ".html") == 0;
 
@@ -381,6 +400,7 @@ static void __attribute__((noreturn)) command_exec(struct run *run)
     int error;
 
     set_surroundings(run);
+    check_set_environment(&run->check);
     execvp(run->command[0], run->command);
     error = errno;
     warn("%s", run->command[0]);
@@ -408,11 +428,23 @@ static int command_run(struct run *run)
 /* --- command line --- */
 
 static const struct option long_options[] = {
-    {"devices", required_argument, NULL, 'd'}, {"config", required_argument, NULL, 'c'},
-    {"set", required_argument, NULL, 's'},     {"restartable", no_argument, NULL, 1},
-    {"strict", no_argument, NULL, 2},          {"trace", required_argument, NULL, 3},
-    {"verbose", no_argument, NULL, 'v'},       {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+    {"devices", required_argument, NULL, 'd'},
+    {"config", required_argument, NULL, 'c'},
+    {"set", required_argument, NULL, 's'},
+    {"restartable", no_argument, NULL, 1},
+    {"strict", no_argument, NULL, 2},
+    {"trace", required_argument, NULL, 3},
+    {"check", optional_argument, NULL, CHECK_OPTION_CHECK},
+    {"check-host", required_argument, NULL, CHECK_OPTION_HOST},
+    {"check-report", required_argument, NULL, CHECK_OPTION_REPORT},
+    {"check-suppressions", required_argument, NULL, CHECK_OPTION_SUPPRESSIONS},
+    {"check-write-suppressions", required_argument, NULL, CHECK_OPTION_WRITE_SUPPRESSIONS},
+    {"check-exitcode", required_argument, NULL, CHECK_OPTION_EXIT_CODE},
+    {"check-keep", required_argument, NULL, CHECK_OPTION_KEEP},
+    {"verbose", no_argument, NULL, 'v'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 struct args {
@@ -436,55 +468,83 @@ static int end_of_output(void)
     return STATUS_OWN_FAILURE;
 }
 
-/* Translates our options to those of npud, in their order: for one key the last one wins. */
+/* What options_read() needs of options until it has seen all. */
+struct options {
+    struct args *args;
+    const char *config;
+    bool verbose;
+};
+
+/* STATUS_NONE, or what to exit with. `option` is of those without a case in option_read(). */
+static int option_read_other(struct run *run, int option, int argc)
+{
+    switch (option) {
+    case 'V':
+        puts("npu-run " NPUD_VERSION);
+        return end_of_output();
+    case 'h':
+        print_usage(stdout);
+        return end_of_output();
+    case '?':
+        break;
+    default:
+        if (check_read_option(&run->check, option, optarg, argc))
+            return STATUS_NONE;
+    }
+    fputs("Try 'npu-run --help'.\n", stderr);
+    return STATUS_OWN_FAILURE;
+}
+
+/* Translates an option to those of npud. */
+static int option_read(struct run *run, struct options *options, int option, int argc)
+{
+    switch (option) {
+    case 'd':
+        args_add(options->args, "--devices", optarg);
+        return STATUS_NONE;
+    case 'c':
+        options->config = optarg;
+        return STATUS_NONE;
+    case 's':
+        args_add(options->args, "--set", optarg);
+        return STATUS_NONE;
+    case 1:
+        args_add(options->args, "--restartable", NULL);
+        return STATUS_NONE;
+    case 2:
+        args_add(options->args, "--set", "sim.strict=yes");
+        return STATUS_NONE;
+    case 3:
+        run->trace = optarg;
+        return STATUS_NONE;
+    case 'v':
+        options->verbose = true;
+        run->check.verbose = true;
+        return STATUS_NONE;
+    default:
+        return option_read_other(run, option, argc);
+    }
+}
+
+/* In their order: for one key the last one wins. */
 static int options_read(struct run *run, int argc, char **argv, struct args *args)
 {
-    const char *config = NULL;
-    bool verbose = false;
-    int c;
+    struct options options = {.args = args};
+    int c, status = STATUS_NONE;
 
     /* '+': what follows the command is the command's. */
-    while ((c = getopt_long(argc, argv, "+d:c:s:vVh", long_options, NULL)) != -1) {
-        switch (c) {
-        case 'd':
-            args_add(args, "--devices", optarg);
-            break;
-        case 'c':
-            config = optarg;
-            break;
-        case 's':
-            args_add(args, "--set", optarg);
-            break;
-        case 1:
-            args_add(args, "--restartable", NULL);
-            break;
-        case 2:
-            args_add(args, "--set", "sim.strict=yes");
-            break;
-        case 3:
-            run->trace = optarg;
-            break;
-        case 'v':
-            verbose = true;
-            break;
-        case 'V':
-            puts("npu-run " NPUD_VERSION);
-            return end_of_output();
-        case 'h':
-            print_usage(stdout);
-            return end_of_output();
-        default:
-            fputs("Try 'npu-run --help'.\n", stderr);
-            return STATUS_OWN_FAILURE;
-        }
-    }
+    while (status == STATUS_NONE &&
+           (c = getopt_long(argc, argv, "+d:c:s:vVh", long_options, NULL)) != -1)
+        status = option_read(run, &options, c, argc);
+    if (status != STATUS_NONE)
+        return status;
     run->command = argv + optind;
     if (!run->command[0]) {
         fputs("npu-run: no command given\nTry 'npu-run --help'.\n", stderr);
         return STATUS_OWN_FAILURE;
     }
-    args_add(args, "--config", config ? config : "/dev/null");
-    args_add(args, verbose ? "--verbose" : "--quiet", NULL);
+    args_add(args, "--config", options.config ? options.config : "/dev/null");
+    args_add(args, options.verbose ? "--verbose" : "--quiet", NULL);
     return STATUS_NONE;
 }
 
@@ -517,28 +577,37 @@ static int prepare_run(struct run *run, int argc, char **argv)
     return STATUS_NONE;
 }
 
+/* npud runs for as long as the command does. */
+static int run_with_npud(struct run *run)
+{
+    int status = npud_start(run);
+    bool ready = status == STATUS_NONE, judged = false;
+
+    if (ready)
+        status = trace_begin(run);
+    if (status == STATUS_NONE) {
+        status = command_run(run);
+        trace_end(run);
+        judged = true;
+    }
+    npud_finish(run, ready);
+    return judged ? check_end(&run->check, &run->mask, status) : check_give_up(&run->check, status);
+}
+
 int main(int argc, char **argv)
 {
-    struct run run = {.signals = -1, .npud = PROGRAM_NULL};
+    struct run run = {.signals = -1, .npud = PROGRAM_NULL, .check = {.exit_code = CHECK_EXIT_CODE}};
     int status;
 
     occupy_standard_fds();
     /* npud and the command write there, too: each of our lines in one piece. */
     setvbuf(stderr, NULL, _IOLBF, 0);
     status = prepare_run(&run, argc, argv);
-    if (status == STATUS_NONE) {
-        bool ready;
-
-        status = npud_start(&run);
-        ready = status == STATUS_NONE;
-        if (ready)
-            status = trace_begin(&run);
-        if (status == STATUS_NONE) {
-            status = command_run(&run);
-            trace_end(&run);
-        }
-        npud_finish(&run, ready);
-    }
+    if (status == STATUS_NONE && !check_begin(&run.check, &run.mask))
+        status = STATUS_OWN_FAILURE;
+    if (status == STATUS_NONE)
+        status = run_with_npud(&run);
+    check_free(&run.check);
     free(run.npud_argv);
     return status;
 }

@@ -30,7 +30,7 @@ static const char *prepare_directory(const char *name, struct task *task)
 
 static enum status run_report(const struct task *task)
 {
-    char path[PATH_MAX + 32];
+    char path[BESIDE_PATH];
     const char *program = beside_find("npu-check", path);
 
     execvp(program, task->check);
