@@ -35,17 +35,35 @@ static const struct name *find_living(const struct process *p, uint64_t address)
     return NULL;
 }
 
+static bool was_mapped_at(const struct name *n, uint64_t address)
+{
+    return n->closed.address != 0 && address - n->closed.address < n->closed.size;
+}
+
+/* What was mapped there last, of what is known still. */
+static const struct name *find_unmapped(const struct process *p, uint64_t address)
+{
+    for (const struct name *n = p->names; n; n = n->hh.next)
+        if (was_mapped_at(n, address))
+            return n;
+    return NULL;
+}
+
 static void set_refused_memory(struct model *m, struct finding *f, const struct name *n,
                                const struct check_refused *r)
 {
     struct byte_use u = {.name = (struct name *)n, .memory = n->memory};
-    uint64_t offset = r->address - n->address;
+    bool is_unmapped = r->why == CHECK_UNMAPPED;
+    uint64_t offset =
+        is_unmapped ? r->address - n->closed.address + n->closed.offset : r->address - n->address;
     /* It was freed a second time: then all of it is meant. */
     uint64_t size = r->size != 0 ? r->size : n->memory->size;
 
     find_set_memory(m, f, &(struct byte_range){.use = &u, .start = offset, .end = offset + size});
     if (r->why == CHECK_FREED)
         f->first = acts_get(&m->acts, n->freed);
+    else if (is_unmapped)
+        f->first = acts_get(&m->acts, n->closed.act);
 }
 
 void find_refused(struct model *m, struct process *p, const struct check_refused *r)
@@ -56,7 +74,9 @@ void find_refused(struct model *m, struct process *p, const struct check_refused
 
     f.second = acts_get(&m->acts, act);
     acts_unref(&m->acts, act);
-    if (r->why == CHECK_FREED || r->why == CHECK_UNMAPPED)
+    if (r->why == CHECK_UNMAPPED)
+        n = find_unmapped(p, r->address);
+    if (r->why == CHECK_FREED)
         n = find_dead(p, r->address);
     if (!n && r->why == CHECK_FREED)
         n = find_living(p, r->address); /* a pool has it */

@@ -512,6 +512,7 @@ static void take_unmap(struct model *m, struct process *p)
     shadow_look(&n->memory->shadow, &s, p->index);
     acts_unref(&m->acts, n->closed.act);
     close_name(n, a, c.act, was.offset, was.size);
+    n->closed.address = r->address;
 }
 
 static void take_unregister(struct model *m, struct process *p)
