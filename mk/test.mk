@@ -112,6 +112,13 @@ CHECK_MODEL_BIN := $(addprefix $(BUILD)/tests/unit/test_check_,model random)
 $(CHECK_MODEL_BIN): %: %.o $(BUILD)/tests/unit/check_script.o $(CHECK_MODEL_OBJ) $(TEST_LIB)
 	$(call link,$(filter-out -Wl%,$(CHECK_LIBS)))
 
+# Its reports. The public functions of the library are looked up in the library.
+CHECK_REPORT_OBJ := $(addprefix $(BUILD)/client/tools/npu-check/,finding.o json.o report_json.o \
+    report_sarif.o report_text.o report_title.o suppress.o symbol.o words.o)
+$(BUILD)/tests/unit/test_check_report: $(BUILD)/tests/unit/test_check_report.o \
+    $(CHECK_REPORT_OBJ) $(PROTO_OBJ) $(TEST_LIB) $(LIB)
+	$(call link,$(NPUCHECK_LIBS) $(filter-out -Wl%,$(CHECK_LIBS)))
+
 # The real npud, and processes that use the library.
 E2E_SRC := $(wildcard tests/e2e/*.c)
 E2E_BIN := $(patsubst %.c,$(BUILD)/%,$(filter tests/e2e/test_%,$(E2E_SRC)))

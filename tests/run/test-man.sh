@@ -55,7 +55,7 @@ page_keys() {
         "$(page_of npud.conf.5)"
 }
 
-for p in npud.8 npuctl.1 npu-run.1; do
+for p in npud.8 npuctl.1 npu-run.1 npu-check.1; do
     program=${p%.*}
     options_of "$program" >"$work/wanted"
     [ "$(wc -l <"$work/wanted")" -ge 6 ] # or the test sees nothing
@@ -120,7 +120,7 @@ done
 
 # --- pages as such ---
 
-for p in npud.8 npud.conf.5 npu-run.1 npuctl.1 libaclclient.7; do
+for p in npud.8 npud.conf.5 npu-run.1 npu-check.1 npuctl.1 libaclclient.7; do
     mandoc -T lint -W warning "$(page_of "$p")" >"$work/lint" 2>&1
     report $? "mandoc has no warning about $p"
     cat "$work/lint"
@@ -155,7 +155,7 @@ make -s -C "$top" install-built PREFIX=/usr DESTDIR="$work/root" BUILD="$build" 
     >"$work/log" 2>&1
 report $? "make install DESTDIR="
 man=$work/root/usr/share/man
-for p in npud.8 npud.conf.5 npu-run.1 npuctl.1 libaclclient.7; do
+for p in npud.8 npud.conf.5 npu-run.1 npu-check.1 npuctl.1 libaclclient.7; do
     cmp -s "$man/man${p##*.}/$p" "$(page_of "$p")"
     report $? "installed: man${p##*.}/$p"
 done
@@ -172,7 +172,7 @@ report $? "the example of libaclclient.7"
 # --- completion ---
 
 completions=$work/root/usr/share/bash-completion/completions
-for p in npuctl npu-run npud; do
+for p in npuctl npu-run npu-check npud; do
     # shellcheck disable=SC1090
     [ "$(bash --norc -c '. "$1" && complete -p "$2"' - "$completions/$p" "$p")" = \
         "complete -F _npud_complete $p" ]
@@ -200,7 +200,7 @@ offers() { # NAME WANTED WORD...
 commands_of >"$work/wanted"
 offered npuctl "" >"$work/got"
 same "completion offers every command of npuctl" "$work/wanted" "$work/got"
-for program in npud npuctl npu-run; do
+for program in npud npuctl npu-run npu-check; do
     options_of "$program" | grep '^--' >"$work/wanted"
     offered "$program" -- | tr -d = >"$work/got"
     same "completion offers every option of $program" "$work/wanted" "$work/got"
@@ -210,6 +210,9 @@ offered npud --set = "" >"$work/got"
 same "completion offers every key after npud --set=" "$work/wanted" "$work/got"
 offered npu-run -s "" >"$work/got"
 same "completion offers every key after npu-run -s" "$work/wanted" "$work/got"
+offers "completion of what is checked" "race,leak" npu-run --check = race,le
+offers "completion of a command behind --check" "$build/npu-run" npu-run --check "$build/npu-ru"
+offers "completion of how hosts are seen" seen npu-check --host = s
 offers "completion of a command" status npuctl --json stat
 offers "completion of a verb" list npuctl inject li
 offers "completion of what who is asked about" queue npuctl who qu

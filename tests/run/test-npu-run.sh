@@ -247,6 +247,100 @@ grep -q 'npud ended while the command ran (signal 9)' "$work/err"
 report $? "npud killed: npu-run says so"
 gone "npud killed"
 
+# --- checking ---
+
+# npu-run beside an npu-check that writes down how it is called, and exits as told; of its first
+# call, before the command, as FIRST says.
+mkdir "$work/check"
+cp "$build/npu-run" "$work/check/npu-run"
+cat >"$work/check/npu-check" <<'S'
+#!/bin/sh
+for last; do :; done
+n=$(cat "$WORK/calls" | wc -l)
+echo "$*" | sed "s|$last\$|DIRECTORY|" >>"$WORK/calls"
+ls "$last" | sed "s/^/$n /" >>"$WORK/files"
+echo "told $n"
+[ "$n" = 0 ] && exit "${FIRST:-0}"
+exit "${JUDGED:-0}"
+S
+chmod +x "$work/check/npu-check"
+check_run() { # WANTED ARGUMENT of npu-run...
+    : >"$work/calls"
+    : >"$work/files"
+    status_of "$1" env WORK="$work" NPUD_BINARY="$build/npud" "$work/check/npu-run" "${@:2}"
+}
+calls() { # NAME LINE of options, of the second call
+    expect "$1" "$2" "$(sed -n 2p "$work/calls")"
+}
+
+check_run 0 --check -- sh -c 'echo >"$NPUD_CHECK/file"; echo "$NPUD_CHECK" >"$WORK/dir"; echo out
+    stat -c %a "$NPUD_CHECK" >"$WORK/mode"'
+read -r dir <"$work/dir"
+expect "--check: npu-check is called for the directory" "-- DIRECTORY" "$(sed -n 2p "$work/calls")"
+expect "--check: the options are tried first" "-- DIRECTORY" "$(sed -n 1p "$work/calls")"
+expect "--check: it sees what the command has written, and only then" "1 file" \
+    "$(cat "$work/files")"
+expect "--check: the directory is private" 700 "$(cat "$work/mode")"
+[ "$(dirname "$dir")" = "$TMPDIR" ] && [ ! -e "$dir" ]
+report $? "--check: the directory is in TMPDIR, and removed"
+expect "--check: the command's output is its own" out "$(cat "$work/out")"
+expect "--check: what is told goes to stderr, once" "told 1" "$(cat "$work/err")"
+
+check_run 0 true
+expect "without --check nothing is checked" "" "$(cat "$work/calls")"
+check_run 0 env NPUD_CHECK=/x "$work/check/npu-run" -- sh -c 'exit ${NPUD_CHECK:+1}'
+
+JUDGED=86 check_run 86 --check true
+JUDGED=86 check_run 3 --check -- sh -c 'exit 3'
+JUDGED=86 check_run 7 --check-exitcode=7 true
+JUDGED=86 check_run 0 --check-exitcode=0 true
+JUDGED=0 check_run 3 --check-exitcode=7 -- sh -c 'exit 3'
+JUDGED=1 check_run 125 --check true
+grep -q 'npu-check failed (status 1)' "$work/err"
+report $? "--check: npu-run says that npu-check failed"
+JUDGED=1 check_run 3 --check -- sh -c 'exit 3'
+FIRST=125 check_run 125 --check -- sh -c 'echo >"$WORK/ran"'
+[ ! -e "$work/ran" ]
+report $? "--check: the command does not run if npu-check refuses the options"
+check_run 125 --check-exitcode=256 true
+check_run 125 --check-exitcode=x true
+check_run 125 --check-report="$work/missing/file" true
+check_run 125 --check-keep="$work/missing/directory" true
+check_run 125 --check-keep="$work" true
+check_run 127 --check -- "$work/missing"
+
+check_run 0 --check=race,leak --check-host=seen --check-report="$work/r" --check-suppressions=a \
+    --check-suppressions=b --check-write-suppressions="$work/w" --check-keep="$work/kept" -v -- \
+    sh -c 'echo >"$NPUD_CHECK/file"'
+calls "--check: options of npu-check" "--kinds race,leak --host seen --report $work/r \
+--write-suppressions $work/w --suppressions a --suppressions b --verbose -- DIRECTORY"
+expect "--check: no file is written when options are tried" "--kinds race,leak --host seen \
+--suppressions a --suppressions b --verbose -- DIRECTORY" "$(sed -n 1p "$work/calls")"
+[ -e "$work/kept/file" ]
+report $? "--check-keep: the files stay"
+
+# With the real one.
+status_of 0 npu-run --check-report="$work/report.json" --check-write-suppressions="$work/supp" -- \
+    true
+grep -q '^npud check: no findings' "$work/err"
+report $? "npu-check has the last word"
+if /usr/bin/python3 -c 'import jsonschema' 2>/dev/null; then
+    /usr/bin/python3 -W ignore -m jsonschema -i "$work/report.json" \
+        "$top/tests/run/check.schema.json" >"$work/log" 2>&1
+    report $? "the report has the form of check.schema.json"
+else
+    echo "SKIPPED schema: needs the package python3-jsonschema"
+fi
+status_of 125 npu-run --check=nonsense -- true
+status_of 125 npu-run --check-host=nonsense -- true
+echo '{' >"$work/supp"
+status_of 125 npu-run --check-suppressions="$work/supp" -- true
+status_of 125 npu-check
+status_of 125 npu-check "$work/no/where"
+status_of 0 npu-check --version
+status_of 0 npu-check --help
+status_of 125 sh -c "npu-check '$work/kept' >/dev/full"
+
 # --- one that comes back ---
 
 expect "--restartable: status of the command" 7 \

@@ -227,6 +227,10 @@ static void put_summary(const struct report *r, FILE *f)
         fputs(PREFIX "no findings", f);
     else
         fprintf(f, PREFIX "%zu %s", n, n == 1 ? "finding" : "findings");
+    if (processes == 0) {
+        fputs(": no process has used libaclclient\n", f);
+        return;
+    }
     fprintf(f, " in %zu %s", processes, processes == 1 ? "process" : "processes");
     for (enum finding_kind kind = 0; kind < FINDING_KINDS; kind++) {
         size_t of_kind = report_count_kind(r, kind);
