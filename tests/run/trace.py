@@ -1,4 +1,4 @@
-"""What test-trace.sh asks of a trace. usage: trace.py schema|arrows|text FILE..."""
+"""What test-trace.sh asks of a trace. usage: trace.py schema|arrows|text|findings FILE..."""
 import collections
 import json
 import sys
@@ -50,6 +50,17 @@ def check_arrows(path):
     return n == 3 and all(w["dur"] > 10000 for w in waits)
 
 
+def check_findings(path):
+    """What npu-check has found is an arrow from the fill to the copy, and marked at both."""
+    trace = Trace(path)
+    marks = [e for e in trace.events if e.get("cat") == "finding"]
+    arrows = [(b, e) for b, e in trace.arrows() if b["cat"] == "missing"]
+    names = [[s["name"] for end in arrow for s in trace.around(end)] for arrow in arrows]
+    print(names, marks)
+    return (names == [["memset", "copy"]] and len(marks) == 2 and
+            all(m["name"].startswith("race: write and read") for m in marks))
+
+
 def check_text(path):
     """Names of processes, ranges, marks; when tasks were submitted, and how long they queued."""
     trace = Trace(path)
@@ -63,7 +74,8 @@ def check_text(path):
 
 
 def main():
-    checks = {"schema": check_schema, "arrows": check_arrows, "text": check_text}
+    checks = {"schema": check_schema, "arrows": check_arrows, "text": check_text,
+              "findings": check_findings}
     return 0 if checks[sys.argv[1]](*sys.argv[2:]) else 1
 
 

@@ -52,7 +52,7 @@ struct act {
     uint32_t ordinal; /* of a stream: which of its tasks, from 1 */
     uint32_t range;   /* world->texts: of the program's ranges and marks around it; WORLD_NONE */
     uint64_t
-        slot_position; /* of the task in the trace: npud's stream slot << 48 | position, or 0 */
+        slot_position; /* of the task in the trace: npud's stream slot << 48 | position + 1, or 0 */
 };
 
 enum missing_kind {

@@ -17,9 +17,13 @@
 
 #define STATUS_NONE (-1) /* nothing to exit for yet */
 
+#define REPORTS_MAX 8u
+
 struct command {
     struct checker_options options;
-    const char *directory, *report, *write_suppressions;
+    const char *directory, *write_suppressions;
+    const char *reports[REPORTS_MAX];
+    unsigned n_reports;
     struct suppression *suppressions;
     bool verbose;
 };
@@ -51,7 +55,7 @@ static void print_usage(FILE *f)
           "                     any (default): what one thread has learned, all know; seen:\n"
           "                     only edges between threads that npud has seen\n"
           "  -r, --report=FILE  write the report there as JSON; as SARIF if its name ends with\n"
-          "                     .sarif\n"
+          "                     .sarif; may be repeated\n"
           "  -s, --suppressions=FILE\n"
           "                     do not tell what FILE describes; may be repeated\n"
           "  -w, --write-suppressions=FILE\n"
@@ -124,7 +128,11 @@ static int option_read(struct command *c, int option)
     case 1:
         return host_read(c, optarg);
     case 'r':
-        c->report = optarg;
+        if (c->n_reports == REPORTS_MAX) {
+            warnx("--report=%s: there are %u already", optarg, REPORTS_MAX);
+            return STATUS_FAILED;
+        }
+        c->reports[c->n_reports++] = optarg;
         return STATUS_NONE;
     case 's':
         return suppressions_read(&c->suppressions, optarg) ? STATUS_NONE : STATUS_FAILED;
@@ -178,10 +186,11 @@ static int report_everything(const struct command *c, const struct report *r)
 {
     int status = report_count(r, false) ? STATUS_FINDINGS : 0;
 
-    if (c->report && !report_write_file(r, c->report)) {
-        warn("%s", c->report);
-        status = STATUS_FAILED;
-    }
+    for (unsigned i = 0; i < c->n_reports; i++)
+        if (!report_write_file(r, c->reports[i])) {
+            warn("%s", c->reports[i]);
+            status = STATUS_FAILED;
+        }
     if (c->write_suppressions && !suppressions_write(r, c->write_suppressions)) {
         warn("%s", c->write_suppressions);
         status = STATUS_FAILED;

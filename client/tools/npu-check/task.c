@@ -109,7 +109,7 @@ static uint32_t act_of_task(struct model *m, const struct stream *s, const struc
     uint64_t position = atomic_load_explicit(&t->sequence, memory_order_relaxed) - 1;
     uint64_t slot = m->world->streams[s->world].slot;
 
-    m->acts.list[act].act.slot_position = slot << 48 | (position & ((UINT64_C(1) << 48) - 1));
+    m->acts.list[act].act.slot_position = slot << 48 | ((position + 1) & ((UINT64_C(1) << 48) - 1));
     return act;
 }
 

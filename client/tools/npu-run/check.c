@@ -176,8 +176,8 @@ static int judge_start(char **argv, const sigset_t *mask, bool quiet)
 static int judge_run(struct check *c, const sigset_t *mask, bool trial)
 {
     char path[BESIDE_PATH];
-    /* Six options, and the directory. */
-    char **argv = calloc(2 * (c->n_suppressions + 6) + 4, sizeof(char *));
+    /* Seven options, and the directory. */
+    char **argv = calloc(2 * (c->n_suppressions + 7) + 4, sizeof(char *));
     size_t n = 0;
     int status;
 
@@ -187,6 +187,7 @@ static int judge_run(struct check *c, const sigset_t *mask, bool trial)
     argument_add(argv, &n, "--kinds", c->kinds);
     argument_add(argv, &n, "--host", c->host);
     argument_add(argv, &n, "--report", trial ? NULL : c->report);
+    argument_add(argv, &n, "--report", trial ? NULL : c->findings);
     argument_add(argv, &n, "--write-suppressions", trial ? NULL : c->write_suppressions);
     for (unsigned i = 0; i < c->n_suppressions; i++)
         argument_add(argv, &n, "--suppressions", c->suppressions[i]);
@@ -228,13 +229,27 @@ bool check_begin(struct check *c, const sigset_t *mask)
     return false;
 }
 
-int check_end(struct check *c, const sigset_t *mask, int status)
+void check_judge(struct check *c, const sigset_t *mask)
 {
-    int judged;
+    if (!c->wanted)
+        return;
+    snprintf(c->findings, sizeof(c->findings), "%s/.findings", c->directory);
+    c->judged = judge_run(c, mask, false);
+}
+
+const char *check_findings(const struct check *c)
+{
+    return c->wanted && c->judged == JUDGED_FINDINGS ? c->findings : NULL;
+}
+
+int check_end(struct check *c, int status)
+{
+    int judged = c->judged;
 
     if (!c->wanted)
         return status;
-    judged = judge_run(c, mask, false);
+    if (c->keep)
+        unlink(c->findings);
     directory_remove(c);
     if (judged != JUDGED_NOTHING && judged != JUDGED_FINDINGS)
         warnx("npu-check failed (status %d): what it has not told is not known", judged);

@@ -15,7 +15,9 @@ struct check {
     const char **suppressions; /* n of them */
     unsigned n_suppressions;
     bool verbose;
-    int exit_code; /* for findings, of a command that has succeeded */
+    int exit_code;                /* for findings, of a command that has succeeded */
+    int judged;                   /* npu-check's status */
+    char findings[PATH_MAX + 16]; /* a file in the directory; its name is none of a process's */
     char directory[PATH_MAX];
 };
 
@@ -47,8 +49,12 @@ bool check_begin(struct check *c, const sigset_t *mask);
 /** In the command, before it is executed. */
 void check_set_environment(const struct check *c);
 
-/** Tells what is wrong. Returns the status for npu-run, `status` being the command's. */
-int check_end(struct check *c, const sigset_t *mask, int status);
+/** The command has ended: tells what is wrong. */
+void check_judge(struct check *c, const sigset_t *mask);
+/** The findings as JSON, after check_judge(); NULL: there are none to be had. */
+const char *check_findings(const struct check *c);
+/** Returns the status for npu-run, `status` being the command's. Removes the directory. */
+int check_end(struct check *c, int status);
 /** The command did not run: only removes the directory. Returns `status`. */
 int check_give_up(struct check *c, int status);
 void check_free(struct check *c);

@@ -349,13 +349,21 @@ static void set_surroundings(struct run *run)
 
 static void __attribute__((noreturn)) trace_exec(struct run *run, const char *verb)
 {
-    char path[BESIDE_PATH];
+    char path[BESIDE_PATH], findings[PATH_MAX + 32];
     const char *program = beside_find("npuctl", path), *end = strrchr(run->trace, '.');
-    bool as_page = strcmp(verb, "dump") == 0 && end && strcmp(end, ".html") == 0;
+    const char *found = check_findings(&run->check);
+    const char *argv[] = {"npuctl", "trace", verb, NULL, NULL, NULL};
+    unsigned n = 3;
 
+    if (strcmp(verb, "dump") == 0 && end && strcmp(end, ".html") == 0)
+        argv[n++] = "--html";
+    if (strcmp(verb, "dump") == 0 && found) {
+        snprintf(findings, sizeof(findings), "--findings=%s", found);
+        argv[n++] = findings;
+    }
     set_surroundings(run);
     program_pass_fd(run->trace_fd, STDOUT_FILENO);
-    execlp(program, "npuctl", "trace", verb, as_page ? "--html" : NULL, NULL);
+    execvp(program, (char **)argv);
     warn("%s", program);
     _exit(STATUS_OWN_FAILURE);
 }
@@ -588,11 +596,12 @@ static int run_with_npud(struct run *run)
         status = trace_begin(run);
     if (status == STATUS_NONE) {
         status = command_run(run);
+        check_judge(&run->check, &run->mask);
         trace_end(run);
         judged = true;
     }
     npud_finish(run, ready);
-    return judged ? check_end(&run->check, &run->mask, status) : check_give_up(&run->check, status);
+    return judged ? check_end(&run->check, status) : check_give_up(&run->check, status);
 }
 
 int main(int argc, char **argv)

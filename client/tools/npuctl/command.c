@@ -219,6 +219,7 @@ static const char *refuse_options(const struct task *task)
     } places[] = {
         {OPTION_OUTPUT, "--output goes with cdi"},
         {OPTION_HTML, "--html goes with trace dump"},
+        {OPTION_FINDINGS, "--findings goes with trace dump"},
         {OPTION_ONCE, "--once goes with top"},
         {OPTION_LISTEN, "--listen goes with metrics, without --watch"},
         {OPTION_TEXT, "--text goes with metrics, without --listen"},

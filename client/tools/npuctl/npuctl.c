@@ -50,6 +50,7 @@ static void print_usage(FILE *f)
           "                     of the table in lower case with _ for -. Later versions may\n"
           "                     add keys, and change none\n"
           "      --html         of trace dump: a page with all in it, which needs no network\n"
+          "      --findings=FILE of trace dump: draws what npu-check has found, from its report\n"
           "  -b, --bytes        print exact sizes in tables, too: bytes, not KiB, MiB and so on\n"
           "  -w, --watch[=SECONDS]\n"
           "                     print again every SECONDS (default 1) until interrupted\n"
@@ -119,6 +120,7 @@ static const struct option long_options[] = {
     {"version", no_argument, NULL, 'V'},
     {"help", no_argument, NULL, 'h'},
     {"html", no_argument, NULL, OPTION_HTML},
+    {"findings", required_argument, NULL, OPTION_FINDINGS},
     {"once", no_argument, NULL, OPTION_ONCE},
     {"listen", optional_argument, NULL, OPTION_LISTEN},
     {"text", no_argument, NULL, OPTION_TEXT},
@@ -169,6 +171,10 @@ static const char *take_option(int option, struct task *task)
     case OPTION_LISTEN:
         task->given |= OPTION_LISTEN;
         task->listen = optarg;
+        break;
+    case OPTION_FINDINGS:
+        task->given |= OPTION_FINDINGS;
+        task->findings = optarg;
         break;
     case OPTION_HTML:
     case OPTION_ONCE:

@@ -36,6 +36,7 @@ enum task_option {
     OPTION_LISTEN = 8,
     OPTION_OUTPUT = 16,
     OPTION_TEXT = 32, /* metrics in the format before OpenMetrics */
+    OPTION_FINDINGS = 64,
 };
 
 /** What to do, from the command line. */
@@ -47,10 +48,11 @@ struct task {
     const struct command *report; /* prints the answer; NULL: npud answers without a report */
     unsigned given, takes;        /* enum task_option: on the command line; by the command */
     bool json;
-    double watch;       /* OPTION_WATCH: seconds from one report to the next */
-    double interval;    /* seconds between the two questions of a report with rates */
-    const char *output; /* OPTION_OUTPUT: file for what cdi makes of the report; else NULL */
-    const char *listen; /* OPTION_LISTEN: address for scrapers of the metrics; else NULL */
+    double watch;         /* OPTION_WATCH: seconds from one report to the next */
+    double interval;      /* seconds between the two questions of a report with rates */
+    const char *output;   /* OPTION_OUTPUT: file for what cdi makes of the report; else NULL */
+    const char *listen;   /* OPTION_LISTEN: address for scrapers of the metrics; else NULL */
+    const char *findings; /* OPTION_FINDINGS: a report of npu-check, for a trace; else NULL */
     struct inject_options rule; /* of the command inject */
     struct who who;             /* of the command who */
     char **check;               /* of `check report`: arguments of npu-check */

@@ -9,6 +9,7 @@
 
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/text.h"
+#include "client/tools/npuctl/trace_findings.h"
 
 /*
  * In Chrome's format a process is a number, and so is a thread in it. A session is a process, by
@@ -530,6 +531,61 @@ static void name_streams(void)
     }
 }
 
+/* --- what npu-check has found --- */
+
+/* The latest session of a process with this pid; 0: there is none. */
+static uint64_t find_session(const Npud__Report *report, int32_t pid)
+{
+    uint64_t session = 0;
+
+    for (size_t i = 0; i < report->n_trace; i++)
+        if (report->trace[i]->pid == pid && strcmp(report->trace[i]->kind, "connected") == 0)
+            session = report->trace[i]->session;
+    return session;
+}
+
+static const Npud__TraceRow *find_act(const Npud__Report *report, const struct trace_act *act)
+{
+    const Npud__TraceRow *task =
+        act->known ? find_task(find_session(report, act->pid), act->slot, act->position) : NULL;
+
+    return task && rank_kind(task) <= 1 ? task : NULL;
+}
+
+static void print_found_at(const Npud__TraceRow *task, const struct trace_finding *f)
+{
+    if (!task)
+        return;
+    begin_instant(task->session, stream_tid(task), f->title, "finding", task->begin_ns);
+    printf("\"position\":%" PRIu64, task->position);
+    end_event();
+}
+
+/* An arrow where the wait is missing; and a mark at each of the two tasks that the trace has. */
+static void print_findings(const Npud__Report *report, const char *path)
+{
+    struct trace_finding *list;
+    size_t n;
+
+    if (!path)
+        return;
+    list = trace_findings_read(path, &n);
+    for (size_t i = 0; i < n; i++) {
+        const Npud__TraceRow *from = find_act(report, &list[i].first);
+        const Npud__TraceRow *to = find_act(report, &list[i].second);
+
+        print_found_at(from, &list[i]);
+        print_found_at(to, &list[i]);
+        if (!from || !to)
+            continue;
+        print_arrow('s', from->session, stream_tid(from), "missing", i + 1,
+                    clamp_time(from->end_ns, from));
+        print_arrow('f', to->session, stream_tid(to), "missing", i + 1,
+                    clamp_time(to->begin_ns, to));
+    }
+    trace_findings_free(list, n);
+}
+
 /* --- all of it --- */
 
 static void print_row(const Npud__TraceRow *row)
@@ -562,6 +618,7 @@ enum status trace_print(const Npud__Report *report, const struct task *task)
     name_streams();
     for (size_t i = 0; i < report->n_trace; i++)
         print_row(report->trace[i]);
+    print_findings(report, task->findings);
     fputs("\n]}\n", stdout);
     if (as_page)
         fputs(trace_page_tail, stdout);
@@ -586,7 +643,7 @@ const char *trace_parse(char **words, int n, struct task *task, const char **abo
 
     *about = n > 1 ? words[1] : NULL;
     if (strcmp(verb, "dump") == 0) {
-        task->takes = OPTION_HTML;
+        task->takes = OPTION_HTML | OPTION_FINDINGS;
         task->report = &dump;
         task->request.topic = dump.topic;
         return n > 1 ? "unexpected argument" : NULL;

@@ -1,0 +1,73 @@
+#include "client/tools/npuctl/trace_findings.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    char *text = NULL;
+    size_t size = 0;
+
+    if (!f || getdelim(&text, &size, '\0', f) < 0) {
+        free(text);
+        text = NULL;
+    }
+    if (f)
+        fclose(f);
+    return text;
+}
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
+
+    return text ? text : "";
+}
+
+/* "0x" and npud's slot << 48 | position + 1; one without a task has none. */
+static struct trace_act read_act(const cJSON *act)
+{
+    uint64_t place = strtoull(text_of(act, "slot_position"), NULL, 16);
+    const cJSON *pid = cJSON_GetObjectItem(act, "pid");
+
+    return (struct trace_act){.known = place != 0 && cJSON_IsNumber(pid),
+                              .pid = cJSON_IsNumber(pid) ? pid->valueint : 0,
+                              .slot = (uint32_t)(place >> 48),
+                              .position = (place & ((UINT64_C(1) << 48) - 1)) - 1};
+}
+
+static bool read_finding(struct trace_finding *f, const cJSON *finding)
+{
+    f->first = read_act(cJSON_GetObjectItem(finding, "first"));
+    f->second = read_act(cJSON_GetObjectItem(finding, "second"));
+    return asprintf(&f->title, "%s: %s", text_of(finding, "kind"), text_of(finding, "title")) >= 0;
+}
+
+struct trace_finding *trace_findings_read(const char *path, size_t *n)
+{
+    char *text = read_file(path);
+    cJSON *report = text ? cJSON_Parse(text) : NULL;
+    const cJSON *all = cJSON_GetObjectItem(report, "findings"), *finding;
+    struct trace_finding *list = calloc((size_t)cJSON_GetArraySize(all) + 1, sizeof(*list));
+
+    *n = 0;
+    if (!report)
+        fprintf(stderr, "npuctl: %s: %s\n", path, text ? "this is no JSON" : strerror(errno));
+    if (list && all)
+        cJSON_ArrayForEach (finding, all)
+            *n += read_finding(&list[*n], finding);
+    cJSON_Delete(report);
+    free(text);
+    return list;
+}
+
+void trace_findings_free(struct trace_finding *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(list[i].title);
+    free(list);
+}
