@@ -57,7 +57,7 @@ def check_findings(path):
     arrows = [(b, e) for b, e in trace.arrows() if b["cat"] == "missing"]
     names = [[s["name"] for end in arrow for s in trace.around(end)] for arrow in arrows]
     print(names, marks)
-    return (names == [["memset", "copy"]] and len(marks) == 2 and
+    return (names == [["set", "copy"]] and len(marks) == 2 and
             all(m["name"].startswith("race: write and read") for m in marks))
 
 
