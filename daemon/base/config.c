@@ -73,6 +73,8 @@ static const struct key {
         "yes: as on hardware, programs cannot read device memory by its address; no: they can"),
     KEY("sim", "latency_us", TYPE_U64, RESTART, latency_us, 0, 1000000, "0",
         "microseconds after which copies, sets and reductions are done, half as many to 1.5 times"),
+    KEY("sim", "shuffle", TYPE_U64, RESTART, shuffle, 0, UINT64_MAX, "0",
+        "a seed by which tasks are delayed, so that streams without an order meet; 0: none are"),
     KEY("engine", "spin_us", TYPE_U64, RESTART, spin_us, 0, 1000000, "50",
         "how long an engine that was just busy looks for work before it sleeps; 0: not at all"),
     KEY("stream", "depth", TYPE_DEPTH, RESTART, ring_depth, 64, 65536, "1024",

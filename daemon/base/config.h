@@ -21,6 +21,7 @@ struct config {
     char *soc_name;
     bool strict;         /* programs cannot read device memory */
     uint64_t latency_us; /* from the begin of work to its end */
+    uint64_t shuffle;    /* engine/shuffle.h: a seed; 0: none */
     uint64_t spin_us;
     uint32_t ring_depth;
     bool ipc_any_uid;

@@ -108,7 +108,11 @@ int devices_init(struct devices *ds, const struct config *config)
         struct device *d = &ds->device[ds->n];
 
         *d = (struct device){
-            .index = ds->n, .backend = ds->backend, .backend_state = ds->backend_state};
+            .index = ds->n,
+            .backend = ds->backend,
+            .backend_state = ds->backend_state,
+            .shuffle = config->shuffle,
+        };
         ds->backend->device_info(ds->backend_state, d->index, &d->info);
         make_uuid(d);
         slots_init(&d->stream_ids, sizeof(struct slot), DEVICE_STREAMS_MAX, 0);
@@ -118,6 +122,7 @@ int devices_init(struct devices *ds, const struct config *config)
             log_error("device %u: no memory or descriptors for it", d->index);
             return -ENOMEM;
         }
+        device_renew_mode(d);
     }
     return 0;
 }
@@ -147,7 +152,7 @@ void devices_deinit(struct devices *ds)
 
 void device_renew_mode(struct device *d)
 {
-    d->detour = d->inject || d->trace;
+    d->detour = d->inject || d->trace || d->shuffle != 0;
     if (atomic_load(&d->lost) == 0)
         engine_set_mode(d->engine, d->detour ? DOORBELL_STRICT : DOORBELL_FREE);
 }

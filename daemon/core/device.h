@@ -38,7 +38,8 @@ struct device {
         *inject; /* rules that may be for its tasks; NULL: none. Under the engine's lock */
     struct trace_ring *trace; /* where the engine writes; NULL: no trace runs. Under its lock */
     uint64_t traced_from;     /* CLOCK_MONOTONIC: when that trace began */
-    bool detour; /* one of both is there: tasks do not run straight on. Under the engine's lock */
+    uint64_t shuffle;         /* engine/shuffle.h: the seed; 0: none. Constant */
+    bool detour; /* one of them is there: tasks do not run straight on. Under the engine's lock */
     _Atomic int32_t lost;  /* 0, or what its tasks fail with. Written under the engine's lock */
     _Atomic uint64_t loss; /* which one, of all of this host: number of the rule; stored before */
     struct kept kept;

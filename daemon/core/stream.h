@@ -104,6 +104,7 @@ struct stream {
     bool held_watched;          /* it was watched when it was held */
     bool in_work;               /* parked while the device works for it */
     bool in_callback;           /* parked until the callback of the current task has run */
+    bool delayed;               /* its next task waits, or has waited: engine/shuffle.h */
     struct stream *prev, *next; /* attach->active, or attach->stuck */
     uint64_t idle_since;
     uint64_t traced_ns; /* engine/trace_note.c: when its current task has begun; 0: it has not */

@@ -14,6 +14,7 @@
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/trace_note.h"
 #include "daemon/base/log.h"
+#include "daemon/base/mix.h"
 #include "daemon/base/message_id.h"
 #include "daemon/kept/record.h"
 #include "daemon/core/server.h"
@@ -43,20 +44,10 @@ static bool is_used_up(const struct inject_rule *r)
     return r->spec.count != 0 && r->live->hits >= r->spec.count;
 }
 
-static uint64_t mix_bits(uint64_t x)
-{
-    /* The finaliser of splitmix64. */
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
 /* True with the rule's probability, and always the same for the same task of a program. */
 static bool is_drawn(const struct inject_rule *r, const struct stream *s)
 {
-    uint64_t x = mix_bits(mix_bits(mix_bits(r->spec.seed) ^ s->live->ordinal) ^
-                          (s->live->position - s->live->first));
+    uint64_t x = mix_task(r->spec.seed, s->live->ordinal, s->live->position - s->live->first);
 
     return r->spec.probability == 0 || (double)(x >> 11) * 0x1p-53 < r->spec.probability;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 
 #include "client/tools/npu-run/check.h"
 #include "client/tools/npu-run/program.h"
+#include "client/tools/npu-run/repeat.h"
 #include "proto/util/beside.h"
 #include "proto/util/random.h"
 #include "proto/util/lift_fd.h"
@@ -43,6 +45,8 @@ struct run {
     const char *trace; /* file that the trace is written to; NULL: none */
     int trace_fd;
     struct check check;
+    struct repeat repeat;
+    char shuffle[40]; /* as an option of npud */
 };
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -62,6 +66,10 @@ static void print_usage(FILE *f)
           "      --trace=FILE   write there what all streams and processes of COMMAND did, for\n"
           "                     Chrome's and Perfetto's viewers; as a page that shows it by\n"
           "                     itself if its name ends with .html\n"
+          "      --shuffle[=SEED]\n"
+          "                     delay tasks, so that streams without an order meet in other\n"
+          "                     ways; a seed that is printed does it again\n"
+          "      --repeat=N     run COMMAND up to N times, until exit status or output differ\n"
           "      --check[=KIND,...]\n"
           "                     tell at the end what is wrong: race, init, free, leak,\n"
           "                     unfinished, wait, ignored (default all)\n"
@@ -443,6 +451,8 @@ static const struct option long_options[] = {
     {"restartable", no_argument, NULL, 1},
     {"strict", no_argument, NULL, 2},
     {"trace", required_argument, NULL, 3},
+    {"shuffle", optional_argument, NULL, 4},
+    {"repeat", required_argument, NULL, 5},
     {"check", optional_argument, NULL, CHECK_OPTION_CHECK},
     {"check-host", required_argument, NULL, CHECK_OPTION_HOST},
     {"check-report", required_argument, NULL, CHECK_OPTION_REPORT},
@@ -526,6 +536,10 @@ static int option_read(struct run *run, struct options *options, int option, int
     case 3:
         run->trace = optarg;
         return STATUS_NONE;
+    case 4:
+        return repeat_read_shuffle(&run->repeat, optarg) ? STATUS_NONE : STATUS_OWN_FAILURE;
+    case 5:
+        return repeat_read_runs(&run->repeat, optarg) ? STATUS_NONE : STATUS_OWN_FAILURE;
     case 'v':
         options->verbose = true;
         run->check.verbose = true;
@@ -570,6 +584,14 @@ static int prepare_run(struct run *run, int argc, char **argv)
     status = options_read(run, argc, argv, &args);
     if (status != STATUS_NONE)
         return status;
+    if (!repeat_draw_seed(&run->repeat))
+        return STATUS_OWN_FAILURE;
+    if (run->repeat.runs > 1)
+        return repeat_run(&run->repeat, argv, optind, run->command);
+    if (run->repeat.shuffles) {
+        snprintf(run->shuffle, sizeof(run->shuffle), "sim.shuffle=%" PRIu64, run->repeat.shuffle);
+        args_add(&args, "--set", run->shuffle);
+    }
     run->runtime_dir = runtime_dir_choose();
     if (!run->runtime_dir) {
         warnx("neither $XDG_RUNTIME_DIR nor $TMPDIR nor /tmp is a writable directory with a "
