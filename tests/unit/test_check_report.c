@@ -9,7 +9,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "client/tools/npu-check/report.h"
+#include "client/tools/npu-check/reports.h"
 #include "client/tools/npu-check/suppress.h"
 #include "proto/shm/check_file.h"
 #include "tests/common/suite.h"
@@ -40,7 +40,7 @@ static struct findings findings;
 static struct finding list[4];
 static uint64_t frames[PLACES][8];
 
-/* A return address in a public function of the library, in a process that has it at LIBRARY_BIAS. */
+/* A return address in a public function, in a process that has the library at LIBRARY_BIAS. */
 static uint64_t return_into(const char *function)
 {
     static void *library;
@@ -399,7 +399,7 @@ START_TEST(lines_of_a_program)
 }
 END_TEST
 
-/* A file that is none, in its place a FIFO, and one that is not ELF: the offset is what is known. */
+/* No file, a FIFO in its place, and a file that is not ELF: the offset is what is known. */
 START_TEST(files_that_do_not_tell)
 {
     char directory[] = "/tmp/check_report_XXXXXX", fifo[64], text[64];

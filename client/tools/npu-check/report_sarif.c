@@ -6,7 +6,7 @@
 
 #include "client/tools/npu-check/json.h"
 #include "client/tools/npu-check/need.h"
-#include "client/tools/npu-check/report.h"
+#include "client/tools/npu-check/reports.h"
 #include "client/tools/npu-check/words.h"
 
 #define SCHEMA "https://json.schemastore.org/sarif-2.1.0.json"

@@ -1,4 +1,4 @@
-#include "client/tools/npu-check/report.h"
+#include "client/tools/npu-check/reports.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -233,8 +233,8 @@ static bool frame_at(const struct place_frames *place, size_t i, struct frame *f
 }
 
 /*
- * Whether the patterns match the frames from the beginning. A pattern behind "..." is tried at every
- * frame; only the last "..." has to be gone back to.
+ * Whether the patterns match the frames from the beginning. A pattern behind "..." is tried at
+ * every frame; only the last "..." has to be gone back to.
  */
 static bool frames_match(const struct pattern *p, const struct place_frames *place)
 {
