@@ -196,7 +196,7 @@ static void expect_text(const char *wanted)
     "  read by     aclrtMemcpyAsync, stream 1 of process 4712 (consumer), 1st task, cons.c:77\n"   \
     "  memory      65,536 bytes at 0xb000000000 (allocated by process 4711 at prod.c:22, "         \
     "imported by 4712 at cons.c:60)\n"                                                             \
-    "  missing     stream 1 of process 4712 (consumer) must wait for an event that is recorded "   \
+    "  missing     stream 1 of process 4712 must wait for an event that is recorded "              \
     "after the write.\n"                                                                           \
     "              It waits for IPC event 1 (cons.c:75), but that was recorded before the write "  \
     "(prod.c:40).\n"
@@ -219,7 +219,7 @@ START_TEST(race)
         "  read by     aclrtMemcpyAsync, stream 1 of process 4712 (consumer), 1st task, cons.c:77\n"
         "  memory      1 byte at 0xb000000000, from byte 65,535 of 65,536 (allocated by process "
         "4711 at prod.c:22, imported by 4712 at cons.c:60)\n"
-        "  missing     stream 1 of process 4712 (consumer) must wait for an event that is recorded "
+        "  missing     stream 1 of process 4712 must wait for an event that is recorded "
         "after the write.\n"
         "npud check: 1 finding in 2 processes: race 1\n");
 }
@@ -240,8 +240,8 @@ START_TEST(race_of_a_thread)
         "cons.c:77\n"
         "  freed by    aclrtFree, the calling thread 4713 of process 4711 (producer), 0x1234\n"
         "              in an unknown function (0x1234)\n"
-        "  missing     thread 4713 of process 4711 (producer) must synchronise stream 1 of process "
-        "4712 (consumer) after the read.\n"
+        "  missing     thread 4713 of process 4711 must synchronise stream 1 of process 4712 after "
+        "the read.\n"
         "npud check: 1 finding in 2 processes: race 1\n");
 }
 END_TEST
@@ -259,6 +259,7 @@ START_TEST(each_kind)
     list[2].first = task(ACT_SUBMIT, STREAM_SET, 22, PLACE_SET);
     list[3] = (struct finding){.kind = FINDING_UNFINISHED, .count = 1};
     list[3].first = task(ACT_SUBMIT, STREAM_SET, 113, PLACE_SET);
+    world.streams[STREAM_SET].is_default = true;
     world.processes[0].ended = false;
     world.processes[1].failed = true;
     expect_text(
@@ -269,11 +270,11 @@ START_TEST(each_kind)
         "  waits in    aclrtStreamWaitEvent, stream 1 of process 4712 (consumer), cons.c:75\n"
         "npud check: ignored: a task failed with 507015 (ACL_ERROR_RT_AICORE_EXCEPTION), and no "
         "call has reported it\n"
-        "  last task   aclrtMemsetAsync, stream 2 of process 4711 (producer), 22nd task, "
+        "  last task   aclrtMemsetAsync, default stream 2 of process 4711 (producer), 22nd task, "
         "prod.c:41\n"
         "npud check: unfinished: process 4711 (producer) ended with tasks that nothing has waited "
         "for\n"
-        "  last task   aclrtMemsetAsync, stream 2 of process 4711 (producer), 113th task, "
+        "  last task   aclrtMemsetAsync, default stream 2 of process 4711 (producer), 113th task, "
         "prod.c:41\n"
         "npud check: process 4711 (producer) did not end by exit: its leaks and unfinished tasks "
         "were not looked for\n"
@@ -342,7 +343,7 @@ START_TEST(unknown_numbers)
     list[0].memory.size = 0;
     expect_text("npud check: race: write and read of device memory without an order between them\n"
                 "  written by  a call, an unknown stream\n"
-                "  read by     a call, the calling thread 4711 of process ? (unknown)\n"
+                "  read by     a call, the calling thread 4711 of an unknown process\n"
                 "npud check: 1 finding in 2 processes: race 1\n");
 }
 END_TEST
