@@ -419,19 +419,47 @@ START_TEST(files_that_do_not_tell)
         world.processes[0].modules[1] = (struct world_module){
             .start = 0x1000, .end = 0x2000, .bias = 0x1000, .path = (char *)paths[i]};
         frames[PLACE_SELF][0] = 0x1234;
-        world.places[PLACE_SELF] = (struct world_place){.n = 1, .frames = frames[PLACE_SELF]};
+        frames[PLACE_SELF][1] = 0x2000; /* the call was the last instruction */
+        world.places[PLACE_SELF] = (struct world_place){.n = 2, .frames = frames[PLACE_SELF]};
         s = symbols_make(&world);
         p = symbols_find(s, PLACE_SELF);
         ck_assert_ptr_null(p->call);
-        ck_assert_uint_eq(p->n, 1);
+        ck_assert_uint_eq(p->n, 2);
         ck_assert_ptr_null(p->frames[0].function);
         ck_assert_str_eq(p->frames[0].object, paths[i]);
         ck_assert_uint_eq(p->frames[0].offset, 0x234);
+        ck_assert_str_eq(p->frames[1].object, paths[i]);
         symbols_free(s);
     }
     unlink(fifo);
     unlink(text);
     rmdir(directory);
+}
+END_TEST
+
+/* The module `acl` is neither the program nor the library, also where it is called back. */
+START_TEST(frames_of_the_module_acl)
+{
+    struct symbols *s;
+    const struct place_frames *p;
+
+    make_world();
+    world.processes[0].modules[1] =
+        (struct world_module){.start = 0x1000,
+                              .end = 0x2000,
+                              .path = (char *)"/nonexistent/acl.cpython-311-x86_64-linux-gnu.so"};
+    frames[PLACE_SELF][0] = return_into("aclrtMemcpyAsync");
+    frames[PLACE_SELF][1] = 0x1234;
+    frames[PLACE_SELF][2] = 0x9000; /* of the interpreter */
+    frames[PLACE_SELF][3] = 0x1234;
+    frames[PLACE_SELF][4] = return_into("aclrtMalloc");
+    world.places[PLACE_SELF] = (struct world_place){.n = 5, .frames = frames[PLACE_SELF]};
+    s = symbols_make(&world);
+    p = symbols_find(s, PLACE_SELF);
+    ck_assert_str_eq(p->call, "aclrtMemcpyAsync");
+    ck_assert_uint_eq(p->n, 1);
+    ck_assert_uint_eq(p->frames[0].offset, 0x9000);
+    symbols_free(s);
 }
 END_TEST
 
@@ -673,6 +701,7 @@ int main(void)
     tc = suite_case(suite, "symbols", 60, NULL, NULL);
     tcase_add_test(tc, lines_of_a_program);
     tcase_add_test(tc, files_that_do_not_tell);
+    tcase_add_test(tc, frames_of_the_module_acl);
     tc = suite_case(suite, "suppressions", 60, NULL, NULL);
     tcase_add_test(tc, suppress);
     tcase_add_test(tc, suppressions_that_are_wrong);
