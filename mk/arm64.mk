@@ -21,7 +21,8 @@ ARM64_DEBS  := libc6 libgcc-s1 libevent-dev libevent-core-2.1-7 libevent-pthread
                libcjson1 libjemalloc-dev libjemalloc2 libstdc++6 check libsubunit-dev \
                libsubunit0 libncurses-dev libncursesw6 libtinfo6 libmicrohttpd-dev \
                libmicrohttpd12 libgnutls30 libp11-kit0 libidn2-0 libunistring2 libtasn1-6 \
-               libnettle8 libhogweed6 libgmp10 libffi8
+               libnettle8 libhogweed6 libgmp10 libffi8 libdw-dev libdw1 libelf-dev \
+               libelf1 libbz2-1.0 zlib1g libbsd-dev
 ARM64_INC   := -isystem $(ARM64_ROOT)/usr/include \
                -isystem $(ARM64_ROOT)/usr/include/aarch64-linux-gnu
 ARM64_LINK  := -L$(ARM64_LIB) -L$(ARM64_LIB_C) \

@@ -96,7 +96,8 @@ service() {
 
 manuals() {
     for page in daemon/npud.8 daemon/npud.conf.5 client/tools/npu-run/npu-run.1 \
-        client/tools/npu-check/npu-check.1 client/tools/npuctl/npuctl.1 client/abi/libaclclient.7; do
+        client/tools/npu-check/npu-check.1 client/tools/npuctl/npuctl.1 \
+        client/abi/libaclclient.7; do
         file 644 "$page" "$share/man/man${page##*.}/${page##*/}"
     done
     file 644 client/tools/npuctl/npuctl.bash-completion "$share/bash-completion/completions/npuctl"

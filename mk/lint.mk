@@ -57,8 +57,8 @@ check-rooms:
 	$(Q)python3 mk/check-rooms.py
 
 # So do calls, and all else that an object takes from another one.
-SYMBOLS_OBJ := $(DAEMON_ALL) $(sort $(CLIENT_OBJ) $(NPUCTL_OBJ) $(NPU_RUN_OBJ) $(NPUCHECK_OBJ) $(PY_OBJ)) \
-               $(PROTO_OBJ)
+SYMBOLS_OBJ := $(DAEMON_ALL) $(PROTO_OBJ) \
+               $(sort $(CLIENT_OBJ) $(NPUCTL_OBJ) $(NPU_RUN_OBJ) $(NPUCHECK_OBJ) $(PY_OBJ))
 check-symbols: $(SYMBOLS_OBJ)
 	$(Q)python3 mk/check-symbols.py $(BUILD) $(SYMBOLS_OBJ)
 

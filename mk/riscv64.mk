@@ -13,7 +13,7 @@
 RISCV64_BUILD := build-riscv64
 RISCV64_INC   := $(RISCV64_BUILD)/include
 RISCV64_HEADERS := protobuf-c event2 systemd cjson ini.h microhttpd.h uthash.h utlist.h \
-                   curses.h ncurses.h ncurses_dll.h unctrl.h
+                   curses.h ncurses.h ncurses_dll.h unctrl.h elfutils dwarf.h libelf.h gelf.h bsd
 RISCV64_MAKE   = $(MAKE) --no-print-directory BUILD=$(RISCV64_BUILD) CC=riscv64-linux-gnu-gcc \
                  OBJCOPY=riscv64-linux-gnu-objcopy PYTHON=no CFLAGS='-O2 -g1' \
                  CHECK_LIBS='-lm -lpthread -latomic' \
@@ -30,7 +30,8 @@ $(PROTO_BIN): $(BUILD)/tests/proto/%: $(BUILD)/tests/unit/%.o $(BUILD)/tests/com
 
 RISCV64_RUN := $(patsubst $(BUILD)/%,$(RISCV64_BUILD)/%,$(PROTO_BIN) $(ORDER_BIN))
 RISCV64_OBJ := $(patsubst $(BUILD)/%,$(RISCV64_BUILD)/%,\
-    $(PROTO_OBJ) $(DAEMON_ALL) $(CLIENT_OBJ) $(NPUCTL_OBJ) $(NPU_RUN_OBJ) $(NPU_SMI_OBJ))
+    $(PROTO_OBJ) $(DAEMON_ALL) $(CLIENT_OBJ) $(NPUCTL_OBJ) $(NPU_RUN_OBJ) $(NPUCHECK_OBJ) \
+    $(NPU_SMI_OBJ))
 
 $(RISCV64_INC):
 	@mkdir -p $@

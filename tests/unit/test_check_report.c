@@ -9,7 +9,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "client/tools/npu-check/report.h"
+#include "client/tools/npu-check/reports.h"
 #include "client/tools/npu-check/suppress.h"
 #include "proto/shm/check_file.h"
 #include "tests/common/suite.h"
@@ -40,7 +40,7 @@ static struct findings findings;
 static struct finding list[4];
 static uint64_t frames[PLACES][8];
 
-/* A return address in a public function of the library, in a process that has it at LIBRARY_BIAS. */
+/* A return address in a public function, in a process that has the library at LIBRARY_BIAS. */
 static uint64_t return_into(const char *function)
 {
     static void *library;
@@ -196,7 +196,7 @@ static void expect_text(const char *wanted)
     "  read by     aclrtMemcpyAsync, stream 1 of process 4712 (consumer), 1st task, cons.c:77\n"   \
     "  memory      65,536 bytes at 0xb000000000 (allocated by process 4711 at prod.c:22, "         \
     "imported by 4712 at cons.c:60)\n"                                                             \
-    "  missing     stream 1 of process 4712 (consumer) must wait for an event that is recorded "   \
+    "  missing     stream 1 of process 4712 must wait for an event that is recorded "              \
     "after the write.\n"                                                                           \
     "              It waits for IPC event 1 (cons.c:75), but that was recorded before the write "  \
     "(prod.c:40).\n"
@@ -219,7 +219,7 @@ START_TEST(race)
         "  read by     aclrtMemcpyAsync, stream 1 of process 4712 (consumer), 1st task, cons.c:77\n"
         "  memory      1 byte at 0xb000000000, from byte 65,535 of 65,536 (allocated by process "
         "4711 at prod.c:22, imported by 4712 at cons.c:60)\n"
-        "  missing     stream 1 of process 4712 (consumer) must wait for an event that is recorded "
+        "  missing     stream 1 of process 4712 must wait for an event that is recorded "
         "after the write.\n"
         "npud check: 1 finding in 2 processes: race 1\n");
 }
@@ -240,8 +240,8 @@ START_TEST(race_of_a_thread)
         "cons.c:77\n"
         "  freed by    aclrtFree, the calling thread 4713 of process 4711 (producer), 0x1234\n"
         "              in an unknown function (0x1234)\n"
-        "  missing     thread 4713 of process 4711 (producer) must synchronise stream 1 of process "
-        "4712 (consumer) after the read.\n"
+        "  missing     thread 4713 of process 4711 must synchronise stream 1 of process 4712 after "
+        "the read.\n"
         "npud check: 1 finding in 2 processes: race 1\n");
 }
 END_TEST
@@ -259,6 +259,7 @@ START_TEST(each_kind)
     list[2].first = task(ACT_SUBMIT, STREAM_SET, 22, PLACE_SET);
     list[3] = (struct finding){.kind = FINDING_UNFINISHED, .count = 1};
     list[3].first = task(ACT_SUBMIT, STREAM_SET, 113, PLACE_SET);
+    world.streams[STREAM_SET].is_default = true;
     world.processes[0].ended = false;
     world.processes[1].failed = true;
     expect_text(
@@ -269,11 +270,11 @@ START_TEST(each_kind)
         "  waits in    aclrtStreamWaitEvent, stream 1 of process 4712 (consumer), cons.c:75\n"
         "npud check: ignored: a task failed with 507015 (ACL_ERROR_RT_AICORE_EXCEPTION), and no "
         "call has reported it\n"
-        "  last task   aclrtMemsetAsync, stream 2 of process 4711 (producer), 22nd task, "
+        "  last task   aclrtMemsetAsync, default stream 2 of process 4711 (producer), 22nd task, "
         "prod.c:41\n"
         "npud check: unfinished: process 4711 (producer) ended with tasks that nothing has waited "
         "for\n"
-        "  last task   aclrtMemsetAsync, stream 2 of process 4711 (producer), 113th task, "
+        "  last task   aclrtMemsetAsync, default stream 2 of process 4711 (producer), 113th task, "
         "prod.c:41\n"
         "npud check: process 4711 (producer) did not end by exit: its leaks and unfinished tasks "
         "were not looked for\n"
@@ -342,7 +343,7 @@ START_TEST(unknown_numbers)
     list[0].memory.size = 0;
     expect_text("npud check: race: write and read of device memory without an order between them\n"
                 "  written by  a call, an unknown stream\n"
-                "  read by     a call, the calling thread 4711 of process ? (unknown)\n"
+                "  read by     a call, the calling thread 4711 of an unknown process\n"
                 "npud check: 1 finding in 2 processes: race 1\n");
 }
 END_TEST
@@ -399,7 +400,7 @@ START_TEST(lines_of_a_program)
 }
 END_TEST
 
-/* A file that is none, in its place a FIFO, and one that is not ELF: the offset is what is known. */
+/* No file, a FIFO in its place, and a file that is not ELF: the offset is what is known. */
 START_TEST(files_that_do_not_tell)
 {
     char directory[] = "/tmp/check_report_XXXXXX", fifo[64], text[64];
@@ -418,19 +419,47 @@ START_TEST(files_that_do_not_tell)
         world.processes[0].modules[1] = (struct world_module){
             .start = 0x1000, .end = 0x2000, .bias = 0x1000, .path = (char *)paths[i]};
         frames[PLACE_SELF][0] = 0x1234;
-        world.places[PLACE_SELF] = (struct world_place){.n = 1, .frames = frames[PLACE_SELF]};
+        frames[PLACE_SELF][1] = 0x2000; /* the call was the last instruction */
+        world.places[PLACE_SELF] = (struct world_place){.n = 2, .frames = frames[PLACE_SELF]};
         s = symbols_make(&world);
         p = symbols_find(s, PLACE_SELF);
         ck_assert_ptr_null(p->call);
-        ck_assert_uint_eq(p->n, 1);
+        ck_assert_uint_eq(p->n, 2);
         ck_assert_ptr_null(p->frames[0].function);
         ck_assert_str_eq(p->frames[0].object, paths[i]);
         ck_assert_uint_eq(p->frames[0].offset, 0x234);
+        ck_assert_str_eq(p->frames[1].object, paths[i]);
         symbols_free(s);
     }
     unlink(fifo);
     unlink(text);
     rmdir(directory);
+}
+END_TEST
+
+/* The module `acl` is neither the program nor the library, also where it is called back. */
+START_TEST(frames_of_the_module_acl)
+{
+    struct symbols *s;
+    const struct place_frames *p;
+
+    make_world();
+    world.processes[0].modules[1] =
+        (struct world_module){.start = 0x1000,
+                              .end = 0x2000,
+                              .path = (char *)"/nonexistent/acl.cpython-311-x86_64-linux-gnu.so"};
+    frames[PLACE_SELF][0] = return_into("aclrtMemcpyAsync");
+    frames[PLACE_SELF][1] = 0x1234;
+    frames[PLACE_SELF][2] = 0x9000; /* of the interpreter */
+    frames[PLACE_SELF][3] = 0x1234;
+    frames[PLACE_SELF][4] = return_into("aclrtMalloc");
+    world.places[PLACE_SELF] = (struct world_place){.n = 5, .frames = frames[PLACE_SELF]};
+    s = symbols_make(&world);
+    p = symbols_find(s, PLACE_SELF);
+    ck_assert_str_eq(p->call, "aclrtMemcpyAsync");
+    ck_assert_uint_eq(p->n, 1);
+    ck_assert_uint_eq(p->frames[0].offset, 0x9000);
+    symbols_free(s);
 }
 END_TEST
 
@@ -672,6 +701,7 @@ int main(void)
     tc = suite_case(suite, "symbols", 60, NULL, NULL);
     tcase_add_test(tc, lines_of_a_program);
     tcase_add_test(tc, files_that_do_not_tell);
+    tcase_add_test(tc, frames_of_the_module_acl);
     tc = suite_case(suite, "suppressions", 60, NULL, NULL);
     tcase_add_test(tc, suppress);
     tcase_add_test(tc, suppressions_that_are_wrong);

@@ -27,7 +27,7 @@ cJSON *json_append(cJSON *list, cJSON *o)
     return o;
 }
 
-/* Bytes of the UTF-8 sequence that begins at s; 0: it is none. Overlong forms and surrogates are. */
+/* Bytes of the UTF-8 sequence at s. 0: none; overlong forms and surrogates are none. */
 static size_t sequence_length(const unsigned char *s)
 {
     size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;

@@ -1,4 +1,6 @@
-/* cJSON for a command: without memory it ends with a message. Values go to what they are added to. */
+/*
+ * cJSON for a command: without memory it ends with a message. What a value is added to owns it.
+ */
 #pragma once
 
 #include <cjson/cJSON.h>

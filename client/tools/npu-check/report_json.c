@@ -4,7 +4,7 @@
 
 #include "client/tools/npu-check/json.h"
 #include "client/tools/npu-check/need.h"
-#include "client/tools/npu-check/report.h"
+#include "client/tools/npu-check/reports.h"
 #include "client/tools/npu-check/words.h"
 #include "proto/wire/error_name.h"
 

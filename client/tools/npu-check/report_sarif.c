@@ -6,7 +6,7 @@
 
 #include "client/tools/npu-check/json.h"
 #include "client/tools/npu-check/need.h"
-#include "client/tools/npu-check/report.h"
+#include "client/tools/npu-check/reports.h"
 #include "client/tools/npu-check/words.h"
 
 #define SCHEMA "https://json.schemastore.org/sarif-2.1.0.json"
@@ -89,10 +89,10 @@ static void put_act(const struct report *r, const struct act *a, const char *lab
 
     fprintf(f, "%s %s, ", label, p->call ? p->call : "a call");
     if (a->stream != WORLD_NONE) {
-        words_put_stream(f, r->world, a->stream);
+        words_put_stream(f, r->world, a->stream, true);
     } else {
         fprintf(f, "thread %" PRIu32 " of ", a->thread);
-        words_put_process(f, r->world, a->process, false);
+        words_put_process(f, r->world, a->process, true);
     }
 }
 

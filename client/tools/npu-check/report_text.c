@@ -1,4 +1,4 @@
-#include "client/tools/npu-check/report.h"
+#include "client/tools/npu-check/reports.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void put_frames(const struct report *r, const struct place_frames *p, FIL
 static void put_doer(const struct report *r, const struct act *a, FILE *f)
 {
     if (a->stream != WORLD_NONE) {
-        words_put_stream(f, r->world, a->stream);
+        words_put_stream(f, r->world, a->stream, true);
         if (a->ordinal) {
             fputs(", ", f);
             words_put_ordinal(f, a->ordinal);
@@ -48,7 +48,7 @@ static void put_doer(const struct report *r, const struct act *a, FILE *f)
         return;
     }
     fprintf(f, "the calling thread %" PRIu32 " of ", a->thread);
-    words_put_process(f, r->world, a->process, false);
+    words_put_process(f, r->world, a->process, true);
 }
 
 static void put_range(const struct report *r, const struct act *a, FILE *f)
@@ -81,18 +81,15 @@ static void put_act(const struct report *r, const char *label, const struct act 
 
 /* --- memory --- */
 
-static void put_origin(const struct report *r, const char *what, const struct act *a, bool brief,
-                       FILE *f)
+static void put_origin(const struct report *r, const char *what, const struct act *a, FILE *f)
 {
     const struct place_frames *p = symbols_find(r->symbols, a->place);
 
     fputs(what, f);
-    if (brief) {
-        words_put_process(f, r->world, a->process, true);
-    } else {
-        fputs("process ", f);
-        words_put_process(f, r->world, a->process, true);
-    }
+    if (a->process < r->world->n_processes)
+        fprintf(f, "%d", r->world->processes[a->process].pid);
+    else
+        fputc('?', f);
     if (p->n) {
         fputs(" at ", f);
         words_put_place(f, &p->frames[0], r->verbose);
@@ -107,10 +104,10 @@ static void put_origins(const struct report *r, const struct finding *x, FILE *f
         return;
     fputs(" (", f);
     if (made)
-        put_origin(r, x->memory.registered ? "registered by " : "allocated by ", &x->memory.made,
-                   false, f);
+        put_origin(r, x->memory.registered ? "registered by process " : "allocated by process ",
+                   &x->memory.made, f);
     if (imported)
-        put_origin(r, made ? ", imported by " : "imported by ", &x->memory.imported, made, f);
+        put_origin(r, made ? ", imported by " : "imported by process ", &x->memory.imported, f);
     fputc(')', f);
 }
 
@@ -207,12 +204,12 @@ static void put_process_note(const struct report *r, uint32_t process, FILE *f)
 
     if (!p->ended) {
         fputs(PREFIX, f);
-        words_put_process(f, r->world, process, false);
+        words_put_process(f, r->world, process, true);
         fputs(" did not end by exit: its leaks and unfinished tasks were not looked for\n", f);
     }
     if (p->failed) {
         fputs(PREFIX, f);
-        words_put_process(f, r->world, process, false);
+        words_put_process(f, r->world, process, true);
         fputs(" could not write all that it did: findings may be missing; is the disk full?\n", f);
     }
 }

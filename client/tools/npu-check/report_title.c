@@ -1,4 +1,4 @@
-#include "client/tools/npu-check/report.h"
+#include "client/tools/npu-check/reports.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -95,6 +95,8 @@ static void title_leak(const struct report *r, const struct finding *x, FILE *f)
     uint64_t n = x->objects ? x->objects : 1;
 
     words_put_number(f, n);
+    if (x->first.what == ACT_IMPORT)
+        fputs(" imported", f);
     fprintf(f, " %s", n == 1 ? words_object(x->object) : words_objects(x->object));
     if (x->memory.size) {
         fputs(n == 1 ? " of " : ", in all ", f);
@@ -103,13 +105,13 @@ static void title_leak(const struct report *r, const struct finding *x, FILE *f)
         fprintf(f, " of %s,", report_memory_name(x));
     }
     fprintf(f, " not given back when ");
-    words_put_process(f, r->world, x->first.process, false);
+    words_put_process(f, r->world, x->first.process, true);
     fputs(" ended", f);
 }
 
 static void title_unfinished(const struct report *r, const struct finding *x, FILE *f)
 {
-    words_put_process(f, r->world, x->first.process, false);
+    words_put_process(f, r->world, x->first.process, true);
     fputs(" ended with tasks that nothing has waited for", f);
 }
 
@@ -175,7 +177,7 @@ static const char *first_noun(const struct finding *x)
 static void put_actor(const struct report *r, const struct act *a, FILE *f)
 {
     if (a->stream != WORLD_NONE) {
-        words_put_stream(f, r->world, a->stream);
+        words_put_stream(f, r->world, a->stream, false);
         return;
     }
     fprintf(f, "thread %" PRIu32 " of ", a->thread);

@@ -233,8 +233,8 @@ static bool frame_at(const struct place_frames *place, size_t i, struct frame *f
 }
 
 /*
- * Whether the patterns match the frames from the beginning. A pattern behind "..." is tried at every
- * frame; only the last "..." has to be gone back to.
+ * Whether the patterns match the frames from the beginning. A pattern behind "..." is tried at
+ * every frame; only the last "..." has to be gone back to.
  */
 static bool frames_match(const struct pattern *p, const struct place_frames *place)
 {
@@ -332,10 +332,24 @@ static void put_frames(const struct report *r, const char *heading, const struct
     }
 }
 
+/* Nothing that differs from run to run: such a file is kept. */
+static void put_name(const struct report *r, const struct finding *x, FILE *f)
+{
+    const struct act *const acts[] = {&x->first, &x->second};
+
+    fputs(finding_names[x->kind], f);
+    for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
+        const struct place_frames *place = symbols_find(r->symbols, acts[i]->place);
+
+        if (acts[i]->what != ACT_NONE && place->call)
+            fprintf(f, " %s", place->call);
+    }
+}
+
 static void put_block(const struct report *r, const struct finding *x, FILE *f)
 {
     fputs("{\n   ", f);
-    report_write_title(r, x, f);
+    put_name(r, x, f);
     fprintf(f, "\n   %s\n", finding_names[x->kind]);
     put_frames(r, "first", &x->first, f);
     put_frames(r, "second", &x->second, f);

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "client/tools/npu-check/report.h"
+#include "client/tools/npu-check/reports.h"
 
 struct suppression;
 

@@ -38,10 +38,15 @@ struct text {
     char s[];
 };
 
+struct known_place {
+    bool known; /* it was asked for */
+    struct place_frames place;
+};
+
 struct symbols {
     const struct world *world;
     struct object *objects;
-    struct place_frames **places; /* of world->places; NULL: not asked for yet */
+    struct known_place *places; /* of world->places */
     struct text *texts;
     struct frame *room; /* of a place that is looked up */
     size_t n_room, size_room;
@@ -277,7 +282,7 @@ static void frames_add(struct symbols *s, const struct object *o, const struct w
 
 /* --- places --- */
 
-/* The public function is the outermost frame of the library. Its symbol, as the program knows it. */
+/* The public function is the outermost frame of the library. The program knows its symbol. */
 static void call_find(struct symbols *s, const struct object *o, const struct world_module *m,
                       uint64_t pc, struct place_frames *place)
 {
@@ -311,10 +316,9 @@ static void stack_look_up(struct symbols *s, const struct world_place *p,
     }
 }
 
-static struct place_frames *place_look_up(struct symbols *s, const struct world_place *p)
+static void place_look_up(struct symbols *s, const struct world_place *p,
+                          struct place_frames *place)
 {
-    struct place_frames *place = need_zeroed(1, sizeof(*place));
-
     s->n_room = 0;
     if (p->process < s->world->n_processes)
         stack_look_up(s, p, place);
@@ -328,16 +332,16 @@ static struct place_frames *place_look_up(struct symbols *s, const struct world_
     place->frames = need_array(NULL, place->n, sizeof(*place->frames));
     if (place->n)
         memcpy(place->frames, s->room, place->n * sizeof(*place->frames));
-    return place;
 }
 
 const struct place_frames *symbols_find(struct symbols *s, uint32_t place)
 {
     if (place >= s->world->n_places)
         return &place_nothing;
-    if (!s->places[place])
-        s->places[place] = place_look_up(s, &s->world->places[place]);
-    return s->places[place];
+    if (!s->places[place].known)
+        place_look_up(s, &s->world->places[place], &s->places[place].place);
+    s->places[place].known = true;
+    return &s->places[place].place;
 }
 
 struct symbols *symbols_make(const struct world *w)
@@ -351,29 +355,39 @@ struct symbols *symbols_make(const struct world *w)
     return s;
 }
 
-void symbols_free(struct symbols *s)
+static void objects_free(struct symbols *s)
 {
-    struct object *o, *next_object;
-    struct text *t, *next_text;
+    struct object *o = s->objects, *next;
 
-    if (!s)
-        return;
-    for (size_t i = 0; i < s->world->n_places; i++) {
-        if (s->places[i])
-            free(s->places[i]->frames);
-        free(s->places[i]);
-    }
-    HASH_ITER (hh, s->objects, o, next_object) {
-        HASH_DEL(s->objects, o);
+    HASH_CLEAR(hh, s->objects);
+    for (; o; o = next) {
+        next = o->hh.next;
         if (o->dwfl)
             dwfl_end(o->dwfl);
         free(o->path);
         free(o);
     }
-    HASH_ITER (hh, s->texts, t, next_text) {
-        HASH_DEL(s->texts, t);
+}
+
+static void texts_free(struct symbols *s)
+{
+    struct text *t = s->texts, *next;
+
+    HASH_CLEAR(hh, s->texts);
+    for (; t; t = next) {
+        next = t->hh.next;
         free(t);
     }
+}
+
+void symbols_free(struct symbols *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->world->n_places; i++)
+        free(s->places[i].place.frames);
+    objects_free(s);
+    texts_free(s);
     free(s->places);
     free(s->room);
     free(s);

@@ -60,20 +60,21 @@ void words_put_text(FILE *f, const char *s)
     }
 }
 
-void words_put_process(FILE *f, const struct world *w, uint32_t process, bool brief)
+void words_put_process(FILE *f, const struct world *w, uint32_t process, bool named)
 {
     if (process >= w->n_processes) {
-        fputs(brief ? "an unknown process" : "process ? (unknown)", f);
+        fputs("an unknown process", f);
         return;
     }
-    fprintf(f, brief ? "%d" : "process %d (", w->processes[process].pid);
-    if (brief)
+    fprintf(f, "process %d", w->processes[process].pid);
+    if (!named)
         return;
+    fputs(" (", f);
     words_put_text(f, w->processes[process].program);
     fputc(')', f);
 }
 
-void words_put_stream(FILE *f, const struct world *w, uint32_t stream)
+void words_put_stream(FILE *f, const struct world *w, uint32_t stream, bool named)
 {
     const struct world_stream *s;
 
@@ -83,7 +84,7 @@ void words_put_stream(FILE *f, const struct world *w, uint32_t stream)
     }
     s = &w->streams[stream];
     fprintf(f, s->is_default ? "default stream %d of " : "stream %d of ", s->id);
-    words_put_process(f, w, s->process, false);
+    words_put_process(f, w, s->process, named);
 }
 
 void words_put_place(FILE *f, const struct frame *frame, bool verbose)

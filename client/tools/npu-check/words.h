@@ -15,10 +15,10 @@ void words_put_ordinal(FILE *f, uint64_t n);
 /** Of a program: control bytes as \xNN, so that no terminal obeys them. */
 void words_put_text(FILE *f, const char *s);
 
-/** "process 4711 (name)", or "4711" if `brief`. */
-void words_put_process(FILE *f, const struct world *w, uint32_t process, bool brief);
+/** "process 4711 (name)"; the name if `named`. */
+void words_put_process(FILE *f, const struct world *w, uint32_t process, bool named);
 /** "stream 2 of process 4711 (name)". */
-void words_put_stream(FILE *f, const struct world *w, uint32_t stream);
+void words_put_stream(FILE *f, const struct world *w, uint32_t stream, bool named);
 /** "file.c:41", "prog+0x1234"; the whole path if `verbose`. */
 void words_put_place(FILE *f, const struct frame *frame, bool verbose);
 

@@ -41,8 +41,8 @@ enum check_option {
 
 /**
  * Makes the directory, and lets npu-check look at it while it is empty: an option that it refuses,
- * or a file that cannot be written, is told before the command has run for hours. npu-check gets the
- * signal mask. False: a message has been printed, and nothing is left.
+ * or a file that cannot be written, is told before the command has run for hours. npu-check gets
+ * the signal mask. False: a message has been printed, and nothing is left.
  */
 bool check_begin(struct check *c, const sigset_t *mask);
 

@@ -9,7 +9,7 @@
 
 #include "client/tools/npu-check/checker.h"
 #include "client/tools/npu-check/need.h"
-#include "client/tools/npu-check/report.h"
+#include "client/tools/npu-check/reports.h"
 #include "client/tools/npu-check/suppress.h"
 
 #define STATUS_FINDINGS 86
