@@ -418,6 +418,45 @@ expect "another one does" 143 $?
 timeout "$guard" "$work/on_terminal" npu-run -- "$work/count_interrupts" >"$work/out"
 expect "^C arrives once, and npud stays" 1 $?
 
+# --- the same once more, and in other orders ---
+
+"${cc[@]}" -I"$top/include" -o "$work/shuffled" "$top/tests/run/shuffle_program.c" -L"$build" \
+    -laclclient || exit 1
+export LD_LIBRARY_PATH="$build"
+status_of 0 npu-run --repeat=3 -- sh -c 'echo ran >>"$TMPDIR/ran"; echo out; echo err >&2'
+expect "--repeat: it runs so often" 3 "$(wc -l <"$TMPDIR/ran")"
+rm -f "$TMPDIR/ran"
+expect "--repeat: what the first run prints is passed on" "out err" \
+    "$(tr '\n' ' ' <"$work/out"; tr -d '\n' <"$work/err")"
+status_of 5 npu-run --repeat 3 -- sh -c 'exit 5'
+cat >"$work/third" <<'S'
+#!/bin/sh
+echo x >>"$TMPDIR/runs"
+[ "$(wc -l <"$TMPDIR/runs")" -lt 3 ] || { echo third; exit $1; }
+S
+chmod +x "$work/third"
+status_of 9 npu-run --repeat=10 -- "$work/third" 9
+expect "--repeat: the run that differs is the last" 3 "$(wc -l <"$TMPDIR/runs")"
+expect "--repeat: it is said how" "npu-run: run 3 differs: exit status 9 in place of 0" \
+    "$(cat "$work/err")"
+rm -f "$TMPDIR/runs"
+status_of 1 npu-run --repeat=10 -- "$work/third" 0
+rm -f "$TMPDIR/runs"
+expect "--repeat: ... and its output" third "$(cat "$work/out")"
+for option in --repeat=0 --repeat=x --repeat=1000001 --shuffle=0 --shuffle=-1 --shuffle=1x; do
+    status_of 125 npu-run $option -- true
+done
+
+status_of 0 npu-run --shuffle -- true
+grep -qE '^npu-run: --shuffle=[1-9][0-9]*$' "$work/err"
+report $? "--shuffle: the seed is said"
+status_of 0 npu-run --shuffle=7 -- npuctl status
+expect "--shuffle=7: nothing more is said" "" "$(cat "$work/err")"
+status_of 0 npu-run --repeat=50 --shuffle -- "$work/shuffled" waits
+status_of 1 npu-run --repeat=300 --shuffle -- "$work/shuffled"
+grep -qE '^npu-run: --shuffle=[0-9]+ does it again$' "$work/err"
+report $? "--repeat --shuffle: a missing wait is found, and the seed that shows it"
+
 [ -z "$(ls "$TMPDIR")" ]
 report $? "nothing is left in TMPDIR"
 exit $failed

@@ -187,7 +187,7 @@ static int judge_run(struct check *c, const sigset_t *mask, bool trial)
     argument_add(argv, &n, "--kinds", c->kinds);
     argument_add(argv, &n, "--host", c->host);
     argument_add(argv, &n, "--report", trial ? NULL : c->report);
-    argument_add(argv, &n, "--report", trial ? NULL : c->findings);
+    argument_add(argv, &n, "--report", trial || !c->findings[0] ? NULL : c->findings);
     argument_add(argv, &n, "--write-suppressions", trial ? NULL : c->write_suppressions);
     for (unsigned i = 0; i < c->n_suppressions; i++)
         argument_add(argv, &n, "--suppressions", c->suppressions[i]);
@@ -229,17 +229,18 @@ bool check_begin(struct check *c, const sigset_t *mask)
     return false;
 }
 
-void check_judge(struct check *c, const sigset_t *mask)
+void check_judge(struct check *c, const sigset_t *mask, bool for_trace)
 {
     if (!c->wanted)
         return;
-    snprintf(c->findings, sizeof(c->findings), "%s/.findings", c->directory);
+    if (for_trace)
+        snprintf(c->findings, sizeof(c->findings), "%s/.findings", c->directory);
     c->judged = judge_run(c, mask, false);
 }
 
 const char *check_findings(const struct check *c)
 {
-    return c->wanted && c->judged == JUDGED_FINDINGS ? c->findings : NULL;
+    return c->wanted && c->findings[0] && c->judged == JUDGED_FINDINGS ? c->findings : NULL;
 }
 
 int check_end(struct check *c, int status)
@@ -248,7 +249,7 @@ int check_end(struct check *c, int status)
 
     if (!c->wanted)
         return status;
-    if (c->keep)
+    if (c->findings[0])
         unlink(c->findings);
     directory_remove(c);
     if (judged != JUDGED_NOTHING && judged != JUDGED_FINDINGS)

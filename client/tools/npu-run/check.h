@@ -50,8 +50,8 @@ bool check_begin(struct check *c, const sigset_t *mask);
 void check_set_environment(const struct check *c);
 
 /** The command has ended: tells what is wrong. */
-void check_judge(struct check *c, const sigset_t *mask);
-/** The findings as JSON, after check_judge(); NULL: there are none to be had. */
+void check_judge(struct check *c, const sigset_t *mask, bool for_trace);
+/** The findings as JSON, after check_judge() for a trace; NULL: there are none. */
 const char *check_findings(const struct check *c);
 /** Returns the status for npu-run, `status` being the command's. Removes the directory. */
 int check_end(struct check *c, int status);

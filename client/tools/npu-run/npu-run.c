@@ -618,7 +618,7 @@ static int run_with_npud(struct run *run)
         status = trace_begin(run);
     if (status == STATUS_NONE) {
         status = command_run(run);
-        check_judge(&run->check, &run->mask);
+        check_judge(&run->check, &run->mask, run->trace != NULL);
         trace_end(run);
         judged = true;
     }
