@@ -93,13 +93,13 @@ static bool kind_fits(enum place_kind from, enum place_kind to, aclrtMemcpyKind 
  * program cannot rely on that: on a device it is a task.
  */
 static __attribute__((cold, noinline)) void note_by_hand(struct stream *s, const struct place *to,
-                                                         const struct place *from, size_t count,
-                                                         uint64_t since)
+                                                         const struct place *from, size_t count)
 {
     bool is_over = to->kind == PLACE_PAGEABLE || from->kind == PLACE_PAGEABLE;
 
+    /* Also what of this copy was the stream's: of memory that the thread does not reach. */
     if (is_over)
-        checked_sync(stream_checked_name(s), since);
+        checked_sync(stream_checked_name(s), checked_since());
     checked_access(s->session, is_over ? NULL : s, to, from, count);
 }
 
@@ -111,12 +111,10 @@ static __attribute__((cold, noinline)) void note_by_hand(struct stream *s, const
 static int copy_by_hand(struct stream *s, const char *function, const struct place *to,
                         const struct place *from, size_t count)
 {
-    uint64_t since = checked_since();
-
     RETURN_IF_ERROR(stream_drain(s, function));
     RETURN_IF_ERROR(direct_copy_on(s, function, to, from, count));
     if (checked_runs())
-        note_by_hand(s, to, from, count, since);
+        note_by_hand(s, to, from, count);
     return place_tell_written(s->session, function, to, count);
 }
 
@@ -150,14 +148,22 @@ int copy_buffered(struct stream *s, const char *function, const struct place *to
     b = FIND_OR_RETURN(staging_take, s, function, count);
     taken = copy_staged(b);
     error = direct_read(s->session, function, from, taken.address, count);
-    if (error == 0 && checked_runs())
-        checked_access(s->session, NULL, NULL, from, count);
     if (error == 0)
         error = submit_copy(s, function, to, &taken, count);
     b->ctrl = s->ctrl;
     b->position = s->tail;
     staging_add(s->session, b);
     return error;
+}
+
+/* As the program asks for it: the source is its own again when the call returns. */
+static int copy_taken(struct stream *s, const char *function, const struct place *to,
+                      const struct place *from, size_t count)
+{
+    RETURN_IF_ERROR(copy_buffered(s, function, to, from, count));
+    if (checked_runs())
+        checked_access(s->session, NULL, NULL, from, count);
+    return 0;
 }
 
 /* Is there such an asynchronous copy? 0, or why not. */
@@ -199,7 +205,7 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
     RETURN_IF_ERROR(check_pair(s->session, function, &to, &from, kind));
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && to.kind != PLACE_BUFFER &&
         copy_to_device(s->session, &to, kind))
-        return copy_buffered(s, function, &to, &from, count);
+        return copy_taken(s, function, &to, &from, count);
     return copy_in_order(s, function, &to, &from, count);
 }
 

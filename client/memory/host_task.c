@@ -124,10 +124,8 @@ int host_task_copy_taken(struct stream *s, const char *function, const struct pl
     struct host_task *t;
     int error;
 
-    if (checked_runs()) {
-        checked_access(s->session, NULL, NULL, from, count);
+    if (checked_runs())
         checked_access(s->session, s, to, NULL, count);
-    }
     if (stream_idle(s))
         return copy_at_once(s, function, to, from, count);
     t = FIND_OR_RETURN(new_task, s, function, run_copy, count);
