@@ -192,6 +192,7 @@ enum check_memory_kind {
     CHECK_MEMORY_PINNED,
     CHECK_MEMORY_MANAGED,
     CHECK_MEMORY_PHYSICAL, /* device memory without an address, until it is mapped */
+    CHECK_MEMORY_BUFFER,   /* of shared buffers: in no record, but in findings */
     CHECK_MEMORY_KINDS
 };
 

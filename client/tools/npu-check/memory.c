@@ -110,7 +110,7 @@ static struct memory *find_segment(struct model *m, uint64_t number)
         memory_unlist(m, y);
         memory_unref(m, y);
     }
-    y = memory_make(UINT64_MAX, CHECK_MEMORY_PINNED, true);
+    y = memory_make(UINT64_MAX, CHECK_MEMORY_BUFFER, true);
     y->key = number;
     y->listed = y->segment = true;
     HASH_ADD(hh, m->segments, key, sizeof(y->key), y);

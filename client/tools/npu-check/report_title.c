@@ -53,6 +53,7 @@ const char *report_memory_name(const struct finding *x)
         [CHECK_MEMORY_PINNED] = "pinned host memory",
         [CHECK_MEMORY_MANAGED] = "managed memory",
         [CHECK_MEMORY_PHYSICAL] = "physical device memory",
+        [CHECK_MEMORY_BUFFER] = "a shared buffer",
     };
 
     if (x->memory.registered)

@@ -261,6 +261,10 @@ static void take_pool(struct model *m, struct process *p)
     n->pool = true;
     acts_unref(&m->acts, n->freed);
     n->freed = is_alloc ? WORLD_NONE : acts_ref(&m->acts, act);
+    if (is_alloc) { /* for the program it is other memory than before */
+        acts_unref(&m->acts, n->memory->made);
+        n->memory->made = acts_ref(&m->acts, act);
+    }
     add_bytes(m, o, r->name.slot, r->name.generation, offset_of(n, r), r->size, CHECK_WRITE);
     if (is_alloc)
         add_piece(m, p, r, act);
