@@ -9,6 +9,7 @@
 #include "client/buffers/mbuf.h"
 #include "client/buffers/mbuf_cache.h"
 #include "client/buffers/mbuf_chain.h"
+#include "client/check/checked.h"
 #include "client/core/process.h"
 #include "client/runtime/session.h"
 
@@ -64,6 +65,8 @@ static __attribute__((noinline)) int alloc_long(const char *function, size_t siz
         return error_null(function, "buf");
     s = FIND_OR_RETURN(session_get, function);
     RETURN_IF_ERROR(mbuf_alloc(function, s, size, &m));
+    if (checked_runs())
+        checked_object(CHECK_OBJECT, CHECK_OBJECT_BUFFER, m.ref);
     *buf = mbuf_handle(m.word, m.ref);
     return 0;
 }
@@ -75,11 +78,11 @@ static INLINE int alloc_buf(const char *function, size_t size, acltdtBuf *buf)
     acltdtBuf made;
 
     if (!FAST(buf && api_call_try(mark)))
-        return alloc_long(function, size, buf);
+        return api_call_stay(alloc_long(function, size, buf));
     made = mbuf_cache_take(size, &m);
     api_call_end(mark);
     if (!FAST(made != NULL))
-        return alloc_long(function, size, buf);
+        return api_call_stay(alloc_long(function, size, buf));
     *buf = made;
     return 0;
 }
@@ -93,6 +96,8 @@ static __attribute__((noinline)) int free_long(const char *function, acltdtBuf b
     if (!buf)
         return error_null(function, "buf");
     RETURN_IF_ERROR(find_head(function, buf, &s, &m));
+    if (checked_runs())
+        checked_object(CHECK_OBJECT_GONE, CHECK_OBJECT_BUFFER, m.ref);
     mbuf_free(s, &m);
     return 0;
 }
@@ -103,10 +108,10 @@ static INLINE int free_buf(const char *function, acltdtBuf buf)
     bool done;
 
     if (!FAST(api_call_try(mark)))
-        return free_long(function, buf);
+        return api_call_stay(free_long(function, buf));
     done = mbuf_cache_free(buf);
     api_call_end(mark);
-    return FAST(done) ? 0 : free_long(function, buf);
+    return FAST(done) ? 0 : api_call_stay(free_long(function, buf));
 }
 
 static int error_damaged(const char *function, acltdtBuf buf)
@@ -224,6 +229,8 @@ static int copy_ref(const char *function, acltdtBuf buf, acltdtBuf *copy)
         return error_null(function, buf ? "newBuf" : "buf");
     RETURN_IF_ERROR(find_buffer(function, buf, &s, &m));
     RETURN_IF_ERROR(mbuf_chain_copy(function, s, &m, &made));
+    if (checked_runs())
+        checked_object(CHECK_OBJECT, CHECK_OBJECT_BUFFER, made.ref);
     *copy = mbuf_handle(made.word, made.ref);
     return 0;
 }
@@ -240,7 +247,10 @@ static int append_chain(const char *function, acltdtBuf head, acltdtBuf buf)
     if (head == buf)
         return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                          "%s: headBuf and buf are the same buffer: append another one", function);
-    return mbuf_chain_append(function, &to, &more);
+    RETURN_IF_ERROR(mbuf_chain_append(function, &to, &more));
+    if (checked_runs()) /* it goes with the head */
+        checked_object(CHECK_OBJECT_GONE, CHECK_OBJECT_BUFFER, more.ref);
+    return 0;
 }
 
 static int chain_num(const char *function, acltdtBuf head, uint32_t *num)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "acl/acl.h"
+#include "client/check/checked.h"
 #include "client/core/api_call.h"
 #include "client/core/error.h"
 #include "client/core/process.h"
@@ -40,7 +41,8 @@ struct mbuf_cache *mbuf_cache_get(struct session *s)
     struct thread *t = thread_self();
 
     if (__builtin_expect(!t->buffers, 0)) {
-        if (t != thread_current) /* out of memory: all such threads share one */
+        /* Out of memory: all such threads share one. A checked process goes the long ways. */
+        if (t != thread_current || checked_runs())
             return NULL;
         t->buffers = calloc(1, sizeof(*t->buffers));
         if (!t->buffers)

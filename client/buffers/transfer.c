@@ -452,13 +452,21 @@ int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_
     return 0;
 }
 
+/* What was put is the program's no more; what was taken is. */
+static __attribute__((cold, noinline)) void note_checked(const struct transfer *t, uint32_t ref)
+{
+    if (!t->putting)
+        checked_handover(CHECK_TAKE, t->ring->view.number, ref);
+    checked_object(t->putting ? CHECK_OBJECT_GONE : CHECK_OBJECT, CHECK_OBJECT_BUFFER, ref);
+}
+
 static inline void note_handover(const struct transfer *t, uint32_t ref)
 {
     if (__builtin_expect(t->begun_ns != 0, 0))
         trace_handover(&t->session->trace, t->putting ? TRACE_ENQUEUE : TRACE_DEQUEUE, t->begun_ns,
                        t->ring->view.number, ref);
-    if (checked_runs() && !t->putting)
-        checked_handover(CHECK_TAKE, t->ring->view.number, ref);
+    if (checked_runs())
+        note_checked(t, ref);
 }
 
 /* What an attempt to put that was not QUEUE_OK asks for. */

@@ -117,10 +117,10 @@ aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
     bool done;
 
     if (!FAST(api_call_try(mark)))
-        return enqueue_long(qid, buf, timeout);
+        return api_call_stay(enqueue_long(qid, buf, timeout));
     done = put_quickly(qid, buf);
     api_call_leave(&mark);
-    return FAST(done) ? 0 : enqueue_long(qid, buf, timeout);
+    return FAST(done) ? 0 : api_call_stay(enqueue_long(qid, buf, timeout));
 }
 
 /* --- taking --- */
@@ -192,8 +192,8 @@ aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout)
     bool done;
 
     if (!FAST(buf && api_call_try(mark)))
-        return dequeue_long(qid, buf, timeout);
+        return api_call_stay(dequeue_long(qid, buf, timeout));
     done = take_quickly(qid, buf);
     api_call_leave(&mark);
-    return FAST(done) ? 0 : dequeue_long(qid, buf, timeout);
+    return FAST(done) ? 0 : api_call_stay(dequeue_long(qid, buf, timeout));
 }

@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "acl/acl_tdt_queue.h"
 #include "client/buffers/transfer.h"
+#include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/memory/direct.h"
 #include "client/memory/place.h"
@@ -141,6 +142,8 @@ aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *re
     error = copy_out(&t, &buffer, &at, dataSize, &total);
     if (userData)
         mbuf_get_user(buffer.mbuf, userData, userDataSize, 0);
+    if (checked_runs()) /* the program has seen no buffer */
+        checked_object(CHECK_OBJECT_GONE, CHECK_OBJECT_BUFFER, buffer.ref);
     mbuf_free(t.session, &buffer);
     RETURN_IF_ERROR(error);
     *retDataSize = total;
