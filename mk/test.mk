@@ -109,7 +109,9 @@ CHECK_MODEL_OBJ := $(addprefix $(BUILD)/client/tools/npu-check/,acts.o checker.o
     find_wait.o finding.o memory.o model.o read.o record.o session.o shadow.o signal.o stream.o \
     task.o)
 CHECK_MODEL_BIN := $(addprefix $(BUILD)/tests/unit/test_check_,model random)
-$(CHECK_MODEL_BIN): %: %.o $(BUILD)/tests/unit/check_script.o $(CHECK_MODEL_OBJ) $(TEST_LIB)
+$(BUILD)/tests/unit/test_check_random: $(BUILD)/tests/unit/check_program.o
+$(CHECK_MODEL_BIN): %: %.o $(BUILD)/tests/unit/check_script.o \
+    $(CHECK_MODEL_OBJ) $(TEST_LIB)
 	$(call link,$(filter-out -Wl%,$(CHECK_LIBS)))
 
 # The real npud, and processes that use the library.
