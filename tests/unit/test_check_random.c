@@ -217,15 +217,27 @@ static bool conflict_somewhere(const struct trial *t, uint32_t a, uint32_t b)
     return false;
 }
 
-/* Each finding is a race. True: so it is. */
+static bool is_race(const struct trial *t, uint32_t a, uint32_t b)
+{
+    return are_unordered(t, a, b) && conflict_somewhere(t, a, b);
+}
+
+/* A task that was given before the free, but comes after it. */
+static bool is_late(const struct trial *t, uint32_t freed, uint32_t used)
+{
+    return t->p->step[freed].kind == STEP_FREE && bit_is_set(&t->before[used], freed) &&
+           conflict_somewhere(t, freed, used);
+}
+
+/* Each finding is what it says. True: so it is. */
 static bool are_races(const struct trial *t)
 {
     for (size_t i = 0; i < t->run.findings.n; i++) {
         const struct finding *f = &t->run.findings.list[i];
         int a = find_step(t, f->first.place), b = find_step(t, f->second.place);
 
-        if (a < 0 || b < 0 || !are_unordered(t, (uint32_t)a, (uint32_t)b) ||
-            !conflict_somewhere(t, (uint32_t)a, (uint32_t)b)) {
+        if (a < 0 || b < 0 ||
+            !(f->kind == FINDING_RACE ? is_race : is_late)(t, (uint32_t)a, (uint32_t)b)) {
             printf("steps %d and %d are told, and are no race\n", a, b);
             return false;
         }
@@ -293,7 +305,7 @@ static void print_program(const struct program *p)
 static void run_trial(struct trial *t)
 {
     script_start(&t->run, t->p->processes, false);
-    t->run.model.kinds = 1u << FINDING_RACE;
+    t->run.model.kinds = 1u << FINDING_RACE | 1u << FINDING_USE_AFTER_FREE;
     tell_objects(t);
     for (uint32_t i = 0; i < t->p->streams; i++) {
         t->run.process = t->p->process[i];

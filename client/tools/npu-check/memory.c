@@ -384,6 +384,22 @@ void byte_use_look_at(struct model *m, const struct byte_use *u, const struct ac
         note_user(m, &u->name->users, a, act, u->how);
 }
 
+struct word_search {
+    struct model *m;
+    struct signal *word;
+};
+
+static void add_writer(void *owner, const struct history *write)
+{
+    struct word_search *c = owner;
+    const struct actor *a = c->m->actors[write->actor];
+    struct point p = {.actor = write->actor, .epoch = write->epoch, .clock = a->known};
+
+    if (a->stream)
+        p.clock = stream_clock_at(a->stream, write->epoch);
+    point_add(&c->word->pending, &p);
+}
+
 struct signal *word_find(struct model *m, struct memory *y, uint64_t offset)
 {
     struct signal *w;
@@ -394,7 +410,7 @@ struct signal *word_find(struct model *m, struct memory *y, uint64_t offset)
     w = signal_make(SIGNAL_WORD, OBJECT_MEMORY, offset);
     w->offset = offset;
     HASH_ADD(hh, y->words, offset, sizeof(w->offset), w);
-    shadow_add_writes(&y->shadow, m->actors, offset, offset + 8, &w->pending);
+    shadow_find_writes(&y->shadow, offset, offset + 8, add_writer, &(struct word_search){m, w});
     point_add(&w->all, &w->pending);
     return w;
 }

@@ -76,6 +76,8 @@ void stream_synchronise(struct model *m, struct stream *s, uint64_t ns, struct a
 void stream_begin_callback(struct model *m, struct stream *s, uint64_t ordinal, struct actor *a);
 void stream_end_callback(struct model *m, struct stream *s, uint64_t ordinal, struct actor *a);
 void stream_look_at_ready(struct model *m);
+/** What it knew at that epoch, or not much later, if that is long ago. */
+struct clock *stream_clock_at(const struct stream *s, uint64_t epoch);
 /** The head is a wait that may go on with what *after says. */
 void stream_pass_wait(struct model *m, struct stream *s, const struct point *after);
 

@@ -78,6 +78,20 @@ static const struct stream_past *find_past(const struct stream *s, uint64_t ns)
     return s->n_past > STREAM_HISTORY ? p : NULL;
 }
 
+struct clock *stream_clock_at(const struct stream *s, uint64_t epoch)
+{
+    struct clock *known = s->actor->known;
+
+    for (uint64_t i = s->n_past; i > 0 && i + STREAM_HISTORY > s->n_past; i--) {
+        const struct stream_past *p = &s->past[(i - 1) % STREAM_HISTORY];
+
+        if (p->epoch < epoch)
+            break;
+        known = p->known;
+    }
+    return known;
+}
+
 static void note_wait(struct model *m, struct stream *s, const struct operation *o)
 {
     const struct signal *g = o->signal;
@@ -261,8 +275,8 @@ static bool is_at(const struct stream *s, uint64_t sequence)
 static bool writes_word(const struct operation *o, const struct memory *y, uint64_t offset)
 {
     for (unsigned i = 0; i < o->n_uses; i++)
-        if (o->use[i].memory == y && o->use[i].how & CHECK_WRITE &&
-            o->use[i].offset < offset + 8 && offset < o->use[i].offset + o->use[i].size)
+        if (o->use[i].memory == y && o->use[i].how & CHECK_WRITE && o->use[i].offset < offset + 8 &&
+            offset < o->use[i].offset + o->use[i].size)
             return true;
     return false;
 }
@@ -281,7 +295,7 @@ static struct operation *find_cause(const struct model *m, const struct operatio
 {
     struct operation *o;
 
-    DL_FOREACH2(wait->signal->causes, o, cause_next)
+    DL_FOREACH2 (wait->signal->causes, o, cause_next)
         if (!o->stream->forcing)
             return o;
     o = NULL;
