@@ -214,13 +214,13 @@ static void take_memory(struct model *m, struct process *p)
     struct memory *y = r->imported ? find_export(m, r->identity) : NULL;
     struct name *old = find_known(p, &r->name), *n;
 
+    if (y)
+        memory_ref(y);
     if (old && old->gone)
         HASH_DEL(p->names, old);
     else
         drop_name(m, p, old);
-    if (y) {
-        y = memory_ref(y);
-    } else {
+    if (!y) {
         y = memory_make(r->size, (uint8_t)r->kind,
                         r->imported ||
                             (r->kind != CHECK_MEMORY_DEVICE && r->kind != CHECK_MEMORY_PHYSICAL));
