@@ -46,6 +46,8 @@ uint32_t say_event(struct script *s, uint64_t event, uint32_t kind, uint64_t ide
 uint32_t say_event_use(struct script *s, uint8_t kind, uint64_t stream, uint64_t event,
                        uint64_t number);
 uint32_t say_notify(struct script *s, uint32_t slot, uint64_t identity, bool counts);
+/** CHECK_NOTIFY_GONE, CHECK_NOTIFY_RESET. */
+uint32_t say_notify_kind(struct script *s, uint8_t kind, uint32_t slot);
 /** TASK_NOTIFY_RECORD, TASK_NOTIFY_WAIT. */
 uint32_t say_notify_use(struct script *s, uint64_t stream, uint32_t slot, uint8_t op);
 /** TASK_COUNT_RECORD, TASK_COUNT_WAIT. */

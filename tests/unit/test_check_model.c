@@ -321,6 +321,20 @@ START_TEST(test_notify_again)
 }
 END_TEST
 
+/* What a thread has reset, no wait takes. */
+START_TEST(test_notify_reset)
+{
+    say_notify(&run, 3, 4, false);
+    say_notify_use(&run, 3, 3, TASK_NOTIFY_RECORD);
+    say_notify_kind(&run, CHECK_NOTIFY_RESET, 3);
+    say_notify_use(&run, 2, 3, TASK_NOTIFY_WAIT);
+    read_by(2);
+    write_by(1);
+    say_notify_use(&run, 1, 3, TASK_NOTIFY_RECORD);
+    expect_nothing();
+}
+END_TEST
+
 START_TEST(test_count_notify)
 {
     say_notify(&run, 3, 4, true);
@@ -479,6 +493,15 @@ START_TEST(test_free_before_task)
     model_end(&run.model);
     ck_assert(script_find(&run, FINDING_USE_AFTER_FREE, y, x) != NULL);
     ck_assert_uint_eq(run.findings.n, 1);
+}
+END_TEST
+
+/* A word races with nothing but that. */
+START_TEST(test_free_of_a_word)
+{
+    x = say_value(&run, 1, MEMORY, 8, TASK_VALUE_WRITE, 7, 0);
+    y = say_memory_gone(&run, MEMORY);
+    expect_race();
 }
 END_TEST
 
@@ -683,6 +706,7 @@ int main(void)
     tcase_add_loop_test(orders, test_notify, 0, 2);
     tcase_add_test(orders, test_notify_is_taken);
     tcase_add_test(orders, test_notify_again);
+    tcase_add_test(orders, test_notify_reset);
     tcase_add_test(orders, test_count_notify);
     tcase_add_test(orders, test_value);
     tcase_add_test(orders, test_value_by_copy);
@@ -695,6 +719,7 @@ int main(void)
     tcase_add_test(found, test_uninitialised);
     tcase_add_loop_test(found, test_free_beside_task, 0, 2);
     tcase_add_loop_test(found, test_free_before_task, 0, 2);
+    tcase_add_test(found, test_free_of_a_word);
     tcase_add_test(found, test_use_after_free);
     tcase_add_test(found, test_beyond);
     tcase_add_loop_test(found, test_close, 0, 2);

@@ -154,7 +154,7 @@ static void step_first(struct reader *r)
         sink(r, 0);
 }
 
-/* ------------------------------------------------------------------------- what the reader keeps */
+/* ----------------------------------------------------------------------- what the reader keeps */
 
 static void take_module(struct reader *r, struct cursor *c, struct acts *acts)
 {
