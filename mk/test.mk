@@ -106,10 +106,12 @@ $(BUILD)/tests/unit/test_value_order: $(BUILD)/tests/unit/test_value_order.o $(T
 # npu-check without its main and its reports; nothing of the daemon.
 CHECK_MODEL_OBJ := $(addprefix $(BUILD)/client/tools/npu-check/,acts.o checker.o clock.o event.o \
     find.o find_free.o find_ignored.o find_init.o find_leak.o find_race.o find_unfinished.o \
-    find_wait.o finding.o memory.o model.o read.o record.o session.o shadow.o signal.o stream.o \
+    find_wait.o finding.o memory.o model.o read.o records.o session.o shadow.o signal.o stream.o \
     task.o)
-CHECK_MODEL_BIN := $(addprefix $(BUILD)/tests/unit/test_check_,model random)
-$(CHECK_MODEL_BIN): %: %.o $(BUILD)/tests/unit/check_script.o $(CHECK_MODEL_OBJ) $(TEST_LIB)
+CHECK_MODEL_BIN := $(addprefix $(BUILD)/tests/unit/test_check_,model random read)
+$(BUILD)/tests/unit/test_check_random: $(BUILD)/tests/unit/check_program.o
+$(CHECK_MODEL_BIN): %: %.o $(BUILD)/tests/unit/check_script.o \
+    $(CHECK_MODEL_OBJ) $(TEST_LIB)
 	$(call link,$(filter-out -Wl%,$(CHECK_LIBS)))
 
 # Its reports. The public functions of the library are looked up in the library.

@@ -149,6 +149,11 @@ uint32_t say_notify(struct script *s, uint32_t slot, uint64_t identity, bool cou
                .counts = counts);
 }
 
+uint32_t say_notify_kind(struct script *s, uint8_t kind, uint32_t slot)
+{
+    return SAY(s, kind, check_notify, .slot = slot, .generation = 1);
+}
+
 uint32_t say_notify_use(struct script *s, uint64_t stream, uint32_t slot, uint8_t op)
 {
     return say_task(s, stream, &(struct task){.op = op, .object = slot, .generation = 1});

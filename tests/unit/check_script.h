@@ -19,7 +19,7 @@ struct script {
     uint32_t writers; /* that each process has */
 };
 
-/** Processes 0 .. n - 1, which end by exit(3). Of process 0 and its writer 0 are the next records. */
+/** Processes 0 .. n - 1, which end by exit(3). The next records are of process 0, writer 0. */
 void script_start(struct script *s, uint32_t n, bool host_seen);
 /** No more records come. */
 void script_finish(struct script *s);
@@ -46,6 +46,8 @@ uint32_t say_event(struct script *s, uint64_t event, uint32_t kind, uint64_t ide
 uint32_t say_event_use(struct script *s, uint8_t kind, uint64_t stream, uint64_t event,
                        uint64_t number);
 uint32_t say_notify(struct script *s, uint32_t slot, uint64_t identity, bool counts);
+/** CHECK_NOTIFY_GONE, CHECK_NOTIFY_RESET. */
+uint32_t say_notify_kind(struct script *s, uint8_t kind, uint32_t slot);
 /** TASK_NOTIFY_RECORD, TASK_NOTIFY_WAIT. */
 uint32_t say_notify_use(struct script *s, uint64_t stream, uint32_t slot, uint8_t op);
 /** TASK_COUNT_RECORD, TASK_COUNT_WAIT. */

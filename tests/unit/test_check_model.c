@@ -307,6 +307,34 @@ START_TEST(test_notify_is_taken)
 }
 END_TEST
 
+/* The second wait is there before the second record. */
+START_TEST(test_notify_again)
+{
+    say_notify(&run, 3, 4, false);
+    say_notify_use(&run, 3, 3, TASK_NOTIFY_RECORD);
+    say_notify_use(&run, 2, 3, TASK_NOTIFY_WAIT);
+    say_notify_use(&run, 2, 3, TASK_NOTIFY_WAIT);
+    read_by(2);
+    write_by(1);
+    say_notify_use(&run, 1, 3, TASK_NOTIFY_RECORD);
+    expect_nothing();
+}
+END_TEST
+
+/* What a thread has reset, no wait takes. */
+START_TEST(test_notify_reset)
+{
+    say_notify(&run, 3, 4, false);
+    say_notify_use(&run, 3, 3, TASK_NOTIFY_RECORD);
+    say_notify_kind(&run, CHECK_NOTIFY_RESET, 3);
+    say_notify_use(&run, 2, 3, TASK_NOTIFY_WAIT);
+    read_by(2);
+    write_by(1);
+    say_notify_use(&run, 1, 3, TASK_NOTIFY_RECORD);
+    expect_nothing();
+}
+END_TEST
+
 START_TEST(test_count_notify)
 {
     say_notify(&run, 3, 4, true);
@@ -404,6 +432,22 @@ START_TEST(test_seen_host)
 }
 END_TEST
 
+/* A stream that another thread has destroyed is not known to be over. */
+START_TEST(test_seen_destroyed)
+{
+    tear_down();
+    script_start(&run, 1, true);
+    say_memory(&run, MEMORY, 0, false);
+    say_stream(&run, 1);
+    x = write_by(1);
+    say_stream_gone(&run, 1, 0);
+    run.writer = 1;
+    say_stream(&run, 2);
+    y = write_by(2);
+    expect_race();
+}
+END_TEST
+
 /* ------------------------------------------------------------------------------- findings */
 
 START_TEST(test_uninitialised)
@@ -452,12 +496,23 @@ START_TEST(test_free_before_task)
 }
 END_TEST
 
+/* A word races with nothing but that. */
+START_TEST(test_free_of_a_word)
+{
+    x = say_value(&run, 1, MEMORY, 8, TASK_VALUE_WRITE, 7, 0);
+    y = say_memory_gone(&run, MEMORY);
+    expect_race();
+}
+END_TEST
+
 START_TEST(test_use_after_free)
 {
     x = say_memory_gone(&run, MEMORY);
-    y = write_by(1);
-    ck_assert(script_find(&run, FINDING_USE_AFTER_FREE, x, y) != NULL);
-    ck_assert_uint_eq(run.findings.n, 1);
+    for (unsigned i = 1; i <= 2; i++) {
+        y = say_set(&run, 1, MEMORY, 0, 4096);
+        ck_assert(script_find(&run, FINDING_USE_AFTER_FREE, x, y) != NULL);
+        ck_assert_uint_eq(run.findings.n, i);
+    }
 }
 END_TEST
 
@@ -650,6 +705,8 @@ int main(void)
     tcase_add_test(orders, test_level_was_lowered);
     tcase_add_loop_test(orders, test_notify, 0, 2);
     tcase_add_test(orders, test_notify_is_taken);
+    tcase_add_test(orders, test_notify_again);
+    tcase_add_test(orders, test_notify_reset);
     tcase_add_test(orders, test_count_notify);
     tcase_add_test(orders, test_value);
     tcase_add_test(orders, test_value_by_copy);
@@ -657,10 +714,12 @@ int main(void)
     tcase_add_loop_test(orders, test_blocking_callback, 0, 2);
     tcase_add_test(orders, test_destroyed_stream);
     tcase_add_loop_test(orders, test_seen_host, 0, 2);
+    tcase_add_test(orders, test_seen_destroyed);
 
     tcase_add_test(found, test_uninitialised);
     tcase_add_loop_test(found, test_free_beside_task, 0, 2);
     tcase_add_loop_test(found, test_free_before_task, 0, 2);
+    tcase_add_test(found, test_free_of_a_word);
     tcase_add_test(found, test_use_after_free);
     tcase_add_test(found, test_beyond);
     tcase_add_loop_test(found, test_close, 0, 2);

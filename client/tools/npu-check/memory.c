@@ -1,4 +1,4 @@
-/* Memory: by the names of processes, by the identity of exports, and what its bytes are used for. */
+/* Memory: by the names of processes, by the identity of exports, and what uses its bytes. */
 #include <string.h>
 
 #include "client/tools/npu-check/model.h"
@@ -216,13 +216,13 @@ static void take_memory(struct model *m, struct process *p)
     struct memory *y = r->imported ? find_export(m, r->identity) : NULL;
     struct name *old = find_known(p, &r->name), *n;
 
+    if (y)
+        memory_ref(y);
     if (old && old->gone)
         HASH_DEL(p->names, old);
     else
         drop_name(m, p, old);
-    if (y) {
-        y = memory_ref(y);
-    } else {
+    if (!y) {
         y = memory_make(r->size, (uint8_t)r->kind,
                         r->imported ||
                             (r->kind != CHECK_MEMORY_DEVICE && r->kind != CHECK_MEMORY_PHYSICAL));
@@ -385,6 +385,22 @@ void byte_use_look_at(struct model *m, const struct byte_use *u, const struct ac
         note_user(m, &u->name->users, a, act, u->how);
 }
 
+struct word_search {
+    struct model *m;
+    struct signal *word;
+};
+
+static void add_writer(void *owner, const struct history *write)
+{
+    struct word_search *c = owner;
+    const struct actor *a = c->m->actors[write->actor];
+    struct point p = {.actor = write->actor, .epoch = write->epoch, .clock = a->known};
+
+    if (a->stream)
+        p.clock = stream_clock_at(a->stream, write->epoch);
+    point_add(&c->word->pending, &p);
+}
+
 struct signal *word_find(struct model *m, struct memory *y, uint64_t offset)
 {
     struct signal *w;
@@ -395,7 +411,7 @@ struct signal *word_find(struct model *m, struct memory *y, uint64_t offset)
     w = signal_make(SIGNAL_WORD, OBJECT_MEMORY, offset);
     w->offset = offset;
     HASH_ADD(hh, y->words, offset, sizeof(w->offset), w);
-    shadow_add_writes(&y->shadow, m->actors, offset, offset + 8, &w->pending);
+    shadow_find_writes(&y->shadow, offset, offset + 8, add_writer, &(struct word_search){m, w});
     point_add(&w->all, &w->pending);
     return w;
 }

@@ -9,7 +9,7 @@
 
 #include "client/tools/npu-check/need.h"
 #include "client/tools/npu-check/read.h"
-#include "client/tools/npu-check/record.h"
+#include "client/tools/npu-check/records.h"
 
 #define TEXTS 64u /* nested ranges of a thread that are known */
 
@@ -154,7 +154,7 @@ static void step_first(struct reader *r)
         sink(r, 0);
 }
 
-/* ------------------------------------------------------------------------- what the reader keeps */
+/* ----------------------------------------------------------------------- what the reader keeps */
 
 static void take_module(struct reader *r, struct cursor *c, struct acts *acts)
 {

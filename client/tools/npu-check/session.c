@@ -96,6 +96,7 @@ static void free_names(struct model *m, struct process *p)
         HASH_DEL(p->names, n);
         name_unref(m, n);
     }
+    p->n_dead = 0;
     memory_unref(m, p->host);
     p->host = NULL;
 }

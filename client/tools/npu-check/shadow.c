@@ -383,20 +383,14 @@ void shadow_forget(struct shadow *s, struct acts *acts, uint64_t start, uint64_t
     }
 }
 
-void shadow_add_writes(const struct shadow *s, struct actor *const *actors, uint64_t start,
-                       uint64_t end, struct point *all)
+void shadow_find_writes(const struct shadow *s, uint64_t start, uint64_t end,
+                        void (*found)(void *owner, const struct history *write), void *owner)
 {
     struct shadow_range *r = find_first(s, start);
 
-    for (; r && r->start < end; r = RB_NEXT(shadow_tree, (struct shadow_tree *)&s->ranges, r)) {
-        struct point p = {.actor = r->write.actor, .epoch = r->write.epoch};
-
-        if (p.actor == ACTOR_NONE)
-            continue;
-        /* What it knew then is not kept: what it knows now is not less. */
-        p.clock = actors[p.actor]->known;
-        point_add(all, &p);
-    }
+    for (; r && r->start < end; r = RB_NEXT(shadow_tree, (struct shadow_tree *)&s->ranges, r))
+        if (r->write.actor != ACTOR_NONE)
+            found(owner, &r->write);
 }
 
 void shadow_init(struct shadow *s, bool written)

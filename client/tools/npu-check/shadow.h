@@ -48,8 +48,8 @@ struct shadow_use {
     uint8_t how; /* enum shadow_how, or-ed */
     uint64_t start, end;
     /**
-     * Called for what is wrong with bytes start .. end. It must not change the shadow, and may refer
-     * to with->act.
+     * Called for what is wrong with bytes start .. end. It must not change the shadow, and may
+     * refer to with->act.
      */
     void (*tell)(void *owner, enum shadow_tells what, const struct history *with, uint64_t start,
                  uint64_t end);
@@ -64,8 +64,8 @@ void shadow_access(struct shadow *s, const struct shadow_use *use);
 void shadow_look(const struct shadow *s, const struct shadow_use *use, uint32_t process);
 /** Forgets everything about these bytes. */
 void shadow_forget(struct shadow *s, struct acts *acts, uint64_t start, uint64_t end);
-/** What has written bytes of start .. end, added to *all. */
-void shadow_add_writes(const struct shadow *s, struct actor *const *actors, uint64_t start,
-                       uint64_t end, struct point *all);
+/** Calls found() for the last write of each part of start .. end. */
+void shadow_find_writes(const struct shadow *s, uint64_t start, uint64_t end,
+                        void (*found)(void *owner, const struct history *write), void *owner);
 /** For tests: how many ranges there are. */
 size_t shadow_count(const struct shadow *s);

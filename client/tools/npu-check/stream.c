@@ -78,6 +78,20 @@ static const struct stream_past *find_past(const struct stream *s, uint64_t ns)
     return s->n_past > STREAM_HISTORY ? p : NULL;
 }
 
+struct clock *stream_clock_at(const struct stream *s, uint64_t epoch)
+{
+    struct clock *known = s->actor->known;
+
+    for (uint64_t i = s->n_past; i > 0 && i + STREAM_HISTORY > s->n_past; i--) {
+        const struct stream_past *p = &s->past[(i - 1) % STREAM_HISTORY];
+
+        if (p->epoch < epoch)
+            break;
+        known = p->known;
+    }
+    return known;
+}
+
 static void note_wait(struct model *m, struct stream *s, const struct operation *o)
 {
     const struct signal *g = o->signal;
@@ -258,14 +272,37 @@ static bool is_at(const struct stream *s, uint64_t sequence)
     return s->head && s->head->sequence == sequence;
 }
 
-static struct operation *find_cause(const struct signal *g)
+static bool writes_word(const struct operation *o, const struct memory *y, uint64_t offset)
+{
+    for (unsigned i = 0; i < o->n_uses; i++)
+        if (o->use[i].memory == y && o->use[i].how & CHECK_WRITE && o->use[i].offset < offset + 8 &&
+            offset < o->use[i].offset + o->use[i].size)
+            return true;
+    return false;
+}
+
+static struct operation *find_write_in(const struct process *p, const struct operation *wait)
+{
+    for (struct stream *s = p->streams; s; s = s->hh.next)
+        for (struct operation *o = s->forcing ? NULL : s->head; o; o = o->next)
+            if (writes_word(o, wait->use[0].memory, wait->signal->offset))
+                return o;
+    return NULL;
+}
+
+/* What is to come and lets the wait go on, in a stream that is not being forced. */
+static struct operation *find_cause(const struct model *m, const struct operation *wait)
 {
     struct operation *o;
 
-    DL_FOREACH2 (g->causes, o, cause_next)
+    DL_FOREACH2 (wait->signal->causes, o, cause_next)
         if (!o->stream->forcing)
             return o;
-    return NULL;
+    o = NULL;
+    /* A word can be written by a copy as well. */
+    for (size_t i = 0; i < m->n_processes && !o && wait->signal->kind == SIGNAL_WORD; i++)
+        o = find_write_in(&m->processes[i], wait);
+    return o;
 }
 
 /* What the wait at the head of *s waits for happens first. */
@@ -275,7 +312,7 @@ static void force_causes(struct model *m, struct stream *s)
     struct signal *g = signal_ref(s->head->signal);
     struct operation *cause;
 
-    while (is_at(s, sequence) && (cause = find_cause(g))) {
+    while (is_at(s, sequence) && (cause = find_cause(m, s->head))) {
         struct stream *from = cause->stream;
         uint64_t target = cause->sequence;
 
