@@ -1,4 +1,7 @@
-/* What a process has created and not given back, by place. */
+/*
+ * What a process has created and not given back, by place. Of one that did not end by exit(3) it is
+ * counted only: such an end leaves all that there was.
+ */
 #include "client/tools/npu-check/model.h"
 
 static void tell_leak(struct model *m, enum object_what what, uint32_t act, uint64_t size,
@@ -10,6 +13,10 @@ static void tell_leak(struct model *m, enum object_what what, uint32_t act, uint
     if (act == WORLD_NONE)
         return;
     f.first = acts_get(&m->acts, act);
+    if (!m->world->processes[f.first.process].ended) {
+        m->world->processes[f.first.process].left++;
+        return;
+    }
     f.memory.size = size;
     f.memory.kind = y ? y->kind : 0;
     find_add(m, &f);

@@ -91,6 +91,8 @@ void model_end_process(struct model *m, uint32_t process)
     /* Others may still wait for what a process that was killed has done. */
     if (m->world->processes[process].ended)
         session_end(m, &m->processes[process]);
+    else
+        find_leaks(m, &m->processes[process]);
 }
 
 void model_end(struct model *m)

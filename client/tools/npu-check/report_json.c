@@ -152,6 +152,8 @@ static void add_process(cJSON *list, const struct world_process *p)
     json_add_number(o, "pid", p->pid);
     json_add_text(o, "program", p->program);
     json_add(o, "ended_by_exit", cJSON_CreateBool(p->ended));
+    if (p->left > 0)
+        json_add(o, "taken_back", cJSON_CreateNumber((double)p->left));
     json_add(o, "complete", cJSON_CreateBool(!p->failed));
 }
 

@@ -205,7 +205,11 @@ static void put_process_note(const struct report *r, uint32_t process, FILE *f)
     if (!p->ended) {
         fputs(PREFIX, f);
         words_put_process(f, r->world, process, true);
-        fputs(" did not end by exit: its leaks and unfinished tasks were not looked for\n", f);
+        fputs(" did not end by exit: its leaks and unfinished tasks were not looked for", f);
+        if (p->left > 0)
+            fprintf(f, "; npud has taken back %" PRIu64 " object%s of it", p->left,
+                    p->left == 1 ? "" : "s");
+        fputc('\n', f);
     }
     if (p->failed) {
         fputs(PREFIX, f);

@@ -17,9 +17,10 @@ struct world_module {
 struct world_process {
     int32_t pid;
     char program[17];
-    char *file;  /* of the directory */
-    bool ended;  /* by exit(3) or an exec(3) */
-    bool failed; /* its file could not grow */
+    char *file;    /* of the directory */
+    bool ended;    /* by exit(3) or an exec(3) */
+    bool failed;   /* its file could not grow */
+    uint64_t left; /* not ended: objects that it had, and that npud has taken back */
     struct world_module *modules;
     size_t n_modules;
 };
