@@ -71,17 +71,20 @@ static const char zeros[CHECK_CHUNK];
 /*
  * Under the lock. Bytes from `at` on, zeroed. NULL: there is no room.
  *
- * They are written first: then they have their room on the disk, where a store into a page that gets
+ * They are written first: then they have their room on the disk, where a store into a page that has
  * none would be a SIGBUS; and they are in memory, where a fault in a file that was only made longer
  * reads ahead, which costs more than all the rest.
  */
 static void *map_chunk(int flags, uint64_t at)
 {
     const int protection = PROT_READ | PROT_WRITE;
-    int fd =
-        may_have(at + CHECK_CHUNK) ? lift_fd(open(path, O_RDWR | O_CLOEXEC | flags, 0600)) : -1;
     void *map = MAP_FAILED;
+    int fd;
 
+    errno = EFBIG;
+    if (!may_have(at + CHECK_CHUNK))
+        return NULL;
+    fd = lift_fd(open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
     if (fd < 0)
         return NULL;
     errno = ENOSPC;
