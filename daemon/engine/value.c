@@ -217,15 +217,18 @@ static uint64_t wait_target(const struct stream *s)
 /*
  * Those fail that wait when it is decided that nobody is left to write, and none that comes later.
  * The next npud goes on with that: so the age of a wait is in the record of its stream, where
- * others have their deadline. 0: npud has ended before it had one.
+ * others have their deadline. 0: npud has ended before it had one. With AGE_MARK it is no point in
+ * time that an npud 0.9.0 will see: to that, which knows no ages, it is a time limit.
  */
+#define AGE_MARK (UINT64_C(1) << 62)
+
 static uint32_t age_of_wait(struct stream *s, const struct pages *p, bool again)
 {
     uint32_t age = (uint32_t)s->live->deadline;
 
     if (!again || age == 0 || !pages_are_deserted(p))
         age = p->age;
-    s->live->deadline = age;
+    s->live->deadline = AGE_MARK | age;
     return age;
 }
 
