@@ -1,37 +1,33 @@
 #!/usr/bin/env bash
-# The examples, as they are, with two CPUs and with one. usage: test-examples.sh BUILD_DIR
+# The examples, as they are, with two CPUs, with one, and checked. usage: test-examples.sh BUILD_DIR
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=tests/run/mode.sh
 . "$top/tests/run/mode.sh"
-npu_run=("$build/npu-run" "${npu_run_options[@]}")
 # shellcheck source=tests/run/check.sh
 . "$top/tests/run/check.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+here=$(cd "$build" && pwd)
+export PATH="$here:$PATH" PYTHONPATH="$here/python3/dist-packages"
+
+run_example() { # NAME OPTION-OF-NPU-RUN... -- COMMAND...
+    local name=$1
+    shift
+    check "$name" npu-run "${npu_run_options[@]}" "$@"
+    check "$name on one CPU" taskset -c 0 npu-run "${npu_run_options[@]}" "$@"
+    check "$name is checked, and nothing is found" npu-run "${npu_run_options[@]}" --check "$@"
+}
 
 for e in ipc_event ipc_fanout shared_buffer; do
-    run=("${npu_run[@]}" --devices 4 -- bash "$top/examples/$e/run.sh" "$build/examples/$e")
-    check "$e" "${run[@]}"
-    check "$e on one CPU" taskset -c 0 "${run[@]}"
+    run_example "$e" --devices 4 -- bash "$top/examples/$e/run.sh" "$build/examples/$e"
 done
-
-run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "${npu_run[@]}" --devices 2 -- \
-    bash "$top/examples/python/run.sh" "$build/examples/ipc_event")
-check "python" "${run[@]}"
-check "python on one CPU" taskset -c 0 "${run[@]}"
-run=(env PYTHONPATH="$(cd "$build" && pwd)/python3/dist-packages" "${npu_run[@]}" -- \
-    /usr/bin/python3 "$top/examples/asyncio/jobs.py")
-check "asyncio" "${run[@]}"
-check "asyncio on one CPU" taskset -c 0 "${run[@]}"
+run_example python --devices 2 -- bash "$top/examples/python/run.sh" "$build/examples/ipc_event"
+run_example asyncio -- /usr/bin/python3 "$top/examples/asyncio/jobs.py"
 for e in event_loop ipc_cpp pipeline; do
-    run=("${npu_run[@]}" --devices 2 -- "$build/examples/$e/$e")
-    check "$e" "${run[@]}"
-    check "$e on one CPU" taskset -c 0 "${run[@]}"
+    run_example "$e" --devices 2 -- "$build/examples/$e/$e"
 done
-run=(env PATH="$(cd "$build" && pwd):$PATH" "${npu_run[@]}" --restartable --devices 2 -- \
-    bash "$top/examples/restart/run.sh" "$build/examples/restart")
-check "restart" "${run[@]}"
-check "restart on one CPU" taskset -c 0 "${run[@]}"
+run_example restart --restartable --devices 2 -- bash "$top/examples/restart/run.sh" \
+    "$build/examples/restart"
 exit $failed
