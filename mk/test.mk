@@ -104,9 +104,9 @@ $(BUILD)/tests/unit/test_value_order: $(BUILD)/tests/unit/test_value_order.o $(T
 	$(call link,$(UNIT_LDFLAGS))
 
 # npu-check without its main and its reports; nothing of the daemon.
-CHECK_MODEL_OBJ := $(addprefix $(BUILD)/client/tools/npu-check/,acts.o checker.o clock.o event.o \
+CHECK_MODEL_OBJ := $(addprefix $(BUILD)/client/tools/npu-check/,acts.o check_record.o checker.o clock.o event.o \
     find.o find_free.o find_ignored.o find_init.o find_leak.o find_race.o find_unfinished.o \
-    find_wait.o finding.o memory.o model.o read.o record.o session.o shadow.o signal.o stream.o \
+    find_wait.o finding.o memory.o model.o read.o session.o shadow.o signal.o stream.o \
     task.o)
 CHECK_MODEL_BIN := $(addprefix $(BUILD)/tests/unit/test_check_,model random)
 $(CHECK_MODEL_BIN): %: %.o $(BUILD)/tests/unit/check_script.o $(CHECK_MODEL_OBJ) $(TEST_LIB)

@@ -1,6 +1,7 @@
 /* Events and notifies: by their handles in a process, and by their identity in all. */
 #include "client/tools/npu-check/model.h"
 #include "client/tools/npu-check/need.h"
+#include "client/tools/npu-check/objects.h"
 
 #define RECORDS (sizeof(((struct event *)0)->record) / sizeof(struct signal *))
 

@@ -3,6 +3,7 @@
 
 #include "client/tools/npu-check/model.h"
 #include "client/tools/npu-check/need.h"
+#include "client/tools/npu-check/objects.h"
 
 #define SEGMENTS 4096u /* shared buffers' segments that are known */
 

@@ -9,7 +9,7 @@
 
 #include "client/tools/npu-check/need.h"
 #include "client/tools/npu-check/read.h"
-#include "client/tools/npu-check/record.h"
+#include "client/tools/npu-check/check_record.h"
 
 #define TEXTS 64u /* nested ranges of a thread that are known */
 

@@ -7,6 +7,7 @@
 #include "acl/acl_rt.h"
 #include "client/tools/npu-check/model.h"
 #include "client/tools/npu-check/need.h"
+#include "client/tools/npu-check/objects.h"
 
 struct signal *signal_make(enum signal_kind kind, enum object_what what, uint64_t number)
 {

@@ -7,6 +7,7 @@
 
 #include "client/tools/npu-check/model.h"
 #include "client/tools/npu-check/need.h"
+#include "client/tools/npu-check/objects.h"
 
 /* Streams that are forced for each other. More is a cycle, or nothing that a program does. */
 #define FORCE_DEPTH 4096u

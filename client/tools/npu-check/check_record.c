@@ -1,5 +1,5 @@
 /* The size of each kind of record, and what of it varies. */
-#include "client/tools/npu-check/record.h"
+#include "client/tools/npu-check/check_record.h"
 
 static const struct {
     uint16_t size;
