@@ -64,10 +64,10 @@ static const char *const forms[CHECK_KINDS] = {
 
 /* What behind `op` and `object` a task has: numbers at these offsets. */
 static const char task_words[TASK_OPS][6] = {
-    [TASK_COPY] = "88844",          [TASK_SET] = "884",          [TASK_DELAY] = "84",
-    [TASK_CALLBACK] = "844",        [TASK_NOTIFY_RECORD] = "8",  [TASK_NOTIFY_WAIT] = "8",
-    [TASK_COUNT_RECORD] = "8411",   [TASK_COUNT_WAIT] = "8411",  [TASK_VALUE_WRITE] = "88",
-    [TASK_VALUE_WAIT] = "88",       [TASK_REDUCE] = "88844",
+    [TASK_COPY] = "88844",        [TASK_SET] = "884",         [TASK_DELAY] = "84",
+    [TASK_CALLBACK] = "844",      [TASK_NOTIFY_RECORD] = "8", [TASK_NOTIFY_WAIT] = "8",
+    [TASK_COUNT_RECORD] = "8411", [TASK_COUNT_WAIT] = "8411", [TASK_VALUE_WRITE] = "88",
+    [TASK_VALUE_WAIT] = "88",     [TASK_REDUCE] = "88844",
 };
 
 struct files {

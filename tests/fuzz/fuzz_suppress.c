@@ -12,8 +12,7 @@
 
 static char name[NAME_SIZE + 1];
 
-static struct world_place place = {
-    .source_file = name, .source_function = name, .source_line = 12};
+static struct world_place place = {.source_file = name, .source_function = name, .source_line = 12};
 static struct world_process process = {.pid = 1, .file = name};
 static const struct world world = {
     .processes = &process, .n_processes = 1, .places = &place, .n_places = 1};
@@ -24,8 +23,7 @@ static void match_all(const struct suppression *all)
     struct act act = {.what = ACT_WRITE, .place = 0, .stream = WORLD_NONE, .range = WORLD_NONE};
 
     for (enum finding_kind k = 0; k < FINDING_KINDS; k++)
-        suppressions_match(all, symbols,
-                           &(struct finding){.kind = k, .first = act, .second = act});
+        suppressions_match(all, symbols, &(struct finding){.kind = k, .first = act, .second = act});
     symbols_free(symbols);
 }
 

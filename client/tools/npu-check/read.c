@@ -219,7 +219,7 @@ static uint32_t find_place(struct reader *r, const struct cursor *c,
     HASH_FIND(hh, r->places, key, n, known);
     if (known)
         return known->index;
-    known = need_zeroed(1, sizeof(*known) + sizeof(key));
+    known = need_zeroed(1, sizeof(*known) + n);
     memcpy(known->key, key, n);
     known->n = n;
     known->index = add_place(r, c, place);
@@ -380,13 +380,23 @@ static void add_chunk(struct reader *r, struct file *f, uint64_t offset,
     c->chunks[c->n_chunks++] = offset;
 }
 
+/* The first chunk from there on that is no hole: a file may say that it is as long as 2^62 bytes. */
+static uint64_t next_data(const struct file *f, uint64_t offset)
+{
+    off_t data = lseek(f->fd, (off_t)offset, SEEK_DATA);
+
+    if (data < 0)
+        return errno == ENXIO ? INT64_MAX : offset;
+    return (uint64_t)data / CHECK_CHUNK * CHECK_CHUNK;
+}
+
 static void list_chunks(struct reader *r, struct file *f)
 {
     struct check_chunk chunk;
-    uint64_t offset = CHECK_CHUNK;
+    uint64_t offset = next_data(f, CHECK_CHUNK);
 
     for (; pread(f->fd, &chunk, sizeof(chunk), (off_t)offset) == (ssize_t)sizeof(chunk);
-         offset += CHECK_CHUNK)
+         offset = next_data(f, offset + CHECK_CHUNK))
         if (chunk.thread != 0)
             add_chunk(r, f, offset, &chunk);
 }
