@@ -104,10 +104,10 @@ $(BUILD)/tests/unit/test_value_order: $(BUILD)/tests/unit/test_value_order.o $(T
 	$(call link,$(UNIT_LDFLAGS))
 
 # npu-check without its main and its reports; nothing of the daemon.
-CHECK_MODEL_OBJ := $(addprefix $(BUILD)/client/tools/npu-check/,acts.o check_record.o checker.o clock.o event.o \
-    find.o find_free.o find_ignored.o find_init.o find_leak.o find_race.o find_unfinished.o \
-    find_wait.o finding.o memory.o model.o read.o session.o shadow.o signal.o stream.o \
-    task.o)
+CHECK_MODEL_OBJ := $(addprefix $(BUILD)/client/tools/npu-check/,acts.o check_record.o checker.o \
+    clock.o event.o find.o find_free.o find_ignored.o find_init.o find_leak.o find_race.o \
+    find_unfinished.o find_wait.o finding.o memory.o model.o read.o session.o shadow.o signal.o \
+    stream.o task.o)
 CHECK_MODEL_BIN := $(addprefix $(BUILD)/tests/unit/test_check_,model random)
 $(CHECK_MODEL_BIN): %: %.o $(BUILD)/tests/unit/check_script.o $(CHECK_MODEL_OBJ) $(TEST_LIB)
 	$(call link,$(filter-out -Wl%,$(CHECK_LIBS)))
@@ -189,7 +189,8 @@ $(BUILD)/tests/kill/server/test_kill_server: $(KILL_SERVER_OBJ) $(TEST_LIB) $(LI
 	$(call link,$(E2E_LDFLAGS))
 
 KILL_BIN := $(addprefix $(BUILD)/kill/tests/kill/,\
-    test_kill share/test_kill_share check/test_kill_check server/test_kill_server) $(RESTART_SRC:%.c=$(BUILD)/kill/%)
+    test_kill share/test_kill_share check/test_kill_check server/test_kill_server) \
+    $(RESTART_SRC:%.c=$(BUILD)/kill/%)
 .PHONY: test-kill
 test-kill:
 	$(Q)$(MAKE) --no-print-directory $(if $(V),,-s) BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN) \

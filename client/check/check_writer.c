@@ -71,9 +71,9 @@ static const char zeros[CHECK_CHUNK];
 /*
  * Under the lock. Bytes from `at` on, zeroed. NULL: there is no room.
  *
- * They are written first: then they have their room on the disk, where a store into a page that gets
- * none would be a SIGBUS; and they are in memory, where a fault in a file that was only made longer
- * reads ahead, which costs more than all the rest.
+ * They are written first: then they have their room on the disk, where a store into a page that
+ * gets none would be a SIGBUS; and they are in memory, where a fault in a file that was only made
+ * longer reads ahead, which costs more than all the rest.
  */
 static void *map_chunk(int flags, uint64_t at)
 {

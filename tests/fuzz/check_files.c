@@ -162,7 +162,7 @@ static void put_form(struct files *f, struct record *to, const char *form)
             put_number(f, to, (size_t)(*form - '0'));
 }
 
-/* ------------------------------------------------------------------------------ files and chunks */
+/* ----------------------------------------------------------------------------- files and chunks */
 
 static void flush_chunk(struct files *f)
 {

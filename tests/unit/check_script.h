@@ -19,7 +19,7 @@ struct script {
     uint32_t writers; /* that each process has */
 };
 
-/** Processes 0 .. n - 1, which end by exit(3). Of process 0 and its writer 0 are the next records. */
+/** Processes 0 .. n - 1, which end by exit(3). The next records are of process 0, writer 0. */
 void script_start(struct script *s, uint32_t n, bool host_seen);
 /** No more records come. */
 void script_finish(struct script *s);

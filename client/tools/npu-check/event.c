@@ -244,7 +244,7 @@ static void take_empty_sync(struct model *m, struct process *p)
     acts_unref(&m->acts, act);
 }
 
-/* -------------------------------------------------------------------------------------- notifies */
+/* ------------------------------------------------------------------------------------- notifies */
 
 static struct signal *share_notify(struct model *m, uint64_t identity, bool counts)
 {

@@ -58,7 +58,7 @@ struct act {
 enum missing_kind {
     MISSING_NONE, /* the kind of finding has no such line */
     MISSING_WAIT, /* the second's stream must wait for an event that is recorded after the first */
-    MISSING_WAIT_EARLIER, /* it waits for one that was recorded before the first: `wait`, `record` */
+    MISSING_WAIT_EARLIER, /* it waits for one of before the first: `wait`, `record` */
     MISSING_SYNCHRONISE,  /* the second's thread must synchronise the first's stream before */
     MISSING_HOST_EDGE,    /* --check-host=seen: no edge between the threads is seen */
 };

@@ -1,4 +1,4 @@
-/* Memory: by the names of processes, by the identity of exports, and what its bytes are used for. */
+/* Memory: by the names of processes, by the identity of exports, and how its bytes are used. */
 #include <string.h>
 
 #include "client/tools/npu-check/model.h"

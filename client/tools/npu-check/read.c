@@ -154,7 +154,7 @@ static void step_first(struct reader *r)
         sink(r, 0);
 }
 
-/* ------------------------------------------------------------------------- what the reader keeps */
+/* ------------------------------------------------------------------------ what the reader keeps */
 
 static void take_module(struct reader *r, struct cursor *c, struct acts *acts)
 {
@@ -380,7 +380,7 @@ static void add_chunk(struct reader *r, struct file *f, uint64_t offset,
     c->chunks[c->n_chunks++] = offset;
 }
 
-/* The first chunk from there on that is no hole: a file may say that it is as long as 2^62 bytes. */
+/* The first chunk from there on that is no hole: a file may be 2^62 bytes long by its size. */
 static uint64_t next_data(const struct file *f, uint64_t offset)
 {
     off_t data = lseek(f->fd, (off_t)offset, SEEK_DATA);

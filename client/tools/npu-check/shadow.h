@@ -48,8 +48,8 @@ struct shadow_use {
     uint8_t how; /* enum shadow_how, or-ed */
     uint64_t start, end;
     /**
-     * Called for what is wrong with bytes start .. end. It must not change the shadow, and may refer
-     * to with->act.
+     * Called for what is wrong with bytes start .. end. It must not change the shadow, and may
+     * refer to with->act.
      */
     void (*tell)(void *owner, enum shadow_tells what, const struct history *with, uint64_t start,
                  uint64_t end);

@@ -322,7 +322,7 @@ static void put_pattern(const struct frame *frame, FILE *f)
     if (frame->function && frame->function[0]) {
         fputs("   fun:", f);
         put_literal(frame->function, f);
-    } else if (frame->object) {
+    } else if (frame->object && frame->object[0]) {
         fputs("   obj:", f);
         put_literal(frame->object, f);
     } else {
