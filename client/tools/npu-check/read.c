@@ -302,18 +302,20 @@ static uint32_t current_text(const struct cursor *c)
     return depth > 0 ? c->ranges[depth - 1] : c->mark;
 }
 
+/* Behind the record that was returned or taken last. NULL: there are no more. */
+static struct cursor *find_next(struct reader *r)
+{
+    if (r->latest)
+        step_first(r);
+    r->latest = r->n_heap > 0 ? r->heap[0] : NULL;
+    return r->latest;
+}
+
 bool reader_next(struct reader *r, struct acts *acts, struct model_input *in)
 {
     struct cursor *c;
 
-    for (; r->latest || r->n_heap > 0; r->latest = r->n_heap > 0 ? r->heap[0] : NULL) {
-        if (r->latest) {
-            step_first(r);
-            r->latest = NULL;
-        }
-        if (r->n_heap == 0)
-            return false;
-        c = r->heap[0];
+    while ((c = find_next(r))) {
         r->count++;
         if (takers[c->now->kind]) {
             takers[c->now->kind](r, c, acts);
@@ -327,7 +329,6 @@ bool reader_next(struct reader *r, struct acts *acts, struct model_input *in)
             .range = current_text(c),
             .r = c->now,
         };
-        r->latest = c;
         return true;
     }
     return false;
@@ -499,10 +500,11 @@ struct reader *reader_open(const char *directory, struct world *w)
 
 static void free_file(struct file *f)
 {
-    struct cursor *c, *next;
+    struct cursor *c = f->cursors, *next;
 
-    HASH_ITER (hh, f->cursors, c, next) {
-        HASH_DEL(f->cursors, c);
+    HASH_CLEAR(hh, f->cursors);
+    for (; c; c = next) {
+        next = c->hh.next;
         free(c->buffer);
         free(c->chunks);
         free(c->places);
@@ -519,8 +521,10 @@ void reader_free(struct reader *r)
 
     if (!r)
         return;
-    HASH_ITER (hh, r->places, p, next) {
-        HASH_DEL(r->places, p);
+    p = r->places;
+    HASH_CLEAR(hh, r->places);
+    for (; p; p = next) {
+        next = p->hh.next;
         free(p);
     }
     while ((f = r->files)) {
