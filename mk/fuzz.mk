@@ -4,7 +4,8 @@
 FUZZ      := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN  := $(FUZZ:%=$(BUILD)/tests/fuzz/fuzz_%)
 FUZZ_MAIN := $(BUILD)/tests/fuzz/replay.o
-FUZZ_SRC  := $(filter-out tests/fuzz/replay.c tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c))
+FUZZ_SRC  := $(filter-out tests/fuzz/replay.c tests/fuzz/check_files.c tests/fuzz/fuzz_%,\
+    $(wildcard tests/fuzz/*.c))
 # See tests/fuzz/snapshot/snapshot.h.
 FUZZ_SRC  += $(if $(FUZZ_SNAPSHOT),$(wildcard tests/fuzz/snapshot/*.c))
 FUZZ_LIB  := $(FUZZ_SRC:%.c=$(BUILD)/%.o)
@@ -37,6 +38,13 @@ FUZZ_LDFLAGS = $(FUZZ_LINK) $(FUZZ_WRAP:%=-Wl$(comma)--wrap=%) $(NPUD_LIBS) $(NP
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $(FUZZ_LIB) $(FUZZ_NPUD) \
     $(FLAGS_FUZZ)
 	$(call link,$(FUZZ_LDFLAGS))
+
+# npu-check but for its main(), and nothing of npud: names of both are the same.
+FUZZ_CHECK := $(addprefix $(BUILD)/tests/fuzz/fuzz_,check suppress)
+$(FUZZ_CHECK): $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) \
+    $(BUILD)/tests/fuzz/check_files.o $(PROTO_OBJ) \
+    $(filter-out $(BUILD)/client/tools/npu-check/npu-check.o,$(NPUCHECK_OBJ)) $(FLAGS_FUZZ)
+	$(call link,$(FUZZ_LINK) $(NPUCHECK_LIBS))
 
 .PHONY: fuzz fuzz-programs
 fuzz-programs: $(FUZZ_BIN)

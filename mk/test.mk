@@ -191,7 +191,8 @@ $(BUILD)/tests/kill/server/test_kill_server: $(KILL_SERVER_OBJ) $(TEST_LIB) $(LI
 	$(call link,$(E2E_LDFLAGS))
 
 KILL_BIN := $(addprefix $(BUILD)/kill/tests/kill/,\
-    test_kill share/test_kill_share check/test_kill_check server/test_kill_server) $(RESTART_SRC:%.c=$(BUILD)/kill/%)
+    test_kill share/test_kill_share check/test_kill_check server/test_kill_server) \
+    $(RESTART_SRC:%.c=$(BUILD)/kill/%)
 .PHONY: test-kill
 test-kill:
 	$(Q)$(MAKE) --no-print-directory $(if $(V),,-s) BUILD=$(BUILD)/kill KILL_POINTS=1 $(KILL_BIN) \

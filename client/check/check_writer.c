@@ -49,12 +49,15 @@ struct check_writer {
 
 static char path[PATH_MAX]; /* of this process's file, or of its parent's */
 
-/* Files that are mapped and that readers know of. Under process->check.lock; they only grow. */
-static struct module {
+/* A file that is mapped and that readers know of. */
+struct module {
+    struct module *next;
     uint64_t start, bias;
-    char *name;
-} * modules;
-static size_t n_modules;
+    char name[];
+};
+
+/* Under process->check.lock; a forked child finds it whole. */
+static struct module *modules;
 
 /* --- the file --- */
 
@@ -71,9 +74,9 @@ static const char zeros[CHECK_CHUNK];
 /*
  * Under the lock. Bytes from `at` on, zeroed. NULL: there is no room.
  *
- * They are written first: then they have their room on the disk, where a store into a page that has
- * none would be a SIGBUS; and they are in memory, where a fault in a file that was only made longer
- * reads ahead, which costs more than all the rest.
+ * They are written first: then they have their room on the disk, where a store into a page that
+ * gets none would be a SIGBUS; and they are in memory, where a fault in a file that was only made
+ * longer reads ahead, which costs more than all the rest.
  */
 static void *map_chunk(int flags, uint64_t at)
 {
@@ -245,19 +248,29 @@ static void leave_thread(struct thread *t)
 /* Under the lock. True: it is known; else it was added, if there is memory. */
 static bool know_module(uint64_t start, uint64_t bias, const char *name)
 {
-    struct module *grown;
+    size_t size = strlen(name) + 1;
+    struct module *m;
 
-    for (size_t i = 0; i < n_modules; i++)
-        if (modules[i].start == start && modules[i].bias == bias &&
-            strcmp(modules[i].name, name) == 0)
+    for (m = modules; m; m = m->next)
+        if (m->start == start && m->bias == bias && strcmp(m->name, name) == 0)
             return true;
-    grown = realloc(modules, (n_modules + 1) * sizeof(*modules));
-    if (grown) {
-        modules = grown;
-        modules[n_modules] = (struct module){start, bias, strdup(name)};
-        n_modules += modules[n_modules].name != NULL;
+    m = malloc(sizeof(*m) + size);
+    if (m) {
+        *m = (struct module){.next = modules, .start = start, .bias = bias};
+        memcpy(m->name, name, size);
+        modules = m;
     }
     return false;
+}
+
+static void forget_modules(void)
+{
+    struct module *m;
+
+    while ((m = modules)) {
+        modules = m->next;
+        free(m);
+    }
 }
 
 static void tell_module(struct check_writer *w, const struct dl_find_object *found)
@@ -390,7 +403,7 @@ static int begin_session(struct session *s, const char *function)
         fill_head(head);
         process->check.head = head;
         process->check.end = CHECK_CHUNK;
-        n_modules = 0;
+        forget_modules();
         atomic_store_explicit(&process->checked, true, memory_order_release);
     }
     if (checked_runs())

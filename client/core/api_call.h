@@ -94,8 +94,8 @@ static inline __attribute__((always_inline)) void api_call_leave(struct api_call
 #define CALL_IS_NESTED (call_scope == NULL)
 
 /**
- * What a public function returns that has no CALL_SCOPE: its frame stays on the stack while it calls
- * another one, so that a checked process says by which function the program has called.
+ * What a public function returns that has no CALL_SCOPE: its frame stays on the stack while it
+ * calls another one, so that a checked process says by which function the program has called.
  */
 static inline int api_call_stay(int result)
 {

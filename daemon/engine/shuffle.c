@@ -8,8 +8,8 @@
 #include "proto/util/clock.h"
 
 /*
- * Most tasks begin at once, so that a program of many tasks still ends soon. Some wait about as long
- * as another stream takes for a few tasks; a few as long as a thread takes to come back from a
+ * Most tasks begin at once, so that a program of many tasks still ends soon. Some wait about as
+ * long as another stream takes for a few tasks; a few as long as a thread takes to come back from a
  * synchronise and submit more: what a missing wait would have kept apart meets then.
  */
 static uint64_t draw_delay(uint64_t x)

@@ -1,8 +1,8 @@
 /*
  * Tasks that begin later than they could, so that streams without an order between them run in
  * other orders than the usual one ([sim] shuffle, npu-run --shuffle). The delay of a task follows
- * from the seed, from which stream of npud's it is in and which task of that: so a program that does
- * the same again meets the same delays.
+ * from the seed, from which stream of npud's it is in and which task of that: so a program that
+ * does the same again meets the same delays.
  */
 #pragma once
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Seeds for the fuzz targets: short histories as honest and other clients have them, to begin
-fuzzing with. usage: seeds.py DIRECTORY
+fuzzing with. usage: seeds.py DIRECTORY [CHECKED...]
 
-Writes DIRECTORY/TARGET/seed-NAME. What the bytes mean stands in act.c, and in the fuzz_*.c that
+Writes DIRECTORY/TARGET/seed-NAME; and one for "check" of each directory CHECKED, which npu-run has
+kept (--check-keep). What the bytes mean stands in act.c, and in the fuzz_*.c that
 read them in their own way.
 """
 import os
@@ -283,6 +284,86 @@ REPORT_SEEDS = {
     "limits": field(7, message(0, b"streams", 0, 65536)),
 }
 
+# As in check_files.c: what is behind the head of each kind of record, and of each task.
+CHECK_FORMS = (" 888t 44f 8t _ _ 84444 844 8844 844 44844 44844 448884444 448884444 448884444 "
+               "44888 44888 88 88 844 844 8T 84488u 888 888 888 84488 84488 88 888 888 88 88 "
+               "44844 88 88 88888 88 t _ t 844 88").split(" ")
+TASK_FORMS = {7: "88844", 8: "884", 9: "84", 10: "844", 11: "8", 12: "8", 13: "8411", 14: "8411",
+              15: "88", 16: "88", 17: "88844"}
+CHUNK = 65536
+
+
+class CheckFile:
+    """The small numbers in place of the handles and addresses of a run."""
+
+    def __init__(self):
+        self.names = {}
+
+    def put(self, value):
+        if value >= 1 << 24 and value < (1 << 64) - 8:
+            value = self.names.setdefault(value, 1 + len(self.names) % 200)
+        return number(value)
+
+    def numbers(self, data, at, form):
+        out = b""
+        for c in form:
+            out += self.put(int.from_bytes(data[at:at + int(c)], "little"))
+            at += int(c)
+        return out, at
+
+    def record(self, data):
+        """The bytes of check_files.c for one record."""
+        kind, _, length, place = struct.unpack_from("<BBHI", data)
+        out, at = bytes([kind, min(place, 255), 1]), 16
+        for c in CHECK_FORMS[kind].strip("_"):
+            if c == "t":
+                out += bytes([min(length, 255)]) + data[at:at + min(length, 255)]
+            elif c == "f":
+                part, at = self.numbers(data, at, "8" * struct.unpack_from("<I", data, 16)[0])
+                out += part
+            elif c == "u":
+                part, at = self.numbers(data, at, "448844" * struct.unpack_from("<I", data, 24)[0])
+                out += part
+            elif c == "T":
+                sequence, op, flags, _, slot, generation = struct.unpack_from("<QBBHII", data, at)
+                out += (number(sequence) + number(op) + bytes([flags]) + number(slot)
+                        + number(generation))
+                out += self.numbers(data, at + 24, TASK_FORMS.get(op, ""))[0]
+            else:
+                part, at = self.numbers(data, at, c)
+                out += part
+        return out
+
+    def chunk(self, data):
+        """All records of a chunk."""
+        out, at = b"", 16
+        while at + 16 <= len(data) and data[at]:
+            out += self.record(data[at:at + 8 * data[at + 1]])
+            at += 8 * data[at + 1]
+        return out
+
+
+def checked_seed(directory):
+    """What processes have written in a directory, as the bytes of check_files.c."""
+    out, convert = b"\x00", CheckFile()
+    for i, name in enumerate(sorted(os.listdir(directory))):
+        with open(os.path.join(directory, name), "rb") as f:
+            data = f.read()
+        out += (bytes([len(CHECK_FORMS)]) if i else b"") + b"\x01"
+        for j, at in enumerate(range(CHUNK, len(data), CHUNK)):
+            writer = bytes([data[at + 12]])
+            out += writer if j == 0 else bytes([len(CHECK_FORMS) + 1]) + writer
+            out += convert.chunk(data[at:at + CHUNK])
+    return out
+
+
+SUPPRESS_SEEDS = {
+    "all": b"a{\nname\n*\n}\n# a comment\n",
+    "frames": b"a{\nname\nrace\nfirst\nfun:*a*b\n...\nobj:x\nsecond\nsrc:[a-z]?:12\n}\n",
+    "wrong": b"a{\nname\nrain\n}\n",
+    "open": b"a{\nname\nleak\n   ...\n",
+}
+
 SEEDS = {
     "request": {k: b"\x00" + v for k, v in REQUEST_SEEDS.items()}
     | {"poor-" + k: b"\x06" + v for k, v in REQUEST_SEEDS.items()},
@@ -292,10 +373,12 @@ SEEDS = {
     "packet": PACKET_SEEDS,
     "config": CONFIG_SEEDS,
     "report": REPORT_SEEDS,
+    "suppress": SUPPRESS_SEEDS,
 }
 
 
 def main():
+    SEEDS["check"] = {os.path.basename(d): checked_seed(d) for d in sys.argv[2:]}
     for target, seeds in SEEDS.items():
         directory = os.path.join(sys.argv[1], target)
         os.makedirs(directory, exist_ok=True)

@@ -48,8 +48,8 @@ check "the page asks for nothing" sh -c "! grep -Eo '(src|href)=\"?[a-z]+:' trac
 # A wait that is missing, drawn.
 check "a program without a wait is built" "${cc[@]}" -g -DWRONG=1 -I"$top" -I"$top/include" \
     -o missing_wait "$top/tests/check/event_missing.c" -L"$build" -laclclient
-check "npu-run --check --trace" status_of 86 timeout "$guard" npu-run --check --trace=found.json -- \
-    ./missing_wait
+check "npu-run --check --trace" status_of 86 timeout "$guard" npu-run --check \
+    --trace=found.json -- ./missing_wait
 check "... has its form" /usr/bin/python3 "$top/tests/run/trace.py" schema \
     "$top/tests/run/trace.schema.json" found.json
 check "... and an arrow where the wait is missing" /usr/bin/python3 "$top/tests/run/trace.py" \

@@ -182,6 +182,32 @@ START_TEST(test_later_record)
 }
 END_TEST
 
+START_TEST(test_wait_means_latest_record)
+{
+    say_event(&run, EVENT, CHECK_EVENT_PLAIN, 0);
+    say_event_use(&run, CHECK_RECORD, 3, EVENT, 1);
+    write_by(1);
+    say_event_use(&run, CHECK_RECORD, 1, EVENT, 2);
+    say_event_use(&run, CHECK_WAIT, 2, EVENT, 2);
+    read_by(2);
+    expect_nothing();
+}
+END_TEST
+
+/* The second stream is forced: the record that it waits for is then looked at first. */
+START_TEST(test_cause_is_forced)
+{
+    say_event(&run, EVENT, CHECK_EVENT_PLAIN, 0);
+    say_callback(&run, 1, 1, true);
+    write_by(1);
+    say_event_use(&run, CHECK_RECORD, 1, EVENT, 1);
+    say_event_use(&run, CHECK_WAIT, 2, EVENT, 1);
+    read_by(2);
+    say_sync(&run, 2);
+    expect_nothing();
+}
+END_TEST
+
 START_TEST(test_chain_of_waits)
 {
     say_event(&run, EVENT, CHECK_EVENT_PLAIN, 0);
@@ -307,8 +333,8 @@ START_TEST(test_notify_is_taken)
 }
 END_TEST
 
-/* The second wait is there before the second record. */
-START_TEST(test_notify_again)
+/* Two waits need two records, of which the second comes after the write. */
+START_TEST(test_notify_is_taken_once)
 {
     say_notify(&run, 3, 4, false);
     say_notify_use(&run, 3, 3, TASK_NOTIFY_RECORD);
@@ -335,6 +361,23 @@ START_TEST(test_notify_reset)
 }
 END_TEST
 
+/* By its identity it is the same in both processes. */
+START_TEST(test_shared_notify)
+{
+    say_notify(&run, 3, 4, false);
+    say_memory(&run, 5, 9, false);
+    say_set(&run, 1, 5, 0, 64);
+    say_notify_use(&run, 1, 3, TASK_NOTIFY_RECORD);
+    run.process = 1;
+    say_stream(&run, 1);
+    say_notify(&run, 6, 4, false);
+    say_memory(&run, 7, 9, true);
+    say_notify_use(&run, 1, 6, TASK_NOTIFY_WAIT);
+    say_access(&run, 1, 7, 0, 64, CHECK_READ);
+    expect_nothing();
+}
+END_TEST
+
 START_TEST(test_count_notify)
 {
     say_notify(&run, 3, 4, true);
@@ -348,6 +391,33 @@ START_TEST(test_count_notify)
     say_access(&run, 2, OTHER, 0, 64, CHECK_READ);
     expect_nothing();
     ck_assert_uint_eq(run.world.n_streams, 3);
+}
+END_TEST
+
+/* The counter is 3 when the wait for 2 comes, which then comes after what makes it 2. */
+START_TEST(test_count_waits_for_its_value)
+{
+    say_notify(&run, 3, 4, true);
+    say_count_use(&run, 3, 3, TASK_COUNT_RECORD, 3, ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, false);
+    say_count_use(&run, 2, 3, TASK_COUNT_WAIT, 2, ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE, false);
+    read_by(2);
+    write_by(1);
+    say_count_use(&run, 1, 3, TASK_COUNT_RECORD, 2, ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE, false);
+    expect_nothing();
+}
+END_TEST
+
+/* The wait goes on with the second record, and so before what comes behind that. */
+START_TEST(test_count_adds)
+{
+    say_notify(&run, 3, 4, true);
+    say_count_use(&run, 2, 3, TASK_COUNT_WAIT, 2, ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE, false);
+    x = say_access(&run, 2, MEMORY, 0, 64, CHECK_WRITE);
+    say_count_use(&run, 3, 3, TASK_COUNT_RECORD, 1, ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE, false);
+    say_count_use(&run, 1, 3, TASK_COUNT_RECORD, 1, ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE, false);
+    y = write_by(1); /* behind the record that has let the wait go on */
+    say_count_use(&run, 1, 3, TASK_COUNT_RECORD, 1, ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE, false);
+    expect_race();
 }
 END_TEST
 
@@ -680,6 +750,26 @@ START_TEST(test_bounded)
 }
 END_TEST
 
+static size_t count_ranges(uint32_t slot)
+{
+    for (struct name *n = run.model.processes[0].names; n; n = n->hh.next)
+        if (n->key.slot == slot)
+            return shadow_count(&n->memory->shadow);
+    return 0;
+}
+
+/* A wait for a word leaves nothing: what it has parted is one range again. */
+START_TEST(test_ranges_are_merged)
+{
+    say_set(&run, 1, OTHER, 0, 4096);
+    ck_assert_uint_eq(count_ranges(OTHER), 1);
+    for (uint64_t at = 0; at < 4096; at += 64)
+        say_value(&run, 1, OTHER, at, TASK_VALUE_WAIT, 0, ACL_STREAM_WAIT_VALUE_GEQ);
+    model_end(&run.model);
+    ck_assert_uint_eq(count_ranges(OTHER), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("check model");
@@ -697,6 +787,8 @@ int main(void)
     tcase_add_loop_test(orders, test_record_wait, CHECK_EVENT_PLAIN, CHECK_EVENT_IPC + 1);
     tcase_add_test(orders, test_recorded_too_early);
     tcase_add_test(orders, test_later_record);
+    tcase_add_test(orders, test_wait_means_latest_record);
+    tcase_add_test(orders, test_cause_is_forced);
     tcase_add_test(orders, test_chain_of_waits);
     tcase_add_test(orders, test_sync_event);
     tcase_add_test(orders, test_sync_event_covers_no_more);
@@ -705,9 +797,12 @@ int main(void)
     tcase_add_test(orders, test_level_was_lowered);
     tcase_add_loop_test(orders, test_notify, 0, 2);
     tcase_add_test(orders, test_notify_is_taken);
-    tcase_add_test(orders, test_notify_again);
     tcase_add_test(orders, test_notify_reset);
+    tcase_add_test(orders, test_notify_is_taken_once);
+    tcase_add_test(orders, test_shared_notify);
     tcase_add_test(orders, test_count_notify);
+    tcase_add_test(orders, test_count_waits_for_its_value);
+    tcase_add_test(orders, test_count_adds);
     tcase_add_test(orders, test_value);
     tcase_add_test(orders, test_value_by_copy);
     tcase_add_test(orders, test_callback);
@@ -733,5 +828,6 @@ int main(void)
     tcase_add_test(found, test_ignored);
     tcase_add_test(found, test_refused);
     tcase_add_test(found, test_bounded);
+    tcase_add_test(found, test_ranges_are_merged);
     return run_suite(suite);
 }

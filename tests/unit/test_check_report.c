@@ -11,6 +11,7 @@
 
 #include "client/tools/npu-check/reports.h"
 #include "client/tools/npu-check/suppress.h"
+#include "client/tools/npu-check/words.h"
 #include "proto/shm/check_file.h"
 #include "tests/common/suite.h"
 
@@ -562,6 +563,46 @@ START_TEST(suppressions_that_are_wrong)
 END_TEST
 
 /* What a run writes leaves out what it has found. */
+/* A function without a name, one whose name has a blank at its end, and a file without a name. */
+START_TEST(suppressions_of_odd_names)
+{
+    static char names[][8] = {"", "a ", "\n", "*[", "\\"};
+    struct report r = {.world = &world, .findings = &findings};
+    struct suppression *all = NULL;
+    struct world_place *place;
+    char *before;
+
+    make_world();
+    make_race(&list[0]);
+    place = &world.places[list[0].second.place];
+    before = place->source_function;
+    place->source_file = place->source_function = names[_i];
+    r.symbols = symbols_make(&world);
+    make_file("");
+    ck_assert(suppressions_write(&r, file));
+    ck_assert(suppressions_read(&all, file));
+    ck_assert(suppressions_match(all, r.symbols, &list[0]));
+    suppressions_free(all);
+    symbols_free(r.symbols);
+    unlink(file);
+    place->source_file = place->source_function = before;
+}
+END_TEST
+
+/* A program says what its ranges are called, and a terminal obeys. */
+START_TEST(text_has_no_control_characters)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    words_put_text(f, "a\x1b[2J\x7f\nb");
+    fclose(f);
+    ck_assert_str_eq(text, "a\\x1b[2J\\x7f\\x0ab");
+    free(text);
+}
+END_TEST
+
 START_TEST(suppressions_written)
 {
     struct report r = {.world = &world, .findings = &findings};
@@ -706,6 +747,8 @@ int main(void)
     tcase_add_test(tc, suppress);
     tcase_add_test(tc, suppressions_that_are_wrong);
     tcase_add_test(tc, suppressions_written);
+    tcase_add_loop_test(tc, suppressions_of_odd_names, 0, 5);
+    tcase_add_test(tc, text_has_no_control_characters);
     tc = suite_case(suite, "files", 60, NULL, NULL);
     tcase_add_test(tc, json);
     tcase_add_test(tc, sarif);

@@ -108,10 +108,11 @@ bool findings_add(struct findings *all, const struct finding *f)
 
 void findings_deinit(struct findings *all)
 {
-    struct finding_entry *index = all->index, *e, *next;
+    struct finding_entry *index = all->index, *e = index, *next;
 
-    HASH_ITER (hh, index, e, next) {
-        HASH_DEL(index, e);
+    HASH_CLEAR(hh, index);
+    for (; e; e = next) {
+        next = e->hh.next;
         free(e);
     }
     free(all->list);

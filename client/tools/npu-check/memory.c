@@ -216,7 +216,7 @@ static void take_memory(struct model *m, struct process *p)
     struct memory *y = r->imported ? find_export(m, r->identity) : NULL;
     struct name *old = find_known(p, &r->name), *n;
 
-    if (y)
+    if (y) /* the name before may be the last that has it */
         memory_ref(y);
     if (old && old->gone)
         HASH_DEL(p->names, old);
@@ -352,7 +352,9 @@ static void spoil_words(const struct use_context *c)
 
     n = HASH_COUNT(y->words);
     if (n > c->use->size / 8 + 2) {
-        for (uint64_t at = start & ~UINT64_C(7); at < end; at += 8) {
+        for (uint64_t i = start / 8; i <= (end - 1) / 8; i++) {
+            uint64_t at = i * 8;
+
             HASH_FIND(hh, y->words, &at, sizeof(at), w);
             if (w)
                 signal_spoil(w, c->actor);

@@ -219,7 +219,7 @@ static uint32_t find_place(struct reader *r, const struct cursor *c,
     HASH_FIND(hh, r->places, key, n, known);
     if (known)
         return known->index;
-    known = need_zeroed(1, sizeof(*known) + sizeof(key));
+    known = need_zeroed(1, sizeof(*known) + n);
     memcpy(known->key, key, n);
     known->n = n;
     known->index = add_place(r, c, place);
@@ -302,18 +302,20 @@ static uint32_t current_text(const struct cursor *c)
     return depth > 0 ? c->ranges[depth - 1] : c->mark;
 }
 
+/* Behind the record that was returned or taken last. NULL: there are no more. */
+static struct cursor *find_next(struct reader *r)
+{
+    if (r->latest)
+        step_first(r);
+    r->latest = r->n_heap > 0 ? r->heap[0] : NULL;
+    return r->latest;
+}
+
 bool reader_next(struct reader *r, struct acts *acts, struct model_input *in)
 {
     struct cursor *c;
 
-    for (; r->latest || r->n_heap > 0; r->latest = r->n_heap > 0 ? r->heap[0] : NULL) {
-        if (r->latest) {
-            step_first(r);
-            r->latest = NULL;
-        }
-        if (r->n_heap == 0)
-            return false;
-        c = r->heap[0];
+    while ((c = find_next(r))) {
         r->count++;
         if (takers[c->now->kind]) {
             takers[c->now->kind](r, c, acts);
@@ -327,7 +329,6 @@ bool reader_next(struct reader *r, struct acts *acts, struct model_input *in)
             .range = current_text(c),
             .r = c->now,
         };
-        r->latest = c;
         return true;
     }
     return false;
@@ -380,13 +381,23 @@ static void add_chunk(struct reader *r, struct file *f, uint64_t offset,
     c->chunks[c->n_chunks++] = offset;
 }
 
+/* The first chunk from there on that is no hole: a file may be 2^62 bytes long by its size. */
+static uint64_t next_data(const struct file *f, uint64_t offset)
+{
+    off_t data = lseek(f->fd, (off_t)offset, SEEK_DATA);
+
+    if (data < 0)
+        return errno == ENXIO ? INT64_MAX : offset;
+    return (uint64_t)data / CHECK_CHUNK * CHECK_CHUNK;
+}
+
 static void list_chunks(struct reader *r, struct file *f)
 {
     struct check_chunk chunk;
-    uint64_t offset = CHECK_CHUNK;
+    uint64_t offset = next_data(f, CHECK_CHUNK);
 
     for (; pread(f->fd, &chunk, sizeof(chunk), (off_t)offset) == (ssize_t)sizeof(chunk);
-         offset += CHECK_CHUNK)
+         offset = next_data(f, offset + CHECK_CHUNK))
         if (chunk.thread != 0)
             add_chunk(r, f, offset, &chunk);
 }
@@ -489,10 +500,11 @@ struct reader *reader_open(const char *directory, struct world *w)
 
 static void free_file(struct file *f)
 {
-    struct cursor *c, *next;
+    struct cursor *c = f->cursors, *next;
 
-    HASH_ITER (hh, f->cursors, c, next) {
-        HASH_DEL(f->cursors, c);
+    HASH_CLEAR(hh, f->cursors);
+    for (; c; c = next) {
+        next = c->hh.next;
         free(c->buffer);
         free(c->chunks);
         free(c->places);
@@ -509,8 +521,10 @@ void reader_free(struct reader *r)
 
     if (!r)
         return;
-    HASH_ITER (hh, r->places, p, next) {
-        HASH_DEL(r->places, p);
+    p = r->places;
+    HASH_CLEAR(hh, r->places);
+    for (; p; p = next) {
+        next = p->hh.next;
         free(p);
     }
     while ((f = r->files)) {

@@ -31,9 +31,8 @@ static void take_object(struct model *m, struct process *p)
     }
 }
 
-static void drop_object(struct model *m, struct process *p, struct loose_object *o)
+static void free_object(struct model *m, struct loose_object *o)
 {
-    HASH_DEL(p->objects, o);
     acts_unref(&m->acts, o->act);
     free(o);
 }
@@ -43,9 +42,12 @@ static void take_object_gone(struct model *m, struct process *p)
     const struct check_object *r = (const void *)m->input->r;
     struct loose_object key = {.key = {r->object, r->type}}, *o;
 
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): both words are set */
     HASH_FIND(hh, p->objects, &key.key, sizeof(key.key), o);
-    if (o)
-        drop_object(m, p, o);
+    if (!o)
+        return;
+    HASH_DEL(p->objects, o);
+    free_object(m, o);
 }
 
 static void take_refused(struct model *m, struct process *p)
@@ -103,13 +105,17 @@ static void free_names(struct model *m, struct process *p)
 
 static void free_rest(struct model *m, struct process *p)
 {
-    struct loose_object *o, *next;
-    struct pool_piece *piece, *next_piece;
+    struct loose_object *o = p->objects, *next;
+    struct pool_piece *piece = p->pieces, *next_piece;
 
-    HASH_ITER (hh, p->objects, o, next)
-        drop_object(m, p, o);
-    HASH_ITER (hh, p->pieces, piece, next_piece) {
-        HASH_DEL(p->pieces, piece);
+    HASH_CLEAR(hh, p->objects);
+    for (; o; o = next) {
+        next = o->hh.next;
+        free_object(m, o);
+    }
+    HASH_CLEAR(hh, p->pieces);
+    for (; piece; piece = next_piece) {
+        next_piece = piece->hh.next;
         acts_unref(&m->acts, piece->act);
         free(piece);
     }

@@ -256,6 +256,7 @@ void stream_look_at_ready(struct model *m)
 void stream_pass_wait(struct model *m, struct stream *s, const struct point *after)
 {
     if (s->blocked)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the list is whole */
         DL_DELETE2(s->blocked->waiters, s, wait_prev, wait_next);
     s->blocked = NULL;
     actor_join(s->actor, after);

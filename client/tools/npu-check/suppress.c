@@ -35,6 +35,7 @@ struct suppression {
     char *kind;                /* a pattern; NULL: not read yet */
     bool named;                /* its name has been read */
     struct pattern *frames[2]; /* of the first and of the second act */
+    struct pattern **ends[2];  /* where the next one of each goes */
     struct suppression *next;
 };
 
@@ -45,7 +46,7 @@ struct reader {
     unsigned line;
     struct suppression *block; /* NULL: between two */
     unsigned act;              /* whose frames follow */
-    struct suppression **all;
+    struct suppression **end;  /* where the next one goes */
 };
 
 static char *text_copy(const char *s)
@@ -69,7 +70,8 @@ static bool pattern_add(struct reader *in, enum pattern_kind kind, const char *t
 
     p->kind = kind;
     p->text = text_copy(text);
-    LL_APPEND(in->block->frames[in->act], p);
+    *in->block->ends[in->act] = p;
+    in->block->ends[in->act] = &p->next;
     return true;
 }
 
@@ -117,7 +119,10 @@ static bool block_begin(struct reader *in)
 {
     in->block = need_zeroed(1, sizeof(*in->block));
     in->act = 0;
-    LL_APPEND(*in->all, in->block);
+    for (unsigned i = 0; i < 2; i++)
+        in->block->ends[i] = &in->block->frames[i];
+    *in->end = in->block;
+    in->end = &in->block->next;
     return true;
 }
 
@@ -162,7 +167,7 @@ static bool file_read(struct reader *in, FILE *f)
 
 bool suppressions_read(struct suppression **all, const char *path)
 {
-    struct reader in = {.path = path, .all = all};
+    struct reader in = {.path = path, .end = all};
     FILE *f = fopen(path, "re");
     bool ok;
 
@@ -170,6 +175,8 @@ bool suppressions_read(struct suppression **all, const char *path)
         warn("%s", path);
         return false;
     }
+    while (*in.end)
+        in.end = &(*in.end)->next;
     ok = file_read(&in, f);
     fclose(f);
     return ok;
@@ -293,23 +300,29 @@ bool suppressions_match(const struct suppression *all, struct symbols *symbols,
 
 /* --- writing --- */
 
+/* What a line cannot have: a reader would take it for its end, or for nothing. */
+static bool is_odd(const char *s)
+{
+    return iscntrl((unsigned char)*s) || (isspace((unsigned char)*s) && !s[1]);
+}
+
 /* What fnmatch(3) would take for a pattern is taken as it is. */
 static void put_literal(const char *s, FILE *f)
 {
     for (; *s; s++) {
         if (strchr("*?[\\", *s))
             fputc('\\', f);
-        fputc(iscntrl((unsigned char)*s) ? '?' : *s, f);
+        fputc(is_odd(s) ? '?' : *s, f);
     }
     fputc('\n', f);
 }
 
 static void put_pattern(const struct frame *frame, FILE *f)
 {
-    if (frame->function) {
+    if (frame->function && frame->function[0]) {
         fputs("   fun:", f);
         put_literal(frame->function, f);
-    } else if (frame->object) {
+    } else if (frame->object && frame->object[0]) {
         fputs("   obj:", f);
         put_literal(frame->object, f);
     } else {

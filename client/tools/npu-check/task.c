@@ -368,10 +368,11 @@ static void take_take(struct model *m, struct process *p)
 
 void handovers_free(struct model *m)
 {
-    struct handover *h, *next;
+    struct handover *h = m->handovers, *next;
 
-    HASH_ITER (hh, m->handovers, h, next) {
-        HASH_DEL(m->handovers, h);
+    HASH_CLEAR(hh, m->handovers);
+    for (; h; h = next) {
+        next = h->hh.next;
         point_free(&h->point);
         free(h);
     }

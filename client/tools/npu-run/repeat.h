@@ -1,7 +1,7 @@
 /*
  * npu-run --repeat: the command once more, and once more, until a run differs from the first in its
- * exit status or its standard output. Each run is an npu-run of its own, with its own npud, and with
- * --shuffle its own seed.
+ * exit status or its standard output. Each run is an npu-run of its own, with its own npud, and
+ * with --shuffle its own seed.
  */
 #pragma once
 
