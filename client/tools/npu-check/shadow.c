@@ -4,6 +4,12 @@
 #include "client/tools/npu-check/need.h"
 #include "client/tools/npu-check/shadow.h"
 
+/*
+ * Reads that are kept, of actors without an order between them. Of more the oldest are forgotten,
+ * and races with those are not told: else a file could ask for a time that grows as its size cubed.
+ */
+#define READS_MAX 64u
+
 struct shadow_range {
     RB_ENTRY(shadow_range) tree;
     uint64_t start, end;
@@ -195,11 +201,9 @@ static bool is_kept(const struct shadow_use *use, const struct history *old)
 
 static void note_read(const struct shadow_use *use, struct shadow_range *r)
 {
-    struct history few[16], *list = few, *old = reads_of(r);
-    uint32_t n = 0;
+    struct history list[READS_MAX + 1], *old = reads_of(r);
+    uint32_t n = 0, surplus;
 
-    if (r->n_reads + 1 > sizeof(few) / sizeof(few[0]))
-        list = need_array(NULL, r->n_reads + 1, sizeof(*list));
     for (uint32_t i = 0; i < r->n_reads; i++) {
         if (is_kept(use, &old[i]))
             list[n++] = old[i];
@@ -209,9 +213,10 @@ static void note_read(const struct shadow_use *use, struct shadow_range *r)
     list[n++] = (struct history){.actor = use->actor->index,
                                  .act = acts_ref(use->acts, use->act),
                                  .epoch = use->actor->epoch};
-    set_reads(r, list, n);
-    if (list != few)
-        free(list);
+    surplus = n > READS_MAX;
+    if (surplus)
+        acts_unref(use->acts, list[0].act);
+    set_reads(r, list + surplus, n - surplus);
 }
 
 static void note_write(const struct shadow_use *use, struct shadow_range *r)
