@@ -750,6 +750,18 @@ START_TEST(test_bounded)
 }
 END_TEST
 
+/* A session has ended, and with it what is known of its memory. */
+START_TEST(test_refused_after_session)
+{
+    struct check_refused r = {.address = 4096, .size = 8, .why = CHECK_FREED};
+
+    say_memory_gone(&run, MEMORY);
+    say_plain(&run, CHECK_SESSION_END);
+    script_say(&run, &r, CHECK_REFUSED, sizeof(r));
+    ck_assert(script_find(&run, FINDING_USE_AFTER_FREE, 0, 0) != NULL);
+}
+END_TEST
+
 static size_t count_ranges(uint32_t slot)
 {
     for (struct name *n = run.model.processes[0].names; n; n = n->hh.next)
@@ -827,6 +839,7 @@ int main(void)
     tcase_add_loop_test(found, test_empty_wait, 0, 2);
     tcase_add_test(found, test_ignored);
     tcase_add_test(found, test_refused);
+    tcase_add_test(found, test_refused_after_session);
     tcase_add_test(found, test_bounded);
     tcase_add_test(found, test_ranges_are_merged);
     return run_suite(suite);

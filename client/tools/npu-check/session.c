@@ -94,6 +94,7 @@ static void free_names(struct model *m, struct process *p)
         name_unref(m, n);
         p->dead[i] = NULL;
     }
+    p->n_dead = 0;
     HASH_ITER (hh, p->names, n, next) {
         HASH_DEL(p->names, n);
         name_unref(m, n);
