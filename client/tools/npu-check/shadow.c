@@ -8,7 +8,7 @@
  * Reads that are kept, of actors without an order between them. Of more the oldest are forgotten,
  * and races with those are not told: else a file could ask for a time that grows as its size cubed.
  */
-#define READS_MAX 64u
+#define READS_MAX 1024u
 
 struct shadow_range {
     RB_ENTRY(shadow_range) tree;
