@@ -26,7 +26,8 @@ endif
 CFLAGS  ?= -O2 -g
 WERROR  ?=
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
-           -Wno-missing-field-initializers -Wno-gnu-variable-sized-type-not-at-end $(if $(WERROR),-Werror)
+           -Wno-missing-field-initializers -Wno-gnu-variable-sized-type-not-at-end \
+           $(if $(WERROR),-Werror)
 STD     := -std=gnu11 -D_GNU_SOURCE -DNPUD_VERSION='"$(VERSION)"' \
            -DNPUD_SYSCONFDIR='"$(SYSCONFDIR)"' -MMD -MP
 INC     := -I. -Iinclude -I$(BUILD)
