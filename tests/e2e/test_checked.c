@@ -3,7 +3,8 @@
  * file of its own, descriptors of the program do not matter, a file that cannot grow says so and
  * the program goes on. What npu-check makes of the files is for tests/check.
  *
- * Skipped under chaos: a call that is made again writes its records again.
+ * Skipped under TSan and chaos: it knows no threads of a child that was forked; and a call that is
+ * made again writes its records again.
  */
 #include <pthread.h>
 #include <stdio.h>
