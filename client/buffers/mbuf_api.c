@@ -91,7 +91,7 @@ static __attribute__((noinline)) int free_long(const char *function, acltdtBuf b
 {
     CALL_SCOPE;
     struct session *s;
-    struct mbuf_ref m;
+    struct mbuf_ref m = {0};
 
     if (!buf)
         return error_null(function, "buf");

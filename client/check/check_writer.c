@@ -26,6 +26,7 @@
 #include "acl/acl_npud.h"
 #include "client/check/checked.h"
 #include "client/check/check_stack.h"
+#include "client/core/error.h"
 #include "client/core/lifecycle.h"
 #include "client/core/npud_clock.h"
 #include "client/core/thread.h"
@@ -108,6 +109,7 @@ static struct check_head *make_file(const char *directory)
     for (unsigned i = 0; !head && i < 10000; i++) {
         int n = snprintf(path, sizeof(path), "%s/%d.%u", directory, (int)getpid(), i);
 
+        errno = ENAMETOOLONG;
         if (n < 0 || (size_t)n >= sizeof(path))
             return NULL;
         head = map_chunk(O_CREAT | O_EXCL, 0);
@@ -390,16 +392,20 @@ static int begin_session(struct session *s, const char *function)
 {
     const char *directory = secure_getenv("NPUD_CHECK");
     struct check_record r = {.kind = CHECK_SESSION_BEGIN};
+    bool asked = directory && directory[0] != '\0';
     struct check_head *head;
 
     (void)s;
-    (void)function;
-    if (!directory || directory[0] == '\0')
+    if (!asked)
         directory = offered;
     if (!process->check.head && directory[0] == '/') {
         head = make_file(directory);
+        /* Who runs a program under the checker must not take silence for praise; an administrator
+         * whose directory is not there for this one, as in a container, must not break it. */
         if (!head)
-            return 0;
+            return asked ? error_set(ACL_ERROR_INVALID_FILE,
+                                     "%s: %s cannot be made for NPUD_CHECK: %m", function, path)
+                         : 0;
         fill_head(head);
         process->check.head = head;
         process->check.end = CHECK_CHUNK;

@@ -74,11 +74,10 @@ void checked_access(struct session *session, const struct stream *s, const struc
                     const struct place *from, uint64_t count)
 {
     struct walk w = {session, s, from != NULL, to != NULL};
-    const struct place *one = to ? to : from, *other = from ? from : to;
 
     /* Host memory and buffers never go on in another mapping. */
-    if (one->goes_on || other->goes_on)
-        place_walk(session, "", one, other, count, write_piece, &w);
+    if ((to && to->goes_on) || (from && from->goes_on))
+        place_walk(session, "", to ? to : from, from ? from : to, count, write_piece, &w);
     else
         write_piece(&w, to, from, count);
 }

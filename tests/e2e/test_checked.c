@@ -290,7 +290,7 @@ START_TEST(service_is_checked)
 
         snprintf(command, sizeof(command), "check %s%s", checks ? "start " : "stop",
                  checks ? service_directory : "");
-        npuctl_says(command, 0, "");
+        npuctl_says(command, 0, checks ? "only some users may write there" : "");
         pid = fork();
         if (pid == 0) {
             run_service();
@@ -307,6 +307,23 @@ START_TEST(service_is_checked)
 }
 END_TEST
 
+/* Nobody who asks for a check is left without one in silence. */
+START_TEST(no_file_is_an_error)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        setenv("NPUD_CHECK", "/nowhere", 1);
+        if (aclInit(NULL) != 0 || aclrtSetDevice(0) != ACL_ERROR_INVALID_FILE)
+            _exit(1);
+        _exit(strstr(aclGetRecentErrMsg(), "/nowhere/") ? 0 : 2);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("checked");
@@ -319,5 +336,6 @@ int main(void)
     tcase_add_test(tc, full_file_is_said);
     tcase_add_test(tc, end_without_exit_is_seen);
     tcase_add_test(tc, service_is_checked);
+    tcase_add_test(tc, no_file_is_an_error);
     return run_suite(suite);
 }

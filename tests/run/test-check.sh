@@ -21,4 +21,10 @@ if ! "$build/npu-run" --help | grep -q -- '--check'; then
 fi
 /usr/bin/python3 "$top/tests/check/run.py" "${plain[@]}" "$build" -- "${npu_run_options[@]}" ||
     failed=1
+
+# What was not looked at must not look clean.
+mkdir "$work/short"
+: >"$work/short/4711.0"
+"$build/npu-check" "$work/short" 2>"$work/short.text"
+check "a file without a word is told" grep -q "4711.0: .*its process was not checked" "$work/short.text"
 exit "$failed"

@@ -1,4 +1,5 @@
 /* Files of check records: chunks by thread, and a heap of threads by the time of their records. */
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -418,19 +419,33 @@ static void add_process(struct world *w, const struct check_head *head, const ch
     p->failed = head->failed;
 }
 
+/* NULL, or what is wrong with a file that only a checked process makes. */
+static const char *read_head(int fd, struct check_head *head)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return "not a file";
+    if (pread(fd, head, sizeof(*head), 0) != (ssize_t)sizeof(*head) || head->magic != CHECK_MAGIC)
+        return "nothing is in it; is the disk full?";
+    return head->version == CHECK_VERSION ? NULL : "libaclclient and npu-check differ in version";
+}
+
 static void open_file(struct reader *r, int directory, const char *name)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    struct check_head head;
-    struct stat st;
+    const char *wrong = fd < 0 ? strerror(errno) : NULL;
+    struct check_head head = {0};
     struct file *f, **last;
 
-    if (fd < 0)
-        return;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
-        pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) || head.magic != CHECK_MAGIC ||
-        head.version != CHECK_VERSION) {
-        close(fd);
+    if (fd >= 0)
+        wrong = read_head(fd, &head);
+    if (wrong) {
+        /* Silence of a process that was not looked at is no praise. */
+        if (isdigit((unsigned char)name[0]))
+            warnx("%s: %s: its process was not checked", name, wrong);
+        if (fd >= 0)
+            close(fd);
         return;
     }
     f = need_zeroed(1, sizeof(*f));

@@ -17,13 +17,20 @@
 static const char *prepare_directory(const char *name, struct task *task)
 {
     static char path[PATH_MAX];
+    struct stat is;
 
     if (mkdir(name, 0700) == 0)
         chmod(name, DIRECTORY_MODE); /* the umask does not count */
     else if (errno != EEXIST)
         return strerror(errno);
-    if (!realpath(name, path))
+    if (!realpath(name, path) || stat(path, &is) < 0)
         return strerror(errno);
+    if (!S_ISDIR(is.st_mode))
+        return strerror(ENOTDIR);
+    if (!(is.st_mode & S_IWOTH))
+        fprintf(stderr,
+                "npuctl: %s: only some users may write there: processes of others go unchecked\n",
+                path);
     task->request.check_directory = path;
     return NULL;
 }
