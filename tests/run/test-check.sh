@@ -26,5 +26,5 @@ fi
 mkdir "$work/short"
 : >"$work/short/4711.0"
 "$build/npu-check" "$work/short" 2>"$work/short.text"
-check "a file without a word is told" grep -q "4711.0: .*its process was not checked" "$work/short.text"
+check "a file without a word is told" grep -q "4711.0: .*process was not checked" "$work/short.text"
 exit "$failed"
