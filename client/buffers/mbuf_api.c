@@ -55,7 +55,7 @@ static INLINE int find_head(const char *function, acltdtBuf buf, struct session 
  * Alloc and free of what the thread keeps, without a call and with everything in registers: hence
  * the long ways are functions of their own, which begin again.
  */
-static __attribute__((noinline)) int alloc_long(const char *function, size_t size, acltdtBuf *buf)
+static INLINE int alloc_long(const char *function, size_t size, acltdtBuf *buf)
 {
     CALL_SCOPE;
     struct session *s;
@@ -71,23 +71,37 @@ static __attribute__((noinline)) int alloc_long(const char *function, size_t siz
     return 0;
 }
 
-static INLINE int alloc_buf(const char *function, size_t size, acltdtBuf *buf)
+static __attribute__((noinline)) int tdt_alloc_long(size_t size, acltdtBuf *buf)
+{
+    return alloc_long("acltdtAllocBuf", size, buf);
+}
+
+static __attribute__((noinline)) int rt_alloc_long(size_t size, acltdtBuf *buf)
+{
+    return alloc_long("aclrtAllocBuf", size, buf);
+}
+
+CHECKED_LONG_WAY(tdt_alloc_long, acltdtAllocBuf);
+CHECKED_LONG_WAY(rt_alloc_long, aclrtAllocBuf);
+
+static INLINE int alloc_buf(int (*long_way)(size_t size, acltdtBuf *buf), size_t size,
+                            acltdtBuf *buf)
 {
     struct api_call_mark *mark = api_call_mine;
     struct mbuf_ref m;
     acltdtBuf made;
 
     if (!FAST(buf && api_call_try(mark)))
-        return api_call_stay(alloc_long(function, size, buf));
+        return long_way(size, buf);
     made = mbuf_cache_take(size, &m);
     api_call_end(mark);
     if (!FAST(made != NULL))
-        return api_call_stay(alloc_long(function, size, buf));
+        return long_way(size, buf);
     *buf = made;
     return 0;
 }
 
-static __attribute__((noinline)) int free_long(const char *function, acltdtBuf buf)
+static INLINE int free_long(const char *function, acltdtBuf buf)
 {
     CALL_SCOPE;
     struct session *s;
@@ -102,16 +116,29 @@ static __attribute__((noinline)) int free_long(const char *function, acltdtBuf b
     return 0;
 }
 
-static INLINE int free_buf(const char *function, acltdtBuf buf)
+static __attribute__((noinline)) int tdt_free_long(acltdtBuf buf)
+{
+    return free_long("acltdtFreeBuf", buf);
+}
+
+static __attribute__((noinline)) int rt_free_long(acltdtBuf buf)
+{
+    return free_long("aclrtFreeBuf", buf);
+}
+
+CHECKED_LONG_WAY(tdt_free_long, acltdtFreeBuf);
+CHECKED_LONG_WAY(rt_free_long, aclrtFreeBuf);
+
+static INLINE int free_buf(int (*long_way)(acltdtBuf buf), acltdtBuf buf)
 {
     struct api_call_mark *mark = api_call_mine;
     bool done;
 
     if (!FAST(api_call_try(mark)))
-        return api_call_stay(free_long(function, buf));
+        return long_way(buf);
     done = mbuf_cache_free(buf);
     api_call_end(mark);
-    return FAST(done) ? 0 : api_call_stay(free_long(function, buf));
+    return FAST(done) ? 0 : long_way(buf);
 }
 
 static int error_damaged(const char *function, acltdtBuf buf)
@@ -299,7 +326,7 @@ aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf)
     /* All memory is aligned as DVPP asks for. */
     if (!FAST(type == ACL_TDT_NORMAL_MEM || type == ACL_TDT_DVPP_MEM))
         return error_type(__func__, type);
-    return alloc_buf(__func__, size, buf);
+    return alloc_buf(tdt_alloc_long, size, buf);
 }
 
 static __attribute__((cold, noinline)) int error_size(const char *function, const acltdtBuf *buf)
@@ -314,17 +341,17 @@ aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size)
 {
     if (!FAST(size != 0))
         return error_size(__func__, buf);
-    return alloc_buf(__func__, size, buf);
+    return alloc_buf(rt_alloc_long, size, buf);
 }
 
 aclError acltdtFreeBuf(acltdtBuf buf)
 {
-    return free_buf(__func__, buf);
+    return free_buf(tdt_free_long, buf);
 }
 
 aclError aclrtFreeBuf(aclrtMbuf buf)
 {
-    return free_buf(__func__, buf);
+    return free_buf(rt_free_long, buf);
 }
 
 /* --- the others, in pairs --- */

@@ -92,6 +92,8 @@ static __attribute__((noinline)) int enqueue_long(uint32_t qid, acltdtBuf buf, i
     return transfer_put(&t);
 }
 
+CHECKED_LONG_WAY(enqueue_long, acltdtEnqueue);
+
 static INLINE bool put_quickly(uint32_t qid, acltdtBuf buf)
 {
     struct mbuf_ref m;
@@ -117,10 +119,10 @@ aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
     bool done;
 
     if (!FAST(api_call_try(mark)))
-        return api_call_stay(enqueue_long(qid, buf, timeout));
+        return enqueue_long(qid, buf, timeout);
     done = put_quickly(qid, buf);
     api_call_leave(&mark);
-    return FAST(done) ? 0 : api_call_stay(enqueue_long(qid, buf, timeout));
+    return FAST(done) ? 0 : enqueue_long(qid, buf, timeout);
 }
 
 /* --- taking --- */
@@ -139,6 +141,8 @@ static __attribute__((noinline)) int dequeue_long(uint32_t qid, acltdtBuf *buf, 
     *buf = mbuf_handle(buffer.word, buffer.ref);
     return 0;
 }
+
+CHECKED_LONG_WAY(dequeue_long, acltdtDequeue);
 
 /*
  * The message at the front can be taken as it is: the one before is committed, and it is one buffer
@@ -192,8 +196,8 @@ aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout)
     bool done;
 
     if (!FAST(buf && api_call_try(mark)))
-        return api_call_stay(dequeue_long(qid, buf, timeout));
+        return dequeue_long(qid, buf, timeout);
     done = take_quickly(qid, buf);
     api_call_leave(&mark);
-    return FAST(done) ? 0 : api_call_stay(dequeue_long(qid, buf, timeout));
+    return FAST(done) ? 0 : dequeue_long(qid, buf, timeout);
 }

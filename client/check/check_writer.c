@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unwind.h>
 #include <unistd.h>
 
 #include "acl/acl_npud.h"
@@ -320,6 +321,21 @@ static void tell_source(struct check_writer *w)
     put_record(w, &record.head.r, sizeof(record.head) + file + 1 + function);
 }
 
+extern const struct checked_long_way __start_checked_long_ways[], __stop_checked_long_ways[];
+
+/* A return address within a long way, as one within the function that was called. */
+static uint64_t find_call(uint64_t pc)
+{
+    void (*function)(void) =
+        (void (*)(void))_Unwind_FindEnclosingFunction((void *)(uintptr_t)(pc - 1));
+    const struct checked_long_way *w = __start_checked_long_ways;
+
+    for (; w < __stop_checked_long_ways; w++)
+        if (w->way == function)
+            return (uintptr_t)w->call + 1;
+    return pc;
+}
+
 static void tell_place(struct check_writer *w, struct check_stack *s)
 {
     struct {
@@ -333,7 +349,8 @@ static void tell_place(struct check_writer *w, struct check_stack *s)
     for (uint32_t i = 0; i < s->n; i++)
         if (_dl_find_object((void *)(uintptr_t)s->pc[i], &found) == 0)
             tell_module(w, &found);
-    memcpy(record.frame, s->pc, s->n * sizeof(s->pc[0]));
+    for (uint32_t i = 0; i < s->n; i++)
+        record.frame[i] = find_call(s->pc[i]);
     record.head.r.ns = npud_clock_ns();
     if (put_record(w, &record.head.r, sizeof(record.head) + s->n * sizeof(s->pc[0])))
         s->number = ++w->places;

@@ -18,6 +18,21 @@
 #include "client/core/process.h"
 #include "proto/shm/check_file.h"
 
+/**
+ * A public function that ends in another one, its long way, has no frame while that runs. The frame
+ * of the long way is taken for it, so that a checked process says which function was called. A
+ * frame that stayed would cost the short way two instructions, of the forty that free a buffer.
+ * Neither may be cloned: the address of a clone is another one.
+ */
+struct checked_long_way {
+    void (*way)(void), (*call)(void);
+};
+
+#define CHECKED_LONG_WAY(way_, call_)                                                              \
+    static const struct checked_long_way way_##_of_##call_                                         \
+        __attribute__((used, section("checked_long_ways"))) = {(void (*)(void))(way_),             \
+                                                               (void (*)(void))(call_)}
+
 /** Is this process checked? */
 static inline bool checked_runs(void)
 {

@@ -93,16 +93,6 @@ static inline __attribute__((always_inline)) void api_call_leave(struct api_call
 /** Inside a function with CALL_SCOPE: whether this thread is inside another call as well. */
 #define CALL_IS_NESTED (call_scope == NULL)
 
-/**
- * What a public function returns that has no CALL_SCOPE: its frame stays on the stack while it
- * calls another one, so that a checked process says by which function the program has called.
- */
-static inline int api_call_stay(int result)
-{
-    __asm__ volatile("" : "+r"(result));
-    return result;
-}
-
 /** Begin a new epoch, after a session was taken away. 0: the kernel cannot make the barrier. */
 uint64_t api_call_new_epoch(void);
 

@@ -22,9 +22,20 @@ fi
 /usr/bin/python3 "$top/tests/check/run.py" "${plain[@]}" "$build" -- "${npu_run_options[@]}" ||
     failed=1
 
+# As packages have it: the library says which of its functions was called, without its symbols.
+if [ ${#plain[@]} -eq 0 ]; then
+    mkdir "$work/stripped"
+    cp -a "$build"/{npu-run,npu-check,npud,npud-keeper,npud-supervisor,libaclclient.so*} \
+        "$work/stripped"
+    strip "$work/stripped/libaclclient.so"
+    check "calls have their names in a library without symbols" /usr/bin/python3 \
+        "$top/tests/check/run.py" "$work/stripped" leak_buffer leak_unsent empty_reset vmm_unmap \
+        vmm_unmapped uninitialised_again
+fi
+
 # What was not looked at must not look clean.
 mkdir "$work/short"
 : >"$work/short/4711.0"
-"$build/npu-check" "$work/short" 2>"$work/short.text"
+"$build/npu-check" "$work/short" >"$work/log" 2>"$work/short.text"
 check "a file without a word is told" grep -q "4711.0: .*process was not checked" "$work/short.text"
 exit "$failed"

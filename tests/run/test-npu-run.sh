@@ -443,7 +443,8 @@ rm -f "$TMPDIR/runs"
 status_of 1 npu-run --repeat=10 -- "$work/third" 0
 rm -f "$TMPDIR/runs"
 expect "--repeat: ... and its output" third "$(cat "$work/out")"
-for option in --repeat=0 --repeat=x --repeat=1000001 --shuffle=0 --shuffle=-1 --shuffle=1x; do
+for option in --repeat=0 --repeat=x --repeat=1000001 --shuffle=0 --shuffle=-1 --shuffle=1x \
+    --shuffle=9223372036854775808; do
     status_of 125 npu-run $option -- true
 done
 
@@ -456,6 +457,8 @@ status_of 0 npu-run --repeat=50 --shuffle -- "$work/shuffled" waits
 status_of 1 npu-run --repeat=300 --shuffle -- "$work/shuffled"
 grep -qE '^npu-run: --shuffle=[0-9]+ does it again$' "$work/err"
 report $? "--repeat --shuffle: a missing wait is found, and the seed that shows it"
+status_of 125 npu-run --repeat=3 -- sh -c 'echo ran >>"$TMPDIR/ran125"; exit 125'
+expect "--repeat: a run that could not be is no difference" 1 "$(wc -l <"$TMPDIR/ran125")"
 
 [ -z "$(ls "$TMPDIR")" ]
 report $? "nothing is left in TMPDIR"

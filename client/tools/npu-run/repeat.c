@@ -49,9 +49,11 @@ bool repeat_read_shuffle(struct repeat *r, const char *value)
         return true;
     errno = 0;
     r->shuffle = strtoull(value, &end, 10);
-    if (end != value && !*end && value[0] != '-' && errno == 0 && r->shuffle != 0)
+    /* Those of the runs that follow are greater. */
+    if (end != value && !*end && value[0] != '-' && errno == 0 && r->shuffle != 0 &&
+        r->shuffle <= INT64_MAX)
         return true;
-    warnx("--shuffle=%s: a seed is a number from 1 on", value);
+    warnx("--shuffle=%s: a seed is a number from 1 to %" PRId64, value, INT64_MAX);
     return false;
 }
 
@@ -192,7 +194,13 @@ static bool run_number(const struct runs *all, const struct repeat *r, unsigned 
 {
     if (all->shuffle)
         sprintf(all->shuffle, SHUFFLE_OPTION "%" PRIu64, r->shuffle + i);
-    return outcome_take(o, all->argv);
+    if (!outcome_take(o, all->argv))
+        return false;
+    if (o->status != STATUS_OWN_FAILURE)
+        return true;
+    /* npu-run could not run it, as it has said: that says nothing of the program. */
+    outcome_print(o);
+    return false;
 }
 
 static int tell_difference(const struct runs *all, unsigned i, const struct outcome *first,
