@@ -459,6 +459,7 @@ grep -qE '^npu-run: --shuffle=[0-9]+ does it again$' "$work/err"
 report $? "--repeat --shuffle: a missing wait is found, and the seed that shows it"
 status_of 125 npu-run --repeat=3 -- sh -c 'echo ran >>"$TMPDIR/ran125"; exit 125'
 expect "--repeat: a run that could not be is no difference" 1 "$(wc -l <"$TMPDIR/ran125")"
+rm "$TMPDIR/ran125"
 
 [ -z "$(ls "$TMPDIR")" ]
 report $? "nothing is left in TMPDIR"
