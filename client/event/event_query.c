@@ -197,6 +197,8 @@ static int read_record_time(struct event *e, const char *function, uint64_t *ns)
         return error_set(
             ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
             "%s: no timestamp: the event was recorded anew, or its stream was destroyed", function);
+    if (checked_runs())
+        event_note_seen(e, r.number, false);
     return 0;
 }
 
