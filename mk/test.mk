@@ -129,6 +129,11 @@ E2E_LDFLAGS := $(USE_LIB) -lprotobuf-c $(CHECK_LIBS)
 $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
+# What checked processes write, as npu-check reads it.
+$(BUILD)/tests/e2e/test_checked_random: $(BUILD)/tests/e2e/test_checked_random.o \
+    $(BUILD)/tests/unit/check_program.o $(CHECK_MODEL_OBJ) $(E2E_LIB) $(TEST_LIB) $(LIB)
+	$(call link,$(E2E_LDFLAGS))
+
 # Clients that misbehave, beside well-behaved ones.
 HOSTILE_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/hostile/test_*.c))
 HOSTILE_LIB := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/hostile/test_%,\

@@ -29,9 +29,11 @@ struct checked_long_way {
 };
 
 #define CHECKED_LONG_WAY(way_, call_)                                                              \
+    /* Not the function of that name which a program may have put before this one. */              \
+    static __typeof__(call_) own_##call_ __attribute__((alias(#call_)));                           \
     static const struct checked_long_way way_##_of_##call_                                         \
         __attribute__((used, section("checked_long_ways"))) = {(void (*)(void))(way_),             \
-                                                               (void (*)(void))(call_)}
+                                                               (void (*)(void))own_##call_}
 
 /** Is this process checked? */
 static inline bool checked_runs(void)
