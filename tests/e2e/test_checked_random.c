@@ -4,9 +4,8 @@
  * the processes have written must be the races of the reference. So a call that writes no record, a
  * wrong one, or one at the wrong time is seen.
  *
- * CHECK_SEED: the first seed; CHECK_COUNT: how many programs.
- *
- * Skipped under chaos: a call that is made again writes its records again.
+ * CHECK_SEED: the first seed; CHECK_COUNT: how many programs. Under chaos they are run by servers
+ * that are killed meanwhile, which changes nothing.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -35,6 +35,10 @@ for n in 1 2 4 7; do
         [ "$(grep -c 'has its own bytes again' "$work/log")" = "$n" ]
     report $? "$n ranks"
 done
+# npu-check looks at all ranks together. What one makes for another is an order, and so is MPI.
+"$build/npu-run" --check --devices 2 -- "${mpi[@]}" -n 3 "$work/mpi/ring" 20 >"$work/log" 2>&1 &&
+    grep -qxF "npud check: no findings in 3 processes" "$work/log"
+report $? "3 ranks, checked"
 # Nothing is left of ranks that have ended. npud may hear of their end a moment later.
 # shellcheck disable=SC2016 # for the shell that npu-run starts
 "$build/npu-run" --devices 2 -- sh -c '
