@@ -10,6 +10,7 @@
 
 #include "tests/common/harness.h"
 #include "tests/common/need.h"
+#include "tests/common/proc.h"
 #include "tests/common/second_user.h"
 #include "tests/e2e/queue_kit.h"
 
@@ -303,7 +304,7 @@ START_TEST(a_thread_that_is_to_run_a_callback)
     pid = child_start(has_servant, &how);
     if (how == COMES_NEVER) {
         EVENTUALLY(npud_lists_sleeper(pid, "aclrtSynchronizeStream"), "it does not wait");
-        sleep(2); /* a suspicion takes a second */
+        /* A suspicion takes a second. */
         SAYS("explain", "blocked by process ", "cause (callback): stream ",
              "no thread has come for it yet",
              "to do: call aclrtProcessReport in the thread of process ", "aclrtSubscribeReport");
@@ -347,7 +348,7 @@ START_TEST(an_idle_thread_of_the_library_waits_for_nothing)
     pid = child_start(has_idle_worker, NULL);
     turn_await(&to_parent);
     SAYS("explain", "Nothing waits in npud.");
-    usleep(100000); /* until they sleep */
+    EVENTUALLY(proc_sleeps(pid), "a thread of the library runs");
     text = npuctl("--json waits", &status);
     ck_assert_msg(strstr(text, "\"waits\":[]"), "%s", text);
     free(text);
