@@ -101,7 +101,7 @@ DAEMON_TESTABLE := $(filter-out %/main.o,$(DAEMON_OBJ))
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.pic.o) $(PROTO_SRC:%.c=$(BUILD)/%.pic.o) $(PB).pic.o
 NPUCTL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(NPUCTL_SRC) client/core/access.c)
 NPU_RUN_OBJ := $(NPU_RUN_SRC:%.c=$(BUILD)/%.o)
-NPUCHECK_OBJ := $(NPUCHECK_SRC:%.c=$(BUILD)/%.o)
+NPUCHECK_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(NPUCHECK_SRC) client/tools/npuctl/text.c)
 
 # Where locks of the library are taken in another order than client/core/lock_order.h says, builds
 # with sanitizers or kill points abort. LOCK_ORDER=: they do not.

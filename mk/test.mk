@@ -116,7 +116,8 @@ $(CHECK_MODEL_BIN): %: %.o $(BUILD)/tests/unit/check_script.o \
 
 # Its reports. The public functions of the library are looked up in the library.
 CHECK_REPORT_OBJ := $(addprefix $(BUILD)/client/tools/npu-check/,finding.o json.o report_json.o \
-    report_sarif.o report_text.o report_title.o suppress.o symbol.o words.o)
+    report_sarif.o report_text.o report_title.o suppress.o symbol.o words.o) \
+    $(BUILD)/client/tools/npuctl/text.o
 $(BUILD)/tests/unit/test_check_report: $(BUILD)/tests/unit/test_check_report.o \
     $(CHECK_REPORT_OBJ) $(PROTO_OBJ) $(TEST_LIB) $(LIB)
 	$(call link,$(NPUCHECK_LIBS) $(filter-out -Wl%,$(CHECK_LIBS)))

@@ -31,6 +31,19 @@ if [ ${#plain[@]} -eq 0 ]; then
     check "calls have their names in a library without symbols" /usr/bin/python3 \
         "$top/tests/check/run.py" "$work/stripped" leak_buffer leak_unsent empty_reset vmm_unmap \
         vmm_unmapped uninitialised_again
+
+    # A file that only says that it is the library: its symbols are nothing for a terminal.
+    read -ra cc <<<"${CC:-cc}"
+    "${cc[@]}" -std=gnu11 -g -DWRONG=1 -I"$top" -I"$top/include" -o "$work/leak" \
+        "$top/tests/check/leak_memory.c" -L"$build" -laclclient -pthread || exit 1
+    LD_LIBRARY_PATH="$work/stripped" "$work/stripped/npu-run" --check --check-keep="$work/kept" \
+        -- "$work/leak" >"$work/log" 2>&1
+    "$build/npu-check" "$work/kept" >"$work/named" 2>&1
+    check "an allocation has its call" grep -q "made by *aclrtMalloc, " "$work/named"
+    LC_ALL=C sed -i 's/\x00aclrtMalloc\x00/\x00aclrtM\x1bloc\x00/g' \
+        "$work/stripped/libaclclient.so.1"
+    "$build/npu-check" "$work/kept" >"$work/named" 2>&1
+    check "a symbol that is no name is no call" grep -q "made by *a call, " "$work/named"
 fi
 
 # What was not looked at must not look clean.

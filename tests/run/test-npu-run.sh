@@ -332,6 +332,7 @@ else
     echo "SKIPPED schema: needs the package python3-jsonschema"
 fi
 status_of 125 npu-run --check=nonsense -- true
+status_of 0 npu-run --check=use-after-free,init -- true
 status_of 125 npu-run --check-host=nonsense -- true
 echo '{' >"$work/supp"
 status_of 125 npu-run --check-suppressions="$work/supp" -- true

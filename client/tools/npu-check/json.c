@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/tools/npu-check/need.h"
+#include "client/tools/npuctl/text.h"
 
 cJSON *json_need(cJSON *o)
 {
@@ -27,43 +28,15 @@ cJSON *json_append(cJSON *list, cJSON *o)
     return o;
 }
 
-/* Bytes of the UTF-8 sequence at s. 0: none; overlong forms and surrogates are none. */
-static size_t sequence_length(const unsigned char *s)
-{
-    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-
-    if (n == 0 || s[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
-static void text_mend(unsigned char *s)
-{
-    while (*s) {
-        size_t n = sequence_length(s);
-
-        if (n == 0)
-            *s = '?';
-        s += n ? n : 1;
-    }
-}
-
 void json_add_text(cJSON *to, const char *name, const char *text)
 {
     char *copy;
 
     if (!text)
         return;
-    copy = strdup(text);
+    copy = text_clean(text);
     if (!copy)
         err(NEED_EXIT, "memory");
-    text_mend((unsigned char *)copy);
     json_add(to, name, cJSON_CreateString(copy));
     free(copy);
 }

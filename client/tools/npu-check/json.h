@@ -9,7 +9,7 @@
 cJSON *json_need(cJSON *o);
 cJSON *json_add(cJSON *to, const char *name, cJSON *o);
 cJSON *json_append(cJSON *list, cJSON *o);
-/** Nothing is added for NULL. Bytes that are no UTF-8 become '?'. */
+/** Nothing is added for NULL. As text_clean() has it. */
 void json_add_text(cJSON *to, const char *name, const char *text);
 void json_add_number(cJSON *to, const char *name, double n);
 /** "0x1234": numbers of JSON do not hold all 64 bits. */

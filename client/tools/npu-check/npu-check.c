@@ -2,6 +2,7 @@
 #include <err.h>
 #include <errno.h>
 #include <getopt.h>
+#include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +92,8 @@ static int finish_output(int status)
 static bool kind_choose(struct command *c, const char *name)
 {
     for (size_t i = 0; i < KIND_WORDS; i++) {
-        if (strcmp(kind_words[i].name, name) != 0)
+        if (strcmp(kind_words[i].name, name) != 0 &&
+            strcmp(finding_names[kind_words[i].kind], name) != 0)
             continue;
         c->options.kinds |= 1u << kind_words[i].kind;
         return true;
@@ -225,8 +227,10 @@ static int command_run(const struct command *c)
 int main(int argc, char **argv)
 {
     struct command c = {0};
-    int status = options_read(&c, argc, argv);
+    int status;
 
+    setlocale(LC_CTYPE, ""); /* what the terminal can show */
+    status = options_read(&c, argc, argv);
     if (status == STATUS_NONE)
         status = command_run(&c);
     suppressions_free(c.suppressions);

@@ -282,6 +282,13 @@ static void frames_add(struct symbols *s, const struct object *o, const struct w
 
 /* --- places --- */
 
+/* What the file calls a library may be none, and its symbols anything. */
+static bool is_identifier(const char *name)
+{
+    return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] ==
+           '\0';
+}
+
 /* The public function is the outermost frame of the library. The program knows its symbol. */
 static void call_find(struct symbols *s, const struct object *o, const struct world_module *m,
                       uint64_t pc, struct place_frames *place)
@@ -290,7 +297,7 @@ static void call_find(struct symbols *s, const struct object *o, const struct wo
 
     if (o->module)
         name = symbol_keep(s, dwfl_module_addrname(o->module, pc - 1 - m->bias + o->bias));
-    if (name)
+    if (name && is_identifier(name))
         place->call = name;
 }
 

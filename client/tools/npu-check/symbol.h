@@ -16,7 +16,7 @@ struct frame {
 
 /** Functions that were inlined are frames, too. */
 struct place_frames {
-    const char *call;     /* the public function of the library, or NULL */
+    const char *call;     /* the public function of the library: an identifier; or NULL */
     struct frame *frames; /* of the program behind it, innermost first */
     size_t n;
 };

@@ -1,7 +1,11 @@
 #include "client/tools/npu-check/words.h"
 
+#include <err.h>
 #include <inttypes.h>
-#include <string.h>
+#include <stdlib.h>
+
+#include "client/tools/npu-check/need.h"
+#include "client/tools/npuctl/text.h"
 
 static const char *const object_words[OBJECT_WHATS][2] = {
     [OBJECT_MEMORY] = {"allocation", "allocations"},
@@ -50,14 +54,13 @@ void words_put_ordinal(FILE *f, uint64_t n)
 
 void words_put_text(FILE *f, const char *s)
 {
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
+    int width;
+    char *shown = text_escape(s, false, &width);
 
-        if (c < 0x20 || c == 0x7f)
-            fprintf(f, "\\x%02x", c);
-        else
-            fputc(c, f);
-    }
+    if (!shown)
+        err(NEED_EXIT, "memory");
+    fputs(shown, f);
+    free(shown);
 }
 
 void words_put_process(FILE *f, const struct world *w, uint32_t process, bool named)

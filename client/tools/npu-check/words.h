@@ -12,7 +12,7 @@
 void words_put_number(FILE *f, uint64_t n);
 /** "1st", "22nd", "113th". */
 void words_put_ordinal(FILE *f, uint64_t n);
-/** Of a program: control bytes as \xNN, so that no terminal obeys them. */
+/** Of a program: as text_escape() has it, so that no terminal obeys it. */
 void words_put_text(FILE *f, const char *s);
 
 /** "process 4711 (name)"; the name if `named`. */
