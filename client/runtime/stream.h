@@ -55,7 +55,7 @@ struct stream {
     _Atomic uint32_t flags;
     bool is_default;
     /* Submissions look here once, for what most streams are not: is_default, or written down. */
-    uint8_t special;         /* enum stream_special, or-ed; constant */
+    uint8_t special;         /* enum stream_special, or-ed; under lock */
     _Atomic int phase;       /* enum stream_phase; written under session->lock */
     pthread_t leaver;        /* from LEAVING on; under session->lock */
     uint32_t overflow_check; /* attributes; under lock */
