@@ -191,7 +191,10 @@ $(BUILD)/%.pic.o: %.c $(FLAGS) | $(PB).h
 	    $(WHOLE) -c $< -o $@
 
 # Callbacks of the program run in it, which may throw.
-$(BUILD)/client/callback/callback_run.pic.o: override CFLAGS += -fexceptions
+$(BUILD)/client/callback/callback_run.pic.o $(BUILD)/client/callback/kernel_lane.pic.o \
+$(BUILD)/client/kernel/kernel_run.pic.o $(BUILD)/client/kernel/kernel_call.pic.o \
+$(BUILD)/client/kernel/kernel_task.pic.o $(BUILD)/client/kernel/block_pool.pic.o: \
+    override CFLAGS += -fexceptions
 
 $(PB).o: $(PB).c $(FLAGS)
 	$(call say,CC)

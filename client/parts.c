@@ -14,6 +14,7 @@
 #include "client/core/lifecycle.h"
 #include "client/core/upcall.h"
 #include "client/event/event.h"
+#include "client/kernel/kernel_failure.h"
 #include "client/memory/alloc.h"
 #include "client/runtime/session.h"
 
@@ -28,6 +29,12 @@ static const struct part *const parts[] = {
     &callback_part,
     &state_callback_part,
     &stream_work_part,
+    &kernel_lane_part,
+    &kernel_registry_part,
+    &kernel_args_part,
+    &kernel_failure_part,
+    &kernel_fault_part,
+    &block_pool_part,
     &registration_part,
     /* Free: mappings, then what they map, and where. */
     &memory_part,
@@ -82,6 +89,8 @@ static const struct upcalls table = {
     .stream_work_abort_over = stream_work_abort_over,
     .exception_drain = exception_drain,
     .exception_copier_ended = exception_copier_ended,
+    .kernel_failure_text = kernel_failure_text,
+    .kernel_failure_tell = kernel_failure_tell,
     .state_callback_stream = state_callback_stream,
     .state_callback_device = state_callback_device,
     .event_forget_records = event_forget_records,

@@ -431,7 +431,7 @@ struct worker *callback_worker_of_context(struct context *c)
         session->workers = calloc(1, sizeof(*session->workers));
     if (!session->workers)
         return NULL;
-    for (uint32_t i = CALLBACK_WORD_THREADS; i < CALLBACK_WORD_WORK && !w; i++)
+    for (uint32_t i = CALLBACK_WORD_THREADS; i < CALLBACK_WORD_KERNEL && !w; i++)
         if (session->workers->worker[i].state == WORKER_FREE)
             w = &session->workers->worker[i];
     if (!w)

@@ -22,12 +22,6 @@
 #include "client/runtime/session.h"
 #include "proto/util/futex.h"
 
-/* What a callback gets a pointer to. */
-struct rtExceptionInfo {
-    struct exception failure;
-    uint32_t device;
-};
-
 /* An exception that was taken from its ring while a callback waited, or when a copier ended. */
 struct aside {
     aclrtExceptionInfo info;
@@ -37,6 +31,7 @@ struct aside {
 static struct {
     struct callback_table registered; /* its lock also guards set and session */
     aclrtExceptionInfoCallback set;
+    bool others;             /* exception_want() */
     struct session *session; /* that they are for; NULL: none */
 
     pthread_mutex_t calling; /* held by the thread that calls callbacks; before `taking` */
@@ -226,6 +221,8 @@ static CALLS_PROGRAM bool call_callbacks(struct session *s, aclrtExceptionInfo *
         set(info);
     for (size_t i = 0; list && i < n && process_id() == me; i++)
         ((aclrtExceptionInfoCallback)list[i].fn)(info);
+    if (process_id() == me)
+        upcalls->kernel_failure_tell(info);
     wait_hook = NULL;
     free(list);
     return process_id() == me;
@@ -288,7 +285,7 @@ static void *exception_main(void *arg)
  */
 static int start_if_wanted(struct session *s)
 {
-    bool wanted = exceptions.set || exceptions.registered.n > 0;
+    bool wanted = exceptions.set || exceptions.others || exceptions.registered.n > 0;
     int r = 0;
 
     if (wanted)
@@ -344,6 +341,7 @@ static void forget_inherited(void)
     pthread_mutex_init(&exceptions.calling, NULL);
     pthread_mutex_init(&exceptions.taking, NULL);
     exceptions.set = NULL;
+    exceptions.others = false;
     exceptions.session = NULL;
     while ((a = exceptions.aside)) {
         exceptions.aside = a->next;
@@ -367,6 +365,17 @@ static int table_changed(const char *function)
     if (!exceptions.session || start_if_wanted(exceptions.session) == 0)
         return 0;
     return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s: cannot start a thread", function);
+}
+
+int exception_want(const char *function)
+{
+    int error;
+
+    pthread_mutex_lock(&exceptions.registered.lock);
+    exceptions.others = true;
+    error = table_changed(function);
+    pthread_mutex_unlock(&exceptions.registered.lock);
+    return error;
 }
 
 aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
@@ -444,39 +453,4 @@ uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
 uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
 {
     return info ? (uint32_t)info->failure.code : UINT32_MAX;
-}
-
-/* npud runs no kernels: no failure is that of one. */
-aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr,
-                                       uint32_t *devArgsLen)
-{
-    CALL_SCOPE;
-
-    REQUIRE_OR(-1, info);
-    REQUIRE(devArgsPtr);
-    REQUIRE(devArgsLen);
-    return error_set(
-        -1,
-        "aclrtGetArgsFromExceptionInfo: the task that failed was no kernel, and has no arguments");
-}
-
-aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func)
-{
-    CALL_SCOPE;
-
-    REQUIRE_OR(-1, info);
-    REQUIRE(func);
-    return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                     "aclrtGetFuncHandleFromExceptionInfo: the task that failed was no kernel");
-}
-
-aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle,
-                                         aclrtOpExceptionCallback callback, void *userData)
-{
-    CALL_SCOPE;
-
-    (void)userData;
-    REQUIRE(binHandle);
-    REQUIRE(callback);
-    return error_unsupported(__func__);
 }

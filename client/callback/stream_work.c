@@ -1,12 +1,13 @@
 /*
  * Work of the library in the order of a stream: tasks that npud's engine cannot execute, because
- * the memory is the program's own (client/memory/host_task.h).
+ * the memory is the program's own (client/memory/host_task.h), and kernels (client/kernel).
  *
  * To npud it is a callback that blocks its stream, and its ordinals are those of callbacks. Here it
  * has a thread and a list of its own: threads of the program that are to run callbacks may come
  * late or never, and the work behind a callback that does not block must not wait for them.
  *
- * One thread for a session is enough. Work is finite and waits for no stream, so that what comes
+ * One thread for a session is enough, but for kernels, which have their own (kernel_lane.h). Work is
+ * finite and waits for no stream, so that what comes
  * behind it, of whatever stream, gets its turn. Work that waits for a word of memory looks at it
  * and returns; it looks again after a while, which doubles each time, and meanwhile the thread runs
  * what other streams have, or sleeps.
@@ -14,10 +15,12 @@
 #include "client/callback/stream_work.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "acl/acl.h"
 #include "client/callback/callback.h"
+#include "client/callback/kernel_lane.h"
 #include "client/core/error.h"
 #include "client/core/thread.h"
 #include "client/core/wait.h"
@@ -46,8 +49,7 @@ static void wake_thread(struct session *session)
 
 /* --- the list of a stream; under process->callback_lock --- */
 
-/* To the end of this list of session->works; NULL: to none. */
-static void list_stream(struct stream *s, struct stream **list)
+void stream_work_list(struct stream *s, struct stream **list)
 {
     struct callbacks *cb = &s->callbacks;
 
@@ -58,19 +60,31 @@ static void list_stream(struct stream *s, struct stream **list)
         DL_APPEND2(*list, s, callbacks.work_prev, callbacks.work_next);
 }
 
-static void append_work(struct stream *s, struct stream_work *w)
+/* The first work of the stream is another one than before: behind the other streams. */
+static void list_first(struct stream *s)
 {
     struct stream_works *works = &s->session->works;
+    const struct stream_work *w = s->callbacks.work;
+
+    if (w && w->kind == STREAM_WORK_KERNEL)
+        stream_work_list(s, &works->kernels.streams);
+    else
+        stream_work_list(s, w ? &works->streams : NULL);
+}
+
+static void append_work(struct stream *s, struct stream_work *w)
+{
     struct callbacks *cb = &s->callbacks;
+    bool first = !cb->work;
 
     w->next = NULL;
     w->ordinal = ++cb->launched;
-    if (!cb->work)
-        list_stream(s, &works->streams);
     if (w->awaits)
-        atomic_fetch_add_explicit(&works->waits, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&s->session->works.waits, 1, memory_order_relaxed);
     *cb->work_last = w;
     cb->work_last = &w->next;
+    if (first)
+        list_first(s);
 }
 
 static void uncount_wait(struct stream *s, const struct stream_work *w)
@@ -88,7 +102,7 @@ static struct stream_work *cut_work(struct stream *s, struct stream_work **after
     *after = NULL;
     cb->work_last = after;
     if (!cb->work)
-        list_stream(s, NULL);
+        stream_work_list(s, NULL);
     LL_FOREACH (rest, w)
         uncount_wait(s, w);
     return rest;
@@ -102,7 +116,7 @@ static void remove_first(struct stream *s)
     cb->work = cb->work->next;
     if (!cb->work)
         cb->work_last = &cb->work;
-    list_stream(s, cb->work ? &s->session->works.streams : NULL); /* behind the other streams */
+    list_first(s);
 }
 
 static void free_work(struct stream_work *list)
@@ -110,7 +124,7 @@ static void free_work(struct stream_work *list)
     struct stream_work *w, *next;
 
     LL_FOREACH_SAFE (list, w, next)
-        free(w);
+        w->free ? w->free(w) : free(w);
 }
 
 void stream_work_discard(struct stream *s)
@@ -121,6 +135,8 @@ void stream_work_discard(struct stream *s)
     callback_lock();
     if (cb->work)
         list = cut_work(s, cb->work_runs ? &cb->work->next : &cb->work);
+    if (cb->work_runs && cb->work->end)
+        cb->work->end(cb->work, ACL_ERROR_RT_STREAM_ABORT);
     while (cb->work_runs)
         pthread_cond_wait(&process->callback_idle, &process->callback_lock);
     if (cb->work)
@@ -160,7 +176,7 @@ static void pause_first(struct stream *s)
     if (w->pause_ns > most)
         w->pause_ns = most;
     w->again_ns = clock_ns() + w->pause_ns;
-    list_stream(s, &works->waiting);
+    stream_work_list(s, &works->waiting);
 }
 
 /* What is due goes to the others; so does what is due soon, so that it costs no wake-up. */
@@ -171,7 +187,7 @@ static void end_pauses(struct session *session)
 
     DL_FOREACH_SAFE2 (session->works.waiting, s, next, callbacks.work_next)
         if (s->callbacks.work->again_ns <= now + s->callbacks.work->pause_ns / 4)
-            list_stream(s, &session->works.streams);
+            stream_work_list(s, &session->works.streams);
 }
 
 /* When the next one is due. */
@@ -199,7 +215,7 @@ void stream_work_written(struct session *session, const void *address, uint64_t 
         if (word + sizeof(uint64_t) <= (uintptr_t)address || word >= (uintptr_t)address + size)
             continue;
         s->callbacks.work->pause_ns = 0;
-        list_stream(s, &session->works.streams);
+        stream_work_list(s, &session->works.streams);
         any = true;
     }
     callback_unlock();
@@ -219,6 +235,19 @@ static struct stream *find_ready(const struct session *session)
             !(aborts && s->callbacks.work->let_go))
             return s;
     return NULL;
+}
+
+struct stream_work *stream_work_retire(struct stream *s, int error)
+{
+    struct stream_work *w = s->callbacks.work;
+
+    remove_first(s);
+    if (session_lost(s->session))
+        return w;
+    atomic_store_explicit(&s->ctrl->work_result, stream_work_result(w->ordinal, error),
+                          memory_order_relaxed);
+    callback_acknowledge(s, w->ordinal, true);
+    return w;
 }
 
 /* Under the lock, which is not held while it runs. It stays in the list until it has returned. */
@@ -252,13 +281,8 @@ static void run_first(struct stream *s)
         pause_first(s);
         return;
     }
-    remove_first(s);
-    if (!session_lost(session)) {
-        atomic_store_explicit(&s->ctrl->work_result, stream_work_result(w->ordinal, error),
-                              memory_order_relaxed);
-        callback_acknowledge(s, w->ordinal, true);
-    }
-    free(w);
+    free_work(stream_work_retire(s, error));
+    kernel_lane_watch(session);
 }
 
 static bool sleep_is_over(void *object, uint64_t target)
@@ -352,17 +376,17 @@ const struct part stream_work_part = {.session_lost = wake_thread, .session_end 
 
 /* --- launching --- */
 
-/* Under the lock. True: the thread sleeps, and the caller wakes it. */
-static bool submit_work(struct stream *s, const struct stream_work *w)
+/* Under the lock. True: its thread sleeps, and the caller wakes it. */
+static bool submit_work(struct stream *s, const struct stream_work *w, uint32_t word)
 {
     struct task task = {
         .op = TASK_CALLBACK,
         .callback.ordinal = w->ordinal,
-        .callback.word = CALLBACK_WORD_WORK,
+        .callback.word = word,
         .callback.block = true,
         .callback.address = (uintptr_t)w->awaits,
         .callback.value = w->value,
-        .callback.work = w->awaits ? STREAM_WORK_VALUE_WAIT : STREAM_WORK_MEMORY,
+        .callback.work = w->kind,
         .callback.condition = w->condition,
     };
     bool idle = stream_idle(s);
@@ -372,29 +396,41 @@ static bool submit_work(struct stream *s, const struct stream_work *w)
     stream_submit_reserved(s, &task);
     if (idle)
         s->callbacks.told = w->ordinal;
-    return idle && atomic_load(&work_word(s->session)->sleeping) != 0;
+    return idle && atomic_load(&s->session->page->callback_word[word].sleeping) != 0;
+}
+
+static int start_thread(struct session *session, const struct stream_work *w)
+{
+    if (w->kind == STREAM_WORK_KERNEL)
+        return kernel_lane_start(session);
+    return side_thread_start(&session->works.thread, work_main, session, THREAD_NAME, 0);
 }
 
 int stream_work_launch(struct stream *s, const char *function, struct stream_work *w)
 {
+    bool kernel = w->kind == STREAM_WORK_KERNEL;
     struct session *session = s->session;
     bool wake = false;
     int r;
 
     RETURN_IF_ERROR(stream_reserve(s, function));
     callback_lock();
-    /* Under the lock: who finds it started must not find out later that it could not be. */
-    r = side_thread_start(&session->works.thread, work_main, session, THREAD_NAME, 0);
+    /* Under the lock: a call that finds it started must not learn later that it was not. */
+    r = start_thread(session, w);
     if (r == 0) {
         append_work(s, w);
-        wake = submit_work(s, w);
+        wake = submit_work(s, w, kernel ? CALLBACK_WORD_KERNEL : CALLBACK_WORD_WORK);
+        if (kernel)
+            kernel_lane_watch(session);
     }
     callback_unlock();
     if (r != 0)
-        return error_set(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                         "%s: the thread for tasks of registered memory cannot be started",
-                         function);
-    if (wake)
+        return error_set(kernel ? ACL_ERROR_RT_MEMORY_ALLOCATION : ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                         "%s: a thread for %s cannot be started: %s", function,
+                         kernel ? "kernels" : "tasks of registered memory", strerror(r));
+    if (wake && kernel)
+        kernel_lane_wake(session);
+    else if (wake)
         wake_thread(session);
     return 0;
 }

@@ -18,7 +18,18 @@ void stream_work_abort_begins(struct session *session);
 void stream_work_abort_over(struct session *session);
 
 /**
- * Tasks of the stream were discarded, or it ends: its work that has not begun never runs. Waits for
- * what runs, so that the program may free the memory that it uses.
+ * Tasks of the stream were discarded, or it ends: its work that has not begun never runs. Ends the
+ * kernel that runs, and waits for what runs, so that the program may free the memory that it uses.
  */
 void stream_work_discard(struct stream *s);
+
+/* --- between stream_work.c and kernel_lane.c. Under process->callback_lock --- */
+
+/** Put the stream at the end of this list of session->works; NULL: of none. */
+void stream_work_list(struct stream *s, struct stream **list);
+
+/**
+ * The first work of the stream, which ran, has ended with this code: tell npud, and go on to the
+ * next one. Returns it; it is the caller's to free, without the lock.
+ */
+struct stream_work *stream_work_retire(struct stream *s, int error);

@@ -24,6 +24,8 @@ enum handle_kind {
     HANDLE_COUNT_NOTIFY = 9,
     HANDLE_PHYSICAL = 10,
     HANDLE_MEMORY_POOL = 11,
+    HANDLE_BINARY = 12,
+    HANDLE_FUNCTION = 13,
 };
 
 #define HANDLE_MARK       UINT64_C(0x4e)

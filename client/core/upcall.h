@@ -10,6 +10,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "acl/acl.h"
@@ -117,6 +118,12 @@ struct upcalls {
      * failures are no exceptions, also where a callback has kept them from being taken.
      */
     void (*exception_copier_ended)(struct session *s);
+
+    /* --- client/kernel/kernel_failure.h --- */
+
+    bool (*kernel_failure_text)(int32_t stream, int code, char *text, size_t size);
+    /** The failure may be that of a kernel: call what its binary has set. Without locks. */
+    void (*kernel_failure_tell)(aclrtExceptionInfo *info);
 
     /* --- client/callback/state_callback.h; without locks --- */
 

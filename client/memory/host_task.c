@@ -309,6 +309,7 @@ int host_task_value_wait(struct stream *s, const char *function, const struct pl
 
     t->to = *at;
     t->size = sizeof(value);
+    t->work.kind = STREAM_WORK_VALUE_WAIT;
     t->work.awaits = at->address;
     t->work.value = value;
     t->work.condition = condition;

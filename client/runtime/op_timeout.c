@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
 #include "client/runtime/context.h"
+#include "client/runtime/op_timeout.h"
 #include "client/core/error.h"
 #include "client/runtime/stream.h"
 #include "proto/util/clock.h"
@@ -39,14 +40,21 @@ static void forget_limit(void)
     atomic_store_explicit(&limit_us, NEVER, memory_order_relaxed);
 }
 
-/* A TASK_DELAY, the stand-in for a kernel: cut off at the limit in force, and then it fails. */
-static void apply_limit(struct task *delay)
+uint64_t op_timeout_ns(void)
 {
     uint64_t limit = atomic_load_explicit(&limit_us, memory_order_relaxed);
 
-    if (limit == NEVER || delay->delay.ns <= limit * NSEC_PER_USEC)
+    return limit == NEVER ? 0 : limit * NSEC_PER_USEC;
+}
+
+/* A TASK_DELAY, the stand-in for a kernel: cut off at the limit in force, and then it fails. */
+static void apply_limit(struct task *delay)
+{
+    uint64_t limit = op_timeout_ns();
+
+    if (limit == 0 || delay->delay.ns <= limit)
         return;
-    delay->delay.ns = limit * NSEC_PER_USEC;
+    delay->delay.ns = limit;
     delay->delay.result = ACL_ERROR_RT_AICORE_TIMEOUT;
 }
 

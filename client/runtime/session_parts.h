@@ -14,9 +14,22 @@ struct stream;
 
 /* --- client/callback/stream_work.c --- */
 
+/** Kernels of a session, and the threads that run them: client/callback/kernel_lane.c. */
+struct kernel_lane {
+    /* Under process->callback_lock. */
+    struct stream *streams; /* whose next work is a kernel */
+    struct stream *running;
+    uint32_t threads;
+    uint32_t idle; /* those of them that wait for a turn to watch */
+    bool watched;  /* a thread is about to look at `streams`, or sleeps until npud wakes it */
+    bool ending;   /* no thread watches any more */
+    pthread_cond_t turns; /* the idle ones sleep on it */
+};
+
 /** Of a session. */
 struct stream_works {
-    struct side_thread thread; /* runs it; started by the first one */
+    struct side_thread thread; /* runs all but kernels; started by the first one */
+    struct kernel_lane kernels;
     /* Under process->callback_lock. */
     struct stream *streams; /* that have some, but for those that are in `waiting` */
     struct stream *waiting; /* the first of which runs again after a while */

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/shm/callback_shm.h"
+
 struct callback;
 struct callback_run;
 struct stream;
@@ -35,10 +37,18 @@ struct callbacks {
     struct stream *work_prev, *work_next; /* there */
 };
 
-/** Work of the library in the order of a stream. The first member of what it belongs to. */
+/**
+ * Work of the library in the order of a stream. The first member of what it belongs to. A kernel
+ * may run for as long as it likes, and wait for what streams do: it has a thread of its own
+ * (client/callback/kernel_lane.h). Other work waits for nothing that streams do, and shares one.
+ */
 struct stream_work {
     struct stream_work *next;
-    int (*run)(struct stream_work *w); /* without locks; it waits for nothing that streams do */
+    enum stream_work_kind kind;
+    int (*run)(struct stream_work *w); /* without locks */
+    /* Kernels: it runs, and shall end soon, with this code. Under process->callback_lock. */
+    void (*end)(struct stream_work *w, int code);
+    void (*free)(struct stream_work *w); /* NULL: free(). Without locks of the library */
     /* The word of 8 bytes that run() looks at, and may return STREAM_WORK_AGAIN; else NULL */
     const void *awaits;
     uint64_t value; /* it is to be as this condition wants it: told to npud, for reports */

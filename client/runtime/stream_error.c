@@ -1,6 +1,7 @@
 /* Errors of streams: codes, and their sentences. */
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/core/upcall.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 #include "proto/wire/error_name.h"
@@ -61,8 +62,16 @@ static bool finished_with_remark(int code)
     }
 }
 
+/* What a kernel has failed with is known in more words. id -1: of any stream. */
+static const char *describe_cause(int32_t id, int code, char *text, size_t size)
+{
+    return upcalls->kernel_failure_text(id, code, text, size) ? text : error_cause(code);
+}
+
 int stream_error_failed(int32_t id, const char *function, int code, int pid)
 {
+    char text[320];
+
     if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
         return error_set(code,
                          "%s: stream %d waited for a record of an IPC event or notify, or a "
@@ -72,17 +81,19 @@ int stream_error_failed(int32_t id, const char *function, int code, int pid)
                          function, id, pid);
     if (finished_with_remark(code))
         return error_soft(code, "%s: stream %d finished with a remark", function, id);
-    return error_set(code, "%s: a task of stream %d failed: %s", function, id, error_cause(code));
+    return error_set(code, "%s: a task of stream %d failed: %s", function, id,
+                     describe_cause(id, code, text, sizeof(text)));
 }
 
 int stream_error_stopped_by(uint64_t error, const char *function)
 {
     int code = stream_error_code(error);
+    char text[320];
 
     return error_set(code,
                      "%s: a task of this context failed (%s), and its streams stop on failure: "
                      "destroy the context or reset the device",
-                     function, error_cause(code));
+                     function, describe_cause(-1, code, text, sizeof(text)));
 }
 
 int stream_error_stopped(struct stream_ctrl *ctrl, const char *function)

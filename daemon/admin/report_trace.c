@@ -48,6 +48,7 @@ static const struct {
     [TRACE_DEQUEUE] = {"dequeue", WORDS_HANDOVER, true, false},
     [TRACE_RANGE] = {"range", WORDS_TEXT, true, false},
     [TRACE_MARK] = {"mark", WORDS_TEXT, true, false},
+    [TRACE_KERNEL] = {"kernel", WORDS_TEXT, true, false},
 };
 
 static const char *const wait_names[WAIT_KIND_MASK + 1] = {

@@ -217,7 +217,8 @@ static enum run_result finish_callback(struct stream *s)
     uint64_t result = atomic_load_explicit(&s->ctrl->work_result, memory_order_relaxed);
     int32_t code = stream_work_code(result, t->callback.ordinal);
 
-    return t->callback.word == CALLBACK_WORD_WORK && code != 0 ? run_fail(s, code, 0) : RUN_RETIRED;
+    return callback_word_is_work(t->callback.word) && code != 0 ? run_fail(s, code, 0)
+                                                                : RUN_RETIRED;
 }
 
 static enum run_result run_callback(struct stream *s, uint64_t now)

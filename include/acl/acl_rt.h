@@ -2741,7 +2741,11 @@ typedef struct dim3 {
     uint32_t z;
 } dim3;
 
-typedef struct aclrtPlaceHolderInfo aclrtPlaceHolderInfo; /* layout not in the reference */
+/* Bytes from the begin of the block: where the address of other bytes of it is put, and of which. */
+typedef struct aclrtPlaceHolderInfo {
+    uint32_t addrOffset;
+    uint32_t dataOffset;
+} aclrtPlaceHolderInfo;
 
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t blockDim,
                                                const void *argsData, size_t argsSize,

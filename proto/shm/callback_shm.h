@@ -36,14 +36,25 @@
 #include "proto/util/kill_point.h"
 
 #define CALLBACK_WORD_THREADS 1024u /* threads of the program that run callbacks */
-/* from there on: threads of the library, one per context; the last: one for copies */
-#define CALLBACK_WORDS     2048u
-#define CALLBACK_WORD_WORK (CALLBACK_WORDS - 1)
+/*
+ * From there on: threads of the library, one per context. The last two are for work of the library
+ * in stream order, which may fail: kernels, and copies.
+ */
+#define CALLBACK_WORDS       2048u
+#define CALLBACK_WORD_WORK   (CALLBACK_WORDS - 1)
+#define CALLBACK_WORD_KERNEL (CALLBACK_WORDS - 2)
 
-/** What a task of CALLBACK_WORD_WORK is, as the client says. */
+/** Is this word that of work which tells how it has ended (stream_work_result())? */
+static inline bool callback_word_is_work(uint32_t word)
+{
+    return word == CALLBACK_WORD_WORK || word == CALLBACK_WORD_KERNEL;
+}
+
+/** What such a task is, as the client says. */
 enum stream_work_kind {
-    STREAM_WORK_MEMORY,    /* a copy, set, reduction or value write */
-    STREAM_WORK_VALUE_WAIT /* of a word of memory that the program has registered */
+    STREAM_WORK_MEMORY,     /* a copy, set, reduction or value write */
+    STREAM_WORK_VALUE_WAIT, /* of a word of memory that the program has registered */
+    STREAM_WORK_KERNEL      /* of CALLBACK_WORD_KERNEL */
 };
 
 struct callback_word {

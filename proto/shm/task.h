@@ -101,7 +101,7 @@ struct task {
             uint64_t ordinal; /* of the stream's callbacks, from 1: grows from each to the next */
             uint32_t word;    /* word of the session page that its thread sleeps on */
             uint32_t block;   /* 1: the stream goes on when the function has returned */
-            /* Of work of the library (CALLBACK_WORD_WORK), for reports only: */
+            /* Of work of the library (callback_word_is_work()), for reports only: */
             uint64_t address; /* of the word that a value wait looks at */
             uint64_t value;
             uint32_t work;      /* enum stream_work_kind */

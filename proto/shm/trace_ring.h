@@ -52,6 +52,8 @@ enum trace_kind {
     TRACE_RESTARTED,  /* npud has come back, and goes on with the trace */
     TRACE_CARRY_TAKE, /* a route has taken a buffer out of its source ... */
     TRACE_CARRY_PUT,  /* ... and put it, or a reference to it, into its destination */
+    /* clients again */
+    TRACE_KERNEL, /* a kernel has run; its name is the text */
     TRACE_KINDS
 };
 

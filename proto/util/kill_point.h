@@ -41,6 +41,8 @@
     X(CALLBACK_RUN, "callback has returned, npud not told")                                        \
     X(CALLBACK_DONE, "callback done, doorbell not rung")                                           \
     X(CALLBACK_DROPPED, "callbacks dropped, npud not told")                                        \
+    X(KERNEL_BEGINS, "kernel taken, not run")                                                      \
+    X(KERNEL_OVER, "kernel has run, npud not told")                                                \
     X(MEMORY_WRITTEN, "memory written by the host, npud not told")                                 \
     X(EXCEPTION_READ, "exception copied, its place not given back")                                \
     X(EXCEPTION_TAKEN, "its place given back, the engine not told")                                \

@@ -469,6 +469,7 @@ static const struct {
     {"enqueue", print_handover},
     {"dequeue", print_handover},
     {"range", print_thread_slice},
+    {"kernel", print_thread_slice},
     {"mark", print_mark},
     {"ring", print_ring},
 };

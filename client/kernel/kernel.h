@@ -1,0 +1,134 @@
+/*
+ * Kernels as the library has them: functions that are known by a handle, the binaries that they are
+ * in, and launches. A kernel is host code (include/acl/acl_npud_kernel.h), which
+ * client/kernel/kernel_run.c runs; docs/kernels.md has the picture.
+ *
+ * Binaries and functions belong to the process and outlive sessions. kernel_lock guards them. A
+ * binary that was unloaded stays until the last launch of it has run.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl.h"
+#include "acl/acl_npud_kernel.h"
+#include "proto/util/slots.h"
+
+struct kernel_binary;
+struct session;
+
+/** Its handle goes with its binary, or never. */
+struct kernel_function {
+    struct slot slot;
+    aclnpudKernel kernel;
+    char *name;                   /* kernel.name */
+    struct kernel_binary *binary; /* NULL: of a library that the program is linked with */
+    struct kernel_function *next; /* of the binary, or of none */
+    /* It may be launched on these devices, where it was looked up, while this session lasts. */
+    uint64_t session;
+    uint32_t devices;
+};
+
+/* --- client/kernel/kernel_registry.c: what compiled libraries have registered --- */
+
+extern pthread_mutex_t kernel_lock;
+
+/**
+ * Between these two, what the calling thread registers belongs to the binary: it loads it. Not
+ * nested.
+ */
+void kernel_registry_begin(struct kernel_binary *binary);
+void kernel_registry_end(void);
+
+/**
+ * The kernel of the binary (NULL: of none) with this name, or if that is NULL this entry, or if
+ * that is 0 too, of this function (of any binary); NULL: there is none. Under kernel_lock.
+ */
+const aclnpudKernel *kernel_registry_find(const struct kernel_binary *binary, const char *name,
+                                          uint64_t entry, const void *function);
+
+/* --- client/kernel/kernel_function.c --- */
+
+/** The function that a handle names. NULL with *error set: 100000, 107017. Under kernel_lock. */
+struct kernel_function *kernel_function_find(const char *api, const void *handle, int *error);
+
+/**
+ * The same for what is a handle or the address of a kernel: 107044
+ * if it is neither. Under
+ * kernel_lock.
+ */
+struct kernel_function *kernel_function_find_any(const char *api, const void *symbol, int *error);
+
+/**
+ * Have use() look at a function, by its handle or its address, that says what its parameters are. 0,
+ * what use() returns, or: those of kernel_function_find_any(), 207000 of a CPU's kernel, 107000: it
+ * does not say. Takes kernel_lock.
+ */
+int kernel_function_parameters(const char *api, const void *func,
+                               int (*use)(const char *api, const struct kernel_function *f,
+                                          void *context),
+                               void *context);
+
+/**
+ * The handle of this kernel in the list of a binary, made on first use, and launchable on the
+ * current device. NULL with *error set: no context, no memory. Under kernel_lock.
+ */
+struct kernel_function *kernel_function_get(const char *api, struct kernel_binary *binary,
+                                            struct kernel_function **list,
+                                            const aclnpudKernel *kernel, int *error);
+
+/** The functions of a binary that goes: their handles are stale. Under kernel_lock. */
+void kernel_function_free_list(struct kernel_function *list);
+
+/* --- client/kernel/kernel_binary.c --- */
+
+/** A launch keeps it loaded until kernel_binary_unref(). NULL is ignored. Under kernel_lock. */
+void kernel_binary_ref(struct kernel_binary *binary);
+/** Without kernel_lock. */
+void kernel_binary_unref(struct kernel_binary *binary);
+
+/** Call the exception callback of the binary with this handle, if it has one. Without locks. */
+void kernel_binary_tell(aclrtBinHandle handle, aclrtExceptionInfo *info);
+
+/** Its handle, for a function of it. */
+aclrtBinHandle kernel_binary_handle(struct kernel_binary *binary);
+
+/** Bytes of the code at this address of a library that is loaded; 0: it is not known. */
+size_t kernel_code_size(const void *function);
+
+/* --- client/kernel/kernel_config.c --- */
+
+/** What attributes of a launch ask for. */
+struct kernel_config {
+    uint64_t limit_ns; /* 0: no limit */
+};
+
+/** Of a launch: cfg NULL is that of the process. 0, or 107000. */
+int kernel_config_read(const char *api, const aclrtLaunchKernelCfg *cfg,
+                       struct kernel_config *config);
+
+/* --- client/kernel/kernel_task.c: launches --- */
+
+struct kernel_launch {
+    const aclnpudKernel *kernel;
+    const struct kernel_function *function; /* NULL: it was launched by its record */
+    struct kernel_binary *binary;           /* a reference, which a launch takes over; NULL: none */
+    uint32_t blocks;
+    struct kernel_config config;
+    const void *args; /* on the host: copied at the launch */
+    size_t size;
+    const void *device_args; /* or NULL: device memory of this size, read when the kernel begins */
+    /* Of args: where the address of other bytes in args stands. Checked by the caller. */
+    const aclrtPlaceHolderInfo *placeholders;
+    size_t n_placeholders;
+};
+
+/**
+ * Launch. 0, or an ACL error: 107000 for a number of blocks, those of a stream, 107017 on a device
+ * where the function was not looked up. The reference to the binary is given back in each case.
+ */
+int kernel_launch(const char *api, const struct kernel_launch *launch, aclrtStream stream);

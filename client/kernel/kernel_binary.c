@@ -1,0 +1,698 @@
+/*
+ * Binaries: shared objects of the host with kernels in them.
+ *
+ * A file is loaded where it is, so that debuggers and profilers find its symbols. What is loaded
+ * already, and what comes from memory, is loaded from a memfd: each handle has globals of its own.
+ */
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "client/callback/exception.h"
+#include "client/core/error.h"
+#include "client/core/handle.h"
+#include "client/kernel/kernel.h"
+#include "client/runtime/context.h"
+#include "proto/util/random.h"
+
+#define BINARIES_MAX (1u << 16)
+#define IMAGE_MAX    ((size_t)1 << 31)
+
+#if defined(__x86_64__)
+#define HOST_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define HOST_MACHINE EM_AARCH64
+#elif defined(__riscv)
+#define HOST_MACHINE EM_RISCV
+#else
+#error "which machine is this?"
+#endif
+
+struct kernel_binary {
+    struct slot slot;
+    void *library; /* of dlopen() */
+    uint32_t refs; /* the handle, and launches that have not ended */
+    bool cpu;      /* kernels of a device's CPU: aclrtRegisterCpuFunc() */
+    struct kernel_function *functions;
+    aclrtOpExceptionCallback callback;
+    void *callback_data;
+};
+
+/* Under kernel_lock. */
+static struct slots binaries; /* no object: not set up yet */
+
+static struct kernel_binary *peek_binary(const void *handle)
+{
+    uint32_t tag;
+
+    return binaries.object_size ? handle_get_tag(&binaries, HANDLE_BINARY, handle, &tag) : NULL;
+}
+
+static struct kernel_binary *find_binary(const char *api, const void *handle, int *error)
+{
+    struct kernel_binary *b;
+
+    *error = handle ? 0 : error_null(api, "binHandle");
+    if (!handle)
+        return NULL;
+    b = peek_binary(handle);
+    if (!b)
+        *error = error_set(ACL_ERROR_RT_INVALID_HANDLE, "%s: this is no binary, or it was unloaded",
+                           api);
+    return b;
+}
+
+aclrtBinHandle kernel_binary_handle(struct kernel_binary *binary)
+{
+    return handle_of(HANDLE_BINARY, binary);
+}
+
+/* --- what a file is --- */
+
+static int refuse_image(const char *api, const char *what, const char *why)
+{
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s %s", api, what, why);
+}
+
+/* An ELF shared object of this machine? 0, or an error that says what it is instead. */
+static int check_image(const char *api, const char *what, const void *image, size_t size)
+{
+    Elf64_Ehdr h;
+
+    if (size < sizeof(h) || memcmp(image, ELFMAG, SELFMAG) != 0)
+        return refuse_image(api, what, "is no ELF file");
+    memcpy(&h, image, sizeof(h));
+    if (h.e_ident[EI_CLASS] != ELFCLASS64)
+        return refuse_image(api, what, "is an ELF file of 32 bits");
+    if (h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_machine != HOST_MACHINE)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %s is code for another machine (ELF machine %u, this one is %u): "
+                         "kernels run on the host here, so build it for the host, with "
+                         "ascendc_library() or ascendc_fatbin_library() of npud's toolkit tree",
+                         api, what, h.e_ident[EI_DATA] == ELFDATA2LSB ? h.e_machine : 0u,
+                         (unsigned)HOST_MACHINE);
+    if (h.e_type != ET_DYN)
+        return refuse_image(api, what,
+                            "is no shared object: link it with -shared, or build it with "
+                            "ascendc_fatbin_library()");
+    return 0;
+}
+
+/* --- loading --- */
+
+/* Unlike a dlopen() of this thread that is not of a binary, constructors register for it. */
+static void *open_library(struct kernel_binary *b, const char *path)
+{
+    void *library;
+
+    kernel_registry_begin(b);
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    kernel_registry_end();
+    return library;
+}
+
+static int write_all(int fd, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, bytes, size);
+
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n > 0) {
+            bytes += n;
+            size -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+/* NULL: dlerror() says why, or memory is short. */
+static void *open_image(struct kernel_binary *b, const void *image, size_t size)
+{
+    int fd = memfd_create("npud-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *library = NULL;
+    char path[32];
+
+    if (fd < 0)
+        return NULL;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (write_all(fd, image, size) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        library = open_library(b, path);
+    close(fd);
+    return library;
+}
+
+static struct kernel_binary *take_binary(void)
+{
+    struct kernel_binary *b;
+    uint32_t seed = 1;
+
+    pthread_mutex_lock(&kernel_lock);
+    if (binaries.object_size == 0) {
+        random_fill(&seed, sizeof(seed));
+        slots_init(&binaries, sizeof(*b), BINARIES_MAX, seed);
+    }
+    b = slots_take(&binaries);
+    if (b) {
+        b->library = NULL;
+        b->refs = 1;
+        b->functions = NULL;
+        b->callback = NULL;
+    }
+    pthread_mutex_unlock(&kernel_lock);
+    return b;
+}
+
+static void put_binary(struct kernel_binary *b)
+{
+    pthread_mutex_lock(&kernel_lock);
+    slots_put(&binaries, b);
+    pthread_mutex_unlock(&kernel_lock);
+}
+
+struct image {
+    const char *what; /* for sentences */
+    const char *path; /* NULL: it is in memory alone */
+    const void *bytes;
+    size_t size;
+};
+
+static bool is_loaded(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+
+    if (library)
+        dlclose(library);
+    return library != NULL;
+}
+
+static int load_image(const char *api, const struct image *image, bool cpu, aclrtBinHandle *handle)
+{
+    struct kernel_binary *b;
+
+    RETURN_IF_ERROR(check_image(api, image->what, image->bytes, image->size));
+    b = take_binary();
+    if (!b)
+        return error_no_memory(api);
+    b->cpu = cpu;
+    dlerror();
+    b->library = image->path && !is_loaded(image->path) ? open_library(b, image->path)
+                                                        : open_image(b, image->bytes, image->size);
+    if (!b->library) {
+        const char *why = dlerror();
+
+        put_binary(b);
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s cannot be loaded: %s", api,
+                         image->what, why ? why : "no memory or no descriptor is left");
+    }
+    pthread_mutex_lock(&kernel_lock);
+    slots_publish(b);
+    *handle = kernel_binary_handle(b);
+    pthread_mutex_unlock(&kernel_lock);
+    return 0;
+}
+
+/* --- options --- */
+
+struct options {
+    bool file;
+    bool cpu;
+    int cpu_mode;
+};
+
+static bool is_magic(uint32_t magic)
+{
+    return magic == ACL_RT_BINARY_MAGIC_ELF_AICORE ||
+           magic == ACL_RT_BINARY_MAGIC_ELF_VECTOR_CORE ||
+           magic == ACL_RT_BINARY_MAGIC_ELF_CUBE_CORE;
+}
+
+/* NULL, or what is wrong with it. */
+static const char *read_option(const aclrtBinaryLoadOption *o, struct options *options)
+{
+    switch (o->type) {
+    case ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD:
+        return o->value.isLazyLoad > 1 ? "isLazyLoad must be 0 or 1" : NULL;
+    case ACL_RT_BINARY_LOAD_OPT_MAGIC:
+        if (options->file)
+            return "the magic of a file is in the JSON file beside it, and no option";
+        return is_magic(o->value.magic) ? NULL : "magic is none of ACL_RT_BINARY_MAGIC_ELF_*";
+    case ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE:
+        options->cpu = true;
+        options->cpu_mode = o->value.cpuKernelMode;
+        if (options->file)
+            return options->cpu_mode == 0 || options->cpu_mode == 1
+                       ? NULL
+                       : "cpuKernelMode must be 0 or 1 for a file";
+        return options->cpu_mode == 2 ? NULL : "cpuKernelMode must be 2 for data";
+    default:
+        return "its type is not known";
+    }
+}
+
+static int read_options(const char *api, const aclrtBinaryLoadOptions *list,
+                        struct options *options)
+{
+    if (!list)
+        return 0;
+    if (!list->options)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: options->options is NULL", api);
+    for (size_t i = 0; i < list->numOpt; i++) {
+        const char *wrong = read_option(&list->options[i], options);
+
+        if (wrong)
+            return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: option %zu: %s", api, i, wrong);
+    }
+    return 0;
+}
+
+/* --- files --- */
+
+static int file_error(const char *api, const char *path, const char *what)
+{
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s %s: %s", api, path, what, strerror(errno));
+}
+
+static int load_file(const char *api, const char *path, bool cpu, aclrtBinHandle *handle)
+{
+    struct image image = {.what = path};
+    char whole[PATH_MAX];
+    struct stat st;
+    void *bytes;
+    int fd, r;
+
+    image.path = realpath(path, whole);
+    fd = image.path ? open(whole, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        r = file_error(api, path, "cannot be read");
+        if (fd >= 0)
+            close(fd);
+        return r;
+    }
+    image.size = S_ISREG(st.st_mode) && st.st_size > 0 ? (size_t)st.st_size : 0;
+    bytes = image.size > 0 && image.size <= IMAGE_MAX
+                ? mmap(NULL, image.size, PROT_READ, MAP_PRIVATE, fd, 0)
+                : MAP_FAILED;
+    close(fd);
+    if (bytes == MAP_FAILED)
+        return refuse_image(api, path, "is no ELF file");
+    image.bytes = bytes;
+    r = load_image(api, &image, cpu, handle);
+    munmap(bytes, image.size);
+    return r;
+}
+
+/* Kernels of a device's CPU: a list, PATH.json, and the library beside it, PATH.so. */
+static int load_cpu_file(const char *api, const char *list, aclrtBinHandle *handle)
+{
+    const char *dot = strrchr(list, '.');
+    char path[PATH_MAX];
+    int n;
+
+    if (!dot || strcmp(dot, ".json") != 0)
+        return refuse_image(api, list, "is no .json file: cpuKernelMode wants the list of kernels");
+    if (access(list, R_OK) != 0)
+        return file_error(api, list, "cannot be read");
+    n = snprintf(path, sizeof(path), "%.*s.so", (int)(dot - list), list);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return refuse_image(api, list, "is too long a path");
+    return load_file(api, path, true, handle);
+}
+
+aclError aclrtBinaryLoadFromFile(const char *binPath, aclrtBinaryLoadOptions *options,
+                                 aclrtBinHandle *binHandle)
+{
+    CALL_SCOPE;
+    struct options o = {.file = true};
+
+    RETURN_IF_ERROR(process_enter());
+    REQUIRE(binPath);
+    REQUIRE(binHandle);
+    RETURN_IF_ERROR(read_options(__func__, options, &o));
+    return o.cpu ? load_cpu_file(__func__, binPath, binHandle)
+                 : load_file(__func__, binPath, false, binHandle);
+}
+
+static int load_data(const char *api, const void *data, size_t length, bool cpu,
+                     aclrtBinHandle *handle)
+{
+    if (length == 0)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: length is 0", api);
+    return load_image(api, &(struct image){.what = "the data", .bytes = data, .size = length}, cpu,
+                      handle);
+}
+
+aclError aclrtBinaryLoadFromData(const void *data, size_t length,
+                                 const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle)
+{
+    CALL_SCOPE;
+    struct options o = {.file = false};
+
+    RETURN_IF_ERROR(process_enter());
+    REQUIRE(data);
+    REQUIRE(binHandle);
+    RETURN_IF_ERROR(read_options(__func__, options, &o));
+    return load_data(__func__, data, length, o.cpu, binHandle);
+}
+
+/* --- unloading --- */
+
+void kernel_binary_ref(struct kernel_binary *binary)
+{
+    if (binary)
+        binary->refs++;
+}
+
+/* The library's destructors unregister its kernels, which takes the lock. */
+void kernel_binary_unref(struct kernel_binary *binary)
+{
+    bool last;
+
+    if (!binary)
+        return;
+    pthread_mutex_lock(&kernel_lock);
+    last = --binary->refs == 0;
+    pthread_mutex_unlock(&kernel_lock);
+    if (!last)
+        return;
+    dlclose(binary->library);
+    put_binary(binary);
+}
+
+aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
+{
+    CALL_SCOPE;
+    struct kernel_binary *b;
+    int error;
+
+    RETURN_IF_ERROR(process_enter());
+    pthread_mutex_lock(&kernel_lock);
+    b = find_binary(__func__, binHandle, &error);
+    if (b) {
+        slots_unpublish(b);
+        kernel_function_free_list(b->functions);
+        b->functions = NULL;
+    }
+    pthread_mutex_unlock(&kernel_lock);
+    kernel_binary_unref(b);
+    return error;
+}
+
+/* --- the older pair --- */
+
+struct descriptor {
+    void *data;
+    size_t length;
+};
+
+aclrtBinary aclrtCreateBinary(const void *data, size_t dataLen)
+{
+    CALL_SCOPE;
+    struct descriptor *d;
+
+    if (!data) {
+        error_null(__func__, "data");
+        return NULL;
+    }
+    d = malloc(sizeof(*d));
+    if (!d) {
+        error_no_memory(__func__);
+        return NULL;
+    }
+    *d = (struct descriptor){.data = (void *)(uintptr_t)data, .length = dataLen};
+    return (aclrtBinary)d;
+}
+
+aclError aclrtDestroyBinary(const aclrtBinary binary)
+{
+    CALL_SCOPE;
+
+    REQUIRE(binary);
+    free(binary);
+    return 0;
+}
+
+aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle *binHandle)
+{
+    CALL_SCOPE;
+    const struct descriptor *d = (const void *)binary;
+
+    REQUIRE(binary);
+    REQUIRE(binHandle);
+    FIND_OR_RETURN(context_get, __func__);
+    return load_data(__func__, d->data, d->length, false, binHandle);
+}
+
+/* --- what is in them --- */
+
+/* Under the lock. The record that the library has registered, or what its symbols tell. */
+static int find_kernel(const char *api, struct kernel_binary *b, const char *name,
+                       aclnpudKernel *kernel)
+{
+    const aclnpudKernel *k = kernel_registry_find(b, name, 0, NULL);
+
+    if (k) {
+        *kernel = *k;
+        return 0;
+    }
+    *kernel = (aclnpudKernel){.size = sizeof(*kernel), .name = name};
+    kernel->function = dlsym(b->library, name);
+    if (kernel->function)
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: the binary has no kernel %s: a kernel that is not extern \"C\" has its "
+                     "mangled name",
+                     api, name);
+}
+
+static int get_function(const char *api, struct kernel_binary *b, const aclnpudKernel *kernel,
+                        aclrtFuncHandle *handle)
+{
+    int error;
+    struct kernel_function *f = kernel_function_get(api, b, &b->functions, kernel, &error);
+
+    if (!f)
+        return error == ACL_ERROR_RT_CONTEXT_NULL ? ACL_ERROR_RT_PARAM_INVALID : error;
+    *handle = handle_of(HANDLE_FUNCTION, f);
+    return 0;
+}
+
+aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char *kernelName,
+                                aclrtFuncHandle *funcHandle)
+{
+    CALL_SCOPE;
+    aclnpudKernel kernel;
+    struct kernel_binary *b;
+    int error;
+
+    REQUIRE(binHandle);
+    REQUIRE(kernelName);
+    REQUIRE(funcHandle);
+    pthread_mutex_lock(&kernel_lock);
+    b = find_binary(__func__, binHandle, &error);
+    if (b)
+        error = find_kernel(__func__, b, kernelName, &kernel);
+    if (error == 0)
+        error = get_function(__func__, b, &kernel, funcHandle);
+    pthread_mutex_unlock(&kernel_lock);
+    return error;
+}
+
+aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry,
+                                       aclrtFuncHandle *funcHandle)
+{
+    CALL_SCOPE;
+    const aclnpudKernel *k = NULL;
+    struct kernel_binary *b;
+    int error;
+
+    REQUIRE(binHandle);
+    REQUIRE(funcHandle);
+    pthread_mutex_lock(&kernel_lock);
+    b = find_binary(__func__, binHandle, &error);
+    if (b && !b->cpu && funcEntry != 0)
+        k = kernel_registry_find(b, NULL, funcEntry, NULL);
+    if (k)
+        error = get_function(__func__, b, k, funcHandle);
+    else if (error == 0)
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
+                          "aclrtBinaryGetFunctionByEntry: no kernel of the binary has entry %llu",
+                          (unsigned long long)funcEntry);
+    pthread_mutex_unlock(&kernel_lock);
+    return error;
+}
+
+aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char *funcName,
+                              const char *kernelName, aclrtFuncHandle *funcHandle)
+{
+    CALL_SCOPE;
+    aclnpudKernel kernel = {.size = sizeof(kernel), .kind = ACL_KERNEL_TYPE_AICPU};
+    struct kernel_function *f = NULL;
+    struct kernel_binary *b;
+    int error;
+
+    REQUIRE(handle);
+    REQUIRE(funcName);
+    REQUIRE(kernelName);
+    REQUIRE(funcHandle);
+    pthread_mutex_lock(&kernel_lock);
+    b = find_binary(__func__, handle, &error);
+    if (b && !b->cpu)
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
+                          "aclrtRegisterCpuFunc: the binary was not loaded with cpuKernelMode");
+    if (error == 0)
+        LL_FOREACH (b->functions, f)
+            if (strcmp(f->name, kernelName) == 0)
+                break;
+    if (error == 0 && !f) {
+        error = find_kernel(__func__, b, funcName, &kernel);
+        kernel.kind = ACL_KERNEL_TYPE_AICPU;
+        kernel.name = kernelName;
+    } else if (f) {
+        kernel = f->kernel;
+    }
+    if (error == 0)
+        error = get_function(__func__, b, &kernel, funcHandle);
+    pthread_mutex_unlock(&kernel_lock);
+    return error;
+}
+
+/* --- addresses --- */
+
+static struct link_map *map_of(const struct kernel_binary *b)
+{
+    struct link_map *map = NULL;
+
+    return dlinfo(b->library, RTLD_DI_LINKMAP, &map) == 0 ? map : NULL;
+}
+
+struct extent {
+    ElfW(Addr) base;
+    size_t size;
+};
+
+static int measure_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct extent *e = data;
+
+    (void)size;
+    if (info->dlpi_addr != e->base)
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD)
+            e->size = info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+    return 1;
+}
+
+aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void **binAddr, size_t *binSize)
+{
+    CALL_SCOPE;
+    struct extent extent = {0};
+    struct kernel_binary *b;
+    struct link_map *map;
+    int error;
+
+    REQUIRE(binAddr);
+    REQUIRE(binSize);
+    pthread_mutex_lock(&kernel_lock);
+    b = find_binary(__func__, binHandle, &error);
+    map = b ? map_of(b) : NULL;
+    if (map) {
+        extent.base = map->l_addr;
+        dl_iterate_phdr(measure_object, &extent);
+        *binAddr = (void *)map->l_addr;
+        *binSize = extent.size;
+    }
+    pthread_mutex_unlock(&kernel_lock);
+    return error;
+}
+
+/* Bytes of the symbol at this address; 0: it is not known. */
+static size_t symbol_size(const void *address)
+{
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+
+    if (!dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+        return 0;
+    return symbol->st_size;
+}
+
+size_t kernel_code_size(const void *function)
+{
+    return symbol_size(function);
+}
+
+aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char *name, void **dptr, size_t *size)
+{
+    CALL_SCOPE;
+    struct kernel_binary *b;
+    void *address;
+    int error;
+
+    REQUIRE(binHandle);
+    REQUIRE(name);
+    if (!dptr && !size)
+        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtBinaryGetGlobal: dptr and size are NULL");
+    pthread_mutex_lock(&kernel_lock);
+    b = find_binary(__func__, binHandle, &error);
+    address = b ? dlsym(b->library, name) : NULL;
+    if (address && dptr)
+        *dptr = address;
+    if (address && size)
+        *size = symbol_size(address);
+    if (b && !address)
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
+                          "aclrtBinaryGetGlobal: the binary has no global object %s", name);
+    pthread_mutex_unlock(&kernel_lock);
+    return error;
+}
+
+/* --- failures --- */
+
+aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle,
+                                         aclrtOpExceptionCallback callback, void *userData)
+{
+    CALL_SCOPE;
+    struct kernel_binary *b;
+    int error;
+
+    REQUIRE(binHandle);
+    REQUIRE(callback);
+    pthread_mutex_lock(&kernel_lock);
+    b = find_binary(__func__, binHandle, &error);
+    if (b) {
+        b->callback = callback;
+        b->callback_data = userData;
+    }
+    pthread_mutex_unlock(&kernel_lock);
+    return error != 0 ? error : exception_want(__func__);
+}
+
+void kernel_binary_tell(aclrtBinHandle handle, aclrtExceptionInfo *info)
+{
+    aclrtOpExceptionCallback callback = NULL;
+    struct kernel_binary *b;
+    void *data = NULL;
+
+    pthread_mutex_lock(&kernel_lock);
+    b = peek_binary(handle);
+    if (b) {
+        callback = b->callback;
+        data = b->callback_data;
+    }
+    pthread_mutex_unlock(&kernel_lock);
+    if (callback)
+        callback(info, data);
+}

@@ -1,0 +1,228 @@
+/* A launch: a task of a stream, until it has run. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/callback/stream_work.h"
+#include "client/core/error.h"
+#include "client/core/handle.h"
+#include "client/kernel/kernel.h"
+#include "client/kernel/kernel_failure.h"
+#include "client/kernel/kernel_run.h"
+#include "client/memory/direct.h"
+#include "client/memory/place.h"
+#include "client/runtime/device.h"
+#include "client/runtime/stream.h"
+#include "proto/util/kill_point.h"
+
+#define BLOCKS_MAX 65535u
+
+struct kernel_task {
+    struct stream_work work;
+    struct session *session;
+    int32_t stream; /* its id */
+    uint32_t device;
+    uint32_t id; /* of the task */
+    aclnpudKernel kernel;
+    char *name;               /* kernel.name */
+    aclrtFuncHandle function; /* or NULL */
+    struct kernel_binary *binary;
+    struct place device_args;
+    bool reads_args; /* from device_args, when it begins */
+    bool ended;      /* another thread did: its stream is aborted, or ends */
+    struct kernel_run run;
+    size_t size;
+    uint64_t args[]; /* KERNEL_WORDS at least, if the kernel takes words */
+};
+
+static struct kernel_task *task_of(struct stream_work *w)
+{
+    return (struct kernel_task *)(void *)w;
+}
+
+static void free_task(struct stream_work *w)
+{
+    struct kernel_task *t = task_of(w);
+
+    kernel_binary_unref(t->binary);
+    pthread_mutex_destroy(&t->run.lock);
+    pthread_cond_destroy(&t->run.left);
+    free(t->name);
+    free(t);
+}
+
+/* --- running --- */
+
+static void keep_failure(const struct kernel_task *t, int code)
+{
+    kernel_failure_keep(
+        &(struct kernel_failed){.stream = t->stream,
+                                .task = t->id,
+                                .device = t->device,
+                                .code = code,
+                                .run = &t->run,
+                                .name = t->name,
+                                .function = t->function,
+                                .binary = t->binary ? kernel_binary_handle(t->binary) : NULL,
+                                .args = t->args,
+                                .size = t->size});
+}
+
+static int read_args(struct kernel_task *t)
+{
+    struct place to = direct_own(t->args);
+
+    return direct_copy_in_turn(t->session, "aclrtLaunchKernel", &to, &t->device_args, t->size);
+}
+
+static int run_task(struct stream_work *w)
+{
+    struct kernel_task *t = task_of(w);
+    uint64_t begun_ns = trace_begin(&t->session->trace);
+    int code;
+
+    if (t->reads_args)
+        RETURN_IF_ERROR(read_args(t));
+    KILL_POINT(KERNEL_BEGINS);
+    code = kernel_run(&t->run);
+    if (t->run.process != process_id())
+        return 0; /* a child that was forked in the kernel */
+    KILL_POINT(KERNEL_OVER);
+    if (begun_ns != 0)
+        trace_text(&t->session->trace, TRACE_KERNEL, begun_ns, t->name);
+    if (code == 0)
+        code = atomic_load(&t->run.code);
+    if (code != 0 && !t->ended)
+        keep_failure(t, code);
+    return code;
+}
+
+static void end_task(struct stream_work *w, int code)
+{
+    struct kernel_task *t = task_of(w);
+
+    t->ended = true;
+    kernel_run_end(&t->run, code);
+}
+
+/* --- launching --- */
+
+static void init_run(struct kernel_task *t, const struct kernel_launch *launch)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&t->run.lock, NULL);
+    pthread_cond_init(&t->run.left, &attr);
+    pthread_condattr_destroy(&attr);
+    t->run.kernel = &t->kernel;
+    t->run.args = t->args;
+    t->run.blocks = launch->blocks;
+    t->run.limit_ns = launch->config.limit_ns;
+}
+
+/* Each placeholder becomes the address of other bytes of the copy. */
+static void fill_args(struct kernel_task *t, const struct kernel_launch *launch)
+{
+    if (launch->args)
+        memcpy(t->args, launch->args, launch->size);
+    for (size_t i = 0; i < launch->n_placeholders; i++) {
+        const aclrtPlaceHolderInfo *p = &launch->placeholders[i];
+        uint64_t address = (uintptr_t)t->args + p->dataOffset;
+
+        memcpy((char *)t->args + p->addrOffset, &address, sizeof(address));
+    }
+}
+
+static size_t words_of(const struct kernel_launch *launch)
+{
+    size_t words = launch->size / sizeof(uint64_t) + 1;
+
+    return launch->kernel->call || words > KERNEL_WORDS ? words : KERNEL_WORDS;
+}
+
+/* The reference to the binary becomes the task's. */
+static struct kernel_task *make_task(struct stream *s, const struct kernel_launch *launch)
+{
+    struct kernel_task *t = calloc(1, sizeof(*t) + words_of(launch) * sizeof(uint64_t));
+    char *name = strdup(launch->kernel->name);
+
+    if (!t || !name) {
+        free(t);
+        free(name);
+        return NULL;
+    }
+    t->work = (struct stream_work){
+        .kind = STREAM_WORK_KERNEL, .run = run_task, .end = end_task, .free = free_task};
+    t->session = s->session;
+    t->stream = s->id;
+    t->device = s->device;
+    t->kernel = *launch->kernel;
+    t->kernel.name = t->name = name;
+    t->function = launch->function ? handle_of(HANDLE_FUNCTION, launch->function) : NULL;
+    t->binary = launch->binary;
+    t->size = launch->size;
+    init_run(t, launch);
+    fill_args(t, launch);
+    return t;
+}
+
+static int check_launch(const char *api, const struct kernel_launch *launch, const struct stream *s)
+{
+    const struct kernel_function *f = launch->function;
+
+    if (launch->blocks == 0 || launch->blocks > BLOCKS_MAX)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: numBlocks is %u, must be 1 to %u", api,
+                         launch->blocks, BLOCKS_MAX);
+    if (launch->size > UINT32_MAX)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: argsSize is %zu, must be at most %u", api,
+                         launch->size, UINT32_MAX);
+    if (f && (f->session != s->session->serial || !(f->devices >> s->device & 1)))
+        return error_set(ACL_ERROR_RT_INVALID_HANDLE,
+                         "%s: the function was not looked up on device %d: look it up there, and "
+                         "after each aclrtResetDevice",
+                         api, device_user_id(s->session, s->device));
+    return 0;
+}
+
+/* The stream is locked. The reference to the binary is still the caller's if this fails. */
+static int launch_locked(const char *api, const struct kernel_launch *launch, struct stream *s)
+{
+    struct kernel_task *t;
+    struct place at;
+    int error;
+
+    RETURN_IF_ERROR(check_launch(api, launch, s));
+    if (launch->device_args)
+        RETURN_IF_ERROR(
+            place_find(s->session, api, launch->device_args, launch->size, "argsData", &at));
+    t = make_task(s, launch);
+    if (!t)
+        return error_no_memory(api);
+    t->reads_args = launch->device_args != NULL;
+    if (t->reads_args)
+        t->device_args = at;
+    /* The stream stays locked: the task gets this id. */
+    t->id = (uint32_t)s->tail + s->implicit;
+    error = stream_work_launch(s, api, &t->work);
+    if (error != 0) {
+        t->binary = NULL;
+        free_task(&t->work);
+    }
+    return error;
+}
+
+int kernel_launch(const char *api, const struct kernel_launch *launch, aclrtStream stream)
+{
+    int error;
+    struct stream *s = stream_lock(api, stream, &error);
+
+    if (s) {
+        error = launch_locked(api, launch, s);
+        stream_unlock(s);
+    }
+    if (error != 0)
+        kernel_binary_unref(launch->binary);
+    return error;
+}

@@ -1,0 +1,7 @@
+/* How long a kernel may run. */
+#pragma once
+
+#include <stdint.h>
+
+/** Nanoseconds for a kernel that is launched now; 0: no limit. */
+uint64_t op_timeout_ns(void);
