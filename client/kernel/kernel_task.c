@@ -10,6 +10,7 @@
 #include "client/kernel/kernel_failure.h"
 #include "client/kernel/kernel_run.h"
 #include "client/memory/direct.h"
+#include "client/memory/kernel_access.h"
 #include "client/memory/place.h"
 #include "client/runtime/device.h"
 #include "client/runtime/stream.h"
@@ -84,9 +85,11 @@ static int run_task(struct stream_work *w)
     if (t->reads_args)
         RETURN_IF_ERROR(read_args(t));
     KILL_POINT(KERNEL_BEGINS);
+    kernel_access_open(t->session);
     code = kernel_run(&t->run);
     if (t->run.process != process_id())
         return 0; /* a child that was forked in the kernel */
+    kernel_access_close(t->session);
     KILL_POINT(KERNEL_OVER);
     if (begun_ns != 0)
         trace_text(&t->session->trace, TRACE_KERNEL, begun_ns, t->name);

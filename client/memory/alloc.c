@@ -1,4 +1,5 @@
 #include "client/memory/alloc.h"
+#include "client/memory/kernel_access.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -213,6 +214,7 @@ static bool add_memory(struct session *s, struct memory *m, const char *key)
     DL_APPEND(s->allocations, m);
     if (checked_runs())
         note_memory(CHECK_MEMORY, m, key);
+    kernel_access_add(s, m);
     count_use(s, m->device, device_bytes(m));
     s->managed_bytes += m->managed ? m->size : 0;
     return true;
@@ -434,25 +436,15 @@ int memory_free_remote(struct session *s, const char *function, uint32_t slot)
 }
 
 /*
- * Nothing, at the addresses that npud has given, so that a program that uses one faults. Where
- * something is of the program's own, others serve: no two things may have the same address.
+ * Of a strict device, at the addresses that npud has given: a wish, which the kernel takes unless
+ * something of the program's own is there. A program that uses one faults, unless a kernel runs
+ * (kernel_access.h).
  */
-static void *map_nothing(const struct memory *m)
-{
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-
-    /* A wish that the kernel takes if it is free. */
-    return mmap((void *)m->mapped.start, m->mapped.size, PROT_NONE, flags, -1, 0);
-}
-
-static void *map_file(const struct memory *m, int fd)
-{
-    return mmap(NULL, m->mapped.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-}
-
 static void *map_somewhere(const struct memory *m, int fd)
 {
-    void *p = m->opaque ? map_nothing(m) : map_file(m, fd);
+    void *wish = m->opaque ? (void *)m->mapped.start : NULL;
+    int protection = m->opaque ? PROT_NONE : PROT_READ | PROT_WRITE;
+    void *p = mmap(wish, m->mapped.size, protection, MAP_SHARED, fd, 0);
 
     /* A forked child's stores would be ours, and its mapping would keep what we free. */
     if (p != MAP_FAILED)

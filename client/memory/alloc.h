@@ -48,7 +48,7 @@ struct memory {
     uint32_t access;           /* bit d: device d reaches it, whatever its peers are */
     bool imported;             /* by key */
     struct physical *physical; /* that is mapped there, by aclrtMapMem(); else NULL */
-    bool opaque;               /* of a strict device: nothing is mapped there */
+    bool opaque;               /* of a strict device: mapped without access, kernel_access.h */
     bool no_access;            /* such a mapping that may not be used yet */
     bool host_access;          /* the program may, by aclrtMemSetAccess() */
     struct pool_block *block;  /* of client/memory/pool_blocks.h; NULL: none */
@@ -140,9 +140,9 @@ static inline bool memory_is_opaque(const struct session *s, bool host, uint32_t
 }
 
 /**
- * Map what came as fd, which is closed in any case, where the kernel likes. Of memory that is
- * opaque there is no fd (-1), and it gets addresses at which nothing is: those that npud has given
- * (m->mapped.start; 0: none), unless the program has something there. 0, or an ACL error.
+ * Map what came as fd, which is closed in any case, where the kernel likes; memory that is opaque
+ * at the addresses that npud has given (m->mapped.start; 0: none), unless the program has something
+ * there. 0, or an ACL error.
  */
 int memory_map(struct session *s, const char *function, struct memory *m, int fd);
 /**

@@ -10,6 +10,7 @@
 #include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
+#include "client/memory/kernel_access.h"
 #include "client/memory/hold.h"
 #include "client/memory/physical.h"
 #include "client/runtime/device.h"
@@ -286,13 +287,11 @@ static int map_at(struct session *s, const char *function, struct memory *m, int
 
     RETURN_IF_ERROR(
         find_room(s, function, (const void *)m->mapped.start, m->mapped.size, m->physical, &r));
-    if (!m->opaque) {
-        if (mmap((void *)m->mapped.start, m->mapped.size, prot, MAP_SHARED | MAP_FIXED, fd, 0) ==
-            MAP_FAILED)
-            return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m",
-                             function, m->mapped.size);
-        madvise((void *)m->mapped.start, m->mapped.size, MADV_DONTFORK);
-    }
+    if (mmap((void *)m->mapped.start, m->mapped.size, m->opaque ? PROT_NONE : prot,
+             MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
+                         m->mapped.size);
+    madvise((void *)m->mapped.start, m->mapped.size, MADV_DONTFORK);
     m->reservation = r->number;
     error = memory_add(s, function, m, NULL, NULL);
     if (error == 0)
@@ -332,7 +331,7 @@ static int map_physical(const char *function, void *address, struct physical *p,
                          .physical = p};
     if (m->opaque)
         m->populated = UINT64_MAX;
-    error = m->opaque ? 0 : fetch_file(p, function, &fd);
+    error = fetch_file(p, function, &fd);
     if (error == 0) {
         pthread_mutex_lock(&s->lock);
         error = map_at(s, function, m, fd, prot);
@@ -503,6 +502,8 @@ static int grant(struct session *s, const char *function, const void *address, u
             mprotect((void *)m->mapped.start, m->mapped.size, PROT_READ | PROT_WRITE) < 0)
             error = errno;
         m->no_access &= error != 0;
+        if (m->opaque && error == 0)
+            kernel_access_add(s, m);
         m->access |= devices;
         m->host_access |= host;
     }

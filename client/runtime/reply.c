@@ -198,16 +198,13 @@ static const char *check_export_notify(const struct answer *a)
     return is_key(a->reply->export_notify->key) ? NULL : "the key has another size";
 }
 
-/* Memory of strict devices comes without a descriptor, and all other with one. */
-static const char *check_memory(const struct answer *a, bool host, uint32_t device, uint64_t size)
+static const char *check_memory(const struct answer *a, uint64_t size)
 {
-    bool strict = !host && a->session->device_info[device].strict;
-
     if (!a->fds)
         return NULL;
-    if (a->n != !strict)
+    if (a->n != 1)
         return "it has another number of descriptors";
-    return strict || holds_bytes(a, 0, size) ? NULL : "its descriptor is not that much memory";
+    return holds_bytes(a, 0, size) ? NULL : "its descriptor is not that much memory";
 }
 
 static const char *check_malloc(const struct answer *a)
@@ -218,8 +215,7 @@ static const char *check_malloc(const struct answer *a)
         return "the slot is out of range";
     if (in->size < a->request->malloc->size)
         return "it is less memory than was asked for";
-    return check_memory(a, a->request->malloc->kind == NPUD__MALLOC__KIND__HOST,
-                        a->request->malloc->device, in->size);
+    return check_memory(a, in->size);
 }
 
 static const char *check_export_memory(const struct answer *a)
@@ -242,7 +238,7 @@ static const char *check_import_memory(const struct answer *a)
         return "there is no such device";
     if (in->exported == 0 || in->exported > in->size)
         return "more is exported than there is";
-    return check_memory(a, in->host, in->device, in->size);
+    return check_memory(a, in->size);
 }
 
 static const char *check_trace_ring(const struct answer *a)

@@ -105,6 +105,7 @@ struct session {
     void *memory;                 /* range_map of struct memory */
     struct memory *allocations;   /* the same, as a list */
     struct import *imports;       /* those of them that were imported by key, by it */
+    uint32_t kernels_open;        /* client/memory/kernel_access.c */
     uint64_t managed_bytes;       /* of those of them that are managed memory */
     /* Device memory in it by device, and the most that there was. */
     uint64_t memory_used[DEVICES_MAX], memory_peak[DEVICES_MAX];

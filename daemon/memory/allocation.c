@@ -347,11 +347,7 @@ void allocation_end_work(struct mem *m)
 
 int allocation_file(const struct mem *m)
 {
-    const struct pages *p = m->pages;
-    bool strict = p->kind == MEM_DEVICE && p->device->info.strict;
-
-    /* An older library would not do without. */
-    return strict && m->session->protocol >= PROTOCOL_STRICT ? -1 : p->fd;
+    return m->pages->fd;
 }
 
 bool allocation_charge_filled(struct mem *m)

@@ -14,8 +14,7 @@
  * What npuctl speaks, of the same numbers: the last one in which its requests and reports have
  * changed. npuctl must reach the npud of before, which it is to replace.
  */
-#define PROTOCOL_ADMIN  9u
-#define PROTOCOL_STRICT 10u /* from here on libraries do without the memory of strict devices */
+#define PROTOCOL_ADMIN 9u
 
 #define PACKET_MAX     (16 * 1024)
 #define PACKET_FDS_MAX 4

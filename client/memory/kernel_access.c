@@ -1,0 +1,55 @@
+#include "client/memory/kernel_access.h"
+
+#include <sys/mman.h>
+
+#include "client/memory/alloc.h"
+#include "client/memory/memory_lock.h"
+#include "client/runtime/session.h"
+
+static void protect_memory(const struct memory *m, int protection)
+{
+    if (m->opaque && !m->no_access && !m->freed)
+        mprotect((void *)m->mapped.start, m->mapped.size, protection);
+}
+
+static void protect_all(const struct session *s, int protection)
+{
+    const struct memory *m;
+
+    for (m = s->allocations; m; m = m->next)
+        protect_memory(m, protection);
+}
+
+static bool has_strict_device(const struct session *s)
+{
+    for (uint32_t d = 0; d < s->n_devices; d++)
+        if (s->device_info[d].strict)
+            return true;
+    return false;
+}
+
+void kernel_access_open(struct session *s)
+{
+    if (!has_strict_device(s))
+        return;
+    memory_lock_to_change(s);
+    if (s->kernels_open++ == 0)
+        protect_all(s, PROT_READ | PROT_WRITE);
+    pthread_rwlock_unlock(&s->memory_lock);
+}
+
+void kernel_access_close(struct session *s)
+{
+    if (!has_strict_device(s))
+        return;
+    memory_lock_to_change(s);
+    if (--s->kernels_open == 0)
+        protect_all(s, PROT_NONE);
+    pthread_rwlock_unlock(&s->memory_lock);
+}
+
+void kernel_access_add(const struct session *s, const struct memory *m)
+{
+    if (s->kernels_open > 0)
+        protect_memory(m, PROT_READ | PROT_WRITE);
+}

@@ -1,0 +1,760 @@
+/*
+ * Kernels: host code that the process runs itself, in the order of a stream (docs/kernels.md): what
+ * they see, what ends them, and what their end does to the program, its streams and npud.
+ *
+ * Skipped under TSan: that a kernel comes before what the program does after it is told by npud,
+ * another process, and TSan sees one.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "acl/acl_npud_kernel.h"
+#include "device_bytes.h"
+#include "gate.h"
+#include "tests/common/harness.h"
+#include "tests/common/stream_end.h"
+
+#define WORDS 64
+#define CUBE  ACL_KERNEL_TYPE_AICORE
+#define VEC   ACL_KERNEL_TYPE_VECTOR
+#define CPU   ACL_KERNEL_TYPE_AICPU
+
+static const char *const strict[] = {"--set=sim.strict=yes", NULL};
+static const char *const ordinary[] = {NULL};
+static aclrtStream stream, other;
+
+static void set_up(const char *const *args)
+{
+    npud_start(args);
+    streams_open(&stream, &other);
+}
+
+static void set_up_ordinary(void)
+{
+    set_up(ordinary);
+}
+
+static void set_up_strict(void)
+{
+    set_up(strict);
+}
+
+typedef void kernel_fn(uint64_t a, uint64_t b, uint64_t c);
+
+static aclError launch(const char *name, kernel_fn *fn, aclrtKernelType kind, uint32_t blocks,
+                       aclrtStream s, uint64_t a, uint64_t b, uint64_t c)
+{
+    const uint64_t args[] = {a, b, c};
+    const aclnpudKernel k = {
+        .size = sizeof(k), .kind = kind, .name = name, .function = (const void *)(uintptr_t)fn};
+
+    return aclnpudLaunchKernel(&k, blocks, args, sizeof(args), s);
+}
+
+#define LAUNCH(fn, blocks, s, a, b, c)                                                             \
+    OK(launch(#fn, fn, CUBE, blocks, s, (uint64_t)(a), (uint64_t)(b), (uint64_t)(c)))
+
+static void await(aclrtStream s)
+{
+    OK(aclrtSynchronizeStreamWithTimeout(s, LIMIT_MS));
+}
+
+static uint64_t *words_new(void)
+{
+    void *p;
+
+    OK(aclrtMalloc(&p, WORDS * sizeof(uint64_t), ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemset(p, WORDS * sizeof(uint64_t), 0, WORDS * sizeof(uint64_t)));
+    return p;
+}
+
+static uint64_t word_of(const uint64_t *device, size_t i)
+{
+    uint64_t word;
+
+    OK(aclrtMemcpy(&word, sizeof(word), device + i, sizeof(word), ACL_MEMCPY_DEVICE_TO_HOST));
+    return word;
+}
+
+/* --- what a kernel is --- */
+
+static void add_up(uint64_t to, uint64_t from, uint64_t more)
+{
+    const aclnpudBlock *b = aclnpudBlockSelf();
+
+    ((uint64_t *)to)[b->index] = ((uint64_t *)from)[b->index] + more + b->num;
+}
+
+START_TEST(runs_in_the_order_of_its_stream)
+{
+    uint64_t *a = words_new(), *b = words_new();
+    uint64_t *host;
+    void *pinned;
+
+    OK(aclrtMallocHost(&pinned, WORDS * sizeof(*host)));
+    host = pinned;
+    for (int i = 0; i < 200; i++) {
+        for (uint64_t w = 0; w < WORDS; w++)
+            host[w] = w + (uint64_t)i;
+        OK(aclrtMemcpyAsync(a, WORDS * 8, host, WORDS * 8, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+        LAUNCH(add_up, 8, stream, b, a, 1000);
+        LAUNCH(add_up, 4, stream, a, b, 5);
+        OK(aclrtMemcpyAsync(host, 64, a, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+        await(stream);
+        for (uint64_t w = 0; w < 4; w++)
+            ck_assert_uint_eq(host[w], w + (uint64_t)i + 1000 + 8 + 5 + 4);
+        for (uint64_t w = 4; w < 8; w++)
+            ck_assert_uint_eq(host[w], w + (uint64_t)i);
+    }
+}
+END_TEST
+
+/* What the program does to its arguments after the launch changes nothing. */
+START_TEST(has_a_copy_of_its_arguments)
+{
+    uint64_t *out = words_new(), *in = words_new();
+    uint64_t args[] = {(uint64_t)out, (uint64_t)in, 7};
+    const aclnpudKernel k = {
+        .size = sizeof(k), .name = "add_up", .function = (const void *)(uintptr_t)add_up};
+    aclrtEvent gate = stream_hold(stream);
+
+    OK(aclnpudLaunchKernel(&k, 1, args, sizeof(args), stream));
+    memset(args, 0xff, sizeof(args));
+    stream_let_go(gate);
+    await(stream);
+    ck_assert_uint_eq(word_of(out, 0), 8);
+}
+END_TEST
+
+static void sixteen(uint64_t a0, uint64_t a1, uint64_t a2)
+{
+    (void)a0;
+    (void)a1;
+    (void)a2;
+}
+
+static void sum_up(const void *function, const void *args)
+{
+    const uint64_t *a = args;
+    uint64_t sum = 0;
+
+    (void)function;
+    for (int i = 1; i < 16; i++)
+        sum += a[i];
+    *(uint64_t *)a[0] = sum;
+}
+
+START_TEST(is_called_by_its_record)
+{
+    uint64_t *out = words_new();
+    uint64_t args[16] = {(uint64_t)out};
+    const aclnpudKernel k = {.size = sizeof(k),
+                             .name = "sixteen",
+                             .function = (const void *)(uintptr_t)sixteen,
+                             .call = sum_up};
+
+    for (uint64_t i = 1; i < 16; i++)
+        args[i] = i * i;
+    OK(aclnpudLaunchKernel(&k, 1, args, sizeof(args), stream));
+    await(stream);
+    ck_assert_uint_eq(word_of(out, 0), 15 * 16 * 31 / 6);
+}
+END_TEST
+
+static void *report(void *arg)
+{
+    turn_await(arg);
+    while (aclrtProcessReport(1000) != ACL_ERROR_RT_THREAD_SUBSCRIBE)
+        ;
+    return NULL;
+}
+
+static void count_call(void *arg)
+{
+    ++*(int *)arg;
+}
+
+START_TEST(works_on_a_subscribed_stream)
+{
+    uint64_t *out = words_new(), *in = words_new();
+    pthread_t thread;
+    int calls = 0;
+
+    turns_init();
+    pthread_create(&thread, NULL, report, &to_child);
+    OK(aclrtSubscribeReport((uint64_t)thread, stream));
+    turn_tell(&to_child);
+    OK(aclrtLaunchCallback(count_call, &calls, ACL_CALLBACK_BLOCK, stream));
+    LAUNCH(add_up, 1, stream, out, in, 3);
+    OK(aclrtLaunchCallback(count_call, &calls, ACL_CALLBACK_BLOCK, stream));
+    await(stream);
+    ck_assert_int_eq(calls, 2);
+    ck_assert_uint_eq(word_of(out, 0), 4);
+    OK(aclrtUnSubscribeReport((uint64_t)thread, stream));
+    pthread_join(thread, NULL);
+}
+END_TEST
+
+/* --- blocks --- */
+
+static void come_and_wait(uint64_t p, uint64_t b, uint64_t c)
+{
+    _Atomic uint64_t *count = (void *)p;
+    uint32_t num = aclnpudBlockSelf()->num;
+
+    (void)b;
+    for (uint64_t round = 1; round <= c; round++) {
+        atomic_fetch_add(count, 1);
+        aclnpudBlockSync();
+        if (atomic_load(count) != num * round)
+            __builtin_trap();
+        aclnpudBlockSync();
+    }
+}
+
+START_TEST(blocks_wait_for_each_other)
+{
+    static const uint32_t blocks[] = {1, 2, 7, 128};
+    uint64_t *count = words_new();
+
+    OK(aclrtMemset(count, 8, 0, 8));
+    LAUNCH(come_and_wait, blocks[_i], stream, count, 0, 3);
+    await(stream);
+    ck_assert_uint_eq(word_of(count, 0), 3 * (uint64_t)blocks[_i]);
+}
+END_TEST
+
+/* By hand: not one thread may be missing, or it never ends. */
+static void come_and_look(uint64_t p, uint64_t b, uint64_t c)
+{
+    _Atomic uint64_t *count = (void *)p;
+
+    (void)b;
+    (void)c;
+    atomic_fetch_add(count, 1);
+    while (atomic_load(count) < aclnpudBlockSelf()->num)
+        usleep(100);
+}
+
+START_TEST(blocks_are_all_there)
+{
+    uint64_t *count = words_new();
+
+    LAUNCH(come_and_look, 128, stream, count, 0, 0);
+    await(stream);
+}
+END_TEST
+
+static void leave_early(uint64_t p, uint64_t b, uint64_t c)
+{
+    (void)p;
+    (void)b;
+    (void)c;
+    if (aclnpudBlockSelf()->index % 2 == 0)
+        aclnpudBlockSync();
+}
+
+START_TEST(a_block_that_returns_has_come)
+{
+    for (int i = 0; i < 100; i++)
+        LAUNCH(leave_early, 16, stream, 0, 0, 0);
+    await(stream);
+}
+END_TEST
+
+START_TEST(too_many_to_wait_for_each_other)
+{
+    uint64_t *count = words_new();
+
+    LAUNCH(come_and_wait, 129, stream, count, 0, 1);
+    ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS),
+                     ACL_ERROR_RT_AICORE_TRAP_EXCEPTION);
+}
+END_TEST
+
+static void add_index(uint64_t p, uint64_t b, uint64_t c)
+{
+    (void)b;
+    (void)c;
+    atomic_fetch_add((_Atomic uint64_t *)p, aclnpudBlockSelf()->index);
+}
+
+START_TEST(each_block_runs_once)
+{
+    uint64_t *sum = words_new();
+
+    LAUNCH(add_index, 65535, stream, sum, 0, 0);
+    await(stream);
+    ck_assert_uint_eq(word_of(sum, 0), UINT64_C(65535) * 65534 / 2);
+    ck_assert_int_eq(launch("add_index", add_index, CUBE, 0, stream, 0, 0, 0),
+                     ACL_ERROR_RT_PARAM_INVALID);
+    ck_assert_int_eq(launch("add_index", add_index, CUBE, 65536, stream, 0, 0, 0),
+                     ACL_ERROR_RT_PARAM_INVALID);
+}
+END_TEST
+
+static void use_memory(uint64_t p, uint64_t size, uint64_t c)
+{
+    unsigned char *bytes = aclnpudBlockMemory(size);
+
+    (void)c;
+    for (uint64_t i = 0; i < size; i++)
+        if (bytes[i] != 0)
+            __builtin_trap();
+    if ((uintptr_t)bytes % 64 != 0)
+        __builtin_trap();
+    memset(bytes, 0xee, size);
+    atomic_fetch_add((_Atomic uint64_t *)p, 1);
+}
+
+START_TEST(memory_of_a_block)
+{
+    uint64_t *count = words_new();
+
+    LAUNCH(use_memory, 500, stream, count, 10000, 0);
+    await(stream);
+    ck_assert_uint_eq(word_of(count, 0), 500);
+    LAUNCH(use_memory, 1, stream, count, UINT64_MAX, 0);
+    ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS),
+                     ACL_ERROR_RT_AICORE_TRAP_EXCEPTION);
+    ck_assert_ptr_null(aclnpudBlockMemory(1));
+    ck_assert_uint_eq(aclnpudBlockSelf()->num, 1);
+    aclnpudBlockSync();
+}
+END_TEST
+
+/* --- streams beside each other --- */
+
+static void wait_for_word(uint64_t p, uint64_t value, uint64_t next)
+{
+    _Atomic uint64_t *word = (void *)p;
+
+    while (atomic_load(word) != value)
+        usleep(100);
+    atomic_store(word, next);
+}
+
+START_TEST(kernels_of_streams_wait_for_each_other)
+{
+    uint64_t *word = words_new();
+    aclrtStream streams[8];
+
+    for (uint64_t i = 0; i < 8; i++) {
+        OK(aclrtCreateStream(&streams[i]));
+        LAUNCH(wait_for_word, 1, streams[i], word, 8 - i, 7 - i + 100 * (i == 7));
+    }
+    LAUNCH(wait_for_word, 1, stream, word, 0, 8);
+    for (int i = 0; i < 8; i++) {
+        await(streams[i]);
+        OK(aclrtDestroyStream(streams[i]));
+    }
+    await(stream);
+    ck_assert_uint_eq(word_of(word, 0), 100);
+}
+END_TEST
+
+/* A copy of registered memory does not wait for a kernel of another stream. */
+START_TEST(a_kernel_holds_no_copy)
+{
+    uint64_t *word = words_new(), *to = words_new();
+    void *own = aligned_alloc(4096, 4096);
+
+    OK(aclrtHostRegisterV2(own, 4096, ACL_HOST_REG_PINNED));
+    memset(own, 1, 4096);
+    LAUNCH(wait_for_word, 1, stream, word, 1, 2);
+    OK(aclnpudLaunchDelay(100, 0, other));
+    OK(aclrtMemcpyAsync(to, 64, own, 64, ACL_MEMCPY_HOST_TO_DEVICE, other));
+    await(other);
+    ck_assert_uint_eq(word_of(to, 0), UINT64_C(0x0101010101010101));
+    OK(aclrtMemcpyAsync(word, 8, own, 8, ACL_MEMCPY_HOST_TO_DEVICE, other));
+    await(other);
+    OK(aclrtMemset(word, 8, 0, 8));
+    OK(aclrtValueWrite(word, 1, 0, other));
+    await(stream);
+    OK(aclrtHostUnregister(own));
+    free(own);
+}
+END_TEST
+
+/* --- what ends them --- */
+
+static void do_wrong(uint64_t how, uint64_t block, uint64_t c)
+{
+    volatile int zero = 0;
+
+    (void)c;
+    if (aclnpudBlockSelf()->index != block)
+        return;
+    switch (how) {
+    case SIGSEGV:
+        *(volatile int *)(uintptr_t)0x1230 = 1;
+        break;
+    case SIGFPE:
+#ifdef __x86_64__
+        zero = 5 / zero;
+#else
+        raise(SIGFPE); /* a division by zero is none there */
+#endif
+        break;
+    case SIGTRAP:
+        raise(SIGTRAP);
+        break;
+    default:
+        __builtin_trap();
+    }
+}
+
+static const struct {
+    uint64_t how;
+    aclrtKernelType kind;
+    int code;
+    const char *words;
+} faults[] = {
+    {SIGSEGV, CUBE, ACL_ERROR_RT_AICORE_EXCEPTION, "block 3 of 8: SIGSEGV at address 0x1230"},
+    {SIGSEGV, VEC, ACL_ERROR_RT_VECTOR_CORE_EXCEPTION, "block 3 of 8: SIGSEGV"},
+    {SIGSEGV, CPU, ACL_ERROR_RT_AICPU_EXCEPTION, "block 3 of 8: SIGSEGV"},
+    {0, CUBE, ACL_ERROR_RT_AICORE_TRAP_EXCEPTION, "kernel do_wrong, block 3 of 8: SIG"},
+    {0, VEC, ACL_ERROR_RT_VECTOR_CORE_TRAP_EXCEPTION, "block 3 of 8: SIG"},
+#ifdef __x86_64__
+    {SIGFPE, CUBE, ACL_ERROR_RT_AICORE_EXCEPTION, "block 3 of 8: SIGFPE"},
+#endif
+};
+
+static struct {
+    atomic_int calls;
+    uint32_t task, n;
+    uint64_t args[3];
+} told;
+
+static void tell_failure(aclrtExceptionInfo *info)
+{
+    void *args = NULL;
+
+    OK(aclrtGetArgsFromExceptionInfo(info, &args, &told.n));
+    memcpy(told.args, args, sizeof(told.args));
+    told.task = aclrtGetTaskIdFromExceptionInfo(info);
+    atomic_fetch_add(&told.calls, 1);
+}
+
+START_TEST(faults_fail_the_stream)
+{
+    uint64_t *out = words_new(), *in = words_new();
+    uint32_t task;
+    aclError error;
+
+    OK(aclrtSetExceptionInfoCallback(tell_failure));
+    for (int round = 0; round < 3; round++) {
+        OK(launch("do_wrong", do_wrong, faults[_i].kind, 8, stream, faults[_i].how, 3, 77));
+        OK(aclrtGetThreadLastTaskId(&task));
+        error = aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS);
+        ck_assert_int_eq(error, faults[_i].code);
+        ck_assert_ptr_nonnull(strstr(aclGetRecentErrMsg(), faults[_i].words));
+        ck_assert_int_eq(atomic_load(&told.calls), round + 1);
+        ck_assert_uint_eq(told.task, task);
+        ck_assert_uint_eq(told.n, 24);
+        ck_assert_uint_eq(told.args[2], 77);
+        LAUNCH(add_up, 1, stream, out, in, 1);
+        await(stream);
+        ck_assert_uint_eq(word_of(out, 0), 2);
+    }
+    OK(aclrtSetExceptionInfoCallback(NULL));
+}
+END_TEST
+
+static void run_for_ever(uint64_t p, uint64_t b, uint64_t c)
+{
+    (void)b;
+    (void)c;
+    atomic_fetch_add((_Atomic uint64_t *)p, 1);
+    for (volatile bool ever = true; ever;)
+        ;
+}
+
+static _Atomic uint64_t begun;
+
+static void launch_endless(uint32_t blocks)
+{
+    atomic_store(&begun, 0);
+    LAUNCH(run_for_ever, blocks, stream, &begun, 0, 0);
+    EVENTUALLY(atomic_load(&begun) == blocks, "the kernel has not begun");
+}
+
+START_TEST(ends_with_its_stream)
+{
+    launch_endless(_i % 2 ? 5 : 1);
+    stream_end((unsigned)_i / 2, &stream);
+    await(stream);
+    launch_endless(2);
+    stream_end((unsigned)_i / 2, &stream);
+}
+END_TEST
+
+START_TEST(ends_at_its_time_limit)
+{
+    OK(aclrtSetOpExecuteTimeOutWithMs(100));
+    LAUNCH(run_for_ever, 3, stream, &begun, 0, 0);
+    ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS),
+                     ACL_ERROR_RT_AICORE_TIMEOUT);
+    ck_assert_ptr_nonnull(strstr(aclGetRecentErrMsg(), "time limit of 100000 us"));
+    OK(launch("run_for_ever", run_for_ever, VEC, 1, stream, (uint64_t)&begun, 0, 0));
+    ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS),
+                     ACL_ERROR_RT_VECTOR_CORE_TIMEOUT);
+    for (int i = 0; i < 100; i++)
+        LAUNCH(sixteen, 2, stream, 0, 0, 0);
+    await(stream);
+}
+END_TEST
+
+static void end_thread(uint64_t a, uint64_t b, uint64_t c)
+{
+    (void)b;
+    (void)c;
+    if (aclnpudBlockSelf()->index == a)
+        pthread_exit(NULL);
+}
+
+START_TEST(a_kernel_that_ends_its_thread)
+{
+    for (int i = 0; i < 20; i++) {
+        LAUNCH(end_thread, 4, stream, i % 4, 0, 0);
+        ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS),
+                         ACL_ERROR_RT_AICORE_EXCEPTION);
+        LAUNCH(sixteen, 4, stream, 0, 0, 0);
+        await(stream);
+    }
+}
+END_TEST
+
+START_TEST(npud_dies_with_a_kernel)
+{
+    launch_endless(3);
+    npud_kill();
+    ck_assert_int_ne(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS), 0);
+    OK(aclFinalize());
+}
+END_TEST
+
+/* --- what a program does with signals --- */
+
+static int run_good_and_bad(void)
+{
+    OK(launch("sixteen", sixteen, CUBE, 2, stream, 0, 0, 0));
+    OK(launch("do_wrong", do_wrong, CUBE, 2, stream, SIGSEGV, 1, 0));
+    if (aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS) != ACL_ERROR_RT_AICORE_EXCEPTION)
+        return 1;
+    return 0;
+}
+
+static void exit_with_3(int signal)
+{
+    (void)signal;
+    _exit(3);
+}
+
+static void exit_with_4(int signal, siginfo_t *info, void *context)
+{
+    (void)signal;
+    (void)context;
+    _exit(info->si_addr == (void *)0x1230 ? 4 : 5);
+}
+
+static void fault(void)
+{
+    *(volatile int *)(uintptr_t)0x1230 = 1;
+}
+
+static int own_fault(void *arg)
+{
+    int how = *(int *)arg;
+    struct sigaction action = {.sa_handler = exit_with_3};
+
+    if (how == 1)
+        sigaction(SIGSEGV, &action, NULL);
+    action = (struct sigaction){.sa_sigaction = exit_with_4, .sa_flags = SA_SIGINFO};
+    if (how == 2)
+        sigaction(SIGSEGV, &action, NULL);
+    streams_open(&stream, &other);
+    if (run_good_and_bad() != 0)
+        return 1;
+    if (how == 3)
+        raise(SIGTRAP);
+    else
+        fault();
+    return 2;
+}
+
+START_TEST(faults_of_others_are_passed_on)
+{
+    int how = _i, status = child_reap(child_start(own_fault, &how));
+
+    if (how == 0 || how == 3)
+        ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == (how == 3 ? SIGTRAP : SIGSEGV),
+                      "status %#x", status);
+    else
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == how + 2, "status %#x", status);
+    npud_expect_empty();
+}
+END_TEST
+
+static int fault_for_core(void *arg)
+{
+    (void)arg;
+    setenv("NPUD_KERNEL_FAULTS", "core", 1);
+    streams_open(&stream, &other);
+    launch_endless(2);
+    stream_end(0, &stream); /* what others want still ends it */
+    run_good_and_bad();
+    return 2;
+}
+
+START_TEST(faults_dump_core_if_wanted)
+{
+    int status = child_reap(child_start(fault_for_core, NULL));
+
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "status %#x", status);
+    npud_expect_empty();
+}
+END_TEST
+
+/* --- what a kernel does to its process --- */
+
+static void misbehave(uint64_t how, uint64_t b, uint64_t c)
+{
+    (void)b;
+    (void)c;
+    switch (how) {
+    case 0:
+        _exit(7);
+    case 1:
+        exit(7);
+    case 2:
+        kill(getpid(), SIGKILL);
+        break;
+    case 3: /* the child has a copy of what is here, and none of npud's */
+        if (fork() == 0)
+            aclnpudBlockMemory(100);
+        break;
+    case 4:
+        for (int fd = 3; fd < 200; fd++)
+            close(fd);
+        break;
+    default:
+        abort();
+    }
+}
+
+static int run_misbehaving(void *arg)
+{
+    streams_open(&stream, &other);
+    OK(launch("misbehave", misbehave, CUBE, 2, stream, *(uint64_t *)arg, 0, 0));
+    /* Without its descriptors the process may not hear of anything any more. */
+    aclrtSynchronizeStreamWithTimeout(stream, 1000);
+    return 0;
+}
+
+static int run_beside(void *arg)
+{
+    uint64_t *out, *in;
+
+    (void)arg;
+    streams_open(&stream, &other);
+    out = words_new();
+    in = words_new();
+    for (uint64_t i = 0; i < 300; i++) {
+        LAUNCH(add_up, 2, stream, out, in, i);
+        await(stream);
+        ck_assert_uint_eq(word_of(out, 1), i + 2);
+    }
+    session_close();
+    return 0;
+}
+
+START_TEST(what_a_kernel_does_to_its_process)
+{
+    uint64_t how = (uint64_t)_i;
+    pid_t neighbour = child_start(run_beside, NULL);
+
+    child_reap(child_start(run_misbehaving, &how));
+    child_expect_ok(neighbour);
+    npud_expect_empty();
+}
+END_TEST
+
+/* --- an npud that comes back --- */
+
+static void set_up_restartable(void)
+{
+    npud_start_restartable(NULL);
+    streams_open(&stream, &other);
+}
+
+static void count_up(uint64_t p, uint64_t b, uint64_t c)
+{
+    (void)b;
+    (void)c;
+    ++*(volatile uint64_t *)p;
+}
+
+START_TEST(each_kernel_runs_once_over_restarts)
+{
+    uint64_t n = 0;
+
+    atomic_store(&begun, 0);
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < 200; i++, n++)
+            LAUNCH(count_up, 1, stream, &begun, 0, 0);
+        npud_kill_server();
+        for (int i = 0; i < 50; i++, n++)
+            LAUNCH(count_up, 1, stream, &begun, 0, 0);
+    }
+    await(stream);
+    ck_assert_uint_eq(atomic_load(&begun), n);
+}
+END_TEST
+
+/* --- the suite --- */
+
+static void add_tests(Suite *s, const char *name, void (*before)(void))
+{
+    TCase *t = suite_case(s, name, 120, before, npud_teardown);
+
+    tcase_add_test(t, runs_in_the_order_of_its_stream);
+    tcase_add_test(t, has_a_copy_of_its_arguments);
+    tcase_add_test(t, is_called_by_its_record);
+    tcase_add_test(t, works_on_a_subscribed_stream);
+    tcase_add_loop_test(t, blocks_wait_for_each_other, 0, 4);
+    tcase_add_test(t, blocks_are_all_there);
+    tcase_add_test(t, a_block_that_returns_has_come);
+    tcase_add_test(t, too_many_to_wait_for_each_other);
+    tcase_add_test(t, each_block_runs_once);
+    tcase_add_test(t, memory_of_a_block);
+    tcase_add_test(t, kernels_of_streams_wait_for_each_other);
+    tcase_add_test(t, a_kernel_holds_no_copy);
+    tcase_add_loop_test(t, faults_fail_the_stream, 0, sizeof(faults) / sizeof(faults[0]));
+    tcase_add_loop_test(t, ends_with_its_stream, 0, 2 * STREAM_ENDS);
+    tcase_add_test(t, ends_at_its_time_limit);
+    tcase_add_test(t, a_kernel_that_ends_its_thread);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("kernels");
+    TCase *t;
+
+    add_tests(s, "ordinary", set_up_ordinary);
+    add_tests(s, "strict", set_up_strict);
+    t = suite_case(s, "death of npud", 120, set_up_ordinary, npud_teardown);
+    tcase_add_test(t, npud_dies_with_a_kernel);
+    t = suite_case(s, "processes", 120, npud_setup, npud_teardown);
+    tcase_add_loop_test(t, faults_of_others_are_passed_on, 0, 4);
+    tcase_add_test(t, faults_dump_core_if_wanted);
+    tcase_add_loop_test(t, what_a_kernel_does_to_its_process, 0, 6);
+    t = suite_case(s, "restart", 120, set_up_restartable, npud_teardown);
+    tcase_add_test(t, each_kernel_runs_once_over_restarts);
+    return run_suite(s);
+}
