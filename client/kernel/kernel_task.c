@@ -9,6 +9,7 @@
 #include "client/kernel/kernel.h"
 #include "client/kernel/kernel_failure.h"
 #include "client/kernel/kernel_run.h"
+#include "client/memory/checked_access.h"
 #include "client/memory/direct.h"
 #include "client/memory/kernel_access.h"
 #include "client/memory/place.h"
@@ -206,6 +207,8 @@ static int launch_locked(const char *api, const struct kernel_launch *launch, st
     t->reads_args = launch->device_args != NULL;
     if (t->reads_args)
         t->device_args = at;
+    if (checked_runs())
+        checked_kernel(s, t->args, launch->size / sizeof(uint64_t));
     /* The stream stays locked: the task gets this id. */
     t->id = (uint32_t)s->tail + s->implicit;
     error = stream_work_launch(s, api, &t->work);

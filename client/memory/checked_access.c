@@ -98,3 +98,24 @@ void checked_word(const struct stream *s, enum task_op op, const struct place *a
     write_access(s->session, s, &a, at, NULL, sizeof(value),
                  CHECK_WORD | (op == TASK_VALUE_WRITE ? CHECK_WRITE : CHECK_READ));
 }
+
+void checked_kernel(const struct stream *s, const uint64_t *words, size_t n)
+{
+    struct memory m;
+
+    for (size_t i = 0; i < n; i++) {
+        const void *address = (const void *)(uintptr_t)words[i];
+        struct access a = {.head.op = TASK_CALLBACK};
+
+        if (words[i] == 0 || !memory_look_up(s->session, address, &m))
+            continue;
+        a.head.r.kind = CHECK_ACCESS;
+        a.head.stream = stream_checked_name(s);
+        a.head.n = 1;
+        a.use[0] = (struct check_range_use){.name = {m.remote, m.remote_generation},
+                                            .offset = m.remote_offset + words[i] - m.mapped.start,
+                                            .size = m.mapped.start + m.size - words[i],
+                                            .how = CHECK_WRITE | CHECK_WORD | CHECK_MAYBE};
+        checked_write(&a.head.r, sizeof(a.head) + sizeof(a.use[0]));
+    }
+}

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "client/check/checked.h"
@@ -24,6 +25,12 @@ void checked_access(struct session *session, const struct stream *s, const struc
 /** A reduction, which also reads at `to`. */
 void checked_reduce(const struct stream *s, const struct place *to, const struct place *from,
                     uint64_t count) __attribute__((cold));
+
+/**
+ * A kernel is launched with these words among its arguments. It may read and write what they point
+ * to, up to the end of the allocation; which bytes it does is not known.
+ */
+void checked_kernel(const struct stream *s, const uint64_t *words, size_t n) __attribute__((cold));
 
 /** A wait for a word, or a write of one (op: TASK_VALUE_WAIT, TASK_VALUE_WRITE). */
 void checked_word(const struct stream *s, enum task_op op, const struct place *at, uint64_t value,

@@ -259,7 +259,8 @@ struct check_task {
 enum check_how {
     CHECK_READ = 1,
     CHECK_WRITE = 2,
-    CHECK_WORD = 4, /* a word that tasks wait for, or write so that others do: no race by itself */
+    CHECK_WORD = 4,  /* a word that tasks wait for, or write so that others do: no race by itself */
+    CHECK_MAYBE = 8, /* a kernel may read and write there: with WORD and WRITE */
 };
 
 struct check_range_use {

@@ -381,7 +381,9 @@ void byte_use_look_at(struct model *m, const struct byte_use *u, const struct ac
     shadow_access(&u->memory->shadow, &s);
     if (u->how & CHECK_WORD)
         note_user(m, &u->memory->word_users, a, act, u->how);
-    else if (u->memory->words && u->how & CHECK_WRITE)
+    /* A kernel may write words, too. */
+    if (u->memory->words && u->how & CHECK_WRITE &&
+        (!(u->how & CHECK_WORD) || u->how & CHECK_MAYBE))
         spoil_words(&c);
     if (u->name && u->name->imported)
         note_user(m, &u->name->users, a, act, u->how);

@@ -122,7 +122,7 @@ static void take_task(struct model *m, struct process *p)
 
     /* Events have records of their own, and so has work of the library. */
     if (t->op >= TASK_OPS || !tasks[t->op].fill ||
-        (t->op == TASK_CALLBACK && t->callback.word == CALLBACK_WORD_WORK))
+        (t->op == TASK_CALLBACK && callback_word_is_work(t->callback.word)))
         return;
     o = operation_make(m, tasks[t->op].kind, act_of_task(m, s, t));
     o->stream = s;
