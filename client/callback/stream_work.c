@@ -6,11 +6,10 @@
  * has a thread and a list of its own: threads of the program that are to run callbacks may come
  * late or never, and the work behind a callback that does not block must not wait for them.
  *
- * One thread for a session is enough, but for kernels, which have their own (kernel_lane.h). Work is
- * finite and waits for no stream, so that what comes
- * behind it, of whatever stream, gets its turn. Work that waits for a word of memory looks at it
- * and returns; it looks again after a while, which doubles each time, and meanwhile the thread runs
- * what other streams have, or sleeps.
+ * One thread for a session is enough; kernels have others (kernel_lane.h). Work is finite and waits
+ * for no stream, so that what comes behind it, of whatever stream, gets its turn. Work that waits
+ * for a word of memory looks at it and returns; it looks again after a while, which doubles each
+ * time, and meanwhile the thread runs what other streams have, or sleeps.
  */
 #include "client/callback/stream_work.h"
 

@@ -4,15 +4,16 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "client/core/api_call.h"
 #include "client/core/lifecycle.h"
 #include "client/core/process.h"
 #include "client/core/thread.h"
-#include "client/kernel/kernel_fault.h"
 
 struct pool_thread {
     struct pool_thread *next; /* idle */
     pthread_cond_t given;
-    struct kernel_run *run; /* NULL: none */
+    void (*run)(void *arg); /* NULL: nothing */
+    void *arg;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -33,29 +34,24 @@ static void free_thread(struct pool_thread **pp)
     free(*pp);
 }
 
-static void *pool_main(void *arg)
+static CALLS_PROGRAM void *pool_main(void *arg)
 {
     struct pool_thread *p __attribute__((cleanup(free_thread))) = arg;
-    struct kernel_thread *t = kernel_thread_self();
     pid_t me = process_id();
 
-    (void)thread_self();
+    (void)thread_self(); /* so that what rooms keep of the thread goes with it */
     while (process_id() == me) {
-        struct kernel_run *run = p->run;
+        void (*run)(void *) = p->run;
 
-        /* kernel_run_blocks() leaves the run, which is gone then. */
         p->run = NULL;
-        if (t)
-            kernel_run_blocks(run, t);
-        else
-            kernel_run_decline(run);
+        run(p->arg);
         if (process_id() == me)
             await_run(p);
     }
     return NULL;
 }
 
-static bool start_thread(struct kernel_run *run)
+static bool start_thread(void (*run)(void *arg), void *arg)
 {
     struct pool_thread *p = calloc(1, sizeof(*p));
     pthread_t id;
@@ -64,6 +60,7 @@ static bool start_thread(struct kernel_run *run)
         return false;
     pthread_cond_init(&p->given, NULL);
     p->run = run;
+    p->arg = arg;
     if (thread_start(&id, pool_main, p, "npud-block", 0) != 0) {
         free_thread(&p);
         return false;
@@ -72,7 +69,7 @@ static bool start_thread(struct kernel_run *run)
     return true;
 }
 
-bool block_pool_start(struct kernel_run *run)
+bool block_pool_start(void (*run)(void *arg), void *arg)
 {
     struct pool_thread *p;
 
@@ -81,10 +78,11 @@ bool block_pool_start(struct kernel_run *run)
     if (p) {
         LL_DELETE(idle, p);
         p->run = run;
+        p->arg = arg;
         pthread_cond_signal(&p->given);
     }
     pthread_mutex_unlock(&lock);
-    return p || start_thread(run);
+    return p || start_thread(run, arg);
 }
 
 /* The threads are the parent's. */

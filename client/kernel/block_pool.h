@@ -6,14 +6,7 @@
 
 #include <stdbool.h>
 
-struct kernel_run;
-struct kernel_thread;
-
-/** Have a thread call kernel_run_blocks(run). False: there is none, and none can be made. */
-bool block_pool_start(struct kernel_run *run);
-
-/** In client/kernel/kernel_run.c: the calling thread runs blocks until there are none left. */
-void kernel_run_blocks(struct kernel_run *run, struct kernel_thread *t);
-
-/** In place of that: memory is short, and the run fails. */
-void kernel_run_decline(struct kernel_run *run);
+/**
+ * Have a thread call run(arg), which may end its thread. False: there is none, and none can be made.
+ */
+bool block_pool_start(void (*run)(void *arg), void *arg);

@@ -57,16 +57,15 @@ const aclnpudKernel *kernel_registry_find(const struct kernel_binary *binary, co
 struct kernel_function *kernel_function_find(const char *api, const void *handle, int *error);
 
 /**
- * The same for what is a handle or the address of a kernel: 107044
- * if it is neither. Under
+ * The same for what is a handle or the address of a kernel: 107044 if it is neither. Under
  * kernel_lock.
  */
 struct kernel_function *kernel_function_find_any(const char *api, const void *symbol, int *error);
 
 /**
- * Have use() look at a function, by its handle or its address, that says what its parameters are. 0,
- * what use() returns, or: those of kernel_function_find_any(), 207000 of a CPU's kernel, 107000: it
- * does not say. Takes kernel_lock.
+ * Have use() look at a function, by its handle or its address, that says what its parameters are.
+ * 0, what use() returns, those of kernel_function_find_any(), 207000 of a CPU's kernel, or 107000:
+ * it does not say. Takes kernel_lock.
  */
 int kernel_function_parameters(const char *api, const void *func,
                                int (*use)(const char *api, const struct kernel_function *f,

@@ -23,6 +23,7 @@
 #include "client/core/handle.h"
 #include "client/kernel/kernel.h"
 #include "client/runtime/context.h"
+#include "proto/util/lift_fd.h"
 #include "proto/util/random.h"
 
 #define BINARIES_MAX (1u << 16)
@@ -139,7 +140,7 @@ static int write_all(int fd, const char *bytes, size_t size)
 /* NULL: dlerror() says why, or memory is short. */
 static void *open_image(struct kernel_binary *b, const void *image, size_t size)
 {
-    int fd = memfd_create("npud-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = lift_fd(memfd_create("npud-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     void *library = NULL;
     char path[32];
 
@@ -293,7 +294,7 @@ static int load_file(const char *api, const char *path, bool cpu, aclrtBinHandle
     int fd, r;
 
     image.path = realpath(path, whole);
-    fd = image.path ? open(whole, O_RDONLY | O_CLOEXEC) : -1;
+    fd = image.path ? lift_fd(open(whole, O_RDONLY | O_CLOEXEC)) : -1;
     if (fd < 0 || fstat(fd, &st) < 0) {
         r = file_error(api, path, "cannot be read");
         if (fd >= 0)

@@ -2,8 +2,6 @@
 
 #include <stdint.h>
 
-#include "client/kernel/kernel_run.h"
-
 /* W8(a, 0): a[0] to a[7] */
 #define W8(a, i)                                                                                   \
     (a)[i], (a)[(i) + 1], (a)[(i) + 2], (a)[(i) + 3], (a)[(i) + 4], (a)[(i) + 5], (a)[(i) + 6],    \

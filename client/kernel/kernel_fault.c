@@ -9,7 +9,6 @@
 
 #include "client/core/lifecycle.h"
 #include "client/core/process.h"
-#include "client/kernel/kernel_run.h"
 
 #define ALTERNATE_STACK ((size_t)64 << 10) /* the kernel may have used up its own */
 #define SIGNAL_END      SIGILL             /* what another thread sends */
@@ -101,7 +100,7 @@ static void handle_signal(int signal, siginfo_t *info, void *context)
     if (t && t->process != getpid())
         t = NULL;
     if (t && interrupt && t->run) {
-        if (t->inside && t->holds == 0 && kernel_run_shall_end(t->run))
+        if (t->inside && t->holds == 0 && kernel_thread_shall_end(t))
             siglongjmp(t->jump, 1);
         return; /* the thread looks before it enters a kernel, and when it ends a hold */
     }
@@ -124,7 +123,7 @@ void kernel_hold_end(struct kernel_thread *t)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     t->holds--;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (t->holds == 0 && t->inside && kernel_run_shall_end(t->run))
+    if (t->holds == 0 && t->inside && kernel_thread_shall_end(t))
         siglongjmp(t->jump, 1);
 }
 

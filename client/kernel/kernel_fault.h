@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -30,6 +31,7 @@ struct kernel_thread {
     pid_t process;                     /* that it is of: a forked child is another one */
     struct kernel_thread *prev, *next; /* run->threads, under run->lock */
     struct kernel_run *run;            /* NULL: none */
+    const _Atomic int *code;           /* of it: not 0: it is to end */
     aclnpudBlock block;
     struct block_memory *memory; /* of the block */
     sigjmp_buf jump;
@@ -43,6 +45,12 @@ struct kernel_thread {
 };
 
 extern __thread struct kernel_thread *kernel_thread_current;
+
+/** The run that it is in is to end. The thread is in one. */
+static inline bool kernel_thread_shall_end(const struct kernel_thread *t)
+{
+    return atomic_load_explicit(t->code, memory_order_relaxed) != 0;
+}
 
 /** The calling thread's, made on first use, with the signals let through. NULL: no memory. */
 struct kernel_thread *kernel_thread_self(void);

@@ -21,6 +21,11 @@
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
 
+static bool shall_end(const struct kernel_run *run)
+{
+    return atomic_load_explicit(&run->code, memory_order_relaxed) != 0;
+}
+
 /* --- how it fails --- */
 
 enum failure_kind { FAILURE_FAULT, FAILURE_TRAP, FAILURE_TIMEOUT };
@@ -239,7 +244,7 @@ static CALLS_PROGRAM void run_block(struct kernel_thread *t, struct kernel_run *
     if (sigsetjmp(t->jump, 0) == 0) {
         t->inside = 1;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        if (!kernel_run_shall_end(run))
+        if (!shall_end(run))
             kernel_call(run->kernel, run->args);
     }
     t->inside = 0;
@@ -254,15 +259,17 @@ static CALLS_PROGRAM void run_block(struct kernel_thread *t, struct kernel_run *
 
 /* --- threads --- */
 
+static void run_on_pool(void *arg);
+
 /* Another thread for it, if there are blocks that it could run. */
 static void start_another(struct kernel_run *run)
 {
     uint32_t most = run->blocks < KERNEL_BLOCKS_AT_ONCE ? run->blocks : KERNEL_BLOCKS_AT_ONCE;
 
     pthread_mutex_lock(&run->lock);
-    if (run->started < most && !run->short_of_threads && !kernel_run_shall_end(run) &&
+    if (run->started < most && !run->short_of_threads && !shall_end(run) &&
         atomic_load_explicit(&run->next, memory_order_relaxed) < run->blocks) {
-        if (block_pool_start(run)) {
+        if (block_pool_start(run_on_pool, run)) {
             run->started++;
             run->inside++;
         } else {
@@ -287,7 +294,7 @@ static void leave_run(struct kernel_thread **tp)
     pthread_mutex_unlock(&run->lock);
 }
 
-void kernel_run_blocks(struct kernel_run *run, struct kernel_thread *t)
+static void run_blocks(struct kernel_run *run, struct kernel_thread *t)
 {
     struct kernel_thread *left __attribute__((cleanup(leave_run))) = t;
     uint32_t block;
@@ -296,12 +303,13 @@ void kernel_run_blocks(struct kernel_run *run, struct kernel_thread *t)
     t->block = (aclnpudBlock){.num = run->blocks, .subNum = 1};
     pthread_mutex_lock(&run->lock);
     t->run = run;
+    t->code = &run->code;
     DL_APPEND(run->threads, t);
     pthread_mutex_unlock(&run->lock);
     block = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
     if (block + 1 < run->blocks)
         start_another(run);
-    while (block < run->blocks && !kernel_run_shall_end(run)) {
+    while (block < run->blocks && !shall_end(run)) {
         run_block(t, run, block);
         if (t->process != process_id())
             return;
@@ -309,8 +317,15 @@ void kernel_run_blocks(struct kernel_run *run, struct kernel_thread *t)
     }
 }
 
-void kernel_run_decline(struct kernel_run *run)
+static void run_on_pool(void *arg)
 {
+    struct kernel_thread *t = kernel_thread_self();
+    struct kernel_run *run = arg;
+
+    if (t) {
+        run_blocks(run, t);
+        return;
+    }
     kernel_run_end(run, ACL_ERROR_RT_MEMORY_ALLOCATION);
     pthread_mutex_lock(&run->lock);
     run->inside--;
@@ -331,7 +346,7 @@ static void await_threads(struct kernel_run **rp)
         return;
     pthread_mutex_lock(&run->lock);
     while (run->inside > 0) {
-        if (run->limit_ns == 0 || kernel_run_shall_end(run)) {
+        if (run->limit_ns == 0 || shall_end(run)) {
             pthread_cond_wait(&run->left, &run->lock);
             continue;
         }
@@ -357,13 +372,13 @@ int kernel_run(struct kernel_run *run)
     kernel_fault_prepare();
     if (run->limit_ns > 0) {
         start_another(run);
-        if (run->inside > 0 || kernel_run_shall_end(run))
+        if (run->inside > 0 || shall_end(run))
             return 0;
     }
     pthread_mutex_lock(&run->lock);
     run->started++;
     run->inside++;
     pthread_mutex_unlock(&run->lock);
-    kernel_run_blocks(run, t);
+    run_blocks(run, t);
     return 0;
 }

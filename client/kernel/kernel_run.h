@@ -33,7 +33,7 @@ struct kernel_failure {
 /** The caller fills in the first part, all else zero. */
 struct kernel_run {
     const aclnpudKernel *kernel;
-    const void *args; /* with at least KERNEL_WORDS readable words if the kernel has no `call` */
+    const void *args; /* as kernel_call() wants them */
     uint32_t blocks;
     uint64_t limit_ns; /* how long it may take; 0: for ever */
 
@@ -56,8 +56,6 @@ struct kernel_run {
     uint32_t arrived;          /* blocks, in this round; under lock */
 };
 
-#define KERNEL_WORDS 128u
-
 /**
  * Run it, on the calling thread and others, until all blocks have ended. 0 or run->code. The lock
  * and the condition are made and destroyed by the caller.
@@ -66,9 +64,3 @@ int kernel_run(struct kernel_run *run);
 
 /** Make it end with this code, unless it has ended or fails already. Any thread. */
 void kernel_run_end(struct kernel_run *run, int code);
-
-/** In a signal handler: is it to end? */
-static inline bool kernel_run_shall_end(const struct kernel_run *run)
-{
-    return atomic_load_explicit(&run->code, memory_order_relaxed) != 0;
-}

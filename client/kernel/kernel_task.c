@@ -7,6 +7,7 @@
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/kernel/kernel.h"
+#include "client/kernel/kernel_call.h"
 #include "client/kernel/kernel_failure.h"
 #include "client/kernel/kernel_run.h"
 #include "client/memory/checked_access.h"

@@ -2578,7 +2578,24 @@ ACL_FUNC_VISIBILITY aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t in
 
 /* ------------------------------------------------------------------------------------ kernels */
 
-/* Binaries of kernels: the simulated NPU runs none, these return 207000. */
+/*
+ * Binaries of kernels. A kernel is host code, which the process that launches it runs itself
+ * (docs/kernels.md): a binary is an ELF shared object of the host. One of a real device gets 107000
+ * and a sentence that names its machine.
+ *
+ * Handles of binaries and functions are the process's. Any thread. A binary that is unloaded stays
+ * in memory until the last launch of it has run; its handle and its functions are stale (107017) at
+ * once, and stay valid over aclrtResetDevice. A function may be launched on the devices where it
+ * was looked up, in the session in which it was. Loading needs no context, looking up does (107000
+ * without), but for aclrtBinaryLoad (107002).
+ *
+ * aclrtBinaryLoadFromFile: binPath of a shared object, which may be named .o; with cpuKernelMode 0
+ * or 1 of a .json file, with the shared object beside it (.so). A JSON file beside a .o is not
+ * read. aclrtBinaryGetFunction: kernelName is plain for extern "C", else mangled; a name that is no
+ * registered kernel is looked up as a symbol, and called with 8-byte words.
+ * aclrtBinaryGetDevAddress: where it is loaded, and its extent. aclrtBinaryGetGlobal: an object of
+ * the shared object; devPtr or size may be NULL.
+ */
 #define ACL_RT_BINARY_MAGIC_ELF_AICORE      0x43554245U
 #define ACL_RT_BINARY_MAGIC_ELF_VECTOR_CORE 0x41415246U
 #define ACL_RT_BINARY_MAGIC_ELF_CUBE_CORE   0x41494343U
@@ -2741,7 +2758,7 @@ typedef struct dim3 {
     uint32_t z;
 } dim3;
 
-/* Bytes from the begin of the block: where the address of other bytes of it is put, and of which. */
+/* In bytes from the begin of the block: the address of its bytes there is put here. */
 typedef struct aclrtPlaceHolderInfo {
     uint32_t addrOffset;
     uint32_t dataOffset;
