@@ -187,6 +187,7 @@ static void *lane_main(void *arg)
     struct lane_thread t
         __attribute__((cleanup(thread_leave))) = {.session = session, .process = process_id()};
 
+    (void)t;
     callback_lock();
     if (serve_lane(session))
         callback_unlock();

@@ -6,7 +6,5 @@
 
 #include <stdbool.h>
 
-/**
- * Have a thread call run(arg), which may end its thread. False: there is none, and none can be made.
- */
+/** Have a thread call run(arg), which may end it. False: there is none, and none can be made. */
 bool block_pool_start(void (*run)(void *arg), void *arg);

@@ -435,7 +435,7 @@ aclrtBinary aclrtCreateBinary(const void *data, size_t dataLen)
     return (aclrtBinary)d;
 }
 
-aclError aclrtDestroyBinary(const aclrtBinary binary)
+aclError aclrtDestroyBinary(aclrtBinary binary)
 {
     CALL_SCOPE;
 
@@ -444,7 +444,7 @@ aclError aclrtDestroyBinary(const aclrtBinary binary)
     return 0;
 }
 
-aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle *binHandle)
+aclError aclrtBinaryLoad(aclrtBinary binary, aclrtBinHandle *binHandle)
 {
     CALL_SCOPE;
     const struct descriptor *d = (const void *)binary;
@@ -489,7 +489,7 @@ static int get_function(const char *api, struct kernel_binary *b, const aclnpudK
     return 0;
 }
 
-aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char *kernelName,
+aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char *kernelName,
                                 aclrtFuncHandle *funcHandle)
 {
     CALL_SCOPE;
@@ -534,8 +534,8 @@ aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEn
     return error;
 }
 
-aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char *funcName,
-                              const char *kernelName, aclrtFuncHandle *funcHandle)
+aclError aclrtRegisterCpuFunc(aclrtBinHandle handle, const char *funcName, const char *kernelName,
+                              aclrtFuncHandle *funcHandle)
 {
     CALL_SCOPE;
     aclnpudKernel kernel = {.size = sizeof(kernel), .kind = ACL_KERNEL_TYPE_AICPU};
@@ -596,7 +596,7 @@ static int measure_object(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void **binAddr, size_t *binSize)
+aclError aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void **binAddr, size_t *binSize)
 {
     CALL_SCOPE;
     struct extent extent = {0};

@@ -132,7 +132,7 @@ aclError aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *funcHandle)
 {
     CALL_SCOPE;
     struct kernel_function *f;
-    int error;
+    int error = 0;
 
     REQUIRE(symbol);
     REQUIRE(funcHandle);
@@ -154,7 +154,7 @@ aclError aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *funcHandle)
 static int copy_function(const char *api, const void *handle, struct kernel_function *copy)
 {
     const struct kernel_function *f;
-    int error;
+    int error = 0;
 
     pthread_mutex_lock(&kernel_lock);
     f = kernel_function_find(api, handle, &error);
@@ -179,7 +179,7 @@ aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char 
 {
     CALL_SCOPE;
     struct kernel_function *f;
-    int error;
+    int error = 0;
 
     REQUIRE(name);
     pthread_mutex_lock(&kernel_lock);
@@ -239,7 +239,7 @@ aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t *aicSize, size_
     return 0;
 }
 
-aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle, aclrtBinHandle *binHandle)
+aclError aclrtFunctionGetBinary(aclrtFuncHandle funcHandle, aclrtBinHandle *binHandle)
 {
     CALL_SCOPE;
     struct kernel_function f;
@@ -297,7 +297,7 @@ int kernel_function_parameters(const char *api, const void *func,
                                void *context)
 {
     struct kernel_function *f;
-    int error;
+    int error = 0;
 
     pthread_mutex_lock(&kernel_lock);
     f = kernel_function_find_any(api, func, &error);
@@ -359,7 +359,7 @@ aclError aclrtFunctionGetAvailDynUbufPerBlock(void *func, uint32_t blockDim, siz
 {
     CALL_SCOPE;
     struct kernel_function *f;
-    int error;
+    int error = 0;
 
     REQUIRE(dynUbufSize);
     if (blockDim != 0)

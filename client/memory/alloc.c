@@ -1,5 +1,4 @@
 #include "client/memory/alloc.h"
-#include "client/memory/kernel_access.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -204,6 +203,12 @@ void memory_note_gone(const struct memory *m)
     note_memory(CHECK_MEMORY_GONE, m, NULL);
 }
 
+void memory_open_to_kernels(const struct session *s, const struct memory *m)
+{
+    if (s->kernels_open > 0 && memory_is_closable(m))
+        mprotect((void *)m->mapped.start, m->mapped.size, PROT_READ | PROT_WRITE);
+}
+
 /* Caller holds memory_lock. */
 static bool add_memory(struct session *s, struct memory *m, const char *key)
 {
@@ -214,7 +219,7 @@ static bool add_memory(struct session *s, struct memory *m, const char *key)
     DL_APPEND(s->allocations, m);
     if (checked_runs())
         note_memory(CHECK_MEMORY, m, key);
-    kernel_access_add(s, m);
+    memory_open_to_kernels(s, m);
     count_use(s, m->device, device_bytes(m));
     s->managed_bytes += m->managed ? m->size : 0;
     return true;

@@ -133,6 +133,16 @@ static inline void memory_populate(struct session *s, const struct memory *copy,
         memory_populate_parts(s, copy, offset, size);
 }
 
+/** It is mapped without access while no kernel runs: kernel_access.h. */
+static inline bool memory_is_closable(const struct memory *m)
+{
+    return m->opaque && !m->no_access && !m->freed;
+}
+
+/** It has come into the table, or may be used from now on: kernels that run may reach it. Under
+ * memory_lock, for a change. */
+void memory_open_to_kernels(const struct session *s, const struct memory *m);
+
 /** Is memory of the device out of reach, but for tasks? */
 static inline bool memory_is_opaque(const struct session *s, bool host, uint32_t device)
 {

@@ -6,18 +6,13 @@
 #include "client/memory/memory_lock.h"
 #include "client/runtime/session.h"
 
-static void protect_memory(const struct memory *m, int protection)
-{
-    if (m->opaque && !m->no_access && !m->freed)
-        mprotect((void *)m->mapped.start, m->mapped.size, protection);
-}
-
 static void protect_all(const struct session *s, int protection)
 {
     const struct memory *m;
 
     for (m = s->allocations; m; m = m->next)
-        protect_memory(m, protection);
+        if (memory_is_closable(m))
+            mprotect((void *)m->mapped.start, m->mapped.size, protection);
 }
 
 static bool has_strict_device(const struct session *s)
@@ -46,10 +41,4 @@ void kernel_access_close(struct session *s)
     if (--s->kernels_open == 0)
         protect_all(s, PROT_NONE);
     pthread_rwlock_unlock(&s->memory_lock);
-}
-
-void kernel_access_add(const struct session *s, const struct memory *m)
-{
-    if (s->kernels_open > 0)
-        protect_memory(m, PROT_READ | PROT_WRITE);
 }

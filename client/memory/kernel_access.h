@@ -5,12 +5,8 @@
  */
 #pragma once
 
-struct memory;
 struct session;
 
 /** A kernel begins, and is over. Any thread, without memory_lock. */
 void kernel_access_open(struct session *s);
 void kernel_access_close(struct session *s);
-
-/** Memory has come into the table, or may be used from now on. Under memory_lock, for a change. */
-void kernel_access_add(const struct session *s, const struct memory *m);

@@ -10,7 +10,6 @@
 #include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/memory/alloc.h"
-#include "client/memory/kernel_access.h"
 #include "client/memory/hold.h"
 #include "client/memory/physical.h"
 #include "client/runtime/device.h"
@@ -503,7 +502,7 @@ static int grant(struct session *s, const char *function, const void *address, u
             error = errno;
         m->no_access &= error != 0;
         if (m->opaque && error == 0)
-            kernel_access_add(s, m);
+            memory_open_to_kernels(s, m);
         m->access |= devices;
         m->host_access |= host;
     }

@@ -52,7 +52,7 @@ struct stream_ctrl {
     alignas(64) _Atomic uint64_t tail;
     /* Callbacks up to this one have returned or will never run. Never goes back. */
     _Atomic uint64_t callbacks_done;
-    /* Of work of the library (callback_word_is_work()): stream_work_result(). Stored before that. */
+    /* Of work (callback_word_is_work()): see stream_work_result(). Stored before that. */
     _Atomic uint64_t work_result;
     /* npud: changes with every batch of tasks */
     alignas(64) _Atomic uint64_t done;
