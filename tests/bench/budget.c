@@ -51,6 +51,7 @@ static const struct budget {
     {"submit a task, see it done, checked", "21-task", BOTH(TIMES, 4)},
     {"launch, queued, checked", "21-launch", BOTH(NS, 250)},
     {"npu-check, per call", "21-read", BOTH(NS, 500)},
+    {"an empty kernel, there and back", "22-awake", BOTH(NS, 1500)},
 };
 
 #define N_BUDGETS (sizeof(budgets) / sizeof(budgets[0]))
