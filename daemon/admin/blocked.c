@@ -23,6 +23,12 @@ static void blocked_on_work(const struct stream *s, struct blocked *b)
     const struct task *t = &s->live->task;
 
     b->on = ON_WORK;
+    if (b->object == CALLBACK_WORD_KERNEL) {
+        /* The word has the thread that waits for the next kernel, and any may run this one. */
+        b->blocker_thread = 0;
+        b->runs = false;
+        return;
+    }
     if (t->callback.work != STREAM_WORK_VALUE_WAIT)
         return;
     b->on = ON_HOST_VALUE;
@@ -42,7 +48,7 @@ static bool blocked_on_callback(const struct stream *s, struct blocked *b)
     b->blocker_thread = atomic_load_explicit(&word->thread, memory_order_relaxed);
     b->runs = b->blocker_thread != 0 &&
               atomic_load_explicit(&word->runs, memory_order_relaxed) == b->blocker_thread;
-    if (b->object == CALLBACK_WORD_WORK)
+    if (callback_word_is_work(b->object))
         blocked_on_work(s, b);
     return !execute_callback_done(s);
 }
@@ -221,7 +227,9 @@ void blocked_describe(const struct blocked *b, char *buf, size_t size)
                  conditions[b->condition & 3], (unsigned long long)b->value);
         break;
     case ON_WORK:
-        snprintf(buf, size, "npud-copy to execute its task");
+        snprintf(buf, size, "%s",
+                 b->object == CALLBACK_WORD_KERNEL ? "its kernel to end"
+                                                   : "npud-copy to execute its task");
         break;
     case ON_HOST_VALUE:
         snprintf(buf, size, "the word at 0x%llx of registered memory %s %llu",
@@ -273,7 +281,10 @@ void blocked_describe_blocker(const struct blocked *b, char *buf, size_t size)
     else if (b->on == ON_EXCEPTIONS)
         snprintf(buf, size, "process %d: its exception callback", (int)b->blocker->pid);
     else if (b->on == ON_WORK)
-        snprintf(buf, size, "process %d: its library's thread", (int)b->blocker->pid);
+        snprintf(buf, size,
+                 b->object == CALLBACK_WORD_KERNEL ? "process %d: its kernel"
+                                                   : "process %d: its library's thread",
+                 (int)b->blocker->pid);
     else if (b->on == ON_HOST_VALUE)
         snprintf(buf, size, "process %d: not written yet", (int)b->blocker->pid);
     else if (b->blocker_stream.id >= 0)
@@ -299,6 +310,11 @@ void blocked_advise(const struct blocked *b, char *buf, size_t size)
             "let process %d write the word, by a store, a copy or aclrtValueWrite; npud-copy, a "
             "thread of the library, looks at it",
             pid);
+    else if (b->on == ON_WORK && pid != 0 && b->object == CALLBACK_WORD_KERNEL)
+        snprintf(buf, size,
+                 "find where the kernel is that process %d runs: gdb -batch -p %d -ex 'thread apply "
+                 "all bt'; aclrtSetOpExecuteTimeOut ends kernels that run for too long",
+                 pid, pid);
     else if (b->on == ON_WORK && pid != 0)
         snprintf(buf, size,
                  "find where npud-copy is, the thread of the library in process %d: gdb -batch -p "
