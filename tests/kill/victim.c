@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "acl/acl_npud_kernel.h"
 #include "proto/shm/ipc_page.h"
 #include "tests/kill/kill_case.h"
 
@@ -336,6 +337,24 @@ static void act_host_function(void)
     OK(aclrtSynchronizeStream(idle));
 }
 
+static void do_nothing_on_device(const void *function, const void *args)
+{
+    (void)function;
+    (void)args;
+}
+
+/* The same, with two threads for its blocks. */
+static void act_kernel(void)
+{
+    static const aclnpudKernel kernel = {.size = sizeof(kernel),
+                                         .name = "nothing",
+                                         .function = &kernel,
+                                         .call = do_nothing_on_device};
+
+    OK(aclnpudLaunchKernel(&kernel, 2, NULL, 0, idle));
+    OK(aclrtSynchronizeStream(idle));
+}
+
 const struct role roles[] = {
     {.name = "connect", .act = act_connect, .alone = true, .before_connect = true},
     {.name = "create stream", .act = act_create_stream},
@@ -392,6 +411,7 @@ const struct role roles[] = {
      .act = act_process_report,
      .sleeps_in = "aclrtProcessReport"},
     {.name = "host function", .act = act_host_function, .varies = true},
+    {.name = "kernel", .act = act_kernel, .varies = true},
     {.name = "notify", .act = act_notify, .notifies = true, .varies = true},
     {.name = "notify, queued", .act = act_notify_queued, .notifies = true, .varies = true},
     {.name = "leave", .act = act_leave, .alone = true},
