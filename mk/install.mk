@@ -1,7 +1,9 @@
 # Installation: mk/install.sh has the list of what goes where.
 
 # Libraries that programs name when they link them, and of which npud has no function.
-STUBS := $(addprefix $(BUILD)/toolkit/lib,profapi.so nnopbase.so)
+STUB_NAMES := profapi nnopbase ascendc_runtime runtime register error_manager ge_common_base \
+              ascendalog mmpa c_sec tiling_api platform unified_dlog graph_base
+STUBS := $(STUB_NAMES:%=$(BUILD)/toolkit/lib%.so)
 $(STUBS): $(FLAGS)
 	@mkdir -p $(@D)
 	$(call say,LD)
@@ -23,7 +25,7 @@ programs: $(STUBS) $(BUILD)/toolkit/npu-smi
 INSTALL_ENV = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' SYSCONFDIR='$(SYSCONFDIR)' \
               DESTDIR='$(DESTDIR)' BUILD='$(BUILD)' VERSION='$(VERSION)' \
               ARCH='$(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))' \
-              PYTHON_MODULE='$(PY_MODULE)' PYTHON_DIR='$(PY_INSTALL)'
+              STUBS='$(STUB_NAMES)' PYTHON_MODULE='$(PY_MODULE)' PYTHON_DIR='$(PY_INSTALL)'
 
 .PHONY: install install-built uninstall
 # Installs what was built, whatever the flags of this make: root seldom has those of the builder.

@@ -1,14 +1,17 @@
 #!/bin/sh
 # Installs npud, or removes what it installs: one list serves both. Called by `make install` and
 # `make uninstall`, which set PREFIX, LIBDIR, SYSCONFDIR, DESTDIR, BUILD, VERSION and ARCH (of the
-# machine that programs are for), and PYTHON_MODULE and PYTHON_DIR (empty: no Python module). Runs
-# no program that was built, because that may be for another machine. Names may have blanks.
+# machine that programs are for), STUBS (names of empty libraries), and PYTHON_MODULE and PYTHON_DIR
+# (empty: no Python module). Runs no program that was built, because that may be for another
+# machine. Names may have blanks.
 # usage: mk/install.sh install | uninstall
 set -eu
 action=$1
 toolkit=$PREFIX/lib/npud/ascend-toolkit
 share=$PREFIX/share
 units=$PREFIX/lib/systemd/system
+# Programs look for CMake files below these names, whatever the machine.
+machines=$(printf '%s\n' x86_64-linux aarch64-linux "$ARCH-linux" | sort -u)
 
 # --- one entry each: file MODE SOURCE TARGET, link TEXT TARGET, fill SOURCE TARGET ---
 
@@ -114,6 +117,37 @@ below_prefix() {
     esac
 }
 
+# What builds kernels, at each place where programs look for it.
+kernels() {
+    cmake=$toolkit/tools/tikcpp/ascendc_kernel_cmake
+    for name in ascendc.cmake ASCConfig.cmake CMakeDetermineASCCompiler.cmake \
+        CMakeASCCompiler.cmake.in CMakeASCInformation.cmake CMakeTestASCCompiler.cmake; do
+        file 644 "client/toolkit/$name" "$cmake/$name"
+    done
+    file 644 client/toolkit/FindASC.cmake "$cmake/asc_modules/FindASC.cmake"
+    (cd client/toolkit/tikcfw && find . -name '*.h') | while IFS= read -r header; do
+        file 644 "client/toolkit/tikcfw/$header" "$toolkit/tools/tikcpp/tikcfw/$header"
+    done
+    file 755 client/toolkit/kernels/driver.py "$toolkit/tools/npud/driver.py"
+    file 644 client/toolkit/kernels/translate.py "$toolkit/tools/npud/translate.py"
+    link ../tools/npud/driver.py "$toolkit/bin/bisheng"
+    for name in ascendc_kernel_cmake tikcfw; do
+        link "../../tools/tikcpp/$name" "$toolkit/compiler/tikcpp/$name"
+        link "../tools/tikcpp/$name" "$toolkit/tikcpp/$name"
+        for machine in $machines; do
+            link "../../tools/tikcpp/$name" "$toolkit/$machine/tikcpp/$name"
+        done
+    done
+    link ../../../../tools/tikcpp/ascendc_kernel_cmake/ascendc.cmake \
+        "$toolkit/ascendc_devkit/tikcpp/samples/cmake/ascendc.cmake"
+    link ../../../tools/tikcpp/ascendc_kernel_cmake/ASCConfig.cmake \
+        "$toolkit/lib64/cmake/ASC/ASCConfig.cmake"
+    file 644 client/toolkit/tikicpulib-config.cmake \
+        "$toolkit/tools/tikicpulib/lib/cmake/tikicpulib/tikicpulib-config.cmake"
+    file 644 client/toolkit/AscendCLConfig.cmake \
+        "$toolkit/lib64/cmake/AscendCL/AscendCLConfig.cmake"
+}
+
 # A tree that programs take for a CANN installation. Its links are relative, so all of PREFIX may be
 # moved.
 toolkit() {
@@ -124,8 +158,8 @@ toolkit() {
         link "$(below_prefix "$LIBDIR" ../../../..)/libaclclient.so.1" "$toolkit/lib64/$name"
     done
     # Empty: npud has none of their functions.
-    for name in libprofapi.so libnnopbase.so; do
-        file 755 "$BUILD/toolkit/$name" "$toolkit/lib64/$name"
+    for name in $STUBS; do
+        file 755 "$BUILD/toolkit/lib$name.so" "$toolkit/lib64/lib$name.so"
     done
     [ -z "$PYTHON_MODULE" ] ||
         link "$(below_prefix "$PYTHON_DIR" ../../../../..)/${PYTHON_MODULE##*/}" \
@@ -134,19 +168,7 @@ toolkit() {
     for name in include lib64; do
         link "../$name" "$toolkit/$ARCH-linux/$name"
     done
-    for name in ascendc ASCConfig CMakeDetermineASCCompiler; do
-        file 644 "client/toolkit/$name.cmake" \
-            "$toolkit/tools/tikcpp/ascendc_kernel_cmake/$name.cmake"
-    done
-    link ../../../tools/tikcpp/ascendc_kernel_cmake/ASCConfig.cmake \
-        "$toolkit/lib64/cmake/ASC/ASCConfig.cmake"
-    file 644 client/toolkit/AscendCLConfig.cmake \
-        "$toolkit/lib64/cmake/AscendCL/AscendCLConfig.cmake"
-    link ../../tools/tikcpp/ascendc_kernel_cmake "$toolkit/compiler/tikcpp/ascendc_kernel_cmake"
-    link ../../tools/tikcpp/ascendc_kernel_cmake \
-        "$toolkit/$ARCH-linux/tikcpp/ascendc_kernel_cmake"
-    link ../../../../tools/tikcpp/ascendc_kernel_cmake/ascendc.cmake \
-        "$toolkit/ascendc_devkit/tikcpp/samples/cmake/ascendc.cmake"
+    kernels
     file 755 "$BUILD/toolkit/npu-smi" "$toolkit/bin/npu-smi"
     file 644 client/toolkit/setenv.bash "$toolkit/bin/setenv.bash"
     fill client/toolkit/set_env.sh.in "$toolkit/set_env.sh"
@@ -177,15 +199,10 @@ stop_services() {
 
 remove_folders() {
     [ -z "$PYTHON_MODULE" ] || rmdir "$DESTDIR$PYTHON_DIR/acl-stubs" 2>/dev/null || true
-    for dir in "$toolkit/include" "$toolkit/lib64/cmake/ASC" "$toolkit/lib64/cmake/AscendCL" \
-        "$toolkit/lib64/cmake" "$toolkit/lib64" "$toolkit/bin" "$toolkit/python/site-packages" \
-        "$toolkit/python" "$toolkit/$ARCH-linux/tikcpp" "$toolkit/$ARCH-linux" \
-        "$toolkit/share/info/runtime" "$toolkit/share/info" "$toolkit/share" \
-        "$toolkit/tools/tikcpp/ascendc_kernel_cmake" \
-        "$toolkit/tools/tikcpp" "$toolkit/tools" "$toolkit/compiler/tikcpp" "$toolkit/compiler" \
-        "$toolkit/ascendc_devkit/tikcpp/samples/cmake" "$toolkit/ascendc_devkit/tikcpp/samples" \
-        "$toolkit/ascendc_devkit/tikcpp" "$toolkit/ascendc_devkit" "$toolkit" \
-        "$PREFIX/lib/npud" "$PREFIX/include/acl/error_codes" "$PREFIX/include/acl"; do
+    if [ -d "$DESTDIR$toolkit" ]; then
+        find "$DESTDIR$toolkit" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    fi
+    for dir in "$PREFIX/lib/npud" "$PREFIX/include/acl/error_codes" "$PREFIX/include/acl"; do
         rmdir "$DESTDIR$dir" 2>/dev/null || true
     done
 }
