@@ -1,0 +1,21 @@
+// Kernels of a binary that a program loads.
+#include "kernel_operator.h"
+
+struct Pair {
+    float a;
+    int64_t b;
+};
+
+extern "C" {
+__gm__ uint32_t added[1] = {40};
+}
+
+extern "C" __global__ __vector__ void fill(__gm__ double *out, float a, Pair pair, uint8_t c)
+{
+    out[block_idx] = a + pair.a + static_cast<double>(pair.b) + c + added[0];
+}
+
+__global__ __aicore__ void other(__gm__ int *out, int by)
+{
+    *out += by;
+}
