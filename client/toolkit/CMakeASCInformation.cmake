@@ -1,5 +1,6 @@
 # How CMake calls the driver, which has the options of the host's compiler for C++.
 include(CMakeCommonLanguageInclude)
+include("${CMAKE_CURRENT_LIST_DIR}/ascendc.cmake")
 set(CMAKE_ASC_FLAGS_INIT "$ENV{ASCFLAGS} ${CMAKE_ASC_FLAGS_INIT}")
 set(CMAKE_ASC_FLAGS_DEBUG_INIT "-g")
 set(CMAKE_ASC_FLAGS_RELEASE_INIT "-O3 -DNDEBUG")
@@ -24,8 +25,9 @@ set(CMAKE_DEPFILE_FLAGS_ASC "-MD -MT <DEP_TARGET> -MF <DEP_FILE>")
 set(CMAKE_ASC_DEPFILE_FORMAT gcc)
 set(CMAKE_ASC_DEPENDS_USE_COMPILER TRUE)
 
+npud_arch_option(npud_arch)
 set(CMAKE_ASC_COMPILE_OBJECT
-    "<CMAKE_ASC_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -o <OBJECT> -c <SOURCE>")
+    "<CMAKE_ASC_COMPILER> ${npud_arch} <DEFINES> <INCLUDES> <FLAGS> -o <OBJECT> -c <SOURCE>")
 set(CMAKE_ASC_LINK_EXECUTABLE
     "<CMAKE_ASC_COMPILER> <FLAGS> <CMAKE_ASC_LINK_FLAGS> <LINK_FLAGS> \
 <OBJECTS> -o <TARGET> <LINK_LIBRARIES>")

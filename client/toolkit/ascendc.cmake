@@ -1,6 +1,6 @@
-# What CMakeLists.txt of CANN programs include to build kernels. npud's kernels are code of the host:
-# the sources are compiled by the project's own compiler for C++, through the driver `bisheng`,
-# which turns launches k<<<...>>>(...) into calls (docs/kernels.md).
+# What CMakeLists.txt of CANN programs include to build kernels. npud's kernels are code of the
+# host: the sources are compiled by the project's own compiler for C++, through the driver
+# `bisheng`, which turns launches k<<<...>>>(...) into calls (docs/kernels.md).
 
 get_filename_component(npud_cmake_file "${CMAKE_CURRENT_LIST_FILE}" REALPATH)
 get_filename_component(npud_cmake_tree "${npud_cmake_file}/../../../.." ABSOLUTE)
@@ -28,6 +28,17 @@ if(NOT TARGET host_intf_pub)
         INTERFACE_INCLUDE_DIRECTORIES "${NPUD_TOOLKIT}/include"
         INTERFACE_LINK_LIBRARIES "${NPUD_TOOLKIT}/lib64/libascendcl.so")
 endif()
+
+# The option for the device that kernels are written for, if the project says which one:
+# ASC_NPU_ARCH, or the first of CMAKE_ASC_ARCHITECTURES.
+function(npud_arch_option out)
+    list(APPEND archs ${ASC_NPU_ARCH} ${CMAKE_ASC_ARCHITECTURES})
+    if(archs)
+        list(GET archs 0 arch)
+        set(arch --npu-arch=${arch})
+    endif()
+    set(${out} "${arch}" PARENT_SCOPE)
+endfunction()
 
 # Absolute names of the sources of a target, in `out`.
 function(npud_kernel_sources target out)
@@ -63,9 +74,9 @@ function(npud_compile_kernels target)
     if(RUN_MODE STREQUAL "cpu")
         target_compile_definitions(${target} PRIVATE ASCENDC_CPU_DEBUG=1)
     endif()
-    if(ASC_NPU_ARCH OR CMAKE_ASC_ARCHITECTURES)
-        target_compile_options(${target} PRIVATE
-            --npu-arch=${ASC_NPU_ARCH}$<$<NOT:$<BOOL:${ASC_NPU_ARCH}>>:${CMAKE_ASC_ARCHITECTURES}>)
+    if(language STREQUAL CXX) # the language ASC has it in its rule
+        npud_arch_option(option)
+        target_compile_options(${target} PRIVATE ${option})
     endif()
 endfunction()
 

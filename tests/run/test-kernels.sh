@@ -71,6 +71,7 @@ cmake_minimum_required(VERSION 3.16)
 project(small CXX)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 include($ENV{ASCENDC_CMAKE_DIR}/ascendc.cmake)
+set(ASC_NPU_ARCH dav-3510)
 ascendc_library(small STATIC plain_kernels.cpp)
 C
 for generator in "Unix Makefiles" Ninja; do
@@ -144,7 +145,8 @@ if command -v clang++ >/dev/null; then
 fi
 # shellcheck disable=SC2317 # so it does
 shared() {
-    bisheng -fPIC -shared -o "$work/libk.so" -x asc plain_kernels.cpp &&
+    cp plain_kernels.cpp plain_kernels.txt &&
+        bisheng --npu-arch=dav-3510 -fPIC -shared -o "$work/libk.so" -x asc plain_kernels.txt &&
         bisheng plain.cpp -o "$work/prog" "$work/libk.so" "-Wl,-rpath,$work"
 }
 by_hand "" shared

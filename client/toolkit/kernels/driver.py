@@ -22,6 +22,8 @@ TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 HEADERS = os.path.join(TREE, "tools", "tikcpp", "tikcfw")
 SOURCES = (".asc", ".cce", ".cpp", ".cc", ".cxx", ".c++", ".C", ".cp")
 
+CPLUSPLUS = ("c++", "asc", "cce")  # as values of -x
+
 # Options of compilers for devices, which say nothing about the host.
 DEVICE_OPTION = re.compile(
     r"--(npu|cce|enable|run|soc|asc)-?[\w-]*(=.*)?$|-f?cce.*|--target=.*|-x(cce|asc)$"
@@ -72,10 +74,9 @@ class Arguments:
             elif word == "-o" and value:
                 self.output = value[0]
             elif word == "-x" and value:
-                language = value[0] if value[0] in ("c", "assembler") else None
-                if language:
-                    self.options.append([word] + value)
-            elif not word.startswith("-") and not language and word.endswith(SOURCES):
+                language = None if value[0] == "none" else value[0]
+            elif not word.startswith("-") and (language in CPLUSPLUS if language
+                                               else word.endswith(SOURCES)):
                 self.sources.append(word)
             elif not word.startswith("-"):
                 self.files.append((len(self.options), word))
@@ -233,3 +234,5 @@ if __name__ == "__main__":
         sys.exit(str(error))
     except OSError as error:
         sys.exit(f"bisheng: error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

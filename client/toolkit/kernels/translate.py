@@ -109,15 +109,16 @@ class Translation:
         self.launches = []  # (start, end of the kernel's name, end of <<<, start and end of >>>)
         self.scopes = []  # (kind, name or Kernel)
         self.kernels = []
-        self.markers = [(m.start(), m) for m in MARKER.finditer(text)]
+        self.markers = list(MARKER.finditer(text))
+        self.marker_starts = [m.start() for m in self.markers]
 
     # --- places ---
 
     def place(self, token):
-        index = bisect.bisect_right(self.markers, token.start, key=lambda m: m[0]) - 1
+        index = bisect.bisect_right(self.marker_starts, token.start) - 1
         line, start, name = 1, 0, self.name
         if index >= 0:
-            marker = self.markers[index][1]
+            marker = self.markers[index]
             line, start, name = int(marker.group(1)), marker.end() + 1, marker.group(2) or name
         return f"{name}:{line + self.text.count(chr(10), start, token.start)}"
 

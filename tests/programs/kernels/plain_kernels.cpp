@@ -2,6 +2,10 @@
 #include "plain_kernels.h"
 #include "kernel_operator.h"
 
+#if __NPU_ARCH__ != 3510
+#error "CMAKE_ASC_ARCHITECTURES is not what the project says"
+#endif
+
 #define LAUNCH(kernel, ...) kernel<<<1, nullptr, stream>>>(__VA_ARGS__)
 
 extern "C" __global__ __aicore__ void saxpy(__gm__ float *y, __gm__ const float *x, float a,
