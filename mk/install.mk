@@ -18,7 +18,12 @@ NPU_SMI_LDFLAGS := $(PIE) -pie -L$(BUILD) -laclclient $(if $(RPATH:no=),$(NPU_SM
 $(BUILD)/toolkit/npu-smi: $(NPU_SMI_OBJ) $(LIB)
 	$(call link,$(NPU_SMI_LDFLAGS))
 
-programs: $(STUBS) $(BUILD)/toolkit/npu-smi
+# Compiles kernels against what is built here.
+$(BUILD)/bisheng:
+	@mkdir -p $(@D)
+	$(Q)ln -sfn '$(CURDIR)/client/toolkit/kernels/driver.py' $@
+
+programs: $(STUBS) $(BUILD)/toolkit/npu-smi $(BUILD)/bisheng
 
 # What make does not have as a path, because it may have blanks: all of it goes to the script by its
 # environment.

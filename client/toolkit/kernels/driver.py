@@ -2,7 +2,8 @@
 """bisheng: compiles kernels for the host, as the compiler of this name does for a device.
 
 usage: bisheng [OPTIONS OF THE HOST'S COMPILER] SOURCE...   compile and link, also with -c, -S, -E
-       bisheng --npud-launcher COMPILER ARGUMENTS...        the same with that compiler
+       bisheng --npud-launcher COMPILER ARGUMENTS...        the same with that compiler; the first
+                                                            argument is an option
        bisheng --npud-launch-headers FOLDER SOURCE...       write aclrtlaunch_NAME.h for each kernel
 
 The sources go through the preprocessor, through translate.py, and through the compiler, which is
@@ -18,8 +19,16 @@ import tempfile
 
 import translate
 
-TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-HEADERS = os.path.join(TREE, "tools", "tikcpp", "tikcfw")
+HERE = os.path.dirname(os.path.realpath(__file__))
+# In the toolkit tree; or where npud was built, as BUILD/bisheng.
+BUILT = os.path.isdir(os.path.join(HERE, "..", "tikcfw"))
+TREE = os.path.dirname(os.path.dirname(os.path.dirname(HERE) if BUILT else HERE))
+HEADERS = os.path.join(HERE, "..", "tikcfw") if BUILT else f"{TREE}/tools/tikcpp/tikcfw"
+LIBRARY = (
+    [f"-L{os.path.dirname(os.path.abspath(sys.argv[0]))}", "-laclclient"]
+    if BUILT
+    else [f"-L{TREE}/lib64", "-lascendcl"]
+)
 SOURCES = (".asc", ".cce", ".cpp", ".cc", ".cxx", ".c++", ".C", ".cp")
 
 CPLUSPLUS = ("c++", "asc", "cce")  # as values of -x
@@ -172,7 +181,7 @@ class Driver:
             objects.append(os.path.join(self.folder, f"{i}.o"))
             self.compile(source, objects[-1], "-c")
         out = ["-o", args.output] if args.output else []
-        self.call([*objects, *args.link_words(), f"-L{TREE}/lib64", "-lascendcl", *out])
+        self.call([*objects, *args.link_words(), *LIBRARY, *out])
 
 
 def is_link_option(word):
@@ -216,7 +225,9 @@ def main(words):
         return write_launch_headers(words[1], words[2:])
     compiler = shlex.split(os.environ.get("NPUD_HOST_CXX", "c++"))
     if words[:1] == ["--npud-launcher"]:
-        compiler, words = [words[1]], words[2:]
+        # The project's compiler may be two words: "ccache c++".
+        n = next((i for i, word in enumerate(words) if i > 1 and word[:1] == "-"), 2)
+        compiler, words = words[1:n], words[n:]
     arguments = Arguments(words)
     if not arguments.sources and not arguments.files:
         sys.exit(subprocess.call(compiler + words))
