@@ -154,6 +154,12 @@ class Driver:
         with open(name, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
 
+    def unload_words(self):
+        """The option of g++ without which a library with templates is never unloaded, so that
+        aclrtBinaryUnLoad() would do nothing. clang++ does not have it, and needs none."""
+        version = subprocess.run(self.compiler + ["--version"], stdout=subprocess.PIPE, check=False)
+        return [] if b"clang" in version.stdout else ["-fno-gnu-unique"]
+
     def compile(self, source, output, mode):
         name = os.path.join(self.folder, f"{len(os.listdir(self.folder))}.ii")
         self.preprocess(source, output, name)
@@ -166,7 +172,7 @@ class Driver:
             return
         words = self.arguments.flat(lambda o: not PREPROCESSOR.match(o) and not is_link_option(o))
         out = [] if mode == "-fsyntax-only" else ["-o", output]
-        self.call([*words, mode, "-x", "c++-cpp-output", name, *out])
+        self.call([*self.unload_words(), *words, mode, "-x", "c++-cpp-output", name, *out])
 
     def run(self):
         args = self.arguments

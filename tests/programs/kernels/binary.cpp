@@ -1,6 +1,7 @@
 // A binary of ascendc_fatbin_library(): loaded by name and from memory, its kernels by their names.
 #include "device.h"
 
+#include <dlfcn.h>
 #include <fstream>
 #include <iterator>
 
@@ -45,6 +46,26 @@ static void look(aclrtBinHandle binary)
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtBinaryGetFunction(binary, "other", &fill));
 }
 
+// A library that the program loads itself: its kernels are known until it is closed.
+static void load_library(Device &device)
+{
+    void *library = dlopen(BINARY, RTLD_NOW);
+    Array<int> number({5});
+    aclrtFuncHandle function;
+    int *on_number = number.data(), by = -2;
+    void *args[] = {&on_number, &by};
+
+    EXPECT(library);
+    void *symbol = dlsym(library, "_Z5otherPii");
+    EXPECT(symbol);
+    CALL(aclrtGetFuncBySymbol(symbol, &function));
+    CALL(aclrtLaunchKernelWithArgsArray(symbol, 1, device.stream, nullptr, args));
+    device.wait();
+    EXPECT(number.read()[0] == 3);
+    EXPECT(dlclose(library) == 0);
+    FAILS(ACL_ERROR_RT_INVALID_DEVICE_FUNCTION, aclrtGetFuncBySymbol(symbol, &function));
+}
+
 int main()
 {
     Device device;
@@ -52,6 +73,7 @@ int main()
     std::ifstream file(BINARY, std::ios::binary);
     std::vector<char> image((std::istreambuf_iterator<char>(file)), {});
 
+    load_library(device);
     CALL(aclrtBinaryLoadFromFile(BINARY, nullptr, &binary));
     look(binary);
     launch(device, binary);
