@@ -84,11 +84,15 @@ for generator in "Unix Makefiles" Ninja; do
         touch "$work/small/plain_kernels.h" &&
         cmake --build "$work/again" >"$work/log" 2>&1 && grep -q Building "$work/log"
     report $? "$generator: a kernel is built again when its header has changed, and only then"
+    touch -d '-1 hour' "$work/again/include/small/aclrtlaunch_saxpy.h"
+    touch "$work/before"
     echo 'extern "C" __global__ __aicore__ void added() {}' >>"$work/small/plain_kernels.cpp"
     cmake --build "$work/again" >"$work/log" 2>&1 &&
         [ -e "$work/again/include/small/aclrtlaunch_added.h" ] &&
         nm "$work/again/libsmall.a" | grep -q ' T aclrtlaunch_added'
     report $? "$generator: a new kernel has its header"
+    [ "$work/before" -nt "$work/again/include/small/aclrtlaunch_saxpy.h" ]
+    report $? "$generator: the headers of other kernels stay as they are"
     cp "$sources"/plain_kernels.cpp "$work/small"
 done
 

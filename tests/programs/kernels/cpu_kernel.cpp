@@ -15,6 +15,9 @@ extern "C" __global__ __aicore__ void sum_blocks(GM_ADDR x, GM_ADDR sums, GM_ADD
     AscendC::ReduceSum(values, values, values, 512);
     to.SetValue(AscendC::GetBlockIdx(), values.GetValue(0));
     AscendC::SyncAll();
+    if (block_idx == 7)
+        return;
+    AscendC::SyncAll();
     if (block_idx == 0)
         for (int64_t i = 0; i < block_num; i++)
             *(__gm__ float *)all += to.GetValue(i);
