@@ -57,6 +57,7 @@ static const struct part *const parts[] = {
     &segment_part,
     &pool_part,
     &queue_part,
+    &channel_part,
     /* Thread: its cache of buffers goes back in a call, so the mark of calls goes after it. */
     &check_part,
     &api_call_part,

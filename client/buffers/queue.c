@@ -254,25 +254,29 @@ const struct part queue_part = {.session_leave = free_all, .session_inherited = 
 
 /* --- attaching --- */
 
-/*
- * Ask npud, and take over the ring that it answers with, unless it is the one that is known
- * already. Under follow_lock.
- */
-static int attach_queue(struct session *s, const char *function, struct queue *q, uint32_t *rights)
+/* Take the ring over, unless it is the one that is known already. Under follow_lock. */
+static void adopt_ring(struct session *s, struct queue *q, struct ring *ring)
 {
-    REQUEST(attach_queue, ATTACH_QUEUE, .queue = q->remote, .of_user = q->of_user,
-            .owner = q->owner, .local = q->id);
-    struct ring *ring, *known;
-    uint32_t id;
+    const struct ring *known = q->ring;
 
-    RETURN_IF_ERROR(request_ring(s, function, &request, &ring, &id));
-    *rights = ring->rights;
-    known = q->ring;
     if (known && known->view.number == ring->view.number && known->life == ring->life &&
         known->rights == ring->rights)
         queue_drop_ring(ring);
     else
         set_ring(s, q, ring);
+}
+
+/* Ask npud, and take over the ring that it answers with. Under follow_lock. */
+static int attach_queue(struct session *s, const char *function, struct queue *q, uint32_t *rights)
+{
+    REQUEST(attach_queue, ATTACH_QUEUE, .queue = q->remote, .of_user = q->of_user,
+            .owner = q->owner, .local = q->id);
+    struct ring *ring;
+    uint32_t id;
+
+    RETURN_IF_ERROR(request_ring(s, function, &request, &ring, &id));
+    *rights = ring->rights;
+    adopt_ring(s, q, ring);
     return 0;
 }
 
@@ -454,55 +458,59 @@ static int give_up(struct session *s, uint32_t id, int error)
     return error;
 }
 
+int queue_open(struct session *s, const char *function, Npud__Request *request, uint32_t *id,
+               struct queue **queue, uint64_t *life)
+{
+    struct ring *ring;
+    struct queue *q;
+    int error;
+
+    *id = QUEUE_LOCAL_IDS;
+    RETURN_IF_ERROR(request_ring(s, function, request, &ring, id));
+    q = find_entry(s, function, *id, &error);
+    if (!q) {
+        queue_drop_ring(ring);
+        return ERROR_NOT_ZERO(error);
+    }
+    *life = ring->life;
+    pthread_mutex_lock(&q->follow_lock);
+    adopt_ring(s, q, ring);
+    pthread_mutex_unlock(&q->follow_lock);
+    if (queue)
+        *queue = q;
+    return 0;
+}
+
 aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
 {
     CALL_SCOPE;
 
     REQUEST(create_queue, CREATE_QUEUE, .name = (char *)(attr ? attr->name : ""),
             .depth = attr ? attr->depth : QUEUE_DEPTH_DEFAULT);
-    uint32_t id = QUEUE_LOCAL_IDS;
-    struct ring *ring;
     struct session *s;
-    struct queue *q;
+    uint64_t life;
+    uint32_t id;
     int error;
 
     REQUIRE(qid);
     s = FIND_OR_RETURN(session_get, __func__);
-    error = request_ring(s, __func__, &request, &ring, &id);
+    error = queue_open(s, __func__, &request, &id, NULL, &life);
     if (error != 0)
         return id < QUEUE_LOCAL_IDS ? give_up(s, id, error) : error;
-    q = find_entry(s, __func__, id, &error);
-    if (!q) {
-        queue_drop_ring(ring);
-        return give_up(s, id, error);
-    }
-    pthread_mutex_lock(&q->follow_lock);
-    set_ring(s, q, ring);
-    pthread_mutex_unlock(&q->follow_lock);
     if (checked_runs())
         checked_object(CHECK_OBJECT, CHECK_OBJECT_QUEUE, id);
     *qid = id;
     return 0;
 }
 
-aclError acltdtDestroyQueue(uint32_t qid)
+int queue_leave(struct session *s, const char *function, Npud__Request *request, struct queue *q)
 {
-    CALL_SCOPE;
-
-    REQUEST(destroy_queue, DESTROY_QUEUE, .queue = qid);
-    struct session *s;
-    struct queue *q;
-    struct ring *ring;
-    int error;
-
-    RETURN_IF_ERROR(check_id(__func__, qid));
-    s = FIND_OR_RETURN(session_get, __func__);
-    q = FIND_OR_RETURN(queue_find, s, __func__, qid);
     /* Its ring, before npud may give the id to another queue, which another thread may get. */
-    ring = use_ring(q);
-    error = session_command(s, __func__, &request);
+    struct ring *ring = use_ring(q);
+    int error = session_command(s, function, request);
+
     if (error == 0 && checked_runs())
-        checked_object(CHECK_OBJECT_GONE, CHECK_OBJECT_QUEUE, qid);
+        checked_object(CHECK_OBJECT_GONE, CHECK_OBJECT_QUEUE, q->id);
     if (!ring)
         return error;
     if (error == 0) {
@@ -513,6 +521,33 @@ aclError acltdtDestroyQueue(uint32_t qid)
     }
     queue_drop_ring(ring);
     return error;
+}
+
+aclError acltdtDestroyQueue(uint32_t qid)
+{
+    CALL_SCOPE;
+
+    REQUEST(destroy_queue, DESTROY_QUEUE, .queue = qid);
+    struct session *s;
+
+    RETURN_IF_ERROR(check_id(__func__, qid));
+    s = FIND_OR_RETURN(session_get, __func__);
+    return queue_leave(s, __func__, &request, FIND_OR_RETURN(queue_find, s, __func__, qid));
+}
+
+uint32_t queue_count(struct queue *q, uint64_t life, uint32_t *count)
+{
+    struct ring *ring = use_ring(q);
+    uint32_t depth = 0;
+
+    if (!ring)
+        return 0;
+    if (ring->life == life) {
+        depth = ring->view.depth;
+        *count = queue_fill(&ring->view);
+    }
+    queue_drop_ring(ring);
+    return depth;
 }
 
 aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_t timeout)

@@ -25,6 +25,7 @@
 #include "client/buffers/queue_bell.h"
 #include "client/core/ring_guard.h"
 #include "proto/shm/queue_shm.h"
+#include "proto/wire/npud.pb-c.h"
 
 struct session;
 
@@ -133,6 +134,23 @@ static inline void queue_leave_ring(struct ring_guard *guard)
  * queue's: npud may make another one, without the right of that peer. Without locks.
  */
 int queue_follow(struct session *s, const char *function, struct queue *queue, struct ring *old);
+
+/**
+ * A queue that npud answers a request with: known here from now on, and *life is its life. 0, or
+ * the ACL error; then *id, QUEUE_LOCAL_IDS before, is its id if npud has answered.
+ */
+int queue_open(struct session *s, const char *function, Npud__Request *request, uint32_t *id,
+               struct queue **queue, uint64_t *life);
+
+/**
+ * After this request of the queue this process has it no more. 0, or the ACL error. A thread that
+ * uses it finds that out.
+ */
+int queue_leave(struct session *s, const char *function, Npud__Request *request,
+                struct queue *queue);
+
+/** Messages in it at this moment, and for how many it has room; 0: it is not known any more. */
+uint32_t queue_count(struct queue *queue, uint64_t life, uint32_t *count);
 
 /**
  * Let go of the rings of queues that were destroyed, or that this process has lost all rights to.

@@ -127,6 +127,26 @@ void transfer_wake(const struct ring *ring, bool putting)
     }
 }
 
+void transfer_wake_stopped(struct queue *queue)
+{
+    struct ring_guard *guard = thread_guard();
+    struct ring *ring;
+
+    if (!guard)
+        return;
+    /*
+     * Either the flag is seen by a thread that sleeps on a later ring than the one found here, or
+     * this finds that ring.
+     */
+    atomic_thread_fence(memory_order_seq_cst);
+    ring = queue_enter_ring(guard, queue);
+    for (unsigned i = 0; ring && i < 2; i++) {
+        queue_change(ring->side[i].word);
+        futex_wake_all(ring->side[i].word);
+    }
+    queue_leave_ring(guard);
+}
+
 static const struct ring_side *other_side(const struct transfer *t)
 {
     return &t->ring->side[!t->putting];
@@ -159,6 +179,11 @@ static bool can_go_on(const struct transfer *t)
                       : queue_front(v, &front) != QUEUE_EMPTY;
 }
 
+static bool is_stopped(const struct transfer *t)
+{
+    return t->stopped && atomic_load(t->stopped);
+}
+
 struct nap {
     struct transfer *t;
     bool armed;
@@ -179,6 +204,7 @@ static bool is_nap_over(void *arg, uint64_t target)
         n->armed = true;
     }
     return can_go_on(n->t) || has_ended(n->t) || is_deserted(n->t) || is_taken_by_router(n->t) ||
+           is_stopped(n->t) ||
            atomic_load(&n->t->session->idle); /* then npud has to hear that it is not */
 }
 
@@ -221,6 +247,15 @@ static int error_deserted(const struct transfer *t)
                      (int)atomic_load(&other_side(t)->news->pid));
 }
 
+static int error_stopped(const struct transfer *t)
+{
+    return error_set(
+        ACL_ERROR_FAILURE,
+        "%s: queue %u is %s, and the channel was stopped: no call on this handle waits "
+        "any more (acltdtStopChannel)",
+        t->function, t->queue->id, wants[t->putting].state);
+}
+
 /* Sleep until there may be something to do: 0, or what the call returns. */
 static int sleep_for_other_side(struct transfer *t)
 {
@@ -231,6 +266,8 @@ static int sleep_for_other_side(struct transfer *t)
     session_use_again(t->session);
     if (is_deserted(t) && !can_go_on(t) && !has_ended(t))
         return error_deserted(t);
+    if (is_stopped(t) && !can_go_on(t) && !has_ended(t))
+        return error_stopped(t);
     t->slept = true;
     r = wait_queue(&t->session->waits, t->function, wants[t->putting].kind, t->ring->view.number,
                    side->word, is_nap_over, &nap, t->deadline);
@@ -442,7 +479,9 @@ int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_
     t->deadline = timeout == 0 ? 0 : wait_deadline(timeout);
     t->begun_ns = trace_begin(&t->session->trace);
     t->putting = putting;
+    t->stopped = NULL;
     t->slept = false;
+    t->lost = false;
     t->attempts = 0;
     t->ring = NULL;
     t->life = 0;
@@ -649,6 +688,7 @@ static int own_chain(struct transfer *t)
     if (n + 1 == count)
         return 0;
     mbuf_free(t->session, head);
+    t->lost = true;
     return error_set(
         ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
         "%s: queue %u: a message was damaged by a process that it was shared with, and "

@@ -21,8 +21,11 @@ struct transfer {
     struct mbuf_ref *buffer; /* that is put, or was taken */
     uint64_t deadline;       /* 0: one attempt */
     uint64_t begun_ns;       /* 0: no trace runs */
+    /* The call sleeps no more when this is true; NULL: nothing stops it. */
+    const _Atomic bool *stopped;
     bool putting;
     bool slept;
+    bool lost;         /* taking: the message was damaged, and is gone */
     uint32_t attempts; /* that were not DONE */
     struct ring *ring; /* of the last attempt; unless that was DONE, a use of it is held */
     uint64_t life;     /* of the queue; 0: not known yet */
@@ -75,6 +78,12 @@ int transfer_begin(struct transfer *t, const char *function, uint32_t id, int32_
  * one.
  */
 void transfer_wake(const struct ring *ring, bool putting);
+
+/**
+ * The caller has set a flag that is `stopped` of transfers, and these shall see it: wakes all that
+ * sleep at the queue, on both sides. This process has the rights to put and to take.
+ */
+void transfer_wake_stopped(struct queue *queue);
 
 /** Wait until there is room. 0, or what the call returns. */
 int transfer_room(struct transfer *t);

@@ -26,6 +26,7 @@ enum handle_kind {
     HANDLE_MEMORY_POOL = 11,
     HANDLE_BINARY = 12,
     HANDLE_FUNCTION = 13,
+    HANDLE_CHANNEL = 15,
 };
 
 #define HANDLE_MARK       UINT64_C(0x4e)

@@ -17,6 +17,7 @@ enum lock_rank {
     LOCK_STREAM,       /* stream->lock */
     LOCK_COPIER,       /* the same, of a device's copier: context_lock_copier() */
     LOCK_SESSION,      /* session->lock */
+    LOCK_CHANNELS,     /* session->channel_lock */
     LOCK_FOLLOW,       /* queue->follow_lock */
     LOCK_EVENT,        /* event->lock */
     LOCK_CALLBACK,     /* process->callback_lock */

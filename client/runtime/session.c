@@ -137,6 +137,7 @@ static void session_free(struct session *s)
     slots_deinit(&s->streams);
     slots_deinit(&s->events);
     slots_deinit(&s->notifies);
+    slots_deinit(&s->channels);
     free(s);
 }
 

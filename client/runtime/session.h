@@ -151,6 +151,8 @@ struct session {
     struct pool pool;
     _Atomic(struct queues *) queues; /* client/buffers/queue.c; NULL: none so far */
     struct side_thread retire;       /* client/buffers/retire.h */
+    struct slots channels;           /* client/channel/channel.c: handles, under channel_lock */
+    pthread_mutex_t channel_lock;    /* held while a channel is opened or closed; over requests */
     uint32_t contexts_made;
     struct session *forgotten_next;
     /* closed: of client/core/api_call.h, the first one in which no call can find it */

@@ -11,6 +11,7 @@
 
 #include "daemon/base/kill_here.h"
 #include "daemon/buffers/chain.h"
+#include "daemon/buffers/channel.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
@@ -285,6 +286,7 @@ static void queue_free(struct queue *queue)
     assert(!queue->attached && !queue->grants && !queue->route);
     if (queue->ring.view.number != 0)
         queues->by_number[queue->ring.view.number] = NULL;
+    channel_unlist(queue);
     queue_ring_free(&queue->ring, queue->user);
     kept_drop(&queue->kept);
     kept_drop(&queue->map_kept);
@@ -349,8 +351,9 @@ struct queue *queue_make(struct server *server, struct user *user, uint32_t id, 
     return queue;
 }
 
-static enum cause make_queue(struct session *session, const char *name, uint32_t depth,
-                             struct queue **queuep)
+/* channel: as in the queue. */
+static enum cause make_queue(struct session *session, uint32_t channel, const char *name,
+                             uint32_t depth, struct queue **queuep)
 {
     struct queues *queues = session->server->queues;
     struct user *user = session->user;
@@ -364,6 +367,7 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     if (!queue)
         return CAUSE_MEMORY;
     user_hold(user);
+    queue->channel = channel;
     if (name[0])
         snprintf(queue->name, sizeof(queue->name), "%s", name);
     else
@@ -381,11 +385,13 @@ static enum cause make_queue(struct session *session, const char *name, uint32_t
     if (r < 0)
         return cause_of_ring(r);
     queues->by_number[queue->ring.view.number] = queue;
+    if (channel != 0 && !channel_list(queue))
+        return CAUSE_MEMORY;
     return queue_keep(queue) ? CAUSE_NONE : CAUSE_MEMORY;
 }
 
-enum cause queue_new(struct session *session, const char *name, uint32_t depth,
-                     struct queue_attach **attach)
+static enum cause new_queue(struct session *session, uint32_t channel, const char *name,
+                            uint32_t depth, struct queue_attach **attach)
 {
     struct queue *queue = NULL;
     enum cause cause;
@@ -394,9 +400,10 @@ enum cause queue_new(struct session *session, const char *name, uint32_t depth,
         return CAUSE_QUEUE_DEPTH;
     if (strlen(name) >= QUEUE_NAME)
         return CAUSE_QUEUE_NAME;
-    cause = make_queue(session, name, depth, &queue);
+    cause = make_queue(session, channel, name, depth, &queue);
     if (cause == CAUSE_NONE) {
-        *attach = queue_attach_new(session, queue, queue->id, QUEUE_RIGHTS);
+        *attach = queue_attach_new(session, queue, queue->id,
+                                   channel != 0 ? CHANNEL_RIGHTS : QUEUE_RIGHTS);
         if (!*attach)
             cause = session_cause_of_object(session);
         else
@@ -405,6 +412,18 @@ enum cause queue_new(struct session *session, const char *name, uint32_t depth,
     if (cause != CAUSE_NONE && queue)
         queue_free(queue);
     return cause;
+}
+
+enum cause queue_new(struct session *session, const char *name, uint32_t depth,
+                     struct queue_attach **attach)
+{
+    return new_queue(session, 0, name, depth, attach);
+}
+
+enum cause queue_new_channel(struct session *session, uint32_t device, const char *name,
+                             uint32_t depth, struct queue_attach **attach)
+{
+    return new_queue(session, device + 1, name, depth, attach);
 }
 
 /* The creator has its right from no other session. False: it goes on losing its rights. */
@@ -466,6 +485,7 @@ bool queue_finish_some(struct queue *queue, struct queue_attach *last)
     /* Certain before anything of it is done: each part of it may be done again. */
     if (!queue->ends) {
         queue->ends = true;
+        channel_unlist(queue);
         queue->ended_by = last ? last->peer->session : NULL;
         kept_touch(&queue->kept);
         kept_commit();

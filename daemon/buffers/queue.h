@@ -81,6 +81,8 @@ struct queue {
     struct user *user;       /* its id is one of this user's, which pays for it */
     struct session *creator; /* NULL: is not attached any more */
     char name[QUEUE_NAME];
+    uint32_t channel;    /* channel.h: its device + 1; 0: it is no channel */
+    bool channel_listed; /* is found by device and name */
     struct queue_ring ring;
     struct queue_rest *rest; /* messages that are still coming from another ring; or NULL */
     struct charge charge, charge_fds, charge_memory;
@@ -146,6 +148,10 @@ void queues_deinit(struct queues *queues);
  */
 enum cause queue_new(struct session *session, const char *name, uint32_t depth,
                      struct queue_attach **attach);
+
+/** The same for a channel (channel.h): the session may put and take. */
+enum cause queue_new_channel(struct session *session, uint32_t device, const char *name,
+                             uint32_t depth, struct queue_attach **attach);
 
 /** The queue ends, also for those that are attached; its messages are freed. All in one go. */
 void queue_destroy(struct queue *queue);

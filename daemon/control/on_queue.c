@@ -3,12 +3,14 @@
 
 #include <unistd.h>
 
+#include "daemon/buffers/channel.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/pool.h"
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
 #include "daemon/buffers/segment.h"
 #include "daemon/control/fetch.h"
+#include "daemon/core/device.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -144,6 +146,51 @@ int32_t on_attach_queue(struct call *call)
         return refuse(call, CAUSE_QUEUE_LOCAL_ID_TAKEN, "queue %u of user %u, named by %u",
                       in->queue, in->owner, id);
     return attach ? reply_queue(call, attach) : attach_to(call, queue, id);
+}
+
+/* A channel that this user has not got yet. */
+static int32_t new_channel(struct call *call)
+{
+    const Npud__OpenChannel *in = call->request->open_channel;
+    struct queue_attach *attach;
+    enum cause cause = queue_new_channel(call->session, in->device, in->name, in->depth, &attach);
+    int32_t error;
+
+    if (cause != CAUSE_NONE)
+        return refuse(call, cause, "no channel of capacity %u", in->depth);
+    error = reply_queue(call, attach);
+    if (error != 0)
+        queue_destroy(attach->queue);
+    return error;
+}
+
+int32_t on_open_channel(struct call *call)
+{
+    const Npud__OpenChannel *in = call->request->open_channel;
+    struct queue_attach *attach;
+    struct queue *queue;
+
+    if (!devices_get(call->session->server->devices, in->device))
+        return refuse(call, CAUSE_DEVICE_NONE, "device %u", in->device);
+    if (in->name[0] == '\0')
+        return refuse(call, CAUSE_CHANNEL_NAME, "a channel on device %u", in->device);
+    queue = channel_find(call->session->user, in->device, in->name);
+    if (!queue)
+        return new_channel(call);
+    if (queue->rest)
+        return refuse(call, CAUSE_QUEUE_MOVING, "channel %s", queue->name);
+    attach = channel_join(call->session, queue);
+    if (!attach)
+        return refuse(call, session_cause_of_object(call->session), "channel %s", queue->name);
+    return reply_queue(call, attach);
+}
+
+int32_t on_close_channel(struct call *call)
+{
+    uint32_t id = call->request->close_channel->queue;
+    enum cause cause = channel_leave(call->of.queue);
+
+    return cause == CAUSE_NONE ? 0 : refuse(call, cause, "queue %u", id);
 }
 
 int32_t on_allow_map(struct call *call)

@@ -51,6 +51,7 @@ struct user {
     uint32_t n_linger;
     struct queue **queues;     /* by id; NULL: it has made none so far (daemon/buffers/queue.c) */
     uint32_t next_queue;       /* id of the next queue, unless it is taken */
+    void *channels;            /* tree of those of the queues that are (daemon/buffers/channel.c) */
     struct unread *unread;     /* what its processes have not read (control/answer.c) */
     struct arrivals *arrivals; /* clients that are no sessions yet (control/arrival.c) */
     bool refused;              /* a session was refused, and that was logged */

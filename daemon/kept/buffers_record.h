@@ -70,6 +70,9 @@ struct queue_record {
     uint8_t ends_in_turn; /* and goes on by itself */
     uint16_t ended_by;    /* peer id of the session that does it; 0: none */
     char name[128];
+    /* Appended after 0.9.0 */
+    uint32_t channel; /* its device + 1; 0: it is no channel */
+    uint32_t unused;
 };
 
 struct queue_attach_record {

@@ -21,7 +21,7 @@ REQUESTS = ("hello open_device create_stream destroy_stream create_event destroy
             "grant_queue attach_queue allow_map queue_bell bind_routes unbind_routes "
             "query_routes leave_session own_waits export_memory allow_memory unexport_memory "
             "import_memory fetch_memory get_trace_ring renew_arena "
-            "idle_session").split()  # as they are numbered
+            "idle_session open_channel close_channel").split()  # as they are numbered
 TASKS = ("nop record reset wait_level wait_pos ipc_event_record ipc_event_wait copy set delay "
          "callback notify_record notify_wait count_record count_wait value_write value_wait "
          "reduce").split()  # as they are numbered
