@@ -5,27 +5,17 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/core/cause.h"
-#include "proto/shm/queue_shm.h"
 
 struct queue;
 struct queue_attach;
 struct session;
 struct user;
 
-#define CHANNEL_RIGHTS (QUEUE_TAKE | QUEUE_PUT)
-
 /** The user's channel with this name on this device, or NULL. */
 struct queue *channel_find(const struct user *user, uint32_t device, const char *name);
-
-/** From now on the channel is found, its user having none like it. False: no memory. */
-bool channel_list(struct queue *queue);
-
-/** It is found no more. Safe for a queue that is not found. */
-void channel_unlist(struct queue *queue);
 
 /**
  * The session's attachment to the channel, made if there is none. NULL: session_cause_of_object().

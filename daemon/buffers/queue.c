@@ -11,7 +11,6 @@
 
 #include "daemon/base/kill_here.h"
 #include "daemon/buffers/chain.h"
-#include "daemon/buffers/channel.h"
 #include "daemon/buffers/grant.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/pool.h"
@@ -286,7 +285,7 @@ static void queue_free(struct queue *queue)
     assert(!queue->attached && !queue->grants && !queue->route);
     if (queue->ring.view.number != 0)
         queues->by_number[queue->ring.view.number] = NULL;
-    channel_unlist(queue);
+    channel_name_unlist(queue->user, &queue->channel);
     queue_ring_free(&queue->ring, queue->user);
     kept_drop(&queue->kept);
     kept_drop(&queue->map_kept);
@@ -344,6 +343,7 @@ struct queue *queue_make(struct server *server, struct user *user, uint32_t id, 
     queue->id = id;
     queue->user = user;
     queue->ring = QUEUE_RING_NONE;
+    queue->channel.text = queue->name;
     queue->end = (struct job){run_end, "end of a queue", &user->payer->schedule.leftovers};
     DL_APPEND(server->queues->all, queue);
     server->queues->n++;
@@ -351,7 +351,7 @@ struct queue *queue_make(struct server *server, struct user *user, uint32_t id, 
     return queue;
 }
 
-/* channel: as in the queue. */
+/* channel: the number of its device + 1; 0: it is none. */
 static enum cause make_queue(struct session *session, uint32_t channel, const char *name,
                              uint32_t depth, struct queue **queuep)
 {
@@ -367,7 +367,7 @@ static enum cause make_queue(struct session *session, uint32_t channel, const ch
     if (!queue)
         return CAUSE_MEMORY;
     user_hold(user);
-    queue->channel = channel;
+    queue->channel.device = channel;
     if (name[0])
         snprintf(queue->name, sizeof(queue->name), "%s", name);
     else
@@ -385,7 +385,7 @@ static enum cause make_queue(struct session *session, uint32_t channel, const ch
     if (r < 0)
         return cause_of_ring(r);
     queues->by_number[queue->ring.view.number] = queue;
-    if (channel != 0 && !channel_list(queue))
+    if (channel != 0 && !channel_name_list(user, &queue->channel))
         return CAUSE_MEMORY;
     return queue_keep(queue) ? CAUSE_NONE : CAUSE_MEMORY;
 }
@@ -485,7 +485,7 @@ bool queue_finish_some(struct queue *queue, struct queue_attach *last)
     /* Certain before anything of it is done: each part of it may be done again. */
     if (!queue->ends) {
         queue->ends = true;
-        channel_unlist(queue);
+        channel_name_unlist(queue->user, &queue->channel);
         queue->ended_by = last ? last->peer->session : NULL;
         kept_touch(&queue->kept);
         kept_commit();

@@ -23,10 +23,14 @@
 #include <stdint.h>
 
 #include "daemon/core/user.h"
+#include "daemon/buffers/channel_name.h"
 #include "daemon/buffers/queue_ring.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/buffers_record.h"
 #include "daemon/kept/kept.h"
+
+/* Of the sessions that have a channel (channel.h). */
+#define CHANNEL_RIGHTS (QUEUE_TAKE | QUEUE_PUT)
 
 struct grant;
 struct queue;
@@ -81,8 +85,7 @@ struct queue {
     struct user *user;       /* its id is one of this user's, which pays for it */
     struct session *creator; /* NULL: is not attached any more */
     char name[QUEUE_NAME];
-    uint32_t channel;    /* channel.h: its device + 1; 0: it is no channel */
-    bool channel_listed; /* is found by device and name */
+    struct channel_name channel;
     struct queue_ring ring;
     struct queue_rest *rest; /* messages that are still coming from another ring; or NULL */
     struct charge charge, charge_fds, charge_memory;

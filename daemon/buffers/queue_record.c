@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <utlist.h>
 
-#include "daemon/buffers/channel.h"
 #include "daemon/buffers/peer.h"
 #include "daemon/buffers/route_bell.h"
 #include "daemon/core/server.h"
@@ -31,7 +30,7 @@ static struct restored restored;
     DO##DERIVED(ends_in_turn, o->end.listed);                                                      \
     DO##DERIVED(ended_by, (uint16_t)(o->ended_by ? o->ended_by->peer_id : PEER_NPUD));             \
     DO##BYTES(name, name);                                                                         \
-    DO##SAME(channel, channel);
+    DO##SAME(channel, channel.device);
 
 RECORD(static, record_of_queue, QUEUE, struct queue, kept, struct queue_record, QUEUE_MEMBERS)
 
@@ -63,7 +62,7 @@ bool queue_restore(struct server *server, struct kept_cell *cell)
     if (!queue || !restored_add(&restored, r.serial, queue) ||
         !queue_ring_restore(&queue->ring, &r.ring) ||
         !record_of_queue_back(server, queue, cell, &r) ||
-        (queue->channel != 0 && !queue->ends && !channel_list(queue)))
+        (queue->channel.device != 0 && !queue->ends && !channel_name_list(user, &queue->channel)))
         return false;
     /* The one that was made last is the last one here. */
     user->next_queue = (r.id + 1) % QUEUE_IDS;
