@@ -47,10 +47,10 @@ int main(void)
     channel = acltdtCreateChannelWithCapacity(0, "tensors", 4);
     EXPECT(channel != NULL);
 
-    items[0] = acltdtCreateDataItem(ACL_TENSOR_DATA_TENSOR, shape, 2, ACL_FLOAT, matrix,
-                                    sizeof(matrix));
-    items[1] = acltdtCreateDataItem(ACL_TENSOR_DATA_TENSOR, NULL, 0, ACL_INT32, &scalar,
-                                    sizeof(scalar));
+    items[0] =
+        acltdtCreateDataItem(ACL_TENSOR_DATA_TENSOR, shape, 2, ACL_FLOAT, matrix, sizeof(matrix));
+    items[1] =
+        acltdtCreateDataItem(ACL_TENSOR_DATA_TENSOR, NULL, 0, ACL_INT32, &scalar, sizeof(scalar));
     items[2] = acltdtCreateDataItem(ACL_TENSOR_DATA_TENSOR, empty, 2, ACL_UINT8, NULL, 0);
     send_items(channel, items, 3);
     items[0] = acltdtCreateDataItem(ACL_TENSOR_DATA_END_OF_SEQUENCE, NULL, 0, ACL_FLOAT, NULL, 0);

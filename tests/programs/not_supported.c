@@ -4,7 +4,6 @@
 #include <acl/acl_dump.h>
 #include <acl/acl_platform.h>
 #include <acl/acl_prof.h>
-#include <acl/acl_tdt.h>
 #include <string.h>
 
 #define NOT(call) FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, call)
@@ -22,7 +21,6 @@ int main(void)
     NOT(aclmdlRIBuildBegin(&graph, 0));
     NOT(aclrtCreateLabel(&label));
     NOT(aclprofInit("/tmp", 4));
-    EXPECT(acltdtCreateChannel(0, "channel") == NULL);
     NOT(aclopStartDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS, "/tmp"));
     NOT(aclopStopDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS));
     NOT(acldumpRegCallback(NULL, 0));

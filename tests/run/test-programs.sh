@@ -23,6 +23,7 @@ modes=("strict --strict")
 
 # What is wrong on purpose in some programs, which npu-run --check tells. The others run silent.
 declare -A wrong=(
+    [channel_errors]="ends its session with a channel"
     [event_wait]="a wait for an event that was never recorded"
     [ipc_memory]="reads more than what the other process has written"
     [ipc_memory_exporter_exits]="likewise"
