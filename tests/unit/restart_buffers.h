@@ -283,6 +283,22 @@ static inline void put_attach_queue(struct client *c, uint32_t queue)
     put_request(c, &request);
 }
 
+static inline void put_open_channel(struct client *c, const char *name)
+{
+    MAKE_REQUEST(open_channel, OPEN_CHANNEL, OpenChannel);
+    open_channel.device = 1;
+    open_channel.name = (char *)name;
+    open_channel.depth = 16;
+    put_request(c, &request);
+}
+
+static inline void put_close_channel(struct client *c, uint32_t queue)
+{
+    MAKE_REQUEST(close_channel, CLOSE_CHANNEL, CloseChannel);
+    close_channel.queue = queue;
+    put_request(c, &request);
+}
+
 static inline void put_allow_map(struct client *c, uint32_t number, uint32_t segment)
 {
     MAKE_REQUEST(allow_map, ALLOW_MAP, AllowMap);

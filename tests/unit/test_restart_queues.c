@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "daemon/base/keeper_message.h"
+#include "daemon/buffers/channel.h"
 #include "daemon/buffers/queue_rest.h"
 #include "tests/unit/restart_buffers.h"
 
@@ -242,6 +243,106 @@ static void act_all_die(void)
     }
 }
 
+/* --- channels --- */
+
+static struct queue *find_channel(const char *name)
+{
+    return channel_find(user_find(&server.users, 1000), 1, name);
+}
+
+static uint32_t open_channel_of(struct client *c, const char *name)
+{
+    put_open_channel(c, name);
+    expect_done(c);
+    ck_assert_uint_eq(answer.n_fds, 3);
+    return answer.id;
+}
+
+/* A channel of three, with messages of one of them. */
+static void begin_channel(void)
+{
+    segment = make_segment_of(OWNER, 64);
+    queue = open_channel_of(OWNER, "a");
+    ck_assert_uint_eq(open_channel_of(READER, "a"), queue);
+    ck_assert_uint_eq(open_channel_of(WRITER, "a"), queue);
+    allow_map(OWNER, queue, segment);
+    map_segment(READER, segment);
+    for (uint64_t n = 1; n <= 6; n++)
+        put_number(OWNER, queue, segment, n);
+}
+
+/* The channel is found, with its messages, by a session that comes later. */
+static void end_channel(void)
+{
+    ck_assert_ptr_eq(find_channel("a"), queue_with_id(queue));
+    ck_assert_uint_eq(open_channel_of(OTHER, "a"), queue);
+    take_all();
+}
+
+static void act_open(void)
+{
+    put_open_channel(OTHER, "b");
+}
+
+static void end_open(void)
+{
+    ck_assert_ptr_nonnull(find_channel("b"));
+    ck_assert_uint_eq(server.queues->n, 2);
+    end_channel();
+}
+
+static void act_join(void)
+{
+    put_open_channel(OTHER, "a");
+}
+
+static void end_join(void)
+{
+    ck_assert_uint_eq(server.queues->n, 1);
+    end_channel();
+}
+
+static void act_close(void)
+{
+    put_close_channel(READER, queue);
+}
+
+static void end_close(void)
+{
+    ck_assert_ptr_null(queue_attached(session_of(READER), queue));
+    ck_assert_uint_eq(queue_with_id(queue)->takes.gone, 1);
+    end_channel();
+}
+
+static void begin_last(void)
+{
+    begin_channel();
+    put_close_channel(READER, queue);
+    expect_done(READER);
+    put_close_channel(WRITER, queue);
+    expect_done(WRITER);
+}
+
+static void act_close_last(void)
+{
+    put_close_channel(OWNER, queue);
+}
+
+static void end_last(void)
+{
+    ck_assert_ptr_null(find_channel("a"));
+    ck_assert_ptr_null(server.queues->all);
+    expect_no_buffer();
+    open_channel_of(OTHER, "a");
+}
+
+static void end_dead_opener(void)
+{
+    ck_assert_ptr_eq(find_channel("a"), queue_with_id(queue));
+    take_numbers(READER, queue, 1, 6);
+    expect_no_buffer();
+}
+
 static const struct cut_short cuts[] = {
     {begin_shared, act_create, expect_other, take_all},
     {begin_shared, act_segment, expect_other, take_all},
@@ -260,6 +361,12 @@ static const struct cut_short cuts[] = {
     {begin_survivor, act_survivor, nothing, take_all},
     {begin_shared, act_owner_dies, nothing, end_owner},
     {begin_shared, act_all_die, nothing, nothing},
+    {begin_channel, act_open, expect_other, end_open},
+    {begin_channel, act_join, expect_other, end_join},
+    {begin_channel, act_close, expect_reader, end_close},
+    {begin_last, act_close_last, expect_owner, end_last},
+    {begin_channel, act_owner_dies, nothing, end_dead_opener},
+    {begin_channel, act_all_die, nothing, nothing},
 };
 #define CUTS (sizeof(cuts) / sizeof(cuts[0]))
 
