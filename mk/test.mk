@@ -81,6 +81,7 @@ $(BUILD)/tests/unit/test_access: $(BUILD)/client/core/access.o
 $(BUILD)/tests/unit/test_text: $(BUILD)/client/tools/npuctl/text.o
 $(BUILD)/tests/unit/test_biased_lock: $(BUILD)/client/core/biased_lock.o
 $(BUILD)/tests/unit/test_place: $(addprefix $(BUILD)/client/memory/,place.o submit.o)
+$(BUILD)/tests/unit/test_channel_message: $(BUILD)/client/channel/message.o
 $(BUILD)/tests/unit/test_memory_lock: $(BUILD)/client/memory/memory_lock.o
 $(BUILD)/tests/unit/test_pool_index: $(BUILD)/client/memory/pool_index.o
 # In place of npud's own.
