@@ -161,6 +161,8 @@ void rows_kept_event(void);
 void rows_kept_stream(void);
 void rows_check(void);  /* 21 */
 void rows_kernel(void); /* 22 */
+void rows_check(void);
+void rows_channel(void); /* 26 */
 
 /**
  * What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their
