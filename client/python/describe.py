@@ -24,7 +24,8 @@ TAKES = {"P": "SupportsIndex", "i": "SupportsIndex", "u": "SupportsIndex", "m": 
 GIVES = {"P": "int", "i": "int", "u": "int", "q": "int", "f": "float", "t": "str | None",
          "k": "str", "e": "bytes", "y": "bytes", "o": "Any"}
 # Objects that functions give, for which there is one letter.
-OBJECTS = {"get_queue_attr": "str | int", "ptr_to_bytes": "bytes", "view": "memoryview",
+OBJECTS = {"get_queue_attr": "str | int", "get_dims_from_item": "list[int]",
+           "ptr_to_bytes": "bytes", "view": "memoryview",
            "event_future": "Future[int]"}
 
 OWN = '''\

@@ -10,6 +10,7 @@
 #include "client/python/function_docs.h" /* made by describe.py */
 #include "client/python/interrupt.h"
 #include "client/python/own.h"
+#include "client/python/item_dims.h"
 #include "client/python/queue_attr.h"
 #include "client/python/thread.h"
 #include "client/python/util.h"

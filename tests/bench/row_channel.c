@@ -21,7 +21,7 @@
 #define LARGE    ((size_t)4 << 20)
 #define SMALL    ((size_t)64)
 #define CAPACITY 1024
-#define DEEP     4 /* for large tensors: what one writes shall be in the caches of the other */
+#define DEEP     2
 
 struct order {
     alignas(64) _Atomic uint32_t command; /* futex: counts the orders */

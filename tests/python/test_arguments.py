@@ -234,6 +234,29 @@ TAKES = {
     "acl.tdt.bind_queue_routes": "P",
     "acl.tdt.unbind_queue_routes": "P",
     "acl.tdt.query_queue_routes": "PP",
+    "acl.tdt.create_data_item": "ILIPP",
+    "acl.tdt.destroy_data_item": "P",
+    "acl.tdt.get_tensor_type_from_item": "P",
+    "acl.tdt.get_data_type_from_item": "P",
+    "acl.tdt.get_data_addr_from_item": "P",
+    "acl.tdt.get_data_size_from_item": "P",
+    "acl.tdt.get_dim_num_from_item": "P",
+    "acl.tdt.get_dims_from_item": "P",
+    "acl.tdt.get_slice_info_from_item": "P",
+    "acl.tdt.create_dataset": "",
+    "acl.tdt.destroy_dataset": "P",
+    "acl.tdt.add_data_item": "PP",
+    "acl.tdt.get_data_item": "PP",
+    "acl.tdt.get_dataset_size": "P",
+    "acl.tdt.get_dataset_name": "P",
+    "acl.tdt.create_channel": "US",
+    "acl.tdt.create_channel_with_capacity": "USP",
+    "acl.tdt.stop_channel": "P",
+    "acl.tdt.destroy_channel": "P",
+    "acl.tdt.clean_channel": "P",
+    "acl.tdt.query_channel_size": "P",
+    "acl.tdt.send_tensor": "PPI",
+    "acl.tdt.receive_tensor": "PPI",
     "acl.npud.attach_queue_of_user": "UUI",
     "acl.npud.mem_export_fd": "PPP",
     "acl.npud.mem_import_fd": "IP",
@@ -315,12 +338,13 @@ GIVES = {
         acl.tdt.get_buf_data_len acl.tdt.copy_buf_ref acl.tdt.get_buf_chain_num
         acl.tdt.get_buf_from_chain acl.tdt.get_queue_attr acl.tdt.create_queue
         acl.tdt.attach_queue acl.tdt.dequeue acl.tdt.dequeue_data
+        acl.tdt.get_dims_from_item acl.tdt.query_channel_size
         acl.rt.mem_pool_create acl.rt.mem_pool_get_attr acl.rt.mem_pool_malloc_async
         acl.rt.cmo_get_desc_size
         acl.tdt.get_queue_route_param acl.npud.mem_export_fd acl.npud.mem_import_fd""",
     3: """acl.rt.get_mem_info acl.rt.device_get_stream_priority_range
         acl.rt.mem_get_address_range acl.rt.get_buf_data acl.tdt.get_buf_data
-        acl.npud.attach_queue_of_user""",
+        acl.npud.attach_queue_of_user acl.tdt.get_slice_info_from_item""",
     4: "acl.get_version",
 }
 

@@ -131,6 +131,14 @@ for _ in range(8):
     must(acl.tdt.enqueue(queue, must(acl.tdt.alloc_buf(1, 0)), 0))
 more = must(acl.tdt.alloc_buf(1, 0))
 """, "acl.tdt.enqueue(queue, more, -1)"),
+    "receive_tensor": ("""
+channel = acl.tdt.create_channel_with_capacity(0, "name", 2)
+dataset = acl.tdt.create_dataset()
+""", "acl.tdt.receive_tensor(channel, dataset, -1)"),
+    "receive_tensor_of_the_older_kind": ("""
+channel = acl.tdt.create_channel(0, "TF_RECEIVE_name")
+dataset = acl.tdt.create_dataset()
+""", "acl.tdt.receive_tensor(channel, dataset, -1)"),
     "an_owner": ("""
 def prepare():
     s = acl.npud.own(acl.rt.create_stream)

@@ -47,6 +47,10 @@ class Own(DeviceTest):
         (acl.tdt.create_queue_route, False, 1, 2),
         (acl.tdt.create_queue_route_list, False),
         (acl.tdt.create_queue_route_query_info, False),
+        (acl.tdt.create_data_item, False, 1, [], 0, 0, 0),
+        (acl.tdt.create_dataset, False),
+        (acl.tdt.create_channel, False, 0, "name"),
+        (acl.tdt.create_channel_with_capacity, False, 0, "name", 2),
     )
 
     def test_every_kind(self):
