@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "acl/acl_tdt.h"
 #include "tests/kill/share/case.h"
 
 #define BUFFER 200
@@ -310,6 +311,39 @@ static aclError act_queue(const struct order *o, int64_t *value)
     return 0;
 }
 
+static void send_tensor(acltdtChannelHandle *channel, size_t size)
+{
+    static char data[50000];
+    acltdtDataset *dataset = acltdtCreateDataset();
+    acltdtDataItem *item =
+        acltdtCreateDataItem(ACL_TENSOR_DATA_TENSOR, NULL, 0, ACL_INT8, data, size);
+
+    OK(acltdtAddDataItem(dataset, item));
+    OK(acltdtSendTensor(channel, dataset, 0));
+    OK(acltdtDestroyDataset(dataset));
+    OK(acltdtDestroyDataItem(item));
+}
+
+/* A channel of its own: made, used, emptied, closed with a tensor in it. */
+static aclError act_channel(const struct order *o, int64_t *value)
+{
+    acltdtChannelHandle *channel = acltdtCreateChannelWithCapacity(0, "a-channel", 2);
+    acltdtDataset *dataset = acltdtCreateDataset();
+
+    (void)o, (void)value;
+    MUST(channel && dataset);
+    send_tensor(channel, 8);
+    send_tensor(channel, 50000);
+    OK(acltdtReceiveTensor(channel, dataset, 0));
+    OK(acltdtReceiveTensor(channel, dataset, 0));
+    send_tensor(channel, 100);
+    OK(acltdtCleanChannel(channel));
+    send_tensor(channel, 100);
+    OK(acltdtDestroyDataset(dataset));
+    OK(acltdtDestroyChannel(channel));
+    return 0;
+}
+
 /* The peer loses a right, so that the queue moves, and gets it back. */
 static aclError act_revoke(const struct order *o, int64_t *value)
 {
@@ -480,6 +514,7 @@ const struct role roles[] = {
      .served_in = "acltdtAttachQueue",
      .varies = true},
     {.name = "queue", .act = act_queue, .loses = true},
+    {.name = "channel", .act = act_channel, .loses = true},
     /* The peer is woken to follow the queue: it may be awake when the message comes. */
     {.name = "revoke",
      .act = act_revoke,
