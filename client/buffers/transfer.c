@@ -141,8 +141,13 @@ void transfer_wake_stopped(struct queue *queue)
     atomic_thread_fence(memory_order_seq_cst);
     ring = queue_enter_ring(guard, queue);
     for (unsigned i = 0; ring && i < 2; i++) {
-        queue_change(ring->side[i].word);
-        futex_wake_all(ring->side[i].word);
+        const struct ring_side *side = &ring->side[i];
+
+        /* The word is written by the other side: no more than npud has let this process have. */
+        if (!(ring->rights & ring->side[!i].right))
+            continue;
+        queue_change(side->word);
+        futex_wake_all(side->word);
     }
     queue_leave_ring(guard);
 }

@@ -312,6 +312,14 @@ static const char *check_create_queue(const struct answer *a)
     return a->reply->queue->queue < QUEUE_IDS ? check_queue(a) : "the id is out of range";
 }
 
+static const char *check_open_channel(const struct answer *a)
+{
+    uint32_t rights = QUEUE_TAKE | QUEUE_PUT;
+
+    return (a->reply->queue->rights & rights) == rights ? check_create_queue(a)
+                                                        : "the rights are not those of a channel";
+}
+
 static const char *check_attach_queue(const struct answer *a)
 {
     const Npud__AttachQueue *in = a->request->attach_queue;

@@ -991,9 +991,8 @@ END_TEST
 START_TEST(unsupported_functions_say_so)
 {
     static const char *const names[] = {
-        "aclrtActiveStream", "aclrtCreateLabel",     "aclmdlRICaptureBegin",
-        "aclrtLaunchKernel", "aclrtTaskUpdateAsync", "aclmdlRICaptureEnd",
-        "acltdtStopChannel", "aclrtSwitchStream",    "aclrtBinaryUnLoad",
+        "aclrtActiveStream",    "aclrtCreateLabel",   "aclmdlRICaptureBegin", "aclrtLaunchKernel",
+        "aclrtTaskUpdateAsync", "aclmdlRICaptureEnd", "aclrtSwitchStream",    "aclrtBinaryUnLoad",
     };
 
     aclrtGetLastError(ACL_RT_THREAD_LEVEL);

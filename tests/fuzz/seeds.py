@@ -117,6 +117,11 @@ REQUEST_SEEDS = {
     + request(0, "bind_routes", b"\x02", 0, 1, 0, 0, 2, 0)
     + put_message(0, 0) + put_message(1, 1) + put_message(2, 2) + put_message(3, 3) + REST
     + request(0, "destroy_queue", 2) + REST + act("die", 0),
+    "channels": act("hello", 0) + act("hello", 1) + request(0, "open_channel", 0, b"\x01c", 4)
+    + request(1, "open_channel", 0, b"\x01c", 2) + request(0, "open_channel", 1, b"\x01c", 4)
+    + request(1, "close_channel", 0) + REST + request(1, "open_channel", 0, b"\x01c", 4)
+    + request(0, "close_channel", 1) + request(0, "close_channel", 0)
+    + request(0, "open_channel", 0, b"\x00", 4) + request(1, "close_channel", 0) + act("die", 1),
     "hello": act("hello", 0),
     "hello-twice": act("hello", 0) * 2,
     "no-hello": request(0, "open_device", 0),

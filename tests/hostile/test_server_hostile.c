@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "acl/acl_npud.h"
+#include "acl/acl_tdt.h"
 #include "acl/acl_tdt_queue.h"
 #include "liar.h"
 #include "proto/wire/npud.pb-c.h"
@@ -310,6 +311,25 @@ static void use_queues(void)
         read_buffer(buf);
 }
 
+static void use_channel(void)
+{
+    acltdtChannelHandle *channel = acltdtCreateChannelWithCapacity(0, "channel", 4);
+    acltdtDataset *sent = acltdtCreateDataset(), *got = acltdtCreateDataset();
+    static char data[5000];
+    acltdtDataItem *item =
+        acltdtCreateDataItem(ACL_TENSOR_DATA_TENSOR, NULL, 0, ACL_INT8, data, sizeof(data));
+
+    acltdtAddDataItem(sent, item);
+    if (TRY(channel ? 0 : ACL_ERROR_FAILURE) == 0) {
+        if (TRY(acltdtSendTensor(channel, sent, shared->wait_ms)) == 0)
+            TRY(acltdtReceiveTensor(channel, got, shared->wait_ms));
+        TRY(acltdtDestroyChannel(channel));
+    }
+    acltdtDestroyDataset(sent);
+    acltdtDestroyDataset(got);
+    acltdtDestroyDataItem(item);
+}
+
 static unsigned count_fds(void)
 {
     unsigned n = 0;
@@ -328,6 +348,8 @@ static void use_everything(void)
         use_streams();
         if (!stuck)
             use_queues();
+        if (!stuck)
+            use_channel();
         if (stuck)
             _exit(0);
         TRY(aclrtResetDevice(0));
