@@ -4,6 +4,7 @@
  * tests/programs.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -183,13 +184,14 @@ START_TEST(stop_wakes_those_of_its_handle)
     other = join_channel(NAME, 2);
     for (int i = 0; sends && i < 2; i++)
         OK(send_numbered(one, 1, NULL, 0, 0));
+    /* The one that is not meant sleeps longest: it is the first to be woken, and sleeps again. */
     for (int i = 0; i < 4; i++) {
-        sleepers[i] = (struct sleeper){i == 3 ? other : one, sends, -1};
+        sleepers[i] = (struct sleeper){i == 0 ? other : one, sends, -1};
         pthread_create(&threads[i], NULL, sleep_in_call, &sleepers[i]);
+        await_asleep(getpid(), (unsigned)i + 1);
     }
-    await_asleep(getpid(), 4);
     OK(acltdtStopChannel(one));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 1; i < 4; i++) {
         pthread_join(threads[i], NULL);
         ck_assert_int_eq(sleepers[i].error, ACL_ERROR_FAILURE);
     }
@@ -198,32 +200,69 @@ START_TEST(stop_wakes_those_of_its_handle)
         receive_number(one, 0);
     else
         OK(send_numbered(one, 1, NULL, 0, 0));
-    pthread_join(threads[3], NULL);
-    ck_assert_int_eq(sleepers[3].error, 0);
+    pthread_join(threads[0], NULL);
+    ck_assert_int_eq(sleepers[0].error, 0);
     OK(acltdtDestroyChannel(other));
     OK(acltdtDestroyChannel(one));
     end_test();
 }
 END_TEST
 
-/* A thread is on its way to sleep when the stop comes. */
+/* A thread that begins a call on each channel that it is given. */
+struct stopped {
+    _Atomic(acltdtChannelHandle *) channel; /* NULL: the last one was */
+    _Atomic unsigned begun, ended;
+};
+
+static void *begin_to_sleep(void *arg)
+{
+    struct stopped *s = arg;
+    acltdtDataset *dataset = acltdtCreateDataset();
+    acltdtChannelHandle *channel;
+
+    for (unsigned n = 1;; n++) {
+        while (atomic_load(&s->begun) < n)
+            sched_yield();
+        channel = atomic_load(&s->channel);
+        if (!channel)
+            break;
+        atomic_fetch_add(&s->begun, 1);
+        n++;
+        FAILS(ACL_ERROR_FAILURE, acltdtReceiveTensor(channel, dataset, -1));
+        atomic_fetch_add(&s->ended, 1);
+    }
+    OK(acltdtDestroyDataset(dataset));
+    return NULL;
+}
+
+/* A thread is on its way to sleep when the stop comes: at each moment of it, with some luck. */
 START_TEST(stop_meets_a_thread_that_goes_to_sleep)
 {
+    struct stopped s = {NULL};
+    acltdtChannelHandle *held, *channel;
+    pthread_t thread;
     uint64_t seed = 1;
 
     OK(aclInit(NULL));
-    for (unsigned round = choose_effort(300, 5000); round > 0; round--) {
-        struct sleeper s = {join_channel(NAME, 2), .error = -1};
-        pthread_t thread;
-
-        pthread_create(&thread, NULL, sleep_in_call, &s);
-        for (volatile unsigned i = draw_below(&seed, 60000); i > 0; i--)
+    held = join_channel(NAME, 2);
+    pthread_create(&thread, NULL, begin_to_sleep, &s);
+    for (unsigned round = 1; round <= choose_effort(20000, 300000); round++) {
+        channel = join_channel(NAME, 2);
+        atomic_store(&s.channel, channel);
+        atomic_fetch_add(&s.begun, 1);
+        while (atomic_load(&s.begun) != 2 * round)
+            sched_yield();
+        for (volatile unsigned i = draw_below(&seed, 1500); i > 0; i--)
             ;
-        OK(acltdtStopChannel(s.channel));
-        pthread_join(thread, NULL);
-        ck_assert_int_eq(s.error, ACL_ERROR_FAILURE);
-        OK(acltdtDestroyChannel(s.channel));
+        OK(acltdtStopChannel(channel));
+        while (atomic_load(&s.ended) != round)
+            sched_yield();
+        OK(acltdtDestroyChannel(channel));
     }
+    atomic_store(&s.channel, NULL);
+    atomic_fetch_add(&s.begun, 1);
+    pthread_join(thread, NULL);
+    OK(acltdtDestroyChannel(held));
     end_test();
 }
 END_TEST
