@@ -20,13 +20,18 @@
 #include "daemon/engine/value.h"
 #include "daemon/engine/work.h"
 #include "proto/shm/task.h"
+#include "proto/util/clock.h"
 
 /* --- ops --- */
 
 static enum run_result run_nop(struct stream *s, uint64_t now)
 {
-    (void)s;
+    struct task *entry = &s->ring[s->live->position & (s->depth - 1)];
+
     (void)now;
+    /* Relaxed: the client reads it after `done`, which is stored with release. */
+    if (s->live->task.flags & TASK_NOP_TIME)
+        atomic_store_explicit(&entry->stamp.ns, clock_ns(), memory_order_relaxed);
     return RUN_RETIRED;
 }
 

@@ -36,6 +36,12 @@ enum task_op {
     TASK_OPS
 };
 
+/**
+ * TASK_NOP: the time at which the stream gets there goes into the entry itself, as stamp.ns: so the
+ * client learns when the task before it has ended. An npud of before leaves the entry as it is.
+ */
+#define TASK_NOP_TIME 0x01u
+
 /** TASK_RECORD: what the event wants (fixed when the event was made, repeated here for the engine).
  */
 #define TASK_RECORD_TIME  0x01u
@@ -66,6 +72,13 @@ struct task {
     uint32_t generation; /* of that slot, where the op checks it */
     uint32_t thread;     /* submitting thread, for reports and exceptions only */
     union {
+        struct {
+            /*
+             * TASK_NOP_TIME: 0; npud stores CLOCK_MONOTONIC before `done` passes the task, and
+             * never reads it. The client reads it before it writes the entry again.
+             */
+            _Atomic uint64_t ns;
+        } stamp;
         struct {
             uint64_t number; /* which record of this event */
         } record;
