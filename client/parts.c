@@ -13,9 +13,11 @@
 #include "client/callback/stream_work.h"
 #include "client/core/lifecycle.h"
 #include "client/core/upcall.h"
+#include "client/dump/dump.h"
 #include "client/event/event.h"
 #include "client/kernel/kernel_failure.h"
 #include "client/memory/alloc.h"
+#include "client/profile/profile.h"
 #include "client/runtime/session.h"
 
 static const struct part *const parts[] = {
@@ -59,6 +61,11 @@ static const struct part *const parts[] = {
     &queue_part,
     &channel_part,
     /* Thread: its cache of buffers goes back in a call, so the mark of calls goes after it. */
+    &profile_part,
+    &profile_stamp_part,
+    &profile_step_part,
+    &profile_subscribe_part,
+    &dump_part,
     &check_part,
     &api_call_part,
     &acl_config_part,
@@ -94,6 +101,14 @@ static const struct upcalls table = {
     .kernel_failure_tell = kernel_failure_tell,
     .state_callback_stream = state_callback_stream,
     .state_callback_device = state_callback_device,
+    .profile_stream_made = profile_stream_made,
+    .profile_stream_ends = profile_stream_ends,
+    .profile_task_begins = profile_task_begins,
+    .profile_task_put = profile_task_put,
+    .profile_configure = profile_configure,
+    .profile_unconfigure = profile_unconfigure,
+    .dump_configure = dump_configure,
+    .dump_unconfigure = dump_unconfigure,
     .event_forget_records = event_forget_records,
 };
 

@@ -61,14 +61,14 @@ static uint64_t hash_text(const char *text)
     return x;
 }
 
-static int read_file(const char *path, char **text)
+static int read_file(const char *function, const char *path, char **text)
 {
     int fd = lift_fd(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat st;
     ssize_t n = -1;
 
     if (fd < 0)
-        return error_set(ACL_ERROR_INVALID_FILE, "aclInit: %s: %m", path);
+        return error_set(ACL_ERROR_INVALID_FILE, "%s: %s: %m", function, path);
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= FILE_MAX &&
         (*text = malloc((size_t)st.st_size + 1))) {
         n = read(fd, *text, (size_t)st.st_size);
@@ -82,7 +82,7 @@ static int read_file(const char *path, char **text)
     close(fd);
     if (n < 0)
         return error_set(ACL_ERROR_INVALID_FILE,
-                         "aclInit: %s: not a readable regular file of at most 10 MiB", path);
+                         "%s: %s: not a readable regular file of at most 10 MiB", function, path);
     return 0;
 }
 
@@ -188,16 +188,26 @@ static int apply_config(const cJSON *root)
     return 0;
 }
 
+/* 0 with *root, freed by the caller. */
+static int parse_text(const char *function, const char *path, const char *text, cJSON **root)
+{
+    *root = cJSON_ParseWithOpts(text, NULL, true); /* and nothing behind it */
+    if (cJSON_IsObject(*root) && depth_of(*root) <= DEPTH_MAX)
+        return 0;
+    error_set(ACL_ERROR_PARSE_FILE, "%s: %s: %s", function, path,
+              *root ? "not an object, or nested deeper than 10" : "not valid JSON");
+    cJSON_Delete(*root);
+    *root = NULL;
+    return ACL_ERROR_PARSE_FILE;
+}
+
 static int parse_config(const char *path, const char *text)
 {
-    cJSON *root = cJSON_ParseWithOpts(text, NULL, true); /* and nothing behind it */
-    int error = 0;
+    cJSON *root;
+    int error;
 
-    if (!root || !cJSON_IsObject(root) || depth_of(root) > DEPTH_MAX)
-        error = error_set(ACL_ERROR_PARSE_FILE, "aclInit: %s: %s", path,
-                          root ? "not an object, or nested deeper than 10" : "not valid JSON");
-    else
-        error = apply_config(root);
+    RETURN_IF_ERROR(parse_text("aclInit", path, text, &root));
+    error = apply_config(root);
     cJSON_Delete(root);
     return error;
 }
@@ -208,6 +218,19 @@ static bool is_blank(const char *text)
     return text[strspn(text, " \t\r\n")] == '\0';
 }
 
+int acl_config_parse_file(const char *function, const char *path, cJSON **root)
+{
+    char *text;
+    int error = 0;
+
+    *root = NULL;
+    RETURN_IF_ERROR(read_file(function, path, &text));
+    if (!is_blank(text))
+        error = parse_text(function, path, text, root);
+    free(text);
+    return error;
+}
+
 int acl_config_load(const char *path, char **textp)
 {
     char *text = NULL;
@@ -215,7 +238,7 @@ int acl_config_load(const char *path, char **textp)
     uint64_t h;
 
     if (path && path[0])
-        RETURN_IF_ERROR(read_file(path, &text));
+        RETURN_IF_ERROR(read_file("aclInit", path, &text));
     else if (!(text = calloc(1, 1)))
         return error_no_memory("aclInit");
     h = hash_text(text);

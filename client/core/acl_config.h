@@ -10,6 +10,14 @@
  */
 int acl_config_load(const char *path, char **text);
 
+struct cJSON;
+
+/**
+ * Another file of the same form, for another function: 0 with *root, what it says, freed by the
+ * caller; NULL: nothing. Or ACL_ERROR_INVALID_FILE or ACL_ERROR_PARSE_FILE with its sentence.
+ */
+int acl_config_parse_file(const char *function, const char *path, struct cJSON **root);
+
 /** User id of the device that threads without a context use, or -1. */
 int32_t acl_config_default_device(void);
 

@@ -9,6 +9,8 @@
 
 enum lock_rank {
     LOCK_PROCESS,      /* process->lock */
+    LOCK_PROFILE,      /* client/profile/profile.c */
+    LOCK_DUMP,         /* client/dump/dump.c */
     LOCK_THREADS,      /* process->threads_lock */
     LOCK_CALLING,      /* exceptions.calling */
     LOCK_REGISTERED,   /* exceptions.registered.lock */
@@ -34,6 +36,8 @@ enum lock_rank {
     LOCK_REQUEST,      /* session->request_lock */
     LOCK_WAITS,        /* waits.lock */
     LOCK_EVENT_FDS,    /* event_fds.lock */
+    LOCK_STAMPS,       /* client/profile/stamp.c */
+    LOCK_PROFILE_FILE, /* of client/profile/profile_file.h */
     LOCK_SENTENCES,    /* process->store_lock */
 };
 

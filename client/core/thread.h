@@ -13,6 +13,7 @@ struct error_saved;
 struct hold;
 struct mbuf_cache;
 struct recent;
+struct profile_pushes;
 struct ring_guard;
 struct stream;
 struct trace_ranges;
@@ -36,13 +37,14 @@ struct thread {
      */
     uint32_t keep_events;
     uint32_t worker; /* where it was found among the workers (callback.h): where to look first */
-    struct ring_guard *guard;    /* NULL: it has used no queue */
-    struct api_call_mark *mark;  /* NULL: it has called nothing */
-    struct trace_ranges *ranges; /* client/runtime/trace_range.c; NULL: it has begun none */
-    struct mbuf_cache *buffers;  /* slots that it keeps; NULL: none */
-    struct recent *recent;       /* client/memory/recent.h; NULL: nothing */
-    struct hold *hold;           /* client/memory/hold.h; NULL: it has copied nothing */
-    struct check_writer *check;  /* client/check; NULL: it has written nothing */
+    struct ring_guard *guard;      /* NULL: it has used no queue */
+    struct api_call_mark *mark;    /* NULL: it has called nothing */
+    struct profile_pushes *pushes; /* client/profile/stamp.c; NULL: it is in no range */
+    struct trace_ranges *ranges;   /* client/runtime/trace_range.c; NULL: it has begun none */
+    struct mbuf_cache *buffers;    /* slots that it keeps; NULL: none */
+    struct recent *recent;         /* client/memory/recent.h; NULL: nothing */
+    struct hold *hold;             /* client/memory/hold.h; NULL: it has copied nothing */
+    struct check_writer *check;    /* client/check; NULL: it has written nothing */
     struct {
         /* an error_render_fn; NULL: none */
         void (*render)(char *text, size_t size, const char *function, uint32_t a, uint32_t b);

@@ -23,6 +23,7 @@ struct session;
 struct stream;
 struct stream_ctrl;
 struct stream_work;
+struct task;
 
 /** Allocations taken out of the table, not freed yet. */
 struct memory_list {
@@ -131,6 +132,35 @@ struct upcalls {
     void (*state_callback_stream)(struct stream *stream, aclrtStreamState state);
     /** user_id: as the program numbers its devices. */
     void (*state_callback_device)(int32_t user_id, aclrtDeviceState state);
+
+    /* --- client/profile/profile.h --- */
+
+    /**
+     * A stream was made, and may be one whose tasks are profiled from now on. The caller holds
+     * session->lock, and no other thread submits to it.
+     */
+    void (*profile_stream_made)(struct stream *s);
+    /** Its tasks are over: their times are written, and it is not profiled any more. No locks. */
+    void (*profile_stream_ends)(struct stream *s);
+    /**
+     * Of a stream with STREAM_PROFILED: a task is about to be put into its ring, where there is
+     * room for STREAM_STAMPS more; and it was put. Locked, maybe with the lock of callbacks.
+     */
+    void (*profile_task_begins)(struct stream *s, const struct task *task);
+    void (*profile_task_put)(struct stream *s);
+
+    /* --- what stands in the configuration of aclInit --- */
+
+    /**
+     * aclInit begins the use, and the text of its configuration is checked already: begin what it
+     * asks for of profiling and of dumps. 0, or the ACL error for which aclInit fails. Without
+     * locks.
+     */
+    int (*profile_configure)(const char *text);
+    int (*dump_configure)(const char *text);
+    /** The last aclFinalize: what aclInit began ends. Without locks. */
+    void (*profile_unconfigure)(void);
+    void (*dump_unconfigure)(void);
 
     /* --- client/event/event.h --- */
 

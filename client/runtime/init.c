@@ -91,6 +91,22 @@ static int check_thread(const char *function)
     return 0;
 }
 
+/* What its configuration asks for of profiling and of dumps; and its end. */
+static int begin_tools(const char *text)
+{
+    int error = upcalls->dump_configure(text);
+
+    if (error == 0 && (error = upcalls->profile_configure(text)) != 0)
+        upcalls->dump_unconfigure();
+    return error;
+}
+
+static void end_tools(void)
+{
+    upcalls->profile_unconfigure();
+    upcalls->dump_unconfigure();
+}
+
 aclError aclInit(const char *configPath)
 {
     CALL_SCOPE;
@@ -103,7 +119,9 @@ aclError aclInit(const char *configPath)
     RETURN_IF_ERROR(init(configPath, &text));
     error = check_default_device();
     if (error == 0)
-        error = init_callback_begin(text);
+        error = begin_tools(text);
+    if (error == 0 && (error = init_callback_begin(text)) != 0)
+        end_tools();
     free(text);
     if (error != 0)
         take_init_back();
@@ -162,8 +180,10 @@ static int finalize(const char *function, bool nested, bool all, uint64_t *refs)
     pthread_mutex_lock(&process->lock);
     last = is_last_undo(all);
     pthread_mutex_unlock(&process->lock);
-    if (last)
+    if (last) {
         RETURN_IF_ERROR(init_callback_finalize(function));
+        end_tools();
+    }
     return undo_init(function, nested, all, refs);
 }
 

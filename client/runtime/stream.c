@@ -10,6 +10,7 @@
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/core/interrupt.h"
+#include "client/core/upcall.h"
 #include "client/core/wait.h"
 #include "proto/util/prefetch.h"
 
@@ -125,7 +126,7 @@ static int wait_for_room(struct stream *s, const char *function)
 {
     return stream_waited(s, function,
                          wait_position_or(&s->session->waits, function, s->ctrl,
-                                          s->tail - s->depth + 1, &s->aborting));
+                                          s->tail - s->room + 1, &s->aborting));
 }
 
 static inline __attribute__((always_inline)) int check_stream(struct stream *s,
@@ -155,10 +156,10 @@ int stream_reserve(struct stream *s, const char *function)
     if (__builtin_expect(error != 0, 0))
         return error;
     prefetch_to_write(&s->ring[(s->tail + ENTRIES_AHEAD) & (s->depth - 1)]);
-    if (__builtin_expect(s->tail - s->done_seen < s->depth, 1))
+    if (__builtin_expect(s->tail - s->done_seen < s->room, 1))
         return 0;
     s->done_seen = atomic_load_explicit(&s->ctrl->done, memory_order_acquire);
-    return s->tail - s->done_seen < s->depth ? 0 : wait_for_room(s, function);
+    return s->tail - s->done_seen < s->room ? 0 : wait_for_room(s, function);
 }
 
 /*
@@ -185,25 +186,12 @@ uint64_t stream_checked_name(const struct stream *s)
     return s->context->hidden ? CHECK_NO_STREAM : (uint64_t)(uintptr_t)handle_of(HANDLE_STREAM, s);
 }
 
-static __attribute__((cold, noinline)) void note_submitted(const struct stream *s,
-                                                           const struct task *task)
+static inline __attribute__((always_inline)) void put_task(struct stream *s, struct task *task)
 {
-    checked_task(stream_checked_name(s), task, s->tail);
-}
-
-void stream_submit_reserved(struct stream *s, struct task *task)
-{
-    struct thread *t = thread_self();
     struct task *entry;
 
-    KILL_POINT(SUBMIT_BEGIN);
-    task->thread = t->tid;
     task->implicit = (uint16_t)s->implicit;
     s->implicit_run = 0;
-    if (!(s->special & STREAM_DEFAULT))
-        t->last_task = (uint32_t)s->tail + s->implicit;
-    if (__builtin_expect(s->special & STREAM_CHECKED, 0))
-        note_submitted(s, task);
     entry = &s->ring[s->tail & (s->depth - 1)];
     write_entry(entry, task);
     KILL_POINT(SUBMIT_WRITTEN);
@@ -215,6 +203,44 @@ void stream_submit_reserved(struct stream *s, struct task *task)
     /* Last, also the look at the clock: meanwhile the engine is at work. */
     if (__builtin_expect(stream_mode(s) == DOORBELL_STRICT, 0) && trace_runs(&s->session->trace))
         trace_submitted(&s->session->trace, task->op, s->remote, s->tail - 1);
+}
+
+static inline __attribute__((always_inline)) void put_own_task(struct stream *s, struct task *task)
+{
+    struct thread *t = thread_self();
+
+    task->thread = t->tid;
+    if (!(s->special & STREAM_DEFAULT))
+        t->last_task = (uint32_t)s->tail + s->implicit;
+    put_task(s, task);
+}
+
+void stream_put_stamp(struct stream *s)
+{
+    struct task task = {.op = TASK_NOP, .flags = TASK_NOP_TIME, .thread = thread_self()->tid};
+
+    put_task(s, &task);
+}
+
+/* A process that is checked writes the task down, and a profile puts stamps around it. */
+static __attribute__((cold, noinline)) void submit_special(struct stream *s, struct task *task)
+{
+    if (s->special & STREAM_PROFILED)
+        upcalls->profile_task_begins(s, task);
+    if (s->special & STREAM_CHECKED)
+        checked_task(stream_checked_name(s), task, s->tail);
+    put_own_task(s, task);
+    if (s->special & STREAM_PROFILED)
+        upcalls->profile_task_put(s);
+}
+
+void stream_submit_reserved(struct stream *s, struct task *task)
+{
+    KILL_POINT(SUBMIT_BEGIN);
+    if (__builtin_expect(s->special & (STREAM_CHECKED | STREAM_PROFILED), 0))
+        submit_special(s, task);
+    else
+        put_own_task(s, task);
 }
 
 int stream_submit(struct stream *s, const char *function, struct task *task)

@@ -21,6 +21,8 @@ struct context;
 
 #define STREAM_PRIORITY_LEAST 7
 
+#define STREAM_STAMPS 2 /* that a profile puts beside a task: before it, and behind it */
+
 /*
  * The life of a stream. The handle dies while the stream is LEAVING, after the state callbacks and
  * before the wait for its work. The stream stays one of its device and context until its end is
@@ -34,8 +36,9 @@ enum stream_phase {
 };
 
 enum stream_special {
-    STREAM_DEFAULT = 1, /* its tasks have no ids that programs ask for */
-    STREAM_CHECKED = 2, /* a checked process writes down what it is given */
+    STREAM_DEFAULT = 1,  /* its tasks have no ids that programs ask for */
+    STREAM_CHECKED = 2,  /* a checked process writes down what it is given */
+    STREAM_PROFILED = 4, /* the times of its tasks are collected: client/profile/profile.h */
 };
 
 struct stream {
@@ -65,6 +68,12 @@ struct stream {
     struct stream_ctrl *_Atomic ctrl;
     struct task *ring;
     uint32_t depth;
+    /*
+     * So many entries may be taken when a task comes: `depth`, or STREAM_STAMPS less, so that there
+     * is room for what the profile puts beside it; under lock
+     */
+    uint32_t room;
+    struct stream_profile *profile; /* of STREAM_PROFILED, else NULL; under lock */
     struct doorbell *bell;
     int doorbell;
     /* Not 0: what is submitted is refused with this code. Written under session->abort_lock. */
@@ -139,6 +148,9 @@ static inline uint32_t stream_mode(const struct stream *s)
 {
     return atomic_load_explicit(&s->bell->mode, memory_order_relaxed);
 }
+
+/** For the profile, in its hooks: put a TASK_NOP_TIME, for which there is room. Locked. */
+void stream_put_stamp(struct stream *s);
 
 /** Nothing outstanding: what is submitted now would run at once, and need not be a task. Locked. */
 static inline bool stream_idle(const struct stream *s)

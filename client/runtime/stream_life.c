@@ -73,7 +73,7 @@ static void fill_stream(struct stream *s, struct context *c, const Npud__CreateS
     s->id = reply->stream_id;
     s->ctrl = arena_stream_ctrl(map, reply->slot);
     s->ring = arena_stream_ring(map, reply->slot, session->ring_depth);
-    s->depth = session->ring_depth;
+    s->depth = s->room = session->ring_depth;
     s->bell = &session->page->doorbell[c->device];
     s->doorbell = session->devices[c->device].doorbell;
     s->tail = s->first = s->done_seen = reply->position;
@@ -194,6 +194,8 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
         slots_put(&c->session->streams, s);
         return error;
     }
+    s->profile = NULL;
+    upcalls->profile_stream_made(s);
     set_phase(s, STREAM_USABLE);
     slots_publish(s);
     if (checked_runs())
@@ -237,6 +239,7 @@ static int stream_end(struct stream *s, const char *function, bool *force)
     }
     /* No thread submits any more: one that had the lock when the handle died has let go of it. */
     upcalls->callback_stream_end(s, true);
+    upcalls->profile_stream_ends(s);
     if (checked_runs())
         note_ended(s, *force);
     pthread_mutex_lock(&session->lock);

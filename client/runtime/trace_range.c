@@ -14,6 +14,7 @@
 #include "client/core/thread.h"
 #include "client/core/trace_writer.h"
 #include "client/runtime/session.h"
+#include "client/runtime/trace_range.h"
 
 #define RANGES_MAX 64
 
@@ -57,17 +58,30 @@ static struct trace_writer *find_writer(void)
     return s && !session_lost(s) && trace_runs(&s->trace) ? &s->trace : NULL;
 }
 
+void trace_say_mark(const char *text)
+{
+    struct trace_writer *w = find_writer();
+
+    if (checked_runs())
+        checked_text(CHECK_MARK, text);
+    if (w)
+        trace_text(w, TRACE_MARK, 0, text);
+}
+
+void trace_say_range(uint64_t begin_ns, const char *text)
+{
+    struct trace_writer *w = find_writer();
+
+    if (w)
+        trace_text(w, TRACE_RANGE, begin_ns, text);
+}
+
 aclError aclnpudTraceMark(const char *text)
 {
     CALL_SCOPE;
-    struct trace_writer *w;
 
     REQUIRE(text);
-    if (checked_runs())
-        checked_text(CHECK_MARK, text);
-    w = find_writer();
-    if (w)
-        trace_text(w, TRACE_MARK, 0, text);
+    trace_say_mark(text);
     return 0;
 }
 

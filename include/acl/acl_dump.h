@@ -1,6 +1,26 @@
 /*
- * Dump of tensors and of the arguments of operators. npud runs no kernels, so it has nothing to
- * dump: the functions can be linked, and answer ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
+ * Dumps: what was in memory when a kernel failed, tensors that the program gives, and arguments of
+ * kernels.
+ *
+ * Exception dumps are turned on by dump_scene in the object `dump` of the configuration of aclInit
+ * or aclmdlSetDump, or by ASCEND_DUMP_SCENE when aclInit has no such object: aic_err_brief_dump or
+ * lite_exception (the arguments), aic_err_norm_dump or aic_err_detail_dump (also the memory that
+ * words of the arguments are addresses of, up to 64 MiB of each allocation); watcher is accepted,
+ * and dumps nothing. When a kernel fails, before the exception callback is called, a file
+ * exception_info.<stream>.<task>.<milliseconds> is written, and the kernel's file is copied beside
+ * it. The folder is <root>/extra-info/data-dump/<device>/; the root is the first that is set of
+ * NPU_COLLECT_PATH, ASCEND_WORK_PATH, dump_path, and the current folder. Missing folders are made
+ * with mode 750.
+ *
+ * Other keys: dump_path (a string; needed unless dump_scene is there), dump_list (an array of
+ * objects {model_name, layer}), dump_mode (input, output, all), dump_op_switch and dump_debug (on,
+ * off), dump_data (tensor, stats), dump_step (as "0|2|5-9"), dump_kernel_data (all, printf, tensor,
+ * assert, timestamp, several with commas). Other values are wrong contents (100009), and so is
+ * dump_scene together with dump_debug "on". npud executes no models of the graph engine and has no
+ * overflows to dump: a dump of data or overflows is on, as acldumpGetPath tells, and stays empty.
+ *
+ * All files are made of parts: a line of JSON, whose member `bytes` says how many bytes follow,
+ * these bytes, and a newline. The first part says what the file is.
  */
 #ifndef ACL_ACL_DUMP_H
 #define ACL_ACL_DUMP_H
@@ -70,20 +90,43 @@ typedef struct acldumpTensorInfo {
     int64_t originShape[ACL_DUMP_MAX_SHAPE_NUM];
 } acldumpTensorInfo;
 
-/* Pieces of dump files to a function of the program; 0 from it: it has taken the piece. */
+/*
+ * Dumps go to a function of the program from now on, in pieces, and not into files: fileName is the
+ * path that the file would have; the pieces of a file come in order, by one thread, of at most 1
+ * MiB each; the second argument is sizeof(acldumpChunk) + bufLen. If it does not return 0, the rest
+ * of the file is not given. The last one that was registered counts. It may run in a thread of the
+ * library. Errors: messageCallback NULL, or flag not 0: 500001.
+ */
 ACL_FUNC_VISIBILITY aclError
 acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk *, int32_t), int32_t flag);
 ACL_FUNC_VISIBILITY void acldumpUnregCallback(void);
 
-/* Arguments of operators into files below path. */
+/*
+ * Arguments of the kernels that are launched from now on, below path, which is made if it is
+ * missing: one file <name>.<size>.args for each name of a kernel and size of its arguments.
+ * Errors: path NULL or empty, not to be made or written, dumpType without
+ * ACL_OP_DUMP_OP_AICORE_ARGS, or begun already: 500001. aclopStopDumpArgs: 0 also if it was not
+ * begun.
+ */
 ACL_FUNC_VISIBILITY aclError aclopStartDumpArgs(uint32_t dumpType, const char *path);
 ACL_FUNC_VISIBILITY aclError aclopStopDumpArgs(uint32_t dumpType);
 
-/* The folder of one kind of dump; always NULL. */
+/*
+ * The root folder of one kind of dump; NULL: that kind is off, or there is none such. The library's
+ * memory: the next call for the same kind may change it.
+ */
 ACL_FUNC_VISIBILITY const char *acldumpGetPath(acldumpType dumpType);
 
-/* What is saved about an operator that failed. */
-ACL_FUNC_VISIBILITY aclError acldumpSaveExceptionInfo(const char *opName, const char *fileName,
+/*
+ * Saves tensors, as they are now, to <folder>/<fileName>.custom.<milliseconds>; for use in an
+ * exception callback. Memory that cannot be read is noted, and the others are written. opName may
+ * be NULL. Errors: fileName NULL, empty, or with ".." or a slash, tensors NULL, tensorNum 0 or
+ * above 4096: 100000; no exception dump is on, or the file cannot be written: 500001.
+ *
+ * acldumpGetExceptionInfoPath: that folder, with a slash at its end, of the current device; 0 if
+ * the thread has none. Errors: path NULL, length at most 1 or too small 100000; off 500001.
+ */
+ACL_FUNC_VISIBILITY aclError acldumpSaveExceptionInfo(const char *fileName, const char *opName,
                                                       const acldumpTensorInfo *tensors,
                                                       size_t tensorNum);
 ACL_FUNC_VISIBILITY aclError acldumpGetExceptionInfoPath(char *path, size_t length);

@@ -1,4 +1,40 @@
-/* Profiling: declared so that programs build; npud records no profile. */
+/*
+ * Profiling: what streams and the program do, with times, in files.
+ *
+ * A session begins with aclprofInit and ends with aclprofFinalize; within it, aclprofStart and
+ * aclprofStop begin and end collection, as often as one likes. What is collected:
+ *
+ *   times of tasks   of all streams of the configuration's devices, also of those that are made
+ *                    meanwhile; with any of ACL_PROF_TASK_TIME, _L0, _L2, _L3 and
+ *                    ACL_PROF_TRAINING_TRACE. The streams tell them themselves: behind each task
+ *                    npud's engine stores the time. So a task takes two entries of its stream's
+ *                    ring, and ids of tasks leave some out, while its times are collected.
+ *   steps            as tasks: aclprofGetStepTimestamp
+ *   stamps           messages of the program; with ACL_PROF_MSPROFTX. They also go into a trace
+ *                    (npuctl trace) and the reports of npud check.
+ *
+ * Other bits of dataTypeConfig and metrics are accepted, and collect nothing more: a simulated
+ * device has no counters. Calls of the interface are not collected: `npuctl trace` shows what
+ * threads submit and wait for.
+ *
+ * Files: <path>/PROF_<session>_<time>_<pid and 8 letters>/host/trace_<pid>.json and
+ * .../device_<N>/trace_<pid>.json, with the N of the program, in Chrome's trace format (Perfetto,
+ * chrome://tracing): arrays of events, times in microseconds of CLOCK_MONOTONIC, threads of a
+ * device are its streams. Each is whole JSON at each moment; of a process that is killed, it lacks
+ * what was in memory, up to 64 KiB of events. A file that reaches ACL_PROF_STORAGE_LIMIT grows no
+ * more. Folders have mode 750.
+ *
+ * Profiling can begin from outside: the object `profiler` in the configuration of aclInit, of which
+ * switch, output, storage_limit, msproftx and task_time have an effect, and on/off values are
+ * checked: wrong ones fail aclInit with 100010. It collects on all devices until the last
+ * aclFinalize, in `output`; else below ASCEND_WORK_PATH in profiling_data; else in ACL_PROF_PATH;
+ * else in the current folder. aclprofInit, aclprofStart and aclprofStop fail with 100042 then.
+ * PROFILER_SAMPLECONFIG, of the vendor's launching tool, has no effect.
+ *
+ * Threads: any; starting and stopping is one thread at a time. A process that exits in the middle
+ * writes what it has. A forked child has no session, and writes nothing into its parent's files.
+ * If nothing is collected, calls cost what they cost without profiling.
+ */
 #ifndef ACL_ACL_PROF_H
 #define ACL_ACL_PROF_H
 
@@ -118,20 +154,55 @@ typedef struct aclprofAicoreEvents aclprofAicoreEvents;
 typedef struct aclprofStepInfo aclprofStepInfo;
 typedef struct aclprofSubscribeConfig aclprofSubscribeConfig;
 
-/* Start, stop, configuration. */
+/*
+ * Begins a session below a folder, which is made if it is missing. Errors: path NULL, or length 0,
+ * above 4095, or not that of the path 100000; a session is there 100002; the folder cannot be made
+ * or written 100003; profiling was begun from outside 100042; PROFILING_MODE is dynamic 200006.
+ */
 ACL_FUNC_VISIBILITY aclError aclprofInit(const char *profilerResultPath, size_t length);
+/* Ends the session, and collection. 0 without one. 100003: a file could not be written. */
 ACL_FUNC_VISIBILITY aclError aclprofFinalize(void);
+/*
+ * What to collect, on which devices. The list is copied; aicoreEvents is NULL; no device: stamps
+ * alone. NULL: deviceIdList NULL with deviceNums above 0, a device twice or that there is not,
+ * aicoreEvents not NULL, no device without ACL_PROF_MSPROFTX, no npud, or no memory. Freed by
+ * aclprofDestroyConfig, which does not stop what it has started (NULL, or destroyed already:
+ * 100000).
+ */
 ACL_FUNC_VISIBILITY aclprofConfig *aclprofCreateConfig(uint32_t *deviceIdList, uint32_t deviceNums,
                                                        aclprofAicoreMetrics aicoreMetrics,
                                                        const aclprofAicoreEvents *aicoreEvents,
                                                        uint64_t dataTypeConfig);
 ACL_FUNC_VISIBILITY aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig);
+/*
+ * A setting of type 1 to 16, as text, before aclprofStart makes the files. Of the settings
+ * ACL_PROF_STORAGE_LIMIT has an effect: MB, of each file. Errors: another type, config NULL, length
+ * above 256 or not that of config 100000; not a value of that setting 100010.
+ */
 ACL_FUNC_VISIBILITY aclError aclprofSetConfig(aclprofConfigType configType, const char *config,
                                               size_t configLength);
+/*
+ * Without a session, begins one in ACL_PROF_PATH, or the current folder. NULL: times of tasks and
+ * stamps, all devices. Collected already by an equal configuration: 0, and nothing happens.
+ * Errors: a configuration that was destroyed, or collects nothing, or with metrics that there are
+ * not 100000; another one is collected 100010; begun from outside 100042; bits that there are not
+ * 200007; the files cannot be written 100003.
+ */
 ACL_FUNC_VISIBILITY aclError aclprofStart(const aclprofConfig *profilerConfig);
+/*
+ * Writes all that is collected. Tasks that are not over are missing: synchronise first. NULL:
+ * whatever is collected. 0 if nothing is. Errors: as aclprofStart.
+ */
 ACL_FUNC_VISIBILITY aclError aclprofStop(const aclprofConfig *profilerConfig);
 
-/* Subscriptions to the operators of a model, and the records that they deliver. */
+/*
+ * Subscriptions to the operators of a model of the graph engine, and the records that a pipe
+ * delivers. npud executes no such models: aclprofModelSubscribe and aclprofModelUnSubscribe answer
+ * 100011 for each id, after the checks of the configuration (NULL or destroyed, without fd, or
+ * without times and metrics: 100000). Records never come, so no buffer has any: the functions that
+ * read them answer 100000 (aclprofGetModelId as its value), 0 for times, ACL_SUBSCRIBE_NONE, or
+ * NULL. aclprofGetOpDescSize gives the size of a record: 512.
+ */
 ACL_FUNC_VISIBILITY aclprofSubscribeConfig *aclprofCreateSubscribeConfig(
     int8_t timeInfoSwitch, aclprofAicoreMetrics aicoreMetrics, void *fd);
 ACL_FUNC_VISIBILITY aclError
@@ -162,11 +233,33 @@ ACL_FUNC_VISIBILITY const char *aclprofGetOpAttriValue(const void *opInfo, size_
                                                        uint32_t index,
                                                        aclprofSubscribeOpAttri attri);
 
-/* Marks, ranges and steps set by the program. */
+/*
+ * Steps: a time in the order of a stream for the start, and one for the end, which may be another
+ * stream's. Numbered in the order of starts. 0 also if no times are collected: then nothing is
+ * told. Errors of aclprofGetStepTimestamp: stepInfo NULL or destroyed, stream NULL, a tag twice or
+ * that there is not 100000; those of submissions to a stream. NULL for no memory.
+ */
 ACL_FUNC_VISIBILITY aclprofStepInfo *aclprofCreateStepInfo(void);
 ACL_FUNC_VISIBILITY void aclprofDestroyStepInfo(aclprofStepInfo *stepInfo);
 ACL_FUNC_VISIBILITY aclError aclprofGetStepTimestamp(aclprofStepInfo *stepInfo, aclprofStepTag tag,
                                                      aclrtStream stream);
+
+/*
+ * Stamps. All need collection with ACL_PROF_MSPROFTX, but for aclprofStr2Id and the two that need
+ * none to undo: else -1, or NULL. A stamp has a message; a process has 100 of them.
+ *
+ * aclprofSetStampTraceMessage: at most 127 bytes; -1 for NULL, more, or no stamp.
+ * aclprofMark: this moment. aclprofPush, aclprofPop: a range of the calling thread, at most 64 in
+ * each other; Pop without Push: -1. aclprofRangeStart, aclprofRangeStop: a range of the process,
+ * which another thread may end; an id that there is not: -1. A stamp may be used again at once: a
+ * range has a copy of the message. stamp or rangeId NULL: 100000. Ranges that are open when
+ * collection stops are not written.
+ * aclprofMarkEx: this moment, and the one at which the stream gets there; msg at most 155 bytes,
+ * msgLen its length; -1 for all errors.
+ * aclprofRangePushEx, aclprofRangePop: one range of the process around a launch; the last Push
+ * counts. It is named by opNameId. attr NULL, or Pop without Push: 100000; another messageType: -1.
+ * aclprofStr2Id: a hash of the text, which is remembered for names; UINT64_MAX for NULL.
+ */
 ACL_FUNC_VISIBILITY void *aclprofCreateStamp(void);
 ACL_FUNC_VISIBILITY void aclprofDestroyStamp(void *stamp);
 ACL_FUNC_VISIBILITY aclError aclprofSetStampTraceMessage(void *stamp, const char *msg,

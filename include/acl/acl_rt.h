@@ -1263,6 +1263,12 @@ ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskOpInfo(const void *const infoPtr,
                                                       const size_t infoSize);
 ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskExtendInfo(const char *const extendInfoPtr,
                                                           const size_t infoSize);
+/*
+ * A mark in the order of the stream, in the profile (acl_prof.h): userdata is a packed record of a
+ * 64-bit id, a 64-bit model id, and a 16-bit tag, of which the first `length` bytes, 1 to 18, are
+ * there, and the others 0. stream NULL: the default stream. 0 and nothing happens if no times are
+ * collected. Errors: userdata NULL 100000; length 107000; those of submissions to a stream.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream);
 
 /* ------------------------------------------------------------------------------------- events */
@@ -2957,7 +2963,15 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task,
                                                             aclrtLaunchKernelAttrId attrId,
                                                             aclrtLaunchKernelAttrValue *attrValue);
 
-/* Data dump of models: rarely used. */
+/*
+ * Dumps by a configuration of their own, beside that of aclInit: acl_dump.h says what it may have,
+ * and what is dumped. aclmdlInitDump lets aclmdlSetDump be called, whose file replaces what was in
+ * force before: one without the object `dump` turns all dumps off, an empty one changes nothing.
+ * aclmdlFinalizeDump ends all dumps, also those that aclInit has begun.
+ * Errors: before aclInit 100001; aclmdlInitDump twice 100002; the others before it 100045; path
+ * NULL 100000; file missing or too large 100003, not an object of JSON 100006, wrong contents
+ * 100009: then nothing changes.
+ */
 ACL_FUNC_VISIBILITY aclError aclmdlInitDump(void);
 ACL_FUNC_VISIBILITY aclError aclmdlSetDump(const char *dumpCfgPath);
 ACL_FUNC_VISIBILITY aclError aclmdlFinalizeDump(void);

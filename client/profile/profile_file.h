@@ -1,0 +1,54 @@
+/*
+ * The files of a profile: Chrome's trace format, an array of events in JSON, one event a line. One
+ * file of the process (host) and one of each device.
+ *
+ * What was written ends the array each time: a file is whole whenever the process dies, and lacks
+ * what is in memory still. The file and its folders are made with the first write.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/** Set up by profile_file_begin(). */
+struct profile_file {
+    pthread_mutex_t lock;
+    char *path;
+    int fd; /* -1: not made yet */
+    char *events;
+    size_t used, size; /* of events that are not written yet */
+    off_t end;         /* of events in the file, without what ends the array */
+    bool any;          /* an event was put */
+    uint64_t limit;    /* bytes; 0: none */
+    uint64_t lost;     /* events for which there was no memory, no room, or no disk */
+    int error;         /* errno of the first write that failed; 0: none */
+};
+
+/** A file <folder>/<name>/trace_<pid>.json. 0, or an errno. */
+int profile_file_begin(struct profile_file *f, const char *folder, const char *name,
+                       uint64_t limit);
+
+/**
+ * An event: an object of JSON without its braces and without "pid". Any thread; writes when there
+ * is much.
+ */
+void profile_file_put(struct profile_file *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** Writes what is in memory. 0, or the errno of the first write that has failed so far. */
+int profile_file_flush(struct profile_file *f);
+
+/** Writes, and closes. As profile_file_flush(). */
+int profile_file_end(struct profile_file *f);
+
+/** A forked child: the file is the parent's. Forgets it, and writes nothing. */
+void profile_file_forget(struct profile_file *f);
+
+/**
+ * Text as a string of JSON, in quotes, in out, which has room for PROFILE_QUOTED(size of text).
+ * What is no UTF-8 becomes "?". Returns out.
+ */
+#define PROFILE_QUOTED(size) (6 * (size) + 3)
+char *profile_quote(char *out, const char *text);

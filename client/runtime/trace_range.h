@@ -1,0 +1,10 @@
+/* What the program says itself, for a trace and for npu-check: any thread, in a call. */
+#pragma once
+
+#include <stdint.h>
+
+/** A moment. */
+void trace_say_mark(const char *text);
+
+/** A range that began at begin_ns (npud's clock), and ends here. */
+void trace_say_range(uint64_t begin_ns, const char *text);
