@@ -131,6 +131,11 @@ E2E_LDFLAGS := $(USE_LIB) -lprotobuf-c $(CHECK_LIBS)
 $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
+# Calls functions of the library that programs cannot: it has its objects in it.
+$(BUILD)/tests/e2e/test_profile: $(BUILD)/tests/e2e/test_profile.o $(E2E_LIB) $(CLIENT_OBJ) \
+    $(TEST_LIB)
+	$(call link,$(NPUCTL_LIBS) $(CHECK_LIBS))
+
 # What checked processes write, as npu-check reads it.
 $(BUILD)/tests/e2e/test_checked_random: $(BUILD)/tests/e2e/test_checked_random.o \
     $(BUILD)/tests/unit/check_program.o $(CHECK_MODEL_OBJ) $(E2E_LIB) $(TEST_LIB) $(LIB)

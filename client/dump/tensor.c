@@ -235,6 +235,7 @@ static void put_memory_of(struct dump_file *f, size_t at, uintptr_t word)
 {
     struct session *s = session_peek();
     struct memory m;
+    uintptr_t end;
     size_t size;
     cJSON *line;
     void *bytes;
@@ -242,7 +243,10 @@ static void put_memory_of(struct dump_file *f, size_t at, uintptr_t word)
 
     if (!s || session_lost(s) || !memory_look_up(s, (void *)word, &m) || m.freed)
         return;
-    size = (size_t)((uintptr_t)m.mapped.start + m.mapped.size - word);
+    end = (uintptr_t)m.mapped.start + memory_size_allocated(m.size);
+    if (word >= end)
+        return;
+    size = end - word;
     if (size > MEMORY_MAX)
         size = MEMORY_MAX;
     bytes = malloc(size);

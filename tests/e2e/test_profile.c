@@ -1,0 +1,510 @@
+/*
+ * What profiles and dumps have of kernels, and what becomes of them when processes end or submit
+ * beside a start and a stop. Linked with the objects of the library, as its other rooms are.
+ */
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <glob.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "acl/acl_dump.h"
+#include "acl/acl_prof.h"
+#include "client/dump/dump.h"
+#include "client/profile/profile.h"
+#include "tests/common/effort.h"
+#include "tests/common/harness.h"
+
+static char output[] = "/tmp/profile_XXXXXX";
+
+static void setup(void)
+{
+    npud_setup();
+    ck_assert_ptr_nonnull(mkdtemp(output));
+}
+
+static void teardown(void)
+{
+    char command[64];
+
+    npud_teardown();
+    snprintf(command, sizeof(command), "rm -rf %s", output);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static char *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "r");
+    struct stat st;
+    char *bytes;
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fstat(fileno(f), &st), 0);
+    bytes = malloc((size_t)st.st_size + 1);
+    *size = fread(bytes, 1, (size_t)st.st_size, f);
+    bytes[*size] = '\0';
+    fclose(f);
+    return bytes;
+}
+
+/* The one file that matches: read, freed by the caller. */
+static char *read_match(const char *pattern, size_t *size)
+{
+    char path[512];
+    glob_t found;
+    char *bytes;
+
+    snprintf(path, sizeof(path), "%s/%s", output, pattern);
+    ck_assert_int_eq(glob(path, 0, NULL, &found), 0);
+    ck_assert_uint_eq(found.gl_pathc, 1);
+    bytes = read_file(found.gl_pathv[0], size);
+    globfree(&found);
+    return bytes;
+}
+
+/* What has matched is JSON, an array. */
+static cJSON *read_events(const char *pattern)
+{
+    size_t size;
+    char *text = read_match(pattern, &size);
+    cJSON *events = cJSON_ParseWithOpts(text, NULL, true);
+
+    ck_assert_msg(cJSON_IsArray(events), "%s", text);
+    free(text);
+    return events;
+}
+
+static const char *text_of(const cJSON *event, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(event, key));
+
+    return text ? text : "";
+}
+
+/* Tasks of that name; NULL: any. */
+static unsigned count_tasks(const cJSON *events, const char *name)
+{
+    const cJSON *event;
+    unsigned n = 0;
+
+    cJSON_ArrayForEach (event, events)
+        n += strcmp(text_of(event, "cat"), "task") == 0 &&
+             (!name || strcmp(text_of(event, "name"), name) == 0);
+    return n;
+}
+
+/* Tasks of a stream: one after the other, none without time. */
+static void expect_in_order(const cJSON *events)
+{
+    const cJSON *event;
+    double end[64] = {0};
+
+    cJSON_ArrayForEach (event, events) {
+        unsigned stream = (unsigned)cJSON_GetNumberValue(cJSON_GetObjectItem(event, "tid"));
+        double begin = cJSON_GetNumberValue(cJSON_GetObjectItem(event, "ts"));
+        double length = cJSON_GetNumberValue(cJSON_GetObjectItem(event, "dur"));
+
+        if (strcmp(text_of(event, "cat"), "task") != 0)
+            continue;
+        ck_assert_uint_lt(stream, 64);
+        ck_assert_double_ge(length, 0);
+        ck_assert_msg(begin >= end[stream] - 0.002, "a task begins at %f, before %f", begin,
+                      end[stream]);
+        end[stream] = begin + length;
+    }
+}
+
+static void start_all(void)
+{
+    OK(aclprofInit(output, strlen(output)));
+    OK(aclprofStart(NULL));
+}
+
+/* --- kernels --- */
+
+START_TEST(a_task_has_the_name_of_its_kernel)
+{
+    aclrtStream one, two;
+    struct stream *s;
+    cJSON *events;
+    int error;
+
+    streams_open(&one, &two);
+    start_all();
+    s = stream_lock(__func__, one, &error);
+    ck_assert_ptr_nonnull(s);
+    profile_name_next(s, "my \"kernel\"");
+    stream_unlock(s);
+    OK(aclnpudLaunchDelay(10, 0, one));
+    OK(aclnpudLaunchDelay(10, 0, one));
+    OK(aclrtSynchronizeStream(one));
+    OK(aclprofFinalize());
+    events = read_events("PROF_*/device_0/trace_*.json");
+    ck_assert_uint_eq(count_tasks(events, "my \"kernel\""), 1);
+    ck_assert_uint_eq(count_tasks(events, "delay"), 1);
+    cJSON_Delete(events);
+    session_close();
+}
+END_TEST
+
+/* Part `n` of a dump: its line of JSON, and where its bytes are. */
+static cJSON *part_of(const char *dump, unsigned n, const char **bytes, size_t *size)
+{
+    for (;; n--) {
+        const char *end = strchr(dump, '\n');
+        cJSON *line;
+
+        ck_assert_ptr_nonnull(end);
+        line = cJSON_ParseWithLength(dump, (size_t)(end - dump));
+        ck_assert_ptr_nonnull(line);
+        *size = (size_t)cJSON_GetNumberValue(cJSON_GetObjectItem(line, "bytes"));
+        *bytes = end + 1;
+        if (n == 0)
+            return line;
+        cJSON_Delete(line);
+        dump = *bytes + *size + 1;
+    }
+}
+
+static void write_failure(void *device, const char *binary)
+{
+    uint64_t args[] = {1, (uint64_t)(uintptr_t)device + 16, 3};
+    struct dump_failure failure = {.kernel = "add",
+                                   .binary = binary,
+                                   .stream = 3,
+                                   .task = 4,
+                                   .code = ACL_ERROR_RT_AICORE_EXCEPTION,
+                                   .block = 5,
+                                   .blocks = 6,
+                                   .args = args,
+                                   .args_size = sizeof(args)};
+
+    dump_kernel_failure(&failure);
+}
+
+/* _i: brief, and not. */
+START_TEST(a_failed_kernel_leaves_its_arguments)
+{
+    static const char *const scenes[] = {"aic_err_brief_dump", "aic_err_norm_dump"};
+    unsigned char filled[64];
+    const char *bytes;
+    char *dump, binary[64];
+    uint64_t args[3];
+    void *device;
+    size_t size, n;
+    cJSON *line;
+
+    setenv("NPU_COLLECT_PATH", output, 1);
+    setenv("ASCEND_DUMP_SCENE", scenes[_i], 1);
+    snprintf(binary, sizeof(binary), "%s/kernel.o", output);
+    write_text_file(binary, "code");
+    session_open();
+    OK(aclrtMalloc(&device, sizeof(filled), ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemset(device, sizeof(filled), 9, sizeof(filled)));
+    memset(filled, 9, sizeof(filled));
+    write_failure(device, binary);
+    dump = read_match("extra-info/data-dump/0/exception_info.3.4.*", &size);
+    line = part_of(dump, 0, &bytes, &n);
+    ck_assert_str_eq(text_of(line, "kernel"), "add");
+    ck_assert_double_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(line, "block")), 5);
+    cJSON_Delete(line);
+    cJSON_Delete(part_of(dump, 1, &bytes, &n));
+    ck_assert_uint_eq(n, sizeof(args));
+    memcpy(args, bytes, sizeof(args));
+    ck_assert_uint_eq(args[2], 3);
+    if (_i == 0) {
+        ck_assert_ptr_eq(bytes + n + 1, dump + size);
+    } else {
+        cJSON_Delete(part_of(dump, 2, &bytes, &n));
+        ck_assert_uint_ge(n, sizeof(filled) - 16);
+        ck_assert_mem_eq(bytes, filled, sizeof(filled) - 16);
+        ck_assert_ptr_eq(bytes + n + 1, dump + size);
+    }
+    free(dump);
+    dump = read_match("extra-info/data-dump/0/kernel.o", &size);
+    ck_assert_str_eq(dump, "code");
+    free(dump);
+    OK(aclrtFree(device));
+    session_close();
+}
+END_TEST
+
+START_TEST(nothing_is_dumped_when_nothing_is_on)
+{
+    uint64_t word = 1;
+    glob_t found;
+    char pattern[64];
+
+    setenv("NPU_COLLECT_PATH", output, 1);
+    session_open();
+    write_failure(NULL, NULL);
+    dump_kernel_args("add", &word, sizeof(word), NULL, 0);
+    snprintf(pattern, sizeof(pattern), "%s/*", output);
+    ck_assert_int_eq(glob(pattern, 0, NULL, &found), GLOB_NOMATCH);
+    session_close();
+}
+END_TEST
+
+START_TEST(arguments_are_dumped_once_for_each_size)
+{
+    const uint64_t words[] = {1, 2};
+    acldumpTensorInfo t = {.tensorSize = 8, .shapeNum = 1, .shape = {8}};
+    const char *bytes;
+    char *dump;
+    size_t size, n;
+    cJSON *line;
+
+    session_open();
+    OK(aclopStartDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS, output));
+    for (int i = 0; i < 3; i++) {
+        dump_kernel_args("a/b", words, 8, &t, 1);
+        dump_kernel_args("a/b", words, 16, NULL, 0);
+    }
+    OK(aclopStopDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS));
+    dump_kernel_args("late", words, 8, NULL, 0);
+    dump = read_match("a_b.8.args", &size);
+    line = part_of(dump, 1, &bytes, &n);
+    ck_assert_int_eq(cJSON_GetArraySize(cJSON_GetObjectItem(line, "shape")), 1);
+    cJSON_Delete(line);
+    cJSON_Delete(part_of(dump, 2, &bytes, &n));
+    ck_assert_uint_eq(n, 8);
+    free(dump);
+    free(read_match("a_b.16.args", &size));
+    free(read_match("*.8.args", &size)); /* not of what came late */
+    session_close();
+}
+END_TEST
+
+/* --- ends --- */
+
+static int submit_until_killed(void *arg)
+{
+    aclrtStream one, two;
+
+    (void)arg;
+    streams_open(&one, &two);
+    start_all();
+    /* More than what is kept in memory. */
+    for (int i = 0; i < 4000; i++)
+        OK(aclnpudLaunchDelay(0, 0, one));
+    OK(aclrtSynchronizeStream(one));
+    turn_tell(&to_parent);
+    for (;;)
+        OK(aclnpudLaunchDelay(0, 0, one));
+}
+
+START_TEST(a_killed_process_leaves_a_whole_file)
+{
+    cJSON *events;
+    pid_t child;
+
+    turns_init();
+    child = child_start(submit_until_killed, NULL);
+    turn_await(&to_parent);
+    child_kill(child);
+    events = read_events("PROF_*/device_0/trace_*.json");
+    ck_assert_uint_ge(count_tasks(events, "delay"), 400);
+    expect_in_order(events);
+    cJSON_Delete(events);
+}
+END_TEST
+
+static int exit_collecting(void *arg)
+{
+    aclrtStream one, two;
+
+    (void)arg;
+    streams_open(&one, &two);
+    start_all();
+    OK(aclnpudLaunchDelay(0, 0, one));
+    OK(aclrtSynchronizeStream(one));
+    exit(0);
+}
+
+START_TEST(a_process_that_exits_writes_the_rest)
+{
+    cJSON *events;
+
+    child_expect_ok(child_start(exit_collecting, NULL));
+    events = read_events("PROF_*/device_0/trace_*.json");
+    ck_assert_uint_eq(count_tasks(events, NULL), 1);
+    cJSON_Delete(events);
+}
+END_TEST
+
+/* A forked child writes nothing into its parent's files, and may have a session of its own. */
+START_TEST(a_forked_child_begins_anew)
+{
+    aclrtStream one, two;
+    cJSON *events;
+    pid_t child;
+
+    streams_open(&one, &two);
+    start_all();
+    child = fork_when_quiet();
+    if (child == 0) {
+        ck_assert_ptr_null(aclprofCreateStamp());
+        OK(aclInit(NULL));
+        ck_assert_ptr_null(aclprofCreateStamp());
+        OK(aclrtSetDevice(0));
+        start_all();
+        OK(aclnpudLaunchDelay(0, 0, NULL));
+        OK(aclrtSynchronizeDevice());
+        OK(aclprofFinalize());
+        OK(aclrtResetDevice(0));
+        OK(aclFinalize());
+        _exit(0);
+    }
+    child_expect_ok(child);
+    OK(aclnpudLaunchDelay(0, 0, one));
+    OK(aclrtSynchronizeStream(one));
+    OK(aclprofFinalize());
+    char own[64], childs[64];
+    snprintf(own, sizeof(own), "PROF_*/device_0/trace_%d.json", (int)getpid());
+    snprintf(childs, sizeof(childs), "PROF_*/device_0/trace_%d.json", (int)child);
+    events = read_events(own);
+    ck_assert_uint_eq(count_tasks(events, NULL), 1);
+    cJSON_Delete(events);
+    events = read_events(childs);
+    ck_assert_uint_eq(count_tasks(events, NULL), 1);
+    cJSON_Delete(events);
+    session_close();
+}
+END_TEST
+
+/* --- tasks that never run --- */
+
+START_TEST(discarded_tasks_have_no_times)
+{
+    aclrtStream one, two;
+    aclrtEvent gate;
+    cJSON *events;
+
+    streams_open(&one, &two);
+    start_all();
+    OK(aclnpudLaunchDelay(0, 0, one));
+    gate = stream_hold(one);
+    OK(aclnpudLaunchDelay(0, 0, one));
+    OK(aclnpudLaunchDelay(0, 0, one));
+    OK(aclrtStreamAbort(one));
+    OK(aclnpudLaunchDelay(0, 0, one));
+    OK(aclrtSynchronizeStream(one));
+    OK(aclprofFinalize());
+    events = read_events("PROF_*/device_0/trace_*.json");
+    ck_assert_uint_eq(count_tasks(events, "delay"), 2);
+    expect_in_order(events);
+    cJSON_Delete(events);
+    OK(aclrtDestroyEvent(gate));
+    session_close();
+}
+END_TEST
+
+/* --- beside other threads --- */
+
+static _Atomic bool stop;
+
+static void *submit_beside(void *arg)
+{
+    aclrtStream stream;
+
+    OK(aclrtSetDevice(0));
+    while (!atomic_load(&stop)) {
+        OK(aclrtCreateStream(&stream));
+        for (int i = 0; i < 50; i++)
+            OK(aclnpudLaunchDelay(0, 0, stream));
+        if (*(int *)arg & 1)
+            OK(aclrtSynchronizeStream(stream));
+        OK(aclrtDestroyStream(stream));
+    }
+    OK(aclrtResetDevice(0));
+    return NULL;
+}
+
+START_TEST(starts_and_stops_beside_submissions)
+{
+    unsigned rounds = choose_effort(200, 2000);
+    int numbers[3] = {0, 1, 2};
+    pthread_t threads[3];
+    cJSON *events;
+
+    session_open();
+    OK(aclprofInit(output, strlen(output)));
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, submit_beside, &numbers[i]), 0);
+    for (unsigned i = 0; i < rounds; i++) {
+        OK(aclprofStart(NULL));
+        OK(aclnpudLaunchDelay(0, 0, NULL));
+        OK(aclrtSynchronizeStream(NULL));
+        OK(aclprofStop(NULL));
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    OK(aclprofFinalize());
+    events = read_events("PROF_*/device_0/trace_*.json");
+    ck_assert_uint_ge(count_tasks(events, "delay"), rounds);
+    cJSON_Delete(events);
+    session_close();
+}
+END_TEST
+
+/* Every task of every stream is there, once, whatever npud does meanwhile. */
+static void collect_over_deaths(unsigned deaths)
+{
+    aclrtStream one, two;
+    unsigned n = 0;
+    cJSON *events;
+
+    streams_open(&one, &two);
+    start_all();
+    for (unsigned i = 0; i <= deaths; i++) {
+        for (unsigned k = 0; k < 300; k++, n++)
+            OK(aclnpudLaunchDelay(k % 3, 0, one));
+        if (i < deaths)
+            npud_kill_server();
+        OK(aclrtSynchronizeStream(one));
+    }
+    OK(aclprofFinalize());
+    events = read_events("PROF_*/device_0/trace_*.json");
+    ck_assert_uint_eq(count_tasks(events, "delay"), n);
+    expect_in_order(events);
+    cJSON_Delete(events);
+    session_close();
+}
+
+static void setup_restartable(void)
+{
+    npud_start_restartable(NULL);
+    ck_assert_ptr_nonnull(mkdtemp(output));
+}
+
+START_TEST(times_outlive_npud)
+{
+    collect_over_deaths(choose_effort(5, 50));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("profiles and dumps");
+    TCase *c = suite_case(suite, "kernels", 60, setup, teardown);
+
+    tcase_add_test(c, a_task_has_the_name_of_its_kernel);
+    tcase_add_loop_test(c, a_failed_kernel_leaves_its_arguments, 0, 2);
+    tcase_add_test(c, nothing_is_dumped_when_nothing_is_on);
+    tcase_add_test(c, arguments_are_dumped_once_for_each_size);
+    c = suite_case(suite, "ends", 60, setup, teardown);
+    tcase_add_test(c, a_killed_process_leaves_a_whole_file);
+    tcase_add_test(c, a_process_that_exits_writes_the_rest);
+    tcase_add_test(c, a_forked_child_begins_anew);
+    tcase_add_test(c, discarded_tasks_have_no_times);
+    tcase_add_test(c, starts_and_stops_beside_submissions);
+    c = suite_case(suite, "restarts", 120, setup_restartable, teardown);
+    tcase_add_test(c, times_outlive_npud);
+    return run_suite(suite);
+}
