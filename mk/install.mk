@@ -1,7 +1,7 @@
 # Installation: mk/install.sh has the list of what goes where.
 
 # Libraries that programs name when they link them, and of which npud has no function.
-STUB_NAMES := profapi nnopbase ascendc_runtime runtime register error_manager ge_common_base \
+STUB_NAMES := nnopbase ascendc_runtime runtime register error_manager ge_common_base \
               ascendalog mmpa c_sec tiling_api platform unified_dlog graph_base
 STUBS := $(STUB_NAMES:%=$(BUILD)/toolkit/lib%.so)
 $(STUBS): $(FLAGS)
@@ -9,6 +9,12 @@ $(STUBS): $(FLAGS)
 	$(call say,LD)
 	$(Q)$(CC) -shared -nostdlib -s $(HARDEN_LDFLAGS) $(LDFLAGS) -Wl,-soname,$(@F) \
 	    -xc /dev/null -o $@
+
+# Small libraries of the toolkit tree that need nothing of npud's.
+TOOLKIT_LIBS := $(addprefix $(BUILD)/toolkit/lib,profapi.so ms_tools_ext.so)
+$(TOOLKIT_LIBS): $(BUILD)/toolkit/lib%.so: $(BUILD)/client/toolkit/%.pic.o
+	@mkdir -p $(@D)
+	$(call link,-shared -s -Wl$(comma)-soname$(comma)$(@F) -Wl$(comma)-z$(comma)defs)
 
 # What programs that were written for the vendor's toolkit call to look for devices. It finds the
 # library beside itself where it is built, and in the toolkit tree.
@@ -23,7 +29,7 @@ $(BUILD)/bisheng:
 	@mkdir -p $(@D)
 	$(Q)ln -sfn '$(CURDIR)/client/toolkit/kernels/driver.py' $@
 
-programs: $(STUBS) $(BUILD)/toolkit/npu-smi $(BUILD)/bisheng
+programs: $(STUBS) $(TOOLKIT_LIBS) $(BUILD)/toolkit/npu-smi $(BUILD)/bisheng
 
 # What make does not have as a path, because it may have blanks: all of it goes to the script by its
 # environment.

@@ -161,6 +161,14 @@ toolkit() {
     for name in $STUBS; do
         file 755 "$BUILD/toolkit/lib$name.so" "$toolkit/lib64/lib$name.so"
     done
+    for name in libprofapi.so libms_tools_ext.so; do
+        file 755 "$BUILD/toolkit/$name" "$toolkit/lib64/$name"
+    done
+    link ../../../lib64/libms_tools_ext.so "$toolkit/tools/mstx/lib64/libms_tools_ext.so"
+    for name in mstx/ms_tools_ext.h mstx/ms_tools_ext_mem.h mstx/mstx_impl.h \
+        profiling/aprof_pub.h; do
+        file 644 "include/$name" "$toolkit/include/$name"
+    done
     [ -z "$PYTHON_MODULE" ] ||
         link "$(below_prefix "$PYTHON_DIR" ../../../../..)/${PYTHON_MODULE##*/}" \
             "$toolkit/python/site-packages/${PYTHON_MODULE##*/}"

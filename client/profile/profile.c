@@ -207,7 +207,7 @@ static void name_files(uint32_t devices)
     }
 }
 
-/* How far everything is written: the files are whole. 0, or the first errno. */
+/* Writes, in all files: 0, or the first errno. */
 static int flush_files(int (*flush)(struct profile_file *f))
 {
     int first = flush(&profile_files.host);

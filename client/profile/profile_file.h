@@ -2,8 +2,9 @@
  * The files of a profile: Chrome's trace format, an array of events in JSON, one event a line. One
  * file of the process (host) and one of each device.
  *
- * What was written ends the array each time: a file is whole whenever the process dies, and lacks
- * what is in memory still. The file and its folders are made with the first write.
+ * Each write ends the array, and the next one begins over that end: so a process that dies leaves
+ * whole JSON that lacks what was in memory. The kernel may cut a write of a process that is killed
+ * at a page: then the last line is cut. The file and its folder are made with the first write.
  */
 #pragma once
 

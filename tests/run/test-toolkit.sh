@@ -193,10 +193,10 @@ done
 report $? "find_package(ASC) by the folder asc_modules"
 
 # All names at once, as makefiles of programs have them.
-empty=(profapi nnopbase ascendc_runtime runtime register error_manager ge_common_base ascendalog
+empty=(nnopbase ascendc_runtime runtime register error_manager ge_common_base ascendalog
     mmpa c_sec tiling_api platform unified_dlog graph_base)
-names=(ascendcl acl_rt acl_rt_impl acl_tdt_queue acl_tdt_channel ascend_dump msprofiler
-    "${empty[@]}")
+names=(ascendcl acl_rt acl_rt_impl acl_tdt_queue acl_tdt_channel ascend_dump msprofiler profapi
+    ms_tools_ext "${empty[@]}")
 cc "$work/prog.c" -o "$work/p5" -I"$ASCEND_HOME_PATH/include" -L"$ASCEND_HOME_PATH/$arch/lib64" \
     -Wl,--no-as-needed "${names[@]/#/-l}" && run "$work/p5"
 report $? "all names of libraries"
@@ -206,6 +206,30 @@ for l in "${empty[@]}"; do
         ! nm -D --defined-only "$file" 2>&1 | grep -q ' T '
     report $? "lib$l.so is empty, and has its name"
 done
+for l in profapi ms_tools_ext; do
+    [ "$(objdump -p "$ASCEND_HOME_PATH/lib64/lib$l.so" | awk '/SONAME/ {print $2}')" = "lib$l.so" ]
+    report $? "lib$l.so has its name"
+done
+
+# mstx in all forms, with a tool of its own: tests/run/mstx.
+bash "$top/tests/run/mstx/run.sh" "$work"
+report $? "mstx, without a tool and with one"
+cat >"$work/prof.c" <<'C'
+#include <string.h>
+#include "profiling/aprof_pub.h"
+int main(void)
+{
+    struct MsprofApi api = {MSPROF_REPORT_DATA_MAGIC_NUM, MSPROF_REPORT_ACL_LEVEL, 1, 2, 0,
+                            MsprofSysCycleTime(), 0, MsprofGetHashId("name", 4)};
+    api.endTime = MsprofSysCycleTime();
+    return MsprofReportApi(1, &api) || MsprofRegTypeInfo(1, 2, "type") ||
+           api.endTime < api.beginTime || api.itemId != MsprofStr2Id("name", 4) ||
+           api.itemId == MsprofGetHashId("other", 5) || MsprofGetHashId(NULL, 1) != 0;
+}
+C
+cc -Wall -Wextra -Werror "$work/prof.c" -o "$work/prof" -I"$ASCEND_HOME_PATH/include" \
+    -L"$ASCEND_HOME_PATH/lib64" -lprofapi && "$work/prof"
+report $? "libprofapi.so takes what libraries report"
 
 [ "$(command -v npu-smi)" = "$ASCEND_HOME_PATH/bin/npu-smi" ] &&
     [ "$(LD_LIBRARY_PATH='' run npu-smi info -l | awk -F: '/Total/ {print $2 + 0}')" = 2 ]
