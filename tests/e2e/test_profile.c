@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <glob.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include "client/profile/profile.h"
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
+#include "tests/common/need.h"
 
 static char output[] = "/tmp/profile_XXXXXX";
 
@@ -270,6 +272,15 @@ START_TEST(nothing_is_dumped_when_nothing_is_on)
 }
 END_TEST
 
+static int pieces;
+
+static int32_t count_piece(const acldumpChunk *piece, int32_t size)
+{
+    (void)size;
+    pieces += piece->isLastChunk;
+    return 0;
+}
+
 START_TEST(arguments_are_dumped_once_for_each_size)
 {
     const uint64_t words[] = {1, 2};
@@ -285,6 +296,11 @@ START_TEST(arguments_are_dumped_once_for_each_size)
         dump_kernel_args("a/b", words, 8, &t, 1);
         dump_kernel_args("a/b", words, 16, NULL, 0);
     }
+    OK(acldumpRegCallback(count_piece, 0));
+    for (int i = 0; i < 3; i++)
+        dump_kernel_args("in pieces", words, 8, NULL, 0);
+    ck_assert_int_eq(pieces, 1);
+    acldumpUnregCallback();
     OK(aclopStopDumpArgs(ACL_OP_DUMP_OP_AICORE_ARGS));
     dump_kernel_args("late", words, 8, NULL, 0);
     dump = read_match("a_b.8.args", &size);
@@ -296,6 +312,36 @@ START_TEST(arguments_are_dumped_once_for_each_size)
     free(dump);
     free(read_match("a_b.16.args", &size));
     free(read_match("*.8.args", &size)); /* not of what came late */
+    session_close();
+}
+END_TEST
+
+/* Not when it was submitted: npud does not run meanwhile. */
+START_TEST(a_task_begins_when_its_engine_does)
+{
+    aclrtStream one, two;
+    const cJSON *event;
+    cJSON *events;
+    uint64_t later;
+    double begin = 0;
+
+    if (!need_one_server(__func__, "it is stopped"))
+        return;
+    streams_open(&one, &two);
+    start_all();
+    child_stop(npud_server_pid());
+    OK(aclnpudLaunchDelay(0, 0, one));
+    later = now_ns();
+    ck_assert_int_eq(kill(npud_server_pid(), SIGCONT), 0);
+    OK(aclrtSynchronizeStream(one));
+    OK(aclprofFinalize());
+    events = read_events("PROF_*/device_0/trace_*.json");
+    ck_assert_uint_eq(count_tasks(events, "delay"), 1);
+    cJSON_ArrayForEach (event, events)
+        if (strcmp(text_of(event, "cat"), "task") == 0)
+            begin = cJSON_GetNumberValue(cJSON_GetObjectItem(event, "ts"));
+    ck_assert_double_ge(begin, (double)later / 1e3);
+    cJSON_Delete(events);
     session_close();
 }
 END_TEST
@@ -361,11 +407,13 @@ END_TEST
 START_TEST(a_forked_child_begins_anew)
 {
     aclrtStream one, two;
+    uint32_t range;
     cJSON *events;
     pid_t child;
 
     streams_open(&one, &two);
     start_all();
+    OK(aclprofRangeStart(aclprofCreateStamp(), &range));
     child = fork_when_quiet();
     if (child == 0) {
         ck_assert_ptr_null(aclprofCreateStamp());
@@ -373,6 +421,7 @@ START_TEST(a_forked_child_begins_anew)
         ck_assert_ptr_null(aclprofCreateStamp());
         OK(aclrtSetDevice(0));
         start_all();
+        FAILS(-1, aclprofRangeStop(range));
         OK(aclnpudLaunchDelay(0, 0, NULL));
         OK(aclrtSynchronizeDevice());
         OK(aclprofFinalize());
@@ -519,6 +568,7 @@ int main(void)
     tcase_add_loop_test(c, a_failed_kernel_leaves_its_arguments, 0, 2);
     tcase_add_test(c, nothing_is_dumped_when_nothing_is_on);
     tcase_add_test(c, arguments_are_dumped_once_for_each_size);
+    tcase_add_test(c, a_task_begins_when_its_engine_does);
     c = suite_case(suite, "ends", 60, setup, teardown);
     tcase_add_test(c, a_killed_process_leaves_whole_lines);
     tcase_add_test(c, a_process_that_exits_writes_the_rest);

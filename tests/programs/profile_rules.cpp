@@ -233,10 +233,17 @@ int main()
     try_stamps(stream);
     try_launches(stream);
     CALL(aclrtSynchronizeDevice());
+    void *open = aclprofCreateStamp();
+    uint32_t range;
+    CALL(aclprofPush(open));
+    CALL(aclprofRangeStart(open, &range));
     CALL(aclprofStop(config));
     FAILS(-1, aclprofPop());
+    FAILS(-1, aclprofRangeStop(range));
     EXPECT(!aclprofCreateStamp());
     CALL(aclprofStart(nullptr)); // all devices
+    FAILS(-1, aclprofPop());     // what was open when it stopped is forgotten
+    CALL(aclprofRangeStop(range));
     void *stamp = aclprofCreateStamp();
     CALL(aclprofSetStampTraceMessage(stamp, "late", 4));
     CALL(aclprofMark(stamp));

@@ -103,6 +103,25 @@ START_TEST(tasks_retire)
 }
 END_TEST
 
+/* Each between what came before it and what comes after, and only those that ask for it. */
+START_TEST(a_nop_says_when_its_stream_got_there)
+{
+    struct stream *s = npud_stream(session, 0);
+    uint64_t before = clock_ns(), first, second;
+
+    client_submit(s, (struct task){.op = TASK_NOP, .flags = TASK_NOP_TIME});
+    client_submit(s, (struct task){.op = TASK_DELAY, .delay.ns = 2000000});
+    client_submit(s, (struct task){.op = TASK_NOP, .flags = TASK_NOP_TIME});
+    client_wait(s, client_submit(s, nop));
+    first = atomic_load(&s->ring[0].stamp.ns);
+    second = atomic_load(&s->ring[2].stamp.ns);
+    ck_assert_uint_ge(first, before);
+    ck_assert_uint_ge(second, first + 2000000);
+    ck_assert_uint_le(second, clock_ns());
+    ck_assert_uint_eq(atomic_load(&s->ring[3].stamp.ns), 0);
+}
+END_TEST
+
 START_TEST(waits_hold_until_the_other_stream_gets_there)
 {
     struct stream *first = npud_stream(session, 0), *second = npud_stream(session, 1);
@@ -651,6 +670,7 @@ static Suite *make_suite(void)
     TCase *awake = suite_case(s, "engines that spin", 60, setup_spinning, npud_stop);
 
     tcase_add_test(single, tasks_retire);
+    tcase_add_test(single, a_nop_says_when_its_stream_got_there);
     tcase_add_test(single, waits_hold_until_the_other_stream_gets_there);
     tcase_add_test(single, waits_that_take_too_long_fail);
     tcase_add_test(single, an_engine_is_woken_once_for_many);
