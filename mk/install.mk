@@ -16,6 +16,13 @@ $(TOOLKIT_LIBS): $(BUILD)/toolkit/lib%.so: $(BUILD)/client/toolkit/%.pic.o
 	@mkdir -p $(@D)
 	$(call link,-shared -s -Wl$(comma)-soname$(comma)$(@F) -Wl$(comma)-z$(comma)defs)
 
+# A tool for programs that use mstx.
+$(BUILD)/toolkit/libnpud_mstx.so: $(BUILD)/client/toolkit/npud_mstx.pic.o $(LIB)
+	@mkdir -p $(@D)
+	$(call link,-shared -Wl$(comma)-soname$(comma)$(@F) -L$(BUILD) -laclclient \
+	    $(if $(RPATH:no=),-Wl$(comma)-rpath$(comma)'$$ORIGIN/..:$$ORIGIN'))
+TOOLKIT_LIBS += $(BUILD)/toolkit/libnpud_mstx.so
+
 # What programs that were written for the vendor's toolkit call to look for devices. It finds the
 # library beside itself where it is built, and in the toolkit tree.
 NPU_SMI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/tools/npu-smi/*.c))

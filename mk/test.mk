@@ -136,6 +136,10 @@ $(BUILD)/tests/e2e/test_profile: $(BUILD)/tests/e2e/test_profile.o $(E2E_LIB) $(
     $(TEST_LIB)
 	$(call link,$(NPUCTL_LIBS) $(CHECK_LIBS))
 
+# It takes a lock that the library gives back, or the other way around.
+$(BUILD)/tests/e2e/test_profile.o: override CPPFLAGS += \
+    $(if $(LOCK_ORDER),-include tests/common/lock_order.h)
+
 # What checked processes write, as npu-check reads it.
 $(BUILD)/tests/e2e/test_checked_random: $(BUILD)/tests/e2e/test_checked_random.o \
     $(BUILD)/tests/unit/check_program.o $(CHECK_MODEL_OBJ) $(E2E_LIB) $(TEST_LIB) $(LIB)

@@ -6,6 +6,7 @@
 #include <uthash.h>
 
 #include "acl/acl.h"
+#include "acl/acl_npud.h"
 #include "acl/acl_prof.h"
 #include "client/core/error.h"
 #include "client/core/lifecycle.h"
@@ -310,6 +311,19 @@ aclError aclprofRangeStart(void *stamp, uint32_t *rangeId)
     return 0;
 }
 
+/* It is open no more, and freed by the caller. NULL: there is none with this id. */
+static struct open_range *take_range(uint32_t id)
+{
+    struct open_range *r;
+
+    pthread_mutex_lock(&stamps.lock);
+    HASH_FIND(hh, stamps.ranges, &id, sizeof(id), r);
+    if (r)
+        HASH_DEL(stamps.ranges, r);
+    pthread_mutex_unlock(&stamps.lock);
+    return r;
+}
+
 aclError aclprofRangeStop(uint32_t rangeId)
 {
     CALL_SCOPE;
@@ -318,11 +332,7 @@ aclError aclprofRangeStop(uint32_t rangeId)
 
     if (start == 0)
         return FAILED;
-    pthread_mutex_lock(&stamps.lock);
-    HASH_FIND(hh, stamps.ranges, &rangeId, sizeof(rangeId), r);
-    if (r)
-        HASH_DEL(stamps.ranges, r);
-    pthread_mutex_unlock(&stamps.lock);
+    r = take_range(rangeId);
     if (!r)
         return error_set(FAILED, "%s: no range has the id %u: aclprofRangeStart gives it", __func__,
                          rangeId);
@@ -441,6 +451,82 @@ aclError aclprofRangePop(void)
                          "%s: aclprofRangePushEx was not called, or its range has ended", __func__);
     if (range.start == profile_stamps())
         tell_range(&range, "");
+    return 0;
+}
+
+/* --- for tools, with or without a profile --- */
+
+static bool is_heard(uint32_t *start)
+{
+    *start = profile_stamps();
+    return *start != 0 || trace_is_heard();
+}
+
+aclError aclnpudTraceMarkInStream(const char *text, aclrtStream stream)
+{
+    CALL_SCOPE;
+    char part[MESSAGE_BYTES], quoted[PROFILE_QUOTED(MESSAGE_BYTES)];
+    uint32_t start;
+    int error = 0;
+
+    RETURN_IF_ERROR(process_enter());
+    REQUIRE(text);
+    if (!is_heard(&start))
+        return 0;
+    snprintf(part, sizeof(part), "%s", text);
+    if (start != 0 && stream)
+        error = profile_put_point(__func__, stream, POINT_MARK, 0, profile_quote(quoted, part));
+    if (start != 0)
+        tell_mark(part);
+    else
+        trace_say_mark(text);
+    return error;
+}
+
+aclError aclnpudTraceRangeStart(const char *name, uint64_t *id)
+{
+    CALL_SCOPE;
+    struct range range;
+    uint32_t start;
+
+    RETURN_IF_ERROR(process_enter());
+    REQUIRE(name);
+    REQUIRE(id);
+    *id = 0;
+    if (!is_heard(&start))
+        return 0;
+    begin_range(&range, start, name);
+    pthread_mutex_lock(&stamps.lock);
+    *id = open_range(&range);
+    pthread_mutex_unlock(&stamps.lock);
+    if (*id != 0)
+        return 0;
+    return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                     "%s: no memory, or %d ranges were begun: aclnpudTraceRangeStop ends one",
+                     __func__, RANGES_MAX);
+}
+
+aclError aclnpudTraceRangeStop(uint64_t id)
+{
+    CALL_SCOPE;
+    struct open_range *r;
+    uint32_t start;
+
+    RETURN_IF_ERROR(process_enter());
+    if (id == 0)
+        return 0;
+    r = id <= UINT32_MAX ? take_range((uint32_t)id) : NULL;
+    if (!r)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: no range has the id %llu: aclnpudTraceRangeStart gives it", __func__,
+                         (unsigned long long)id);
+    if (is_heard(&start)) {
+        if (start != 0 && r->range.start == start)
+            tell_range(&r->range, "");
+        else
+            trace_say_range(r->range.begin_ns, r->range.message);
+    }
+    free(r);
     return 0;
 }
 

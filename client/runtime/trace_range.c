@@ -58,6 +58,11 @@ static struct trace_writer *find_writer(void)
     return s && !session_lost(s) && trace_runs(&s->trace) ? &s->trace : NULL;
 }
 
+bool trace_is_heard(void)
+{
+    return find_writer() || checked_runs();
+}
+
 void trace_say_mark(const char *text)
 {
     struct trace_writer *w = find_writer();

@@ -1,7 +1,11 @@
 /* What the program says itself, for a trace and for npu-check: any thread, in a call. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/** Does a trace run, or is the process checked? */
+bool trace_is_heard(void);
 
 /** A moment. */
 void trace_say_mark(const char *text);

@@ -154,6 +154,20 @@ typedef int32_t (*aclnpudInterruptCheck)(void *arg, aclnpudInterruptMoment momen
 #define ACLNPUD_ERROR_INTERRUPTED 599001
 
 /*
+ * Marks and ranges for tools, which do not know in which threads ranges end: in a trace, as those
+ * of aclnpudTraceMark and aclnpudTraceRangeBegin below, and as stamps of a profile
+ * (acl_prof.h), too, while these are collected. A mark with a stream is also one in the order of
+ * that stream in the profile; NULL: of the host alone. *id becomes 0 if neither a trace runs nor
+ * stamps are collected, and to stop 0 does nothing; any thread may stop a range, and ranges may
+ * cross. The first 155 bytes of a name count.
+ * Errors: text, name or id NULL 100000; an id that there is not 107000; 65536 ranges 207001; those
+ * of submissions to a stream.
+ */
+ACL_FUNC_VISIBILITY aclError aclnpudTraceMarkInStream(const char *text, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclnpudTraceRangeStart(const char *name, uint64_t *id);
+ACL_FUNC_VISIBILITY aclError aclnpudTraceRangeStop(uint64_t id);
+
+/*
  * What the program does, for a trace of npud (npu-run --trace, npuctl trace): a mark, or a range of
  * the calling thread, which the next aclnpudTraceRangeEnd() of this thread ends. Ranges may be in
  * ranges. The first 128 bytes of the text are shown. While no trace runs, and without a session,

@@ -18,7 +18,7 @@
  * enums below: *table[position] = function. Not 0 from it: there is no tool. A program with more
  * rights than its user has (set-user-ID) loads nothing.
  *
- * npud has such a tool: npud_mstx.so, for marks and ranges in its traces and profiles.
+ * npud has such a tool: libnpud_mstx.so, for marks and ranges in its traces and profiles.
  *
  * Threads: any. Calls that come while another thread finds the tool wait for that.
  */
