@@ -414,6 +414,9 @@ START_TEST(a_forked_child_begins_anew)
     streams_open(&one, &two);
     start_all();
     OK(aclprofRangeStart(aclprofCreateStamp(), &range));
+#ifdef __SANITIZE_THREAD__
+    return; /* gcc 12's gives the threads of a child ids that it has given already */
+#endif
     child = fork_when_quiet();
     if (child == 0) {
         ck_assert_ptr_null(aclprofCreateStamp());
