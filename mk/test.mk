@@ -131,14 +131,12 @@ E2E_LDFLAGS := $(USE_LIB) -lprotobuf-c $(CHECK_LIBS)
 $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
-# Calls functions of the library that programs cannot: it has its objects in it.
-$(BUILD)/tests/e2e/test_profile: $(BUILD)/tests/e2e/test_profile.o $(E2E_LIB) $(CLIENT_OBJ) \
-    $(TEST_LIB)
+# The same, and they call functions of the library that programs cannot: they have its objects. Some
+# locks are taken by the library and given back by the test.
+INSIDE_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/inside/test_*.c))
+$(INSIDE_BIN): %: %.o $(CLIENT_OBJ) $(TEST_LIB)
 	$(call link,$(NPUCTL_LIBS) $(CHECK_LIBS))
-
-# It takes a lock that the library gives back, or the other way around.
-$(BUILD)/tests/e2e/test_profile.o: override CPPFLAGS += \
-    $(if $(LOCK_ORDER),-include tests/common/lock_order.h)
+$(INSIDE_BIN:%=%.o): override CPPFLAGS += $(if $(LOCK_ORDER),-include tests/common/lock_order.h)
 
 # What checked processes write, as npu-check reads it.
 $(BUILD)/tests/e2e/test_checked_random: $(BUILD)/tests/e2e/test_checked_random.o \
@@ -251,7 +249,8 @@ SKIPPED_BIN := $(foreach u,$(SKIPPED_UNDER) $(if $(NPUD_CHAOS),chaos),$(call pro
 CHAOS_BIN := $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) \
     $(addprefix $(BUILD)/kill/tests/kill/,test_kill share/test_kill_share check/test_kill_check)
 TEST_BIN := $(filter-out $(SKIPPED_BIN),$(if $(NPUD_CHAOS),$(CHAOS_BIN),$(UNIT_BIN) $(ORDER_BIN) \
-    $(E2E_BIN) $(HOSTILE_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) $(KILL_BIN) \
+    $(E2E_BIN) $(INSIDE_BIN) $(HOSTILE_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) \
+    $(KILL_BIN) \
     $(FUZZ_BIN)))
 
 .PHONY: test-programs check-run check-long check-asan check-tsan

@@ -266,10 +266,11 @@ int dump_configure(const char *text)
 
 static void forget_seen(void)
 {
-    struct seen *s, *next;
+    struct seen *s = dump.seen, *next;
 
-    HASH_ITER (hh, dump.seen, s, next) {
-        HASH_DEL(dump.seen, s);
+    HASH_CLEAR(hh, dump.seen);
+    for (; s; s = next) {
+        next = s->hh.next;
         free(s);
     }
 }

@@ -47,7 +47,7 @@ static bool read_memory(const void *address, void *to, size_t size)
 {
     struct session *s = session_peek();
     struct error_saved ignored;
-    struct place at;
+    struct place at = {.kind = PLACE_PAGEABLE};
     int error = 0;
 
     if (!address || size == 0)

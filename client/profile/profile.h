@@ -6,8 +6,8 @@
  * the library puts one that has npud's engine store the time in its own entry of the ring
  * (TASK_NOP_TIME), and another one before a task that finds the stream with nothing to do. The
  * library reads these times when the next task comes, and when collection stops, and writes them
- * into files. No thread, no request: a stream that is profiled is one whose `special` says so, which
- * submissions look at anyway.
+ * into files. No thread, no request: a stream that is profiled is one whose `special` says so,
+ * which submissions look at anyway.
  *
  * Locks: profile_lock for starting and stopping; a stream's lock for what is pending of it.
  */

@@ -237,7 +237,7 @@ aclError aclprofPush(void *stamp)
     CALL_SCOPE;
     char message[MESSAGE_BYTES];
     struct profile_pushes *p;
-    uint32_t start;
+    uint32_t start = 0;
 
     RETURN_IF_ERROR(take_message(__func__, stamp, &start, message));
     p = pushes_of(thread_self(), start);
@@ -294,7 +294,7 @@ aclError aclprofRangeStart(void *stamp, uint32_t *rangeId)
     CALL_SCOPE;
     char message[MESSAGE_BYTES];
     struct range range;
-    uint32_t start, id;
+    uint32_t start = 0, id;
 
     REQUIRE(stamp);
     REQUIRE(rangeId);
@@ -534,15 +534,17 @@ aclError aclnpudTraceRangeStop(uint64_t id)
 
 void profile_stamps_forget(void)
 {
-    struct open_range *r, *next_range;
-    struct name *n, *next_name;
+    struct open_range *r = stamps.ranges, *next_range;
+    struct name *n = stamps.names, *next_name;
 
-    HASH_ITER (hh, stamps.ranges, r, next_range) {
-        HASH_DEL(stamps.ranges, r);
+    HASH_CLEAR(hh, stamps.ranges);
+    HASH_CLEAR(hh, stamps.names);
+    for (; r; r = next_range) {
+        next_range = r->hh.next;
         free(r);
     }
-    HASH_ITER (hh, stamps.names, n, next_name) {
-        HASH_DEL(stamps.names, n);
+    for (; n; n = next_name) {
+        next_name = n->hh.next;
         free(n);
     }
     memset(&stamps, 0, sizeof(stamps));
