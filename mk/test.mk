@@ -250,8 +250,7 @@ CHAOS_BIN := $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) \
     $(addprefix $(BUILD)/kill/tests/kill/,test_kill share/test_kill_share check/test_kill_check)
 TEST_BIN := $(filter-out $(SKIPPED_BIN),$(if $(NPUD_CHAOS),$(CHAOS_BIN),$(UNIT_BIN) $(ORDER_BIN) \
     $(E2E_BIN) $(INSIDE_BIN) $(HOSTILE_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) \
-    $(KILL_BIN) \
-    $(FUZZ_BIN)))
+    $(KILL_BIN) $(FUZZ_BIN)))
 
 .PHONY: test-programs check-run check-long check-asan check-tsan
 test-programs: programs $(filter-out $(KILL_BIN),$(TEST_BIN)) \

@@ -327,9 +327,10 @@ static void for_each_stream(void (*change)(struct stream *s))
     } while (true);
 }
 
+/* Not one that a thread destroys: profile_stream_ends() may have been called already. */
 static void begin_if_collected(struct stream *s)
 {
-    if (is_collected(s->device))
+    if (is_collected(s->device) && slot_live(s))
         begin_stream(s);
 }
 
