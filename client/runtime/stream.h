@@ -73,7 +73,6 @@ struct stream {
      * is room for what the profile puts beside it; under lock
      */
     uint32_t room;
-    struct stream_profile *profile; /* of STREAM_PROFILED, else NULL; under lock */
     struct doorbell *bell;
     int doorbell;
     /* Not 0: what is submitted is refused with this code. Written under session->abort_lock. */
@@ -86,6 +85,7 @@ struct stream {
     /* under lock: a past value of ctrl->done, to look at that only when it matters */
     uint64_t done_seen;
     struct callbacks callbacks;
+    struct stream_profile *profile; /* of STREAM_PROFILED, else NULL; under lock */
 };
 
 /** Make a stream in a context. Caller holds session->lock. */
