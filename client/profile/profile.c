@@ -198,11 +198,11 @@ static void name_files(uint32_t devices)
 {
     char text[32];
 
-    if (!profile_files.host.any)
+    if (profile_file_is_empty(&profile_files.host))
         name_process(&profile_files.host, "host");
     for (uint32_t d = 0; d < DEVICES_MAX; d++) {
         snprintf(text, sizeof(text), "device %u", profile.seen.user_ids[d]);
-        if ((devices >> d & 1) && !profile_files.device[d].any)
+        if ((devices >> d & 1) && profile_file_is_empty(&profile_files.device[d]))
             name_process(&profile_files.device[d], text);
     }
 }
@@ -245,16 +245,21 @@ static int start_running(const char *function, const struct aclprofConfig *c)
     return 0;
 }
 
+static void stop_collecting(bool wait)
+{
+    profile.runs = false;
+    atomic_store(&collecting.stamps, 0);
+    atomic_store(&collecting.devices, 0);
+    profile_streams_end(wait);
+}
+
 static int stop_running(const char *function)
 {
     int r;
 
     if (!profile.runs)
         return 0;
-    profile.runs = false;
-    atomic_store(&collecting.stamps, 0);
-    atomic_store(&collecting.devices, 0);
-    profile_streams_end();
+    stop_collecting(true);
     r = flush_files(profile_file_flush);
     return r == 0 ? 0 : error_folder(function, profile.folder, r);
 }
@@ -653,17 +658,23 @@ aclError aclprofSetConfig(aclprofConfigType configType, const char *config, size
 
 /* --- life --- */
 
+static void init_files(void)
+{
+    profile_file_init(&profile_files.host);
+    for (uint32_t d = 0; d < DEVICES_MAX; d++)
+        profile_file_init(&profile_files.device[d]);
+}
+
 /* The files are the parent's, and so is what is not in them yet. */
 static void forget_all(void)
 {
     struct aclprofConfig *c, *next;
 
     collecting = (struct collecting){0};
-    if (profile.folder) {
-        profile_file_forget(&profile_files.host);
-        for (uint32_t d = 0; d < DEVICES_MAX; d++)
-            profile_file_forget(&profile_files.device[d]);
-    }
+    profile_file_drop(&profile_files.host);
+    for (uint32_t d = 0; d < DEVICES_MAX; d++)
+        profile_file_drop(&profile_files.device[d]);
+    init_files();
     free(profile.folder);
     free(profile.path);
     DL_FOREACH_SAFE (profile.configs, c, next)
@@ -673,19 +684,25 @@ static void forget_all(void)
     profile_stamps_forget();
 }
 
-/* A process that ends without having stopped: what can be written is. */
+/*
+ * A process that ends without having stopped: what can be written is, and nothing waits for threads
+ * that go on meanwhile, as one may have a stream locked for ever. The files stay open for them.
+ */
 static __attribute__((destructor)) void write_rest(void)
 {
     if (!atomic_load(&process->alive) || pthread_mutex_trylock(&profile.lock) != 0)
         return;
-    if (profile.owner != OWNER_NONE)
-        end_session("exit");
+    if (profile.runs) {
+        stop_collecting(false);
+        flush_files(profile_file_flush);
+    }
     pthread_mutex_unlock(&profile.lock);
 }
 
-static __attribute__((constructor)) void know_lock(void)
+static __attribute__((constructor)) void init(void)
 {
     lock_order_know(&profile.lock, LOCK_PROFILE);
+    init_files();
 }
 
 /* Its streams are no more, and what they had pending is lost. */

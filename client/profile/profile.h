@@ -33,7 +33,7 @@ struct collecting {
 };
 extern struct collecting collecting;
 
-/** The files: those that collecting names are set up as long as it does. */
+/** The files: those that collecting names are begun as long as it does. */
 struct profile_files {
     struct profile_file host;
     struct profile_file device[DEVICES_MAX];
@@ -61,9 +61,12 @@ void profile_task_put(struct stream *s);
 /** Its session is freed: what is pending of it is, too. No thread uses the stream any more. */
 void profile_stream_forget(struct stream *s);
 
-/** The streams of all collected devices are profiled from now on; or none is any more. */
+/**
+ * The streams of all collected devices are profiled from now on; or none is any more. wait: for
+ * threads that have a stream locked, until they are done; else such a stream is left as it is.
+ */
 void profile_streams_begin(void);
-void profile_streams_end(void);
+void profile_streams_end(bool wait);
 
 /**
  * The next task that is put into the stream has this name in the profile, in place of that of its

@@ -16,15 +16,33 @@
 #define EVENT_MAX 2048
 #define ARRAY_END "\n]\n"
 
+void profile_file_init(struct profile_file *f)
+{
+    *f = (struct profile_file){.fd = -1};
+    lock_init(&f->lock, LOCK_PROFILE_FILE);
+}
+
 int profile_file_begin(struct profile_file *f, const char *folder, const char *name, uint64_t limit)
 {
-    *f = (struct profile_file){.fd = -1, .limit = limit};
-    lock_init(&f->lock, LOCK_PROFILE_FILE);
-    if (asprintf(&f->path, "%s/%s/trace_%d.json", folder, name, (int)getpid()) < 0) {
-        f->path = NULL;
+    char *path;
+
+    if (asprintf(&path, "%s/%s/trace_%d.json", folder, name, (int)getpid()) < 0)
         return ENOMEM;
-    }
+    pthread_mutex_lock(&f->lock);
+    f->path = path;
+    f->limit = limit;
+    pthread_mutex_unlock(&f->lock);
     return 0;
+}
+
+bool profile_file_is_empty(struct profile_file *f)
+{
+    bool empty;
+
+    pthread_mutex_lock(&f->lock);
+    empty = !f->any;
+    pthread_mutex_unlock(&f->lock);
+    return empty;
 }
 
 /* The folder of the file alone: the one above it is there. */
@@ -79,9 +97,9 @@ static bool make_room(struct profile_file *f)
 {
     size_t size = WRITE_AT + EVENT_MAX + sizeof(ARRAY_END);
 
-    if (f->size == 0 && (f->events = malloc(size)))
+    if (f->path && f->size == 0 && (f->events = malloc(size)))
         f->size = size;
-    return f->size != 0 && f->error == 0 &&
+    return f->path && f->size != 0 && f->error == 0 &&
            (f->limit == 0 || (uint64_t)f->end + f->used < f->limit);
 }
 
@@ -95,9 +113,7 @@ void profile_file_put(struct profile_file *f, const char *format, ...)
     n = vsnprintf(event, sizeof(event), format, ap);
     va_end(ap);
     pthread_mutex_lock(&f->lock);
-    if (n < 0 || (size_t)n >= sizeof(event) || !make_room(f)) {
-        f->lost++;
-    } else {
+    if (n > 0 && (size_t)n < sizeof(event) && make_room(f)) {
         f->used += (size_t)sprintf(f->events + f->used, "%s{\"pid\":%d,%s}", f->any ? ",\n" : "[\n",
                                    (int)getpid(), event);
         f->any = true;
@@ -118,21 +134,30 @@ int profile_file_flush(struct profile_file *f)
     return error;
 }
 
-int profile_file_end(struct profile_file *f)
+void profile_file_drop(struct profile_file *f)
 {
-    int error = profile_file_flush(f);
-
-    profile_file_forget(f);
-    return error;
-}
-
-void profile_file_forget(struct profile_file *f)
-{
-    if (f->path && f->fd >= 0)
+    if (f->fd >= 0)
         close(f->fd);
     free(f->path);
     free(f->events);
-    *f = (struct profile_file){.fd = -1};
+    f->path = f->events = NULL;
+    f->fd = -1;
+    f->used = f->size = 0;
+    f->end = 0;
+    f->any = false;
+    f->error = 0;
+}
+
+int profile_file_end(struct profile_file *f)
+{
+    int error;
+
+    pthread_mutex_lock(&f->lock);
+    write_events(f);
+    error = f->error;
+    profile_file_drop(f);
+    pthread_mutex_unlock(&f->lock);
+    return error;
 }
 
 /* --- text --- */

@@ -175,8 +175,8 @@ void profile_task_begins(struct stream *s, const struct task *task)
     struct stream_profile *p = s->profile;
 
     read_times(s);
-    /* A callback that its thread was told of may have begun already. */
-    if (task->op != TASK_CALLBACK &&
+    /* A callback that its thread is told of by the library may begin before an engine hears of it. */
+    if (!(task->op == TASK_CALLBACK && (task->flags & TASK_CALLBACK_TOLD)) &&
         atomic_load_explicit(&s->ctrl->done, memory_order_relaxed) == s->tail)
         put_stamp(s);
     *pending_at_tail(s) = (struct pending){
@@ -303,16 +303,18 @@ void profile_stream_ends(struct stream *s)
     biased_lock_give(&s->lock);
 }
 
-/* Each under its lock, which comes before session->lock: so one after the other. */
-static void for_each_stream(void (*change)(struct stream *s))
+/*
+ * Each under its lock, which comes before session->lock: so one after the other. wait: see
+ * profile_streams_end().
+ */
+static void for_each_stream(void (*change)(struct stream *s), bool wait)
 {
+    static const struct timespec past = {0};
     struct session *session = session_peek();
-    struct stream *s = NULL;
     uint32_t cursor = 0, tag = 0;
+    struct stream *s;
 
-    if (!session)
-        return;
-    do {
+    while (session) {
         pthread_mutex_lock(&session->lock);
         s = stream_next(session, &cursor);
         if (s)
@@ -320,11 +322,14 @@ static void for_each_stream(void (*change)(struct stream *s))
         pthread_mutex_unlock(&session->lock);
         if (!s)
             return;
-        biased_lock_take(&s->lock);
+        if (wait)
+            biased_lock_take(&s->lock);
+        else if (!biased_lock_take_until(&s->lock, &past))
+            continue;
         if (stream_is(s, tag))
             change(s);
         biased_lock_give(&s->lock);
-    } while (true);
+    }
 }
 
 /* Not one that a thread destroys: profile_stream_ends() may have been called already. */
@@ -336,10 +341,10 @@ static void begin_if_collected(struct stream *s)
 
 void profile_streams_begin(void)
 {
-    for_each_stream(begin_if_collected);
+    for_each_stream(begin_if_collected, true);
 }
 
-void profile_streams_end(void)
+void profile_streams_end(bool wait)
 {
-    for_each_stream(end_stream);
+    for_each_stream(end_stream, wait);
 }

@@ -346,6 +346,98 @@ START_TEST(a_task_begins_when_its_engine_does)
 }
 END_TEST
 
+/* A file that has reached its limit grows no more, and stays whole. */
+START_TEST(a_file_has_a_limit)
+{
+    struct profile_file f;
+    struct stat st;
+    cJSON *events;
+    char path[128];
+
+    profile_file_init(&f);
+    profile_file_put(&f, "\"dropped\":true"); /* not begun */
+    ck_assert_int_eq(profile_file_begin(&f, output, "files", 200000), 0);
+    ck_assert(profile_file_is_empty(&f));
+    for (int i = 0; i < 20000; i++)
+        profile_file_put(&f, "\"number\":%d", i);
+    ck_assert_int_eq(profile_file_end(&f), 0);
+    profile_file_put(&f, "\"dropped\":true");
+    snprintf(path, sizeof(path), "%s/files/trace_%d.json", output, (int)getpid());
+    ck_assert_int_eq(stat(path, &st), 0);
+    ck_assert_int_ge(st.st_size, 199000);
+    ck_assert_int_le(st.st_size, 201000);
+    events = read_events("files/trace_*.json");
+    ck_assert_int_gt(cJSON_GetArraySize(events), 4000);
+    ck_assert_int_eq(
+        (int)cJSON_GetNumberValue(cJSON_GetObjectItem(cJSON_GetArrayItem(events, 77), "number")),
+        77);
+    cJSON_Delete(events);
+}
+END_TEST
+
+START_TEST(text_becomes_json)
+{
+    static const struct {
+        const char *text, *quoted;
+    } rows[] = {
+        {"", "\"\""},
+        {"a\"\\\t\x7f", "\"a\\\"\\\\\\u0009\\u007f\""},
+        {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\""},
+        {"\xff \xc3 \xe2\x82", "\"? ? ??\""},
+        {"\xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80", "\"?? ??? ????\""},
+        {"\xe0\x9f\xbf \xf0\x8f\xbf\xbf", "\"??? ????\""},
+    };
+    char out[PROFILE_QUOTED(64)];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        ck_assert_str_eq(profile_quote(out, rows[i].text), rows[i].quoted);
+}
+END_TEST
+
+/* What npuctl dumps of a trace. */
+static void expect_in_trace(const char *const *texts, size_t n)
+{
+    int status;
+    char *dump = npuctl("trace dump", &status);
+
+    ck_assert_int_eq(status, 0);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(strstr(dump, texts[i]), "%s is not in the trace", texts[i]);
+    free(dump);
+}
+
+START_TEST(stamps_are_in_a_trace)
+{
+    static const char *const texts[] = {"a mark", "pushed", "ranged", "of a tool", "on a stream"};
+    aclrtStream one, two;
+    uint32_t range;
+    uint64_t id;
+    void *stamp;
+
+    streams_open(&one, &two);
+    npuctl_says("trace start", 0, "");
+    OK(aclnpudTraceRangeStart("of a tool", &id)); /* without a profile */
+    ck_assert_uint_ne(id, 0);
+    OK(aclnpudTraceRangeStop(id));
+    start_all();
+    stamp = aclprofCreateStamp();
+    OK(aclprofSetStampTraceMessage(stamp, "a mark", 6));
+    OK(aclprofMark(stamp));
+    OK(aclprofSetStampTraceMessage(stamp, "pushed", 6));
+    OK(aclprofPush(stamp));
+    OK(aclprofPop());
+    OK(aclprofSetStampTraceMessage(stamp, "ranged", 6));
+    OK(aclprofRangeStart(stamp, &range));
+    OK(aclprofRangeStop(range));
+    OK(aclnpudTraceMarkInStream("on a stream", one));
+    OK(aclrtSynchronizeStream(one));
+    OK(aclprofFinalize());
+    npuctl_says("trace stop", 0, "");
+    expect_in_trace(texts, sizeof(texts) / sizeof(texts[0]));
+    session_close();
+}
+END_TEST
+
 /* --- ends --- */
 
 static int submit_until_killed(void *arg)
@@ -399,6 +491,47 @@ START_TEST(a_process_that_exits_writes_the_rest)
     child_expect_ok(child_start(exit_collecting, NULL));
     events = read_events("PROF_*/device_0/trace_*.json");
     ck_assert_uint_eq(count_tasks(events, NULL), 1);
+    cJSON_Delete(events);
+}
+END_TEST
+
+static void *submit_for_ever(void *stream)
+{
+    OK(aclrtSetDevice(0));
+    for (;;)
+        OK(aclnpudLaunchDelay(0, 0, stream));
+    return NULL;
+}
+
+static int exit_beside_a_full_stream(void *arg)
+{
+    aclrtStream one, two;
+    pthread_t thread;
+
+    (void)arg;
+    streams_open(&one, &two);
+    start_all();
+    OK(aclnpudLaunchDelay(0, 0, two));
+    OK(aclrtSynchronizeStream(two));
+    stream_hold(one);
+    ck_assert_int_eq(pthread_create(&thread, NULL, submit_for_ever, one), 0);
+    turn_await(&to_child);
+    exit(0);
+}
+
+/* A thread that waits for room has its stream locked: the end of the process does not wait. */
+START_TEST(an_exit_waits_for_no_stream)
+{
+    cJSON *events;
+    pid_t child;
+
+    turns_init();
+    child = child_start(exit_beside_a_full_stream, NULL);
+    EVENTUALLY(npud_lists_sleeper(child, "aclnpudLaunchDelay"), "no thread waits for room");
+    turn_tell(&to_child);
+    child_expect_ok(child);
+    events = read_events("PROF_*/device_0/trace_*.json");
+    ck_assert_uint_eq(count_tasks(events, "delay"), 1);
     cJSON_Delete(events);
 }
 END_TEST
@@ -572,9 +705,13 @@ int main(void)
     tcase_add_test(c, nothing_is_dumped_when_nothing_is_on);
     tcase_add_test(c, arguments_are_dumped_once_for_each_size);
     tcase_add_test(c, a_task_begins_when_its_engine_does);
+    tcase_add_test(c, a_file_has_a_limit);
+    tcase_add_test(c, text_becomes_json);
+    tcase_add_test(c, stamps_are_in_a_trace);
     c = suite_case(suite, "ends", 60, setup, teardown);
     tcase_add_test(c, a_killed_process_leaves_whole_lines);
     tcase_add_test(c, a_process_that_exits_writes_the_rest);
+    tcase_add_test(c, an_exit_waits_for_no_stream);
     tcase_add_test(c, a_forked_child_begins_anew);
     tcase_add_test(c, discarded_tasks_have_no_times);
     tcase_add_test(c, starts_and_stops_beside_submissions);

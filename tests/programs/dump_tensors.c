@@ -1,5 +1,6 @@
 /* Exception dumps: what a program saves of its tensors, into files and in pieces. */
 #include <acl/acl_dump.h>
+#include <acl/acl_npud.h>
 
 #include <glob.h>
 #include <string.h>
@@ -140,6 +141,34 @@ static void save_in_pieces(void *device)
     EXPECT(glob(pattern, 0, NULL, &found) == GLOB_NOMATCH);
 }
 
+static void *of_failure; /* device memory */
+
+static void save_in_callback(aclrtExceptionInfo *info)
+{
+    acldumpTensorInfo t = tensor_at(of_failure, BIG, ACL_DUMP_PLACEMENT_DEVICE);
+
+    EXPECT(aclrtGetErrorCodeFromExceptionInfo(info) == ACL_ERROR_RT_AICORE_EXCEPTION);
+    CALL(acldumpSaveExceptionInfo("callback", "op", &t, 1));
+}
+
+/* What it is for: a callback saves what a failed task has worked on. */
+static void save_after_failure(void *device)
+{
+    const char *part;
+    char *saved;
+    size_t size, n;
+
+    of_failure = device;
+    CALL(aclrtSetExceptionInfoCallback(save_in_callback));
+    CALL(aclnpudLaunchDelay(0, ACL_ERROR_RT_AICORE_EXCEPTION, NULL));
+    FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(NULL));
+    CALL(aclrtSetExceptionInfoCallback(NULL));
+    saved = read_saved("callback", &size);
+    part = find_part(saved, 1, &n);
+    EXPECT(n == BIG && part[BIG - 1] == 5);
+    free(saved);
+}
+
 static void try_arguments(void *device)
 {
     acldumpTensorInfo t = tensor_at(device, 8, ACL_DUMP_PLACEMENT_DEVICE);
@@ -209,6 +238,7 @@ int main(void)
     try_arguments(device);
     save_to_file(device, where);
     save_in_pieces(device);
+    save_after_failure(device);
     try_args();
 
     FAILS(ACL_ERROR_DUMP_NOT_RUN, aclmdlFinalizeDump());
