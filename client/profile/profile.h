@@ -106,6 +106,9 @@ struct profile_settings {
     uint64_t limit; /* bytes of a file; 0: none */
 };
 
+/** Of the files of the session. */
+void profile_set_limit(uint64_t bytes);
+
 /**
  * Begin what the configuration of aclInit asks for: all devices. 0, or an ACL error with its
  * sentence.

@@ -175,7 +175,7 @@ void profile_task_begins(struct stream *s, const struct task *task)
     struct stream_profile *p = s->profile;
 
     read_times(s);
-    /* A callback that its thread is told of by the library may begin before an engine hears of it. */
+    /* A callback that the library tells its thread of may begin before an engine hears of it. */
     if (!(task->op == TASK_CALLBACK && (task->flags & TASK_CALLBACK_TOLD)) &&
         atomic_load_explicit(&s->ctrl->done, memory_order_relaxed) == s->tail)
         put_stamp(s);
