@@ -610,6 +610,41 @@ START_TEST(discarded_tasks_have_no_times)
 }
 END_TEST
 
+#define MANY 3000 /* more than a ring has room for */
+
+static void *submit_many(void *stream)
+{
+    OK(aclrtSetDevice(0));
+    for (int i = 0; i < MANY; i++)
+        OK(aclnpudLaunchDelay(0, 0, stream));
+    return NULL;
+}
+
+/* A thread waits for room, which stamps take as well. */
+START_TEST(a_full_ring_loses_no_task)
+{
+    aclrtStream one, two;
+    pthread_t thread;
+    aclrtEvent gate;
+    cJSON *events;
+
+    streams_open(&one, &two);
+    start_all();
+    gate = stream_hold(one);
+    ck_assert_int_eq(pthread_create(&thread, NULL, submit_many, one), 0);
+    EVENTUALLY(npud_lists_sleeper(getpid(), "aclnpudLaunchDelay"), "no thread waits for room");
+    stream_let_go(gate);
+    pthread_join(thread, NULL);
+    OK(aclrtSynchronizeStream(one));
+    OK(aclprofFinalize());
+    events = read_events("PROF_*/device_0/trace_*.json");
+    ck_assert_uint_eq(count_tasks(events, "delay"), MANY);
+    expect_in_order(events);
+    cJSON_Delete(events);
+    session_close();
+}
+END_TEST
+
 /* --- beside other threads --- */
 
 static _Atomic bool stop;
@@ -714,6 +749,7 @@ int main(void)
     tcase_add_test(c, an_exit_waits_for_no_stream);
     tcase_add_test(c, a_forked_child_begins_anew);
     tcase_add_test(c, discarded_tasks_have_no_times);
+    tcase_add_test(c, a_full_ring_loses_no_task);
     tcase_add_test(c, starts_and_stops_beside_submissions);
     c = suite_case(suite, "restarts", 120, setup_restartable, teardown);
     tcase_add_test(c, times_outlive_npud);
