@@ -6,6 +6,7 @@
 #include "client/callback/stream_work.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
+#include "client/dump/dump.h"
 #include "client/kernel/kernel.h"
 #include "client/kernel/kernel_call.h"
 #include "client/kernel/kernel_failure.h"
@@ -14,6 +15,7 @@
 #include "client/memory/direct.h"
 #include "client/memory/kernel_access.h"
 #include "client/memory/place.h"
+#include "client/profile/profile.h"
 #include "client/runtime/device.h"
 #include "client/runtime/stream.h"
 #include "proto/util/kill_point.h"
@@ -56,8 +58,23 @@ static void free_task(struct stream_work *w)
 
 /* --- running --- */
 
+static void dump_failure(const struct kernel_task *t, int code)
+{
+    dump_kernel_failure(&(struct dump_failure){.kernel = t->name,
+                                               .device = device_user_id(t->session, t->device),
+                                               .stream = t->stream,
+                                               .task = t->id,
+                                               .code = code,
+                                               .block = t->run.failure.block,
+                                               .blocks = t->run.blocks,
+                                               .address = (const void *)t->run.failure.address,
+                                               .args = t->args,
+                                               .args_size = t->size});
+}
+
 static void keep_failure(const struct kernel_task *t, int code)
 {
+    dump_failure(t, code);
     kernel_failure_keep(
         &(struct kernel_failed){.stream = t->stream,
                                 .task = t->id,
@@ -86,6 +103,7 @@ static int run_task(struct stream_work *w)
 
     if (t->reads_args)
         RETURN_IF_ERROR(read_args(t));
+    dump_kernel_args(t->name, t->args, t->size, NULL, 0);
     KILL_POINT(KERNEL_BEGINS);
     kernel_access_open(t->session);
     code = kernel_run(&t->run);
@@ -212,8 +230,10 @@ static int launch_locked(const char *api, const struct kernel_launch *launch, st
         checked_kernel(s, t->args, launch->size / sizeof(uint64_t));
     /* The stream stays locked: the task gets this id. */
     t->id = (uint32_t)s->tail + s->implicit;
+    profile_name_next(s, t->name);
     error = stream_work_launch(s, api, &t->work);
     if (error != 0) {
+        profile_name_next(s, NULL);
         t->binary = NULL;
         free_task(&t->work);
     }

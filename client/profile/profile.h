@@ -70,7 +70,8 @@ void profile_streams_end(bool wait);
 
 /**
  * The next task that is put into the stream has this name in the profile, in place of that of its
- * op: for kernels. The stream is locked. Nothing if it is not profiled.
+ * op: for kernels. name NULL: that of its op after all. The stream is locked. Nothing if it is not
+ * profiled.
  */
 void profile_name_next_slow(struct stream *s, const char *name) __attribute__((cold));
 static inline void profile_name_next(struct stream *s, const char *name)

@@ -175,8 +175,11 @@ void profile_task_begins(struct stream *s, const struct task *task)
     struct stream_profile *p = s->profile;
 
     read_times(s);
-    /* A callback that the library tells its thread of may begin before an engine hears of it. */
-    if (!(task->op == TASK_CALLBACK && (task->flags & TASK_CALLBACK_TOLD)) &&
+    /*
+     * A callback that the library tells its thread of may begin before an engine hears of it; and
+     * the id of a kernel's task is noted before it is submitted.
+     */
+    if (task->op != TASK_CALLBACK &&
         atomic_load_explicit(&s->ctrl->done, memory_order_relaxed) == s->tail)
         put_stamp(s);
     *pending_at_tail(s) = (struct pending){
@@ -198,7 +201,7 @@ void profile_task_put(struct stream *s)
 void profile_name_next_slow(struct stream *s, const char *name)
 {
     char part[NAME_MAX_BYTES + 1];
-    char *quoted = malloc(PROFILE_QUOTED(sizeof(part)));
+    char *quoted = name ? malloc(PROFILE_QUOTED(sizeof(part))) : NULL;
 
     free(s->profile->name);
     s->profile->name = quoted;
