@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "acl/acl_dump.h"
+#include "acl/acl_npud_kernel.h"
 #include "acl/acl_prof.h"
 #include "client/dump/dump.h"
 #include "client/profile/profile.h"
@@ -170,6 +171,49 @@ START_TEST(a_task_has_the_name_of_its_kernel)
     ck_assert_uint_eq(count_tasks(events, "my \"kernel\""), 1);
     ck_assert_uint_eq(count_tasks(events, "delay"), 1);
     cJSON_Delete(events);
+    session_close();
+}
+END_TEST
+
+static unsigned found_args;
+
+static void find_args(aclrtExceptionInfo *info)
+{
+    uint32_t size;
+    void *args;
+
+    OK(aclrtGetArgsFromExceptionInfo(info, &args, &size));
+    found_args += size == sizeof(uint64_t) && *(const uint64_t *)args == 77;
+}
+
+static void trap(uint64_t word)
+{
+    (void)word;
+    __builtin_trap();
+}
+
+/* Its failure is found by its id. _i: also with a trace, in which nothing is done at the call. */
+START_TEST(a_failed_kernel_has_its_id_beside_stamps)
+{
+    const aclnpudKernel k = {.size = sizeof(k),
+                             .kind = ACL_KERNEL_TYPE_AICORE,
+                             .name = "trap",
+                             .function = (const void *)(uintptr_t)trap};
+    const uint64_t word = 77;
+    aclrtStream one, two;
+
+    streams_open(&one, &two);
+    if (_i == 1)
+        npuctl_says("trace start", 0, "");
+    start_all();
+    OK(aclnpudLaunchDelay(0, 0, one)); /* hears of the trace */
+    OK(aclrtSynchronizeStream(one));
+    OK(aclrtSetExceptionInfoCallback(find_args));
+    OK(aclnpudLaunchKernel(&k, 1, &word, sizeof(word), one));
+    ck_assert_int_ne(aclrtSynchronizeStream(one), 0);
+    ck_assert_uint_eq(found_args, 1);
+    OK(aclrtSetExceptionInfoCallback(NULL));
+    OK(aclprofFinalize());
     session_close();
 }
 END_TEST
@@ -736,6 +780,7 @@ int main(void)
     TCase *c = suite_case(suite, "kernels", 60, setup, teardown);
 
     tcase_add_test(c, a_task_has_the_name_of_its_kernel);
+    tcase_add_loop_test(c, a_failed_kernel_has_its_id_beside_stamps, 0, 2);
     tcase_add_loop_test(c, a_failed_kernel_leaves_its_arguments, 0, 2);
     tcase_add_test(c, nothing_is_dumped_when_nothing_is_on);
     tcase_add_test(c, arguments_are_dumped_once_for_each_size);
