@@ -91,7 +91,7 @@ static void renew_thread(void)
     t->tid = (uint32_t)syscall(SYS_gettid);
     t->last_task = UINT32_MAX;
     t->context = NULL;
-    t->in_callback = false;
+    t->in_callback = t->in_kernel = false;
     t->res_stream = NULL;
 }
 

@@ -120,6 +120,7 @@ static int synchronize_event(const char *function, aclrtEvent event, int32_t tim
 
     if (!e)
         return error;
+    RETURN_IF_ERROR(context_refuse_kernel(function));
     session = e->session;
     device = e->device;
     RETURN_IF_ERROR(device_check_lost(session, function, device));

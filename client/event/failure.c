@@ -129,6 +129,7 @@ aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
     if (timeout > ABORT_TIMEOUT_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtDeviceTaskAbort: timeout is %u ms, more than 36 minutes", timeout);
+    RETURN_IF_ERROR(context_refuse_kernel(__func__));
     RETURN_IF_ERROR(device_get(__func__, deviceId, &session, &device));
     abort = abort_device_begin(session, device);
     if (!abort)

@@ -103,6 +103,7 @@ static int set_device(const char *function, int32_t user_id)
     struct stream *made = NULL;
     uint32_t device;
 
+    RETURN_IF_ERROR(context_refuse_kernel(function));
     RETURN_IF_ERROR(device_get(function, user_id, &s, &device));
     d = &s->devices[device];
     if (!device_is_set(s, d, 0))
@@ -145,7 +146,7 @@ struct context *context_get_slow(const char *function, int *error)
         *error = session_error_lost(function);
         return NULL;
     }
-    if (device >= 0) {
+    if (device >= 0 && !thread_self()->in_kernel) {
         *error = set_device(function, device);
         return *error == 0 ? context_peek(thread_self()) : NULL;
     }
@@ -154,6 +155,17 @@ struct context *context_get_slow(const char *function, int *error)
                        "aclrtSetCurrentContext in it first",
                        function);
     return NULL;
+}
+
+int context_refuse_kernel(const char *function)
+{
+    if (__builtin_expect(!thread_self()->in_kernel, 1))
+        return 0;
+    return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                     "%s: this was called inside of a kernel, which has no context and must not "
+                     "wait for streams or end them: call it before the launch, or in a host "
+                     "function behind it",
+                     function);
 }
 
 static bool any_is_open(const struct session *s)
@@ -298,6 +310,7 @@ static int reset_device(const char *function, int32_t user_id, bool force)
     struct device_state *d;
     uint32_t device;
 
+    RETURN_IF_ERROR(context_refuse_kernel(function));
     RETURN_IF_ERROR(device_get(function, user_id, &s, &device));
     d = &s->devices[device];
     if (device_is_set(s, d, 0) && (force || !device_is_set(s, d, 1)))
@@ -385,6 +398,7 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     uint32_t device;
 
     REQUIRE(context);
+    RETURN_IF_ERROR(context_refuse_kernel(__func__));
     RETURN_IF_ERROR(device_get(__func__, deviceId, &s, &device));
     pthread_mutex_lock(&s->lock);
     error = context_new(s, __func__, device, false, &c);
@@ -421,6 +435,7 @@ aclError aclrtDestroyContext(aclrtContext context)
 
     REQUIRE(context);
     RETURN_IF_ERROR(process_enter());
+    RETURN_IF_ERROR(context_refuse_kernel(__func__));
     s = session_peek();
     if (!s)
         return not_destroyable(false);
@@ -456,6 +471,7 @@ aclError aclrtSetCurrentContext(aclrtContext context)
 
     REQUIRE(context);
     RETURN_IF_ERROR(process_enter());
+    RETURN_IF_ERROR(context_refuse_kernel(__func__));
     s = session_peek();
     if (s) {
         pthread_mutex_lock(&s->lock);

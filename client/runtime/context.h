@@ -58,6 +58,12 @@ static inline bool context_is_current(const struct context *c)
     return context_peek(thread_self()) == c;
 }
 
+/**
+ * A kernel must not call this: it would wait for the end of what it is itself, or end that. 0, or
+ * 207000 inside of a kernel.
+ */
+int context_refuse_kernel(const char *function);
+
 /** 107002, with its sentence: the context ended during the call. */
 int context_error_gone(const char *function) __attribute__((cold));
 

@@ -4,6 +4,7 @@
 
 #include "acl/acl.h"
 #include "client/core/acl_config.h"
+#include "client/runtime/context.h"
 #include "client/runtime/device.h"
 #include "client/core/error.h"
 #include "client/runtime/init_callback.h"
@@ -177,6 +178,7 @@ static int finalize(const char *function, bool nested, bool all, uint64_t *refs)
 
     RETURN_IF_ERROR(process_enter());
     RETURN_IF_ERROR(check_thread(function));
+    RETURN_IF_ERROR(context_refuse_kernel(function));
     pthread_mutex_lock(&process->lock);
     last = is_last_undo(all);
     pthread_mutex_unlock(&process->lock);
