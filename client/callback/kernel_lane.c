@@ -39,7 +39,8 @@ void kernel_lane_wake(struct session *session)
 struct lane_run {
     struct stream *stream;
     pid_t process;
-    int code; /* what the kernel has ended with */
+    bool returned; /* else the kernel has ended its thread */
+    int code;      /* what run() has returned */
 };
 
 /* Also when the kernel has ended its thread. A child that was forked in it has none of this. */
@@ -52,7 +53,7 @@ static void run_end(struct lane_run *run)
         return;
     callback_lock();
     s->callbacks.work_runs = false;
-    w = stream_work_retire(s, run->code);
+    w = stream_work_retire(s, run->returned ? run->code : s->callbacks.work->code);
     pthread_cond_broadcast(&process->callback_idle);
     callback_unlock();
     if (w->free)
@@ -72,10 +73,10 @@ static bool run_kernel(struct stream *s)
     kernel_lane_watch(session);
     callback_unlock();
     {
-        struct lane_run run __attribute__((cleanup(run_end))) = {
-            .stream = s, .process = me, .code = ACL_ERROR_RT_AICORE_EXCEPTION};
+        struct lane_run run __attribute__((cleanup(run_end))) = {.stream = s, .process = me};
 
         run.code = s->callbacks.work->run(s->callbacks.work);
+        run.returned = true;
     }
     if (process_id() != me)
         return false;
@@ -245,14 +246,14 @@ static void end_threads(struct session *session)
     callback_lock();
     lane->ending = true;
     pthread_cond_broadcast(&lane->turns);
-    DL_FOREACH2 (lane->running, s, callbacks.work_next)
-        if (s->callbacks.work->end)
-            s->callbacks.work->end(s->callbacks.work, ACL_ERROR_RT_SOCKET_CLOSE);
     callback_unlock();
     kernel_lane_wake(session);
     callback_lock();
-    while (lane->threads > 0)
-        pthread_cond_wait(&process->callback_idle, &process->callback_lock);
+    while (lane->threads > 0) {
+        DL_FOREACH2 (lane->running, s, callbacks.work_next)
+            s->callbacks.work->end(s->callbacks.work, ACL_ERROR_RT_SOCKET_CLOSE);
+        stream_work_await_end();
+    }
     callback_unlock();
 }
 

@@ -28,7 +28,8 @@
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
 
-#define THREAD_NAME "npud-copy"
+#define THREAD_NAME  "npud-copy"
+#define ASK_AGAIN_NS UINT64_C(500000)
 
 static struct callback_word *work_word(struct session *session)
 {
@@ -126,6 +127,14 @@ static void free_work(struct stream_work *list)
         w->free ? w->free(w) : free(w);
 }
 
+void stream_work_await_end(void)
+{
+    const struct timespec soon = timespec_from_ns(clock_ns() + ASK_AGAIN_NS);
+
+    pthread_cond_clockwait(&process->callback_idle, &process->callback_lock, CLOCK_MONOTONIC,
+                           &soon);
+}
+
 void stream_work_discard(struct stream *s)
 {
     struct callbacks *cb = &s->callbacks;
@@ -134,10 +143,11 @@ void stream_work_discard(struct stream *s)
     callback_lock();
     if (cb->work)
         list = cut_work(s, cb->work_runs ? &cb->work->next : &cb->work);
-    if (cb->work_runs && cb->work->end)
-        cb->work->end(cb->work, ACL_ERROR_RT_STREAM_ABORT);
-    while (cb->work_runs)
-        pthread_cond_wait(&process->callback_idle, &process->callback_lock);
+    while (cb->work_runs) {
+        if (cb->work->end)
+            cb->work->end(cb->work, ACL_ERROR_RT_STREAM_ABORT);
+        stream_work_await_end();
+    }
     if (cb->work)
         begun = cut_work(s, &cb->work);
     callback_unlock();

@@ -25,6 +25,9 @@ void stream_work_discard(struct stream *s);
 
 /* --- between stream_work.c and kernel_lane.c. Under process->callback_lock --- */
 
+/** After work was asked to end: until it may have, or is to be asked again. */
+void stream_work_await_end(void);
+
 /** Put the stream at the end of this list of session->works; NULL: of none. */
 void stream_work_list(struct stream *s, struct stream **list);
 

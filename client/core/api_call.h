@@ -85,6 +85,15 @@ static inline __attribute__((always_inline)) void api_call_leave(struct api_call
         api_call_end(*mark);
 }
 
+/**
+ * Is the calling thread inside a call? Yes for one that has called nothing so far, or that has no
+ * memory for a mark. Also in signal handlers.
+ */
+static inline bool api_call_inside(void)
+{
+    return atomic_load_explicit(&api_call_mine->epoch, memory_order_relaxed) != 0;
+}
+
 /** First line of each public function that may look for the session. */
 #define CALL_SCOPE                                                                                 \
     struct api_call_mark *call_scope __attribute__((cleanup(api_call_leave), unused)) =            \

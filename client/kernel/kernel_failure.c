@@ -40,15 +40,29 @@ static void describe_instruction(uintptr_t instruction, char *text, size_t size)
                  info.dli_fname);
 }
 
+/* It was ended without a fault. */
+static void describe_end(const struct kernel_failed *f, char *text, size_t size)
+{
+    const struct kernel_failure *failure = &f->run->failure;
+
+    if (failure->thread_ended)
+        snprintf(text, size, "kernel %s, block %u of %u: the kernel has ended its thread", f->name,
+                 failure->block, f->run->blocks);
+    else if (f->code == ACL_ERROR_RT_MEMORY_ALLOCATION)
+        snprintf(text, size, "kernel %s: there is no memory for a thread that runs it", f->name);
+    else
+        snprintf(text, size,
+                 "kernel %s was ended: it ran for longer than its time limit of %llu us", f->name,
+                 (unsigned long long)(f->run->limit_ns / 1000));
+}
+
 static void describe_failure(const struct kernel_failed *f, char *text, size_t size)
 {
     const struct kernel_failure *failure = &f->run->failure;
     char where[160];
 
     if (failure->signal == 0) {
-        snprintf(text, size,
-                 "kernel %s was ended: it ran for longer than its time limit of %llu us", f->name,
-                 (unsigned long long)(f->run->limit_ns / 1000));
+        describe_end(f, text, size);
         return;
     }
     describe_instruction(failure->instruction, where, sizeof(where));

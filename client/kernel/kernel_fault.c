@@ -1,5 +1,6 @@
 #include "client/kernel/kernel_fault.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +8,13 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "client/core/api_call.h"
 #include "client/core/lifecycle.h"
 #include "client/core/process.h"
 
 #define ALTERNATE_STACK ((size_t)64 << 10) /* the kernel may have used up its own */
 #define SIGNAL_END      SIGILL             /* what another thread sends */
+#define STAYS_MOST      2000               /* how often a thread stays that is elsewhere */
 
 __thread struct kernel_thread *kernel_thread_current;
 
@@ -25,7 +28,10 @@ static const struct {
 
 #define FAULTS (sizeof(faults) / sizeof(faults[0]))
 
-/* What was there before. Written before the handler of the signal is there. */
+/*
+ * What was there before. Written before the handler of the signal is there; afterwards only by a
+ * handler of SA_RESETHAND that is called.
+ */
 static struct sigaction before[FAULTS];
 static bool faults_are_taken; /* those of kernels */
 
@@ -66,28 +72,81 @@ static void fall_back(int signal, const siginfo_t *info, const struct sigaction 
 
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
-    const struct sigaction *old = NULL;
+    struct sigaction *kept = NULL, old;
     sigset_t mask;
 
     for (size_t i = 0; i < FAULTS; i++)
         if (faults[i].signal == signal)
-            old = &before[i];
-    if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
-        fall_back(signal, info, old);
+            kept = &before[i];
+    old = *kept;
+    if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) {
+        fall_back(signal, info, &old);
         return;
     }
-    pthread_sigmask(SIG_BLOCK, &old->sa_mask, &mask);
-    if (old->sa_flags & SA_SIGINFO)
-        old->sa_sigaction(signal, info, context);
+    if (old.sa_flags & SA_RESETHAND)
+        *kept = (struct sigaction){.sa_handler = SIG_DFL};
+    if (!(old.sa_flags & (SA_NODEFER | SA_RESETHAND)))
+        sigaddset(&old.sa_mask, signal);
+    pthread_sigmask(SIG_BLOCK, &old.sa_mask, &mask);
+    if (old.sa_flags & SA_SIGINFO)
+        old.sa_sigaction(signal, info, context);
     else
-        old->sa_handler(signal);
+        old.sa_handler(signal);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
-/* kernel_fault_interrupt() of this process has sent it. */
+/*
+ * kernel_fault_interrupt() has sent it, if the thread is one of kernels. If as many signals are
+ * pending as the user may have (RLIMIT_SIGPENDING), Linux does not tell by which process, or how.
+ */
 static bool is_interrupt(int signal, const siginfo_t *info)
 {
-    return signal == SIGNAL_END && info->si_code == SI_TKILL && info->si_pid == getpid();
+    return signal == SIGNAL_END && info->si_code <= 0 &&
+           (info->si_pid == getpid() || info->si_pid == 0);
+}
+
+/*
+ * Has the signal ended a sleep in a system call? It goes back to the call, or fails with EINTR:
+ * other calls that a signal follows have done what they shall.
+ */
+static bool ends_sleep(const ucontext_t *context)
+{
+    const unsigned char *at = (void *)instruction_of(context);
+    bool failed;
+#if defined(__x86_64__)
+    static const unsigned char call[] = {0x0f, 0x05};
+
+    failed = context->uc_mcontext.gregs[REG_RAX] == -EINTR;
+#elif defined(__aarch64__)
+    static const unsigned char call[] = {0x01, 0x00, 0x00, 0xd4};
+
+    failed = context->uc_mcontext.regs[0] == (unsigned long long)-EINTR;
+#else
+    static const unsigned char call[] = {0};
+
+    return true; /* it is not known where the thread is */
+#endif
+    return memcmp(failed ? at - sizeof(call) : at, call, sizeof(call)) == 0;
+}
+
+/* Is the thread in another library than that of the kernel? There, it may hold a lock. */
+static bool is_elsewhere(const struct kernel_thread *t, const ucontext_t *context)
+{
+    struct dl_find_object here, kernel;
+
+    return _dl_find_object((void *)instruction_of(context), &here) == 0 &&
+           _dl_find_object((void *)(uintptr_t)t->function, &kernel) == 0 &&
+           here.dlfo_link_map != kernel.dlfo_link_map;
+}
+
+/* A thread that stays is asked again, by kernel_fault_interrupt(). */
+static void leave_if_possible(struct kernel_thread *t, const ucontext_t *context)
+{
+    if (!t->inside || t->holds > 0 || api_call_inside() || !kernel_thread_shall_end(t))
+        return;
+    if (is_elsewhere(t, context) && !ends_sleep(context) && t->stays++ < STAYS_MOST)
+        return;
+    siglongjmp(t->jump, 1);
 }
 
 static void handle_signal(int signal, siginfo_t *info, void *context)
@@ -99,19 +158,20 @@ static void handle_signal(int signal, siginfo_t *info, void *context)
     /* A child that was forked in a kernel is a program of its own. */
     if (t && t->process != getpid())
         t = NULL;
-    if (t && interrupt && t->run) {
-        if (t->inside && t->holds == 0 && kernel_thread_shall_end(t))
-            siglongjmp(t->jump, 1);
-        return; /* the thread looks before it enters a kernel, and when it ends a hold */
+    if (t && interrupt) {
+        /* Else the thread looks before it enters a kernel, and when it ends a hold. */
+        if (t->run)
+            leave_if_possible(t, context);
+        errno = error;
+        return;
     }
-    if (t && t->inside && t->holds == 0 && info->si_code > 0 && faults_are_taken) {
+    if (t && t->inside && t->holds == 0 && info->si_code > 0 && faults_are_taken &&
+        !api_call_inside()) {
         t->signal = signal;
         t->address = (uintptr_t)info->si_addr;
         t->instruction = instruction_of(context);
         siglongjmp(t->jump, 1);
     }
-    if (interrupt && t)
-        return; /* it came late */
     pass_on(signal, info, context);
     errno = error;
 }
@@ -173,6 +233,15 @@ static void let_signals_through(void)
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
+/* Without a mark of its own, it would count as inside a call for ever. */
+static bool has_mark(void)
+{
+    {
+        CALL_SCOPE;
+    }
+    return !api_call_inside();
+}
+
 struct kernel_thread *kernel_thread_self(void)
 {
     struct kernel_thread *t = kernel_thread_current;
@@ -182,7 +251,7 @@ struct kernel_thread *kernel_thread_self(void)
         return t;
     t = calloc(1, sizeof(*t));
     stack.ss_sp = malloc(ALTERNATE_STACK);
-    if (!t || !stack.ss_sp) {
+    if (!t || !stack.ss_sp || !has_mark()) {
         free(t);
         free(stack.ss_sp);
         return NULL;
@@ -199,10 +268,15 @@ struct kernel_thread *kernel_thread_self(void)
 static void thread_end(struct thread *unused)
 {
     struct kernel_thread *t = kernel_thread_current;
+    sigset_t end;
 
     (void)unused;
     if (!t)
         return;
+    /* One that is on its way is no signal of the program. */
+    sigemptyset(&end);
+    sigaddset(&end, SIGNAL_END);
+    pthread_sigmask(SIG_BLOCK, &end, NULL);
     kernel_thread_current = NULL;
     sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
     free(t->alternate_stack);

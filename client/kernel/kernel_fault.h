@@ -32,17 +32,21 @@ struct kernel_thread {
     struct kernel_thread *prev, *next; /* run->threads, under run->lock */
     struct kernel_run *run;            /* NULL: none */
     const _Atomic int *code;           /* of it: not 0: it is to end */
+    const void *function;              /* of its kernel */
     aclnpudBlock block;
     struct block_memory *memory; /* of the block */
     sigjmp_buf jump;
     volatile sig_atomic_t inside; /* in the kernel: a signal may jump out */
     volatile sig_atomic_t holds;  /* but not now */
+    volatile sig_atomic_t stays;  /* asked to leave this block, it could not */
     /* The fault that it was jumped out for; signal 0: none, another thread wanted it. */
     volatile sig_atomic_t signal;
     volatile uintptr_t address;     /* that could not be used */
     volatile uintptr_t instruction; /* that failed */
     void *alternate_stack;
 };
+
+#define KERNEL_INSIST_NS UINT64_C(500000)
 
 extern __thread struct kernel_thread *kernel_thread_current;
 
@@ -58,7 +62,11 @@ struct kernel_thread *kernel_thread_self(void);
 /** Install the handlers, once. */
 void kernel_fault_prepare(void);
 
-/** Make a thread leave its kernel, if it is inside of one. The thread exists. */
+/**
+ * Make a thread leave its kernel, if it is inside of one. The thread exists. It stays while it is
+ * inside a call of this library, and for a while (KERNEL_INSIST_NS times 2000) if it is in another
+ * library than its kernel, where it may hold a lock, as of malloc(): ask again.
+ */
 void kernel_fault_interrupt(const struct kernel_thread *t);
 
 /** Leave the kernel that the calling thread is inside of, as by this signal. */

@@ -52,24 +52,38 @@ static int failure_of_signal(const aclnpudKernel *kernel, int signal)
     return failure_code(kernel, trap ? FAILURE_TRAP : FAILURE_FAULT);
 }
 
+/* Under the lock. */
+static void interrupt_all(const struct kernel_run *run)
+{
+    const struct kernel_thread *t;
+
+    DL_FOREACH (run->threads, t)
+        kernel_fault_interrupt(t);
+}
+
 /* The first failure counts, and makes all threads leave. */
 static void fail_run(struct kernel_run *run, int code, const struct kernel_failure *failure)
 {
-    struct kernel_thread *t;
     int none = 0;
 
     pthread_mutex_lock(&run->lock);
     if (atomic_compare_exchange_strong(&run->code, &none, code)) {
         run->failure = *failure;
-        DL_FOREACH (run->threads, t)
-            kernel_fault_interrupt(t);
+        interrupt_all(run);
     }
     pthread_mutex_unlock(&run->lock);
 }
 
 void kernel_run_end(struct kernel_run *run, int code)
 {
+    bool asked = shall_end(run);
+
     fail_run(run, code, &(struct kernel_failure){0});
+    if (!asked)
+        return;
+    pthread_mutex_lock(&run->lock);
+    interrupt_all(run);
+    pthread_mutex_unlock(&run->lock);
 }
 
 /* --- memory of a block --- */
@@ -222,9 +236,9 @@ static void leave_block(struct kernel_thread **tp)
     if (t->inside) {
         t->inside = 0;
         fail_run(run, failure_code(run->kernel, FAILURE_FAULT),
-                 &(struct kernel_failure){.block = t->block.index});
+                 &(struct kernel_failure){.block = t->block.index, .thread_ended = true});
     }
-    thread_self()->in_callback = false;
+    thread_self()->in_callback = thread_self()->in_kernel = false;
     free_block_memory(t);
     count_returned(run);
 }
@@ -239,8 +253,8 @@ static CALLS_PROGRAM void run_block(struct kernel_thread *t, struct kernel_run *
 
     (void)left;
     t->block.index = block;
-    t->signal = 0;
-    thread_self()->in_callback = true;
+    t->signal = t->stays = 0;
+    thread_self()->in_callback = thread_self()->in_kernel = true;
     if (sigsetjmp(t->jump, 0) == 0) {
         t->inside = 1;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -262,21 +276,41 @@ static CALLS_PROGRAM void run_block(struct kernel_thread *t, struct kernel_run *
 static void run_on_pool(void *arg);
 
 /* Another thread for it, if there are blocks that it could run. */
-static void start_another(struct kernel_run *run)
+static bool start_another(struct kernel_run *run)
 {
+    bool started = false;
     uint32_t most = run->blocks < KERNEL_BLOCKS_AT_ONCE ? run->blocks : KERNEL_BLOCKS_AT_ONCE;
 
     pthread_mutex_lock(&run->lock);
     if (run->started < most && !run->short_of_threads && !shall_end(run) &&
         atomic_load_explicit(&run->next, memory_order_relaxed) < run->blocks) {
-        if (block_pool_start(run_on_pool, run)) {
-            run->started++;
-            run->inside++;
-        } else {
-            run->short_of_threads = true;
-        }
+        started = block_pool_start(run_on_pool, run);
+        run->started += started;
+        run->inside += started;
+        run->short_of_threads = !started;
     }
     pthread_mutex_unlock(&run->lock);
+    return started;
+}
+
+/* Until a thread has left, or this time (CLOCK_MONOTONIC). False: it has come. Under the lock. */
+static bool await_one(struct kernel_run *run, uint64_t until)
+{
+    const struct timespec deadline = timespec_from_ns(until);
+
+    return pthread_cond_timedwait(&run->left, &run->lock, &deadline) == 0;
+}
+
+/* Under the lock. Once it shall end: until no thread is in it, or another one sees to that. */
+static void insist(struct kernel_run *run)
+{
+    if (run->insisted)
+        return;
+    run->insisted = true;
+    while (run->threads)
+        if (!await_one(run, clock_ns() + KERNEL_INSIST_NS))
+            interrupt_all(run);
+    run->insisted = false;
 }
 
 static void leave_run(struct kernel_thread **tp)
@@ -289,8 +323,11 @@ static void leave_run(struct kernel_thread **tp)
     pthread_mutex_lock(&run->lock);
     DL_DELETE(run->threads, t);
     t->run = NULL;
+    pthread_cond_broadcast(&run->left);
+    if (shall_end(run))
+        insist(run);
     run->inside--;
-    pthread_cond_signal(&run->left);
+    pthread_cond_broadcast(&run->left);
     pthread_mutex_unlock(&run->lock);
 }
 
@@ -304,6 +341,7 @@ static void run_blocks(struct kernel_run *run, struct kernel_thread *t)
     pthread_mutex_lock(&run->lock);
     t->run = run;
     t->code = &run->code;
+    t->function = run->kernel->function;
     DL_APPEND(run->threads, t);
     pthread_mutex_unlock(&run->lock);
     block = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
@@ -329,7 +367,7 @@ static void run_on_pool(void *arg)
     kernel_run_end(run, ACL_ERROR_RT_MEMORY_ALLOCATION);
     pthread_mutex_lock(&run->lock);
     run->inside--;
-    pthread_cond_signal(&run->left);
+    pthread_cond_broadcast(&run->left);
     pthread_mutex_unlock(&run->lock);
 }
 
@@ -338,20 +376,16 @@ static void await_threads(struct kernel_run **rp)
 {
     struct kernel_run *run = *rp;
     uint64_t at = clock_ns() + run->limit_ns;
-    struct timespec deadline = {.tv_sec = (time_t)(at / NSEC_PER_SEC),
-                                .tv_nsec = (long)(at % NSEC_PER_SEC)};
-    bool late = false;
 
     if (run->process != process_id())
         return;
     pthread_mutex_lock(&run->lock);
     while (run->inside > 0) {
-        if (run->limit_ns == 0 || shall_end(run)) {
+        if (shall_end(run))
+            insist(run);
+        if (run->inside > 0 && (run->limit_ns == 0 || shall_end(run)))
             pthread_cond_wait(&run->left, &run->lock);
-            continue;
-        }
-        late = pthread_cond_timedwait(&run->left, &run->lock, &deadline) != 0;
-        if (!late || run->inside == 0)
+        if (run->inside == 0 || run->limit_ns == 0 || shall_end(run) || await_one(run, at))
             continue;
         pthread_mutex_unlock(&run->lock);
         kernel_run_end(run, failure_code(run->kernel, FAILURE_TIMEOUT));
@@ -360,25 +394,23 @@ static void await_threads(struct kernel_run **rp)
     pthread_mutex_unlock(&run->lock);
 }
 
-int kernel_run(struct kernel_run *run)
+void kernel_run(struct kernel_run *run)
 {
     struct kernel_run *awaited __attribute__((cleanup(await_threads))) = run;
     struct kernel_thread *t = kernel_thread_self();
 
     (void)awaited;
     run->process = process_id();
-    if (!t)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    kernel_fault_prepare();
-    if (run->limit_ns > 0) {
-        start_another(run);
-        if (run->inside > 0 || shall_end(run))
-            return 0;
+    if (!t) {
+        kernel_run_end(run, ACL_ERROR_RT_MEMORY_ALLOCATION);
+        return;
     }
+    kernel_fault_prepare();
+    if (run->limit_ns > 0 && start_another(run))
+        return;
     pthread_mutex_lock(&run->lock);
     run->started++;
     run->inside++;
     pthread_mutex_unlock(&run->lock);
     run_blocks(run, t);
-    return 0;
 }

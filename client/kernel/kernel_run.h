@@ -25,7 +25,8 @@
 struct kernel_thread;
 
 struct kernel_failure {
-    int signal; /* 0: another thread has ended it */
+    int signal;        /* 0: another thread has ended it, or: */
+    bool thread_ended; /* by the kernel itself */
     uint32_t block;
     uintptr_t address, instruction;
 };
@@ -47,6 +48,7 @@ struct kernel_run {
     uint32_t started;              /* threads for it, the leader among them; under lock */
     uint32_t inside;               /* of those, how many have not left; under lock */
     bool short_of_threads;         /* no more could be made; under lock */
+    bool insisted;                 /* a thread waits until all have left, and asks; under lock */
     struct kernel_failure failure; /* once code is not 0; under lock */
 
     /* aclnpudBlockSync() */
@@ -57,10 +59,13 @@ struct kernel_run {
 };
 
 /**
- * Run it, on the calling thread and others, until all blocks have ended. 0 or run->code. The lock
- * and the condition are made and destroyed by the caller.
+ * Run it, on the calling thread and others, until all blocks have ended: run->code says how. The
+ * lock and the condition are made and destroyed by the caller.
  */
-int kernel_run(struct kernel_run *run);
+void kernel_run(struct kernel_run *run);
 
-/** Make it end with this code, unless it has ended or fails already. Any thread. */
+/**
+ * Make it end with this code, unless it has ended or fails already. Any thread. Called again, it
+ * asks the threads again that could not leave at that moment (kernel_fault_interrupt()).
+ */
 void kernel_run_end(struct kernel_run *run, int code);

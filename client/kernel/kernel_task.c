@@ -33,8 +33,9 @@ struct kernel_task {
     aclrtFuncHandle function; /* or NULL */
     struct kernel_binary *binary;
     struct place device_args;
-    bool reads_args; /* from device_args, when it begins */
-    bool ended;      /* another thread did: its stream is aborted, or ends */
+    bool reads_args;   /* from device_args, when it begins */
+    bool ended;        /* another thread did: its stream is aborted, or ends */
+    uint64_t begun_ns; /* 0: no trace runs */
     struct kernel_run run;
     size_t size;
     uint64_t args[]; /* KERNEL_WORDS at least, if the kernel takes words */
@@ -95,29 +96,42 @@ static int read_args(struct kernel_task *t)
     return direct_copy_in_turn(t->session, "aclrtLaunchKernel", &to, &t->device_args, t->size);
 }
 
+/* Also when the kernel has ended the thread; not in a child that was forked in the kernel. */
+static void leave_kernel(struct kernel_task **tp)
+{
+    struct kernel_task *t = *tp;
+
+    if (t->run.process != process_id())
+        return;
+    kernel_access_close(t->session);
+    KILL_POINT(KERNEL_OVER);
+    if (t->begun_ns != 0)
+        trace_text(&t->session->trace, TRACE_KERNEL, t->begun_ns, t->name);
+    t->work.code = atomic_load(&t->run.code);
+    if (t->work.code != 0 && !t->ended)
+        keep_failure(t, t->work.code);
+}
+
+static void run_kernel(struct kernel_task *t)
+{
+    struct kernel_task *left __attribute__((cleanup(leave_kernel))) = t;
+
+    (void)left;
+    kernel_access_open(t->session);
+    kernel_run(&t->run);
+}
+
 static int run_task(struct stream_work *w)
 {
     struct kernel_task *t = task_of(w);
-    uint64_t begun_ns = trace_begin(&t->session->trace);
-    int code;
 
+    t->begun_ns = trace_begin(&t->session->trace);
     if (t->reads_args)
         RETURN_IF_ERROR(read_args(t));
     dump_kernel_args(t->name, t->args, t->size, NULL, 0);
     KILL_POINT(KERNEL_BEGINS);
-    kernel_access_open(t->session);
-    code = kernel_run(&t->run);
-    if (t->run.process != process_id())
-        return 0; /* a child that was forked in the kernel */
-    kernel_access_close(t->session);
-    KILL_POINT(KERNEL_OVER);
-    if (begun_ns != 0)
-        trace_text(&t->session->trace, TRACE_KERNEL, begun_ns, t->name);
-    if (code == 0)
-        code = atomic_load(&t->run.code);
-    if (code != 0 && !t->ended)
-        keep_failure(t, code);
-    return code;
+    run_kernel(t);
+    return t->work.code;
 }
 
 static void end_task(struct stream_work *w, int code)

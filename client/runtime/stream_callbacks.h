@@ -46,8 +46,12 @@ struct stream_work {
     struct stream_work *next;
     enum stream_work_kind kind;
     int (*run)(struct stream_work *w); /* without locks */
-    /* Kernels: it runs, and shall end soon, with this code. Under process->callback_lock. */
+    /*
+     * Kernels: it runs, and shall end soon, with this code. Called again every now and then until
+     * it has. Under process->callback_lock.
+     */
     void (*end)(struct stream_work *w, int code);
+    int code; /* kernels: what run() returns, or would if the kernel had not ended its thread */
     void (*free)(struct stream_work *w); /* NULL: free(). Without locks of the library */
     /* The word of 8 bytes that run() looks at, and may return STREAM_WORK_AGAIN; else NULL */
     const void *awaits;
