@@ -32,7 +32,6 @@ static const struct part *const parts[] = {
     &state_callback_part,
     &stream_work_part,
     &kernel_lane_part,
-    &kernel_registry_part,
     &kernel_args_part,
     &kernel_failure_part,
     &kernel_fault_part,

@@ -36,6 +36,11 @@ struct process {
     size_t store_length;
     pthread_mutex_t callback_lock; /* callbacks: see callback.h */
     pthread_cond_t callback_idle;  /* one has returned, or a thread has left */
+    /*
+     * client/kernel: handles of kernels and binaries; and what libraries have registered. A child
+     * that exits runs their destructors, which take the second one, whatever its parent did.
+     */
+    pthread_mutex_t kernel_lock, known_lock;
     /* threads that end and give back what they kept, and a session that goes; before its locks */
     pthread_mutex_t threads_lock;
     unsigned init_count;

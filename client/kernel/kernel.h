@@ -3,12 +3,12 @@
  * in, and launches. A kernel is host code (include/acl/acl_npud_kernel.h), which
  * client/kernel/kernel_run.c runs; docs/kernels.md has the picture.
  *
- * Binaries and functions belong to the process and outlive sessions. kernel_lock guards them. A
- * binary that was unloaded stays until the last launch of it has run.
+ * Binaries and functions belong to the process and outlive sessions. process->kernel_lock guards
+ * them; the loader is not called under it, as constructors may call the library. A binary that was
+ * unloaded stays until the last launch of it has run, and so do the names of its functions.
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +16,7 @@
 
 #include "acl/acl.h"
 #include "acl/acl_npud_kernel.h"
+#include "client/core/process.h"
 #include "proto/util/slots.h"
 
 struct kernel_binary;
@@ -35,14 +36,11 @@ struct kernel_function {
 
 /* --- client/kernel/kernel_registry.c: what compiled libraries have registered --- */
 
-extern pthread_mutex_t kernel_lock;
-
 /**
- * Between these two, what the calling thread registers belongs to the binary: it loads it. Not
- * nested.
+ * What the calling thread registers from here on belongs to the binary, which it loads; NULL: to
+ * none. Returns what it belonged to before: a constructor of a binary may load another one.
  */
-void kernel_registry_begin(struct kernel_binary *binary);
-void kernel_registry_end(void);
+const struct kernel_binary *kernel_registry_begin(const struct kernel_binary *binary);
 
 /**
  * The kernel of the binary (NULL: of none) with this name, or if that is NULL this entry, or if
@@ -80,7 +78,9 @@ struct kernel_function *kernel_function_get(const char *api, struct kernel_binar
                                             struct kernel_function **list,
                                             const aclnpudKernel *kernel, int *error);
 
-/** The functions of a binary that goes: their handles are stale. Under kernel_lock. */
+/** The functions of a binary that was unloaded: their handles are stale. Under kernel_lock. */
+void kernel_function_end_list(struct kernel_function *list);
+/** After that, when no launch of them is left. Under kernel_lock. */
 void kernel_function_free_list(struct kernel_function *list);
 
 /* --- client/kernel/kernel_binary.c --- */

@@ -55,11 +55,11 @@ static int check_function(const char *api, const void *func, bool *cpu)
     struct kernel_function *f;
     int error;
 
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     f = kernel_function_find(api, func, &error);
     if (f)
         *cpu = f->kernel.kind == ACL_KERNEL_TYPE_AICPU;
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     return error;
 }
 

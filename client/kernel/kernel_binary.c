@@ -41,9 +41,10 @@
 
 struct kernel_binary {
     struct slot slot;
-    void *library; /* of dlopen() */
-    uint32_t refs; /* the handle, and launches that have not ended */
-    bool cpu;      /* kernels of a device's CPU: aclrtRegisterCpuFunc() */
+    struct kernel_binary *prev, *next; /* loaded, while it has a library */
+    void *library;                     /* of dlopen() */
+    uint32_t refs;                     /* the handle, and launches that have not ended */
+    bool cpu;                          /* kernels of a device's CPU: aclrtRegisterCpuFunc() */
     struct kernel_function *functions;
     aclrtOpExceptionCallback callback;
     void *callback_data;
@@ -51,6 +52,7 @@ struct kernel_binary {
 
 /* Under kernel_lock. */
 static struct slots binaries; /* no object: not set up yet */
+static struct kernel_binary *loaded;
 
 static struct kernel_binary *peek_binary(const void *handle)
 {
@@ -114,11 +116,10 @@ static int check_image(const char *api, const char *what, const void *image, siz
 /* Unlike a dlopen() of this thread that is not of a binary, constructors register for it. */
 static void *open_library(struct kernel_binary *b, const char *path)
 {
-    void *library;
+    const struct kernel_binary *outer = kernel_registry_begin(b);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
-    kernel_registry_begin(b);
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    kernel_registry_end();
+    kernel_registry_begin(outer);
     return library;
 }
 
@@ -137,16 +138,31 @@ static int write_all(int fd, const char *bytes, size_t size)
     return 0;
 }
 
+/*
+ * A path of the descriptor that the loader has not seen before: it takes a library for loaded that
+ * has the same name, and descriptors come again. "/" and "/." are the bits of a number.
+ */
+static void name_descriptor(int fd, char *path, size_t size)
+{
+    static _Atomic uint32_t number;
+    uint32_t rest = atomic_fetch_add_explicit(&number, 1, memory_order_relaxed);
+    size_t n = (size_t)snprintf(path, size, "/proc/self");
+
+    for (int bit = 0; bit < 32; bit++)
+        n += (size_t)snprintf(path + n, size - n, "%s", rest >> bit & 1 ? "/." : "/");
+    snprintf(path + n, size - n, "/fd/%d", fd);
+}
+
 /* NULL: dlerror() says why, or memory is short. */
 static void *open_image(struct kernel_binary *b, const void *image, size_t size)
 {
     int fd = lift_fd(memfd_create("npud-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     void *library = NULL;
-    char path[32];
+    char path[128];
 
     if (fd < 0)
         return NULL;
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    name_descriptor(fd, path, sizeof(path));
     if (write_all(fd, image, size) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         library = open_library(b, path);
@@ -159,7 +175,7 @@ static struct kernel_binary *take_binary(void)
     struct kernel_binary *b;
     uint32_t seed = 1;
 
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     if (binaries.object_size == 0) {
         random_fill(&seed, sizeof(seed));
         slots_init(&binaries, sizeof(*b), BINARIES_MAX, seed);
@@ -171,15 +187,16 @@ static struct kernel_binary *take_binary(void)
         b->functions = NULL;
         b->callback = NULL;
     }
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     return b;
 }
 
 static void put_binary(struct kernel_binary *b)
 {
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
+    kernel_function_free_list(b->functions);
     slots_put(&binaries, b);
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
 }
 
 struct image {
@@ -198,6 +215,41 @@ static bool is_loaded(const char *path)
     return library != NULL;
 }
 
+/*
+ * Is another binary the same library? Two threads may both have found that it is not loaded. The
+ * handle of dlopen() tells. If not, the binary has it.
+ */
+static bool claim_library(struct kernel_binary *b, void *library)
+{
+    bool taken = false;
+    struct kernel_binary *other;
+
+    pthread_mutex_lock(&process->kernel_lock);
+    DL_FOREACH (loaded, other)
+        taken |= other->library == library;
+    if (!taken) {
+        b->library = library;
+        DL_APPEND(loaded, b);
+    }
+    pthread_mutex_unlock(&process->kernel_lock);
+    return !taken;
+}
+
+/* NULL: dlerror() says why, or memory is short. */
+static void *load_library(struct kernel_binary *b, const struct image *image)
+{
+    void *library = image->path && !is_loaded(image->path) ? open_library(b, image->path) : NULL;
+
+    if (library && claim_library(b, library))
+        return library;
+    if (library)
+        dlclose(library);
+    library = open_image(b, image->bytes, image->size);
+    if (library)
+        claim_library(b, library);
+    return library;
+}
+
 static int load_image(const char *api, const struct image *image, bool cpu, aclrtBinHandle *handle)
 {
     struct kernel_binary *b;
@@ -208,19 +260,17 @@ static int load_image(const char *api, const struct image *image, bool cpu, aclr
         return error_no_memory(api);
     b->cpu = cpu;
     dlerror();
-    b->library = image->path && !is_loaded(image->path) ? open_library(b, image->path)
-                                                        : open_image(b, image->bytes, image->size);
-    if (!b->library) {
+    if (!load_library(b, image)) {
         const char *why = dlerror();
 
         put_binary(b);
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s cannot be loaded: %s", api,
                          image->what, why ? why : "no memory or no descriptor is left");
     }
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     slots_publish(b);
     *handle = kernel_binary_handle(b);
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     return 0;
 }
 
@@ -382,9 +432,11 @@ void kernel_binary_unref(struct kernel_binary *binary)
 
     if (!binary)
         return;
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     last = --binary->refs == 0;
-    pthread_mutex_unlock(&kernel_lock);
+    if (last)
+        DL_DELETE(loaded, binary);
+    pthread_mutex_unlock(&process->kernel_lock);
     if (!last)
         return;
     dlclose(binary->library);
@@ -398,14 +450,13 @@ aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
     int error;
 
     RETURN_IF_ERROR(process_enter());
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     b = find_binary(__func__, binHandle, &error);
     if (b) {
         slots_unpublish(b);
-        kernel_function_free_list(b->functions);
-        b->functions = NULL;
+        kernel_function_end_list(b->functions);
     }
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     kernel_binary_unref(b);
     return error;
 }
@@ -455,10 +506,54 @@ aclError aclrtBinaryLoad(aclrtBinary binary, aclrtBinHandle *binHandle)
     return load_data(__func__, d->data, d->length, false, binHandle);
 }
 
-/* --- what is in them --- */
+/* --- symbols. Without locks: the loader has its own, and may run code of the program --- */
 
-/* Under the lock. The record that the library has registered, or what its symbols tell. */
-static int find_kernel(const char *api, struct kernel_binary *b, const char *name,
+/* It stays loaded until kernel_binary_unref(). NULL with *error set. */
+static struct kernel_binary *hold_binary(const char *api, const void *handle, int *error)
+{
+    struct kernel_binary *b;
+
+    pthread_mutex_lock(&process->kernel_lock);
+    b = find_binary(api, handle, error);
+    kernel_binary_ref(b);
+    pthread_mutex_unlock(&process->kernel_lock);
+    return b;
+}
+
+static struct link_map *map_of(const struct kernel_binary *b)
+{
+    struct link_map *map = NULL;
+
+    return dlinfo(b->library, RTLD_DI_LINKMAP, &map) == 0 ? map : NULL;
+}
+
+/* NULL: there is none at this address. */
+static const ElfW(Sym) * symbol_at(const void *address)
+{
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+
+    return dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) ? symbol : NULL;
+}
+
+/* A symbol of the binary itself, and not of a library that it is linked with; NULL: none. */
+static void *find_symbol(const struct kernel_binary *b, const char *name, bool object, size_t *size)
+{
+    void *address = dlsym(b->library, name);
+    const ElfW(Sym) *symbol = address ? symbol_at(address) : NULL;
+    struct link_map *map = NULL;
+    Dl_info info;
+
+    if (!symbol || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || map != map_of(b) ||
+        (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT) != object)
+        return NULL;
+    if (size)
+        *size = symbol->st_size;
+    return address;
+}
+
+/* The record that the library has registered, or what its symbols tell. The binary is held. */
+static int find_kernel(const char *api, const struct kernel_binary *b, const char *name,
                        aclnpudKernel *kernel)
 {
     const aclnpudKernel *k = kernel_registry_find(b, name, 0, NULL);
@@ -468,7 +563,9 @@ static int find_kernel(const char *api, struct kernel_binary *b, const char *nam
         return 0;
     }
     *kernel = (aclnpudKernel){.size = sizeof(*kernel), .name = name};
-    kernel->function = dlsym(b->library, name);
+    kernel->function = find_symbol(b, name, false, NULL);
+    if (b->cpu)
+        kernel->kind = ACL_KERNEL_TYPE_AICPU;
     if (kernel->function)
         return 0;
     return error_set(ACL_ERROR_RT_PARAM_INVALID,
@@ -477,16 +574,24 @@ static int find_kernel(const char *api, struct kernel_binary *b, const char *nam
                      api, name);
 }
 
-static int get_function(const char *api, struct kernel_binary *b, const aclnpudKernel *kernel,
+/* --- what is in them --- */
+
+/* A kernel of the binary, which may have been unloaded meanwhile. */
+static int get_function(const char *api, const void *binary, const aclnpudKernel *kernel,
                         aclrtFuncHandle *handle)
 {
+    struct kernel_function *f = NULL;
+    struct kernel_binary *b;
     int error;
-    struct kernel_function *f = kernel_function_get(api, b, &b->functions, kernel, &error);
 
-    if (!f)
-        return error == ACL_ERROR_RT_CONTEXT_NULL ? ACL_ERROR_RT_PARAM_INVALID : error;
-    *handle = handle_of(HANDLE_FUNCTION, f);
-    return 0;
+    pthread_mutex_lock(&process->kernel_lock);
+    b = find_binary(api, binary, &error);
+    if (b)
+        f = kernel_function_get(api, b, &b->functions, kernel, &error);
+    if (f)
+        *handle = handle_of(HANDLE_FUNCTION, f);
+    pthread_mutex_unlock(&process->kernel_lock);
+    return error == ACL_ERROR_RT_CONTEXT_NULL ? ACL_ERROR_RT_PARAM_INVALID : error;
 }
 
 aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char *kernelName,
@@ -500,13 +605,11 @@ aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char *kernelName
     REQUIRE(binHandle);
     REQUIRE(kernelName);
     REQUIRE(funcHandle);
-    pthread_mutex_lock(&kernel_lock);
-    b = find_binary(__func__, binHandle, &error);
-    if (b)
-        error = find_kernel(__func__, b, kernelName, &kernel);
+    b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
+    error = find_kernel(__func__, b, kernelName, &kernel);
     if (error == 0)
-        error = get_function(__func__, b, &kernel, funcHandle);
-    pthread_mutex_unlock(&kernel_lock);
+        error = get_function(__func__, binHandle, &kernel, funcHandle);
+    kernel_binary_unref(b);
     return error;
 }
 
@@ -520,26 +623,55 @@ aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEn
 
     REQUIRE(binHandle);
     REQUIRE(funcHandle);
-    pthread_mutex_lock(&kernel_lock);
-    b = find_binary(__func__, binHandle, &error);
-    if (b && !b->cpu && funcEntry != 0)
+    b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
+    if (!b->cpu && funcEntry != 0)
         k = kernel_registry_find(b, NULL, funcEntry, NULL);
     if (k)
-        error = get_function(__func__, b, k, funcHandle);
-    else if (error == 0)
+        error = get_function(__func__, binHandle, k, funcHandle);
+    else
         error = error_set(ACL_ERROR_RT_PARAM_INVALID,
                           "aclrtBinaryGetFunctionByEntry: no kernel of the binary has entry %llu",
                           (unsigned long long)funcEntry);
-    pthread_mutex_unlock(&kernel_lock);
+    kernel_binary_unref(b);
     return error;
+}
+
+/* The function of this name that was registered before. */
+static bool find_registered(struct kernel_binary *b, const char *name, aclnpudKernel *kernel)
+{
+    struct kernel_function *f;
+
+    pthread_mutex_lock(&process->kernel_lock);
+    LL_FOREACH (b->functions, f)
+        if (strcmp(f->name, name) == 0)
+            break;
+    if (f)
+        *kernel = f->kernel;
+    pthread_mutex_unlock(&process->kernel_lock);
+    return f != NULL;
+}
+
+/* The binary is held. */
+static int register_function(const char *api, aclrtBinHandle handle, struct kernel_binary *b,
+                             const char *function, const char *name, aclrtFuncHandle *result)
+{
+    aclnpudKernel kernel;
+
+    if (!b->cpu)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: the binary was not loaded with cpuKernelMode", api);
+    if (!find_registered(b, name, &kernel)) {
+        RETURN_IF_ERROR(find_kernel(api, b, function, &kernel));
+        kernel.kind = ACL_KERNEL_TYPE_AICPU;
+        kernel.name = name;
+    }
+    return get_function(api, handle, &kernel, result);
 }
 
 aclError aclrtRegisterCpuFunc(aclrtBinHandle handle, const char *funcName, const char *kernelName,
                               aclrtFuncHandle *funcHandle)
 {
     CALL_SCOPE;
-    aclnpudKernel kernel = {.size = sizeof(kernel), .kind = ACL_KERNEL_TYPE_AICPU};
-    struct kernel_function *f = NULL;
     struct kernel_binary *b;
     int error;
 
@@ -547,36 +679,13 @@ aclError aclrtRegisterCpuFunc(aclrtBinHandle handle, const char *funcName, const
     REQUIRE(funcName);
     REQUIRE(kernelName);
     REQUIRE(funcHandle);
-    pthread_mutex_lock(&kernel_lock);
-    b = find_binary(__func__, handle, &error);
-    if (b && !b->cpu)
-        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
-                          "aclrtRegisterCpuFunc: the binary was not loaded with cpuKernelMode");
-    if (error == 0)
-        LL_FOREACH (b->functions, f)
-            if (strcmp(f->name, kernelName) == 0)
-                break;
-    if (error == 0 && !f) {
-        error = find_kernel(__func__, b, funcName, &kernel);
-        kernel.kind = ACL_KERNEL_TYPE_AICPU;
-        kernel.name = kernelName;
-    } else if (f) {
-        kernel = f->kernel;
-    }
-    if (error == 0)
-        error = get_function(__func__, b, &kernel, funcHandle);
-    pthread_mutex_unlock(&kernel_lock);
+    b = FIND_OR_RETURN(hold_binary, __func__, handle);
+    error = register_function(__func__, handle, b, funcName, kernelName, funcHandle);
+    kernel_binary_unref(b);
     return error;
 }
 
 /* --- addresses --- */
-
-static struct link_map *map_of(const struct kernel_binary *b)
-{
-    struct link_map *map = NULL;
-
-    return dlinfo(b->library, RTLD_DI_LINKMAP, &map) == 0 ? map : NULL;
-}
 
 struct extent {
     ElfW(Addr) base;
@@ -602,37 +711,27 @@ aclError aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void **binAddr, size
     struct extent extent = {0};
     struct kernel_binary *b;
     struct link_map *map;
-    int error;
 
+    REQUIRE(binHandle);
     REQUIRE(binAddr);
     REQUIRE(binSize);
-    pthread_mutex_lock(&kernel_lock);
-    b = find_binary(__func__, binHandle, &error);
-    map = b ? map_of(b) : NULL;
+    b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
+    map = map_of(b);
     if (map) {
         extent.base = map->l_addr;
         dl_iterate_phdr(measure_object, &extent);
         *binAddr = (void *)map->l_addr;
         *binSize = extent.size;
     }
-    pthread_mutex_unlock(&kernel_lock);
-    return error;
-}
-
-/* Bytes of the symbol at this address; 0: it is not known. */
-static size_t symbol_size(const void *address)
-{
-    const ElfW(Sym) *symbol = NULL;
-    Dl_info info;
-
-    if (!dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
-        return 0;
-    return symbol->st_size;
+    kernel_binary_unref(b);
+    return 0;
 }
 
 size_t kernel_code_size(const void *function)
 {
-    return symbol_size(function);
+    const ElfW(Sym) *symbol = symbol_at(function);
+
+    return symbol ? symbol->st_size : 0;
 }
 
 aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char *name, void **dptr, size_t *size)
@@ -640,24 +739,20 @@ aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char *name, void *
     CALL_SCOPE;
     struct kernel_binary *b;
     void *address;
-    int error;
 
     REQUIRE(binHandle);
     REQUIRE(name);
     if (!dptr && !size)
         return error_set(ACL_ERROR_INVALID_PARAM, "aclrtBinaryGetGlobal: dptr and size are NULL");
-    pthread_mutex_lock(&kernel_lock);
-    b = find_binary(__func__, binHandle, &error);
-    address = b ? dlsym(b->library, name) : NULL;
-    if (address && dptr)
+    b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
+    address = find_symbol(b, name, true, size);
+    kernel_binary_unref(b);
+    if (!address)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtBinaryGetGlobal: the binary has no global object %s", name);
+    if (dptr)
         *dptr = address;
-    if (address && size)
-        *size = symbol_size(address);
-    if (b && !address)
-        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
-                          "aclrtBinaryGetGlobal: the binary has no global object %s", name);
-    pthread_mutex_unlock(&kernel_lock);
-    return error;
+    return 0;
 }
 
 /* --- failures --- */
@@ -671,13 +766,13 @@ aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle,
 
     REQUIRE(binHandle);
     REQUIRE(callback);
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     b = find_binary(__func__, binHandle, &error);
     if (b) {
         b->callback = callback;
         b->callback_data = userData;
     }
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     return error != 0 ? error : exception_want(__func__);
 }
 
@@ -687,13 +782,13 @@ void kernel_binary_tell(aclrtBinHandle handle, aclrtExceptionInfo *info)
     struct kernel_binary *b;
     void *data = NULL;
 
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     b = peek_binary(handle);
     if (b) {
         callback = b->callback;
         data = b->callback_data;
     }
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     if (callback)
         callback(info, data);
 }

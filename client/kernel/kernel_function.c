@@ -48,8 +48,6 @@ static struct kernel_function *make_function(const aclnpudKernel *kernel)
         slots_put(&functions, f);
         return NULL;
     }
-    f->kernel = *kernel;
-    f->kernel.name = f->name;
     f->session = 0;
     f->devices = 0;
     slots_publish(f);
@@ -88,6 +86,9 @@ struct kernel_function *kernel_function_get(const char *api, struct kernel_binar
         f->binary = binary;
         LL_PREPEND(*list, f);
     }
+    /* A library that was loaded anew has another record at the same address. */
+    f->kernel = *kernel;
+    f->kernel.name = f->name;
     if (f->session != c->session->serial)
         f->devices = 0;
     f->session = c->session->serial;
@@ -95,12 +96,19 @@ struct kernel_function *kernel_function_get(const char *api, struct kernel_binar
     return f;
 }
 
+void kernel_function_end_list(struct kernel_function *list)
+{
+    struct kernel_function *f;
+
+    LL_FOREACH (list, f)
+        slots_unpublish(f);
+}
+
 void kernel_function_free_list(struct kernel_function *list)
 {
     struct kernel_function *f, *next;
 
     LL_FOREACH_SAFE (list, f, next) {
-        slots_unpublish(f);
         free(f->name);
         f->name = NULL;
         slots_put(&functions, f);
@@ -136,7 +144,7 @@ aclError aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *funcHandle)
 
     REQUIRE(symbol);
     REQUIRE(funcHandle);
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     f = is_handle(symbol) ? NULL : kernel_function_find_any(__func__, symbol, &error);
     if (is_handle(symbol))
         error =
@@ -144,7 +152,7 @@ aclError aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *funcHandle)
                       "aclrtGetFuncBySymbol: this is a handle, and not the address of a kernel");
     if (f)
         *funcHandle = handle_of(HANDLE_FUNCTION, f);
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     return f ? 0 : error;
 }
 
@@ -156,11 +164,11 @@ static int copy_function(const char *api, const void *handle, struct kernel_func
     const struct kernel_function *f;
     int error = 0;
 
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     f = kernel_function_find(api, handle, &error);
     if (f)
         *copy = *f;
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     return f ? 0 : error;
 }
 
@@ -182,7 +190,7 @@ aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char 
     int error = 0;
 
     REQUIRE(name);
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     f = kernel_function_find(__func__, funcHandle, &error);
     if (f && strlen(f->name) < maxLen)
         strcpy(name, f->name);
@@ -190,7 +198,7 @@ aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char 
         error = error_set(ACL_ERROR_RT_PARAM_INVALID,
                           "aclrtGetFunctionName: the name takes %zu bytes, and maxLen is %u",
                           strlen(f->name) + 1, maxLen);
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     return error;
 }
 
@@ -299,13 +307,13 @@ int kernel_function_parameters(const char *api, const void *func,
     struct kernel_function *f;
     int error = 0;
 
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     f = kernel_function_find_any(api, func, &error);
     if (f)
         error = check_parameters(api, f);
     if (error == 0)
         error = use(api, f, context);
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     return error;
 }
 
@@ -365,9 +373,9 @@ aclError aclrtFunctionGetAvailDynUbufPerBlock(void *func, uint32_t blockDim, siz
     if (blockDim != 0)
         return error_set(ACL_ERROR_INVALID_PARAM,
                          "aclrtFunctionGetAvailDynUbufPerBlock: flags is %u, must be 0", blockDim);
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     f = kernel_function_find_any(__func__, func, &error);
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     if (!f)
         return error;
     *dynUbufSize = 0; /* no kernel here is one of SIMT */

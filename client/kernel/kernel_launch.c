@@ -16,7 +16,7 @@ static int find_target(const char *api, const void *func, find_fn *find,
     struct kernel_function *f;
     int error;
 
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     f = find(api, func, &error);
     if (f) {
         *copy = *f;
@@ -25,7 +25,7 @@ static int find_target(const char *api, const void *func, find_fn *find,
         launch->function = copy;
         launch->binary = f->binary;
     }
-    pthread_mutex_unlock(&kernel_lock);
+    pthread_mutex_unlock(&process->kernel_lock);
     return f ? 0 : error;
 }
 
@@ -193,14 +193,15 @@ static int refuse_simt(const char *api, const void *func, dim3 grid, dim3 block)
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a component of gridDim or blockDim is 0",
                          api);
-    pthread_mutex_lock(&kernel_lock);
+    pthread_mutex_lock(&process->kernel_lock);
     f = kernel_function_find_any(api, func, &error);
-    pthread_mutex_unlock(&kernel_lock);
-    return f ? error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: the kernel %s is not one of SIMT: launch it with "
-                         "aclrtLaunchKernelWithHostArgs",
-                         api, f->name)
-             : error;
+    if (f)
+        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
+                          "%s: the kernel %s is not one of SIMT: launch it with "
+                          "aclrtLaunchKernelWithHostArgs",
+                          api, f->name);
+    pthread_mutex_unlock(&process->kernel_lock);
+    return error;
 }
 
 aclError aclrtLaunchSIMTKernelWithArgsArray(void *func, dim3 gridDim, dim3 blockDim,

@@ -2,7 +2,6 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "client/core/lifecycle.h"
 #include "client/core/process.h"
 #include "client/kernel/kernel.h"
 
@@ -13,23 +12,19 @@ struct known {
     const struct kernel_binary *binary; /* NULL: of none */
 };
 
-pthread_mutex_t kernel_lock = PTHREAD_MUTEX_INITIALIZER;
 /*
- * Of `known`, and the innermost of all: constructors of libraries take it, and the loader holds a
- * lock of its own around them, which dlsym() takes, under kernel_lock.
+ * Under process->known_lock, the innermost of all: constructors of libraries take it, and the
+ * loader holds a lock of its own around them.
  */
-static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known *known;
 static __thread const struct kernel_binary *loading;
 
-void kernel_registry_begin(struct kernel_binary *binary)
+const struct kernel_binary *kernel_registry_begin(const struct kernel_binary *binary)
 {
-    loading = binary;
-}
+    const struct kernel_binary *outer = loading;
 
-void kernel_registry_end(void)
-{
-    loading = NULL;
+    loading = binary;
+    return outer;
 }
 
 static struct known *find_record(const aclnpudKernel *record)
@@ -54,25 +49,25 @@ void aclnpudKernelRegister(const aclnpudKernel *kernel)
 
     if (!is_usable(kernel))
         return;
-    pthread_mutex_lock(&known_lock);
+    pthread_mutex_lock(&process->known_lock);
     k = find_record(kernel) ? NULL : calloc(1, sizeof(*k));
     if (k) {
         k->record = kernel;
         k->binary = loading;
         DL_APPEND(known, k);
     }
-    pthread_mutex_unlock(&known_lock);
+    pthread_mutex_unlock(&process->known_lock);
 }
 
 void aclnpudKernelUnregister(const aclnpudKernel *kernel)
 {
     struct known *k;
 
-    pthread_mutex_lock(&known_lock);
+    pthread_mutex_lock(&process->known_lock);
     k = find_record(kernel);
     if (k)
         DL_DELETE(known, k);
-    pthread_mutex_unlock(&known_lock);
+    pthread_mutex_unlock(&process->known_lock);
     free(k);
 }
 
@@ -89,19 +84,10 @@ const aclnpudKernel *kernel_registry_find(const struct kernel_binary *binary, co
     bool any = !name && entry == 0;
     struct known *k;
 
-    pthread_mutex_lock(&known_lock);
+    pthread_mutex_lock(&process->known_lock);
     DL_FOREACH (known, k)
         if ((any || k->binary == binary) && is_meant(k, name, entry, function))
             break;
-    pthread_mutex_unlock(&known_lock);
+    pthread_mutex_unlock(&process->known_lock);
     return k ? k->record : NULL;
 }
-
-/* What is registered stays: the child has the same libraries. */
-static void renew_locks(void)
-{
-    pthread_mutex_init(&kernel_lock, NULL);
-    pthread_mutex_init(&known_lock, NULL);
-}
-
-const struct part kernel_registry_part = {.fork_child = renew_locks};
