@@ -311,10 +311,11 @@ void blocked_advise(const struct blocked *b, char *buf, size_t size)
             "thread of the library, looks at it",
             pid);
     else if (b->on == ON_WORK && pid != 0 && b->object == CALLBACK_WORD_KERNEL)
-        snprintf(buf, size,
-                 "find where the kernel is that process %d runs: gdb -batch -p %d -ex 'thread apply "
-                 "all bt'; aclrtSetOpExecuteTimeOut ends kernels that run for too long",
-                 pid, pid);
+        snprintf(
+            buf, size,
+            "find where the kernel is that process %d runs: gdb -batch -p %d -ex 'thread apply "
+            "all bt'; aclrtSetOpExecuteTimeOut ends kernels that run for too long",
+            pid, pid);
     else if (b->on == ON_WORK && pid != 0)
         snprintf(buf, size,
                  "find where npud-copy is, the thread of the library in process %d: gdb -batch -p "
