@@ -63,7 +63,7 @@ check "RUN_MODE cpu, without npud" timeout "$guard" "$work/build/cpu"
 
 # What is built again.
 cp -r "$sources" "$work/kernels"
-cp "$top/tests/programs/expect.h" "$work"
+cp "$top/tests/programs/expect.h" "$work/kernels"
 mkdir -p "$work/small"
 cp "$sources"/plain_kernels.* "$work/small"
 cat >"$work/small/CMakeLists.txt" <<'C'

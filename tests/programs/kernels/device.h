@@ -1,7 +1,7 @@
 /* A device with a stream, and arrays on it: what the programs here have in common. */
 #pragma once
 
-#include "../expect.h"
+#include "expect.h"
 
 #include <cstdint>
 #include <vector>
