@@ -251,6 +251,7 @@ struct stream_work *stream_work_retire(struct stream *s, int error)
     struct stream_work *w = s->callbacks.work;
 
     remove_first(s);
+    w->next = NULL; /* it is the caller's, and what follows is not */
     if (session_lost(s->session))
         return w;
     atomic_store_explicit(&s->ctrl->work_result, stream_work_result(w->ordinal, error),

@@ -991,8 +991,10 @@ END_TEST
 START_TEST(unsupported_functions_say_so)
 {
     static const char *const names[] = {
-        "aclrtActiveStream",    "aclrtCreateLabel",   "aclmdlRICaptureBegin", "aclrtLaunchKernel",
-        "aclrtTaskUpdateAsync", "aclmdlRICaptureEnd", "aclrtSwitchStream",    "aclrtBinaryUnLoad",
+        "aclrtSnapShotProcessLock",
+        "aclrtSnapShotProcessUnlock",
+        "aclrtMemMapSetLink",
+        "aclrtReserveMemAddressNoUCMemory",
     };
 
     aclrtGetLastError(ACL_RT_THREAD_LEVEL);
