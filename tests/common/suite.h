@@ -2,6 +2,7 @@
 #pragma once
 
 #include <check.h>
+#include <stdlib.h>
 
 /**
  * A new case of a suite, with its time limit in seconds (0: the one that check has for all) and
@@ -17,6 +18,24 @@ static inline TCase *suite_case(Suite *suite, const char *name, double seconds,
     tcase_add_checked_fixture(t, before, after);
     suite_add_tcase(suite, t);
     return t;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SUITE_STRIDE 3
+#else
+#define SUITE_STRIDE 1
+#endif
+
+/**
+ * A loop test of n cases. Under a sanitizer, where each takes several times as long, every third of
+ * them: CI runs all in the ordinary build.
+ */
+static inline void suite_add_cases(TCase *t, const TTest *test, int n)
+{
+    int stride = getenv("NPUD_TEST_LONG") ? 1 : SUITE_STRIDE;
+
+    for (int i = 0; i < n; i += stride)
+        tcase_add_loop_test(t, test, i, i + 1);
 }
 
 /** Run a suite. Returns the exit status of the program. */

@@ -579,23 +579,23 @@ int main(void)
 
     tcase_add_test(c, test_notify_wait_after_copy);
     tcase_add_test(c, test_fd_of_stopped_stream);
-    tcase_add_loop_test(c, test_fd_of_ended_stream, 0, ENDS);
+    suite_add_cases(c, test_fd_of_ended_stream, ENDS);
     tcase_add_test(c, test_callbacks_of_aborted_stream);
     c = suite_case(suite, "abort", 60, npud_setup, npud_teardown);
-    tcase_add_loop_test(c, test_held_abort, 0, HOLDS);
+    suite_add_cases(c, test_held_abort, HOLDS);
     c = suite_case(suite, "stop_task", 60, npud_setup, npud_teardown);
-    tcase_add_loop_test(c, test_held_stop_task, 0, HOLDS);
+    suite_add_cases(c, test_held_stop_task, HOLDS);
     c = suite_case(suite, "device_abort", 60, npud_setup, npud_teardown);
-    tcase_add_loop_test(c, test_held_device_abort, 0, HOLDS);
+    suite_add_cases(c, test_held_device_abort, HOLDS);
     c = suite_case(suite, "destroy", 60, npud_setup, npud_teardown);
-    tcase_add_loop_test(c, test_held_destroy, 0, HOLDS);
+    suite_add_cases(c, test_held_destroy, HOLDS);
     c = suite_case(suite, "lost", 60, npud_setup, npud_teardown);
-    tcase_add_loop_test(c, test_held_lost, 0, HOLDS);
+    suite_add_cases(c, test_held_lost, HOLDS);
     c = suite_case(suite, "lost_for_a_moment", 60, npud_setup, npud_teardown);
-    tcase_add_loop_test(c, test_held_lost_for_a_moment, 0, HOLDS);
+    suite_add_cases(c, test_held_lost_for_a_moment, HOLDS);
     c = suite_case(suite, "stopped", 60, npud_setup, npud_teardown);
-    tcase_add_loop_test(c, test_held_stopped, 0, HOLDS);
+    suite_add_cases(c, test_held_stopped, HOLDS);
     c = suite_case(suite, "death", 60, npud_setup, npud_teardown);
-    tcase_add_loop_test(c, test_held_death, 0, HOLDS);
+    suite_add_cases(c, test_held_death, HOLDS);
     return run_suite(suite);
 }

@@ -801,9 +801,9 @@ static void add_tests(Suite *s)
 {
     TCase *t = suite_case(s, "faults", 60, set_up_npud, npud_teardown);
 
-    tcase_add_loop_test(t, touching_faults, 0, 2 * FAULTY);
+    suite_add_cases(t, touching_faults, 2 * FAULTY);
     t = suite_case(s, "copies", 120, set_up_test, npud_teardown);
-    tcase_add_loop_test(t, copies_arrive, 0, 2 * SIDES);
+    suite_add_cases(t, copies_arrive, 2 * SIDES);
     tcase_add_test(t, copies_between_devices);
     tcase_add_test(t, copies_cross_borders);
     tcase_add_test(t, messages_of_device_memory);

@@ -683,8 +683,8 @@ int main(void)
     Suite *suite = suite_create("value_ends");
     TCase *tc = suite_case(suite, "value_ends", 120, set_up_test, tear_down_test);
 
-    tcase_add_loop_test(tc, the_last_one_is_told, 0, CASES_OF(SHARERS - 1));
-    tcase_add_loop_test(tc, all_that_are_left_wait, 0, 2 * LEAVES * ORDERS);
+    suite_add_cases(tc, the_last_one_is_told, CASES_OF(SHARERS - 1));
+    suite_add_cases(tc, all_that_are_left_wait, 2 * LEAVES * ORDERS);
     tcase_add_test(tc, one_that_does_not_wait_may_write);
     tcase_add_loop_test(tc, names_are_not_processes, 0, 2);
     tcase_add_test(tc, one_that_came_later_leaves);
@@ -695,10 +695,8 @@ int main(void)
     tcase_add_loop_test(tc, an_import_of_its_own_is_nobody_else, 0, 2);
     tcase_add_loop_test(tc, the_next_importer_may_write, 0, 2);
     tc = suite_case(suite, "restarts", 120, set_up_restartable, tear_down_test);
-    tcase_add_loop_test(tc, the_last_one_is_told_by_the_next_npud, 0,
-                        RESTARTS(CASES_OF(SHARERS - 1)));
-    tcase_add_loop_test(tc, all_that_are_left_wait_for_the_next_npud, 0,
-                        RESTARTS(2 * LEAVES * ORDERS));
+    suite_add_cases(tc, the_last_one_is_told_by_the_next_npud, RESTARTS(CASES_OF(SHARERS - 1)));
+    suite_add_cases(tc, all_that_are_left_wait_for_the_next_npud, RESTARTS(2 * LEAVES * ORDERS));
     tcase_add_loop_test(tc, one_that_finalizes_comes_back, 0, 8);
     tcase_add_test(tc, one_that_came_later_leaves_the_next_npud);
     return run_suite(suite);

@@ -298,9 +298,10 @@ static void count_hits(unsigned keeper)
 }
 
 /*
- * At the first pass, and at one that is drawn, where the next server that comes there dies as well;
- * in make check-long, at up to so many that are spread over all of them. Every other death in
- * recovery is one in the recovery from the death at another place, which is drawn.
+ * At the first pass, or at one that is drawn, where the next server that comes there dies as well:
+ * which of the two, is drawn; in make check-long, at up to so many that are spread over all of them.
+ * Every other death in recovery is one in the recovery from the death at another place, which is
+ * drawn.
  */
 #define DEATHS_LONG 24
 
@@ -315,9 +316,9 @@ static uint32_t draw_number(uint32_t n)
 
 static unsigned n_deaths(uint32_t n)
 {
-    unsigned most = choose_effort(2, DEATHS_LONG);
+    unsigned most = choose_effort(1, DEATHS_LONG);
 
-    return n < 2 ? 2 : n < most ? n : most;
+    return most == 1 ? 1 : n < 2 ? 2 : n < most ? n : most;
 }
 
 static uint32_t choose_pass(uint32_t n, unsigned i)
@@ -359,23 +360,42 @@ static bool is_wanted(uint32_t place, struct death *only)
     return wanted[n] == ':' || wanted[n] == '\0';
 }
 
-/* How many of these deaths there were. */
+static unsigned try_pass(uint32_t p, const struct death *death, unsigned keeper)
+{
+    fprintf(stderr, "place %s:%u:%u:%u (after %s), of %u\n", places[p].name, death->pass,
+            death->again, death->after, death->after ? places[death->after - 1].name : "none",
+            hits[p]);
+    return try_death(death, keeper);
+}
+
+/* How many of these deaths there were. A pass that is drawn need not come. */
+static unsigned try_drawn_pass(uint32_t p, unsigned n, unsigned keeper)
+{
+    unsigned died = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        struct death death = choose_death(p, n == 1 ? draw_number(2) : i);
+
+        died += try_pass(p, &death, keeper);
+    }
+    if (died == 0) {
+        struct death first = choose_death(p, 0);
+
+        died = try_pass(p, &first, keeper);
+    }
+    return died;
+}
+
+/* The same for what NPUD_KILL_PLACE wants. */
 static unsigned try_place(uint32_t p, unsigned keeper)
 {
-    unsigned died = 0, n;
     struct death only;
+    unsigned died;
 
     if (!is_wanted(p, &only))
         return 0;
-    n = only.pass != 0 ? 1 : n_deaths(hits[p]);
-    for (unsigned i = 0; i < n; i++) {
-        struct death death = only.pass != 0 ? only : choose_death(p, i);
-
-        fprintf(stderr, "place %s:%u:%u:%u (after %s), of %u\n", places[p].name, death.pass,
-                death.again, death.after, death.after ? places[death.after - 1].name : "none",
-                hits[p]);
-        died += try_death(&death, keeper);
-    }
+    died =
+        only.pass != 0 ? try_pass(p, &only, keeper) : try_drawn_pass(p, n_deaths(hits[p]), keeper);
     if (getenv("NPUD_TEST_TABLE"))
         printf("kill server | %-18s | %-58s | %5u passes, %2u deaths\n", places[p].name,
                places[p].what, hits[p], died);
