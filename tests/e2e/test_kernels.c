@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,8 +40,11 @@ static void set_up_ordinary(void)
     set_up(ordinary);
 }
 
+static bool is_strict;
+
 static void set_up_strict(void)
 {
+    is_strict = true;
     set_up(strict);
 }
 
@@ -530,6 +534,170 @@ START_TEST(a_kernel_that_ends_its_thread)
 }
 END_TEST
 
+/* May the program use the address? A system call tells, and no fault. */
+static bool device_is_open(const void *device)
+{
+    int pipes[2];
+    bool open;
+
+    ck_assert_int_eq(pipe(pipes), 0);
+    open = write(pipes[1], device, 1) == 1;
+    close(pipes[0]);
+    close(pipes[1]);
+    return open;
+}
+
+/* The whole kernel is of this kind, whichever thread ends. */
+START_TEST(a_thread_that_ends_is_told)
+{
+    uint64_t *out = words_new(), block = (uint64_t)_i;
+    const char *sentence;
+
+    OK(launch("end_thread", end_thread, VEC, 2, stream, block, 0, 0));
+    ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS),
+                     ACL_ERROR_RT_VECTOR_CORE_EXCEPTION);
+    sentence = aclGetRecentErrMsg();
+    ck_assert_ptr_nonnull(strstr(sentence, "kernel end_thread, block"));
+    ck_assert_ptr_nonnull(strstr(sentence, "has ended its thread"));
+    ck_assert(!is_strict || !device_is_open(out));
+}
+END_TEST
+
+/* --- what a kernel must not do, and what ends it where it must not be left --- */
+
+static aclrtContext context_here;
+static aclrtEvent event_behind;
+
+static aclError call_from_kernel(uint64_t what)
+{
+    switch (what) {
+    case 0:
+        return aclrtSetCurrentContext(context_here);
+    case 1:
+        return aclrtSetDevice(0);
+    case 2:
+        return aclrtResetDevice(0);
+    case 3:
+        return aclrtResetDeviceForce(0);
+    case 4:
+        return aclrtDeviceTaskAbort(0, 0);
+    case 5:
+        return aclrtDestroyContext(context_here);
+    case 6:
+        return aclrtSynchronizeEvent(event_behind);
+    case 7:
+        return aclFinalize();
+    case 8:
+        return aclrtSynchronizeStream(stream);
+    case 9:
+        return aclrtDestroyStream(stream);
+    case 10:
+        return aclrtStreamAbort(stream);
+    case 11:
+        return aclrtSynchronizeDevice();
+    default:
+        return launch("sixteen", sixteen, CUBE, 1, stream, 0, 0, 0);
+    }
+}
+
+enum { CALLS_FROM_KERNELS = 13, CALLS_WITHOUT_CONTEXT = 8 };
+
+static void call_library(uint64_t p, uint64_t what, uint64_t c)
+{
+    (void)c;
+    atomic_store((_Atomic int *)p, call_from_kernel(what));
+}
+
+START_TEST(a_kernel_is_refused_what_would_wait_for_it)
+{
+    static _Atomic int result;
+
+    OK(aclrtGetCurrentContext(&context_here));
+    OK(aclrtCreateEvent(&event_behind));
+    stream_let_go(stream_hold(stream));
+    /* On the thread of the lane, and on one for blocks. */
+    for (uint32_t blocks = 1; blocks < 3; blocks++) {
+        aclrtEvent gate = stream_hold(stream);
+
+        atomic_store(&result, -1);
+        LAUNCH(call_library, blocks, stream, &result, _i, 0);
+        OK(aclrtRecordEvent(event_behind, stream));
+        stream_let_go(gate);
+        await(stream);
+        ck_assert_int_eq(atomic_load(&result), _i < CALLS_WITHOUT_CONTEXT
+                                                   ? ACL_ERROR_RT_FEATURE_NOT_SUPPORT
+                                                   : ACL_ERROR_RT_CONTEXT_NULL);
+    }
+    OK(aclrtDestroyEvent(event_behind));
+}
+END_TEST
+
+/* Small blocks come from a cache of the thread, without a lock: these do not. */
+static void allocate(uint64_t p, uint64_t b, uint64_t c)
+{
+    (void)b;
+    (void)c;
+    atomic_fetch_add((_Atomic uint64_t *)p, 1);
+    for (size_t i = 1;; i = i * 5 % 999983) {
+        void *volatile one = malloc(5000 + i % 100000);
+        void *volatile two = malloc(3000);
+
+        free(one);
+        free(two);
+    }
+}
+
+static void sleep_for_ever(uint64_t p, uint64_t b, uint64_t c)
+{
+    (void)b;
+    (void)c;
+    atomic_fetch_add((_Atomic uint64_t *)p, 1);
+    for (volatile bool ever = true; ever;)
+        pause();
+}
+
+static void call_for_ever(uint64_t p, uint64_t b, uint64_t c)
+{
+    atomic_fetch_add((_Atomic uint64_t *)p, 1);
+    for (volatile bool ever = true; ever;) {
+        aclrtSetCurrentContext((aclrtContext)b);
+        for (volatile int i = 0; i < 20000; i++)
+            ;
+    }
+    (void)c;
+}
+
+static kernel_fn *const left_at[] = {allocate, sleep_for_ever, call_for_ever};
+
+/* A lock that stays taken is met by the next abort or allocation. */
+START_TEST(leaves_no_lock_taken)
+{
+    for (int i = 0; i < 200; i++) {
+        void *p;
+
+        atomic_store(&begun, 0);
+        OK(launch("left", left_at[_i], CUBE, 2, stream, (uint64_t)&begun, 0, 0));
+        EVENTUALLY(atomic_load(&begun) == 2, "the kernel has not begun");
+        OK(aclrtStreamAbort(stream));
+        OK(aclrtMalloc(&p, 100, ACL_MEM_MALLOC_HUGE_FIRST));
+        OK(aclrtFree(p));
+        free(malloc(100000));
+    }
+}
+END_TEST
+
+/* Linux does not say who has sent a signal then. */
+START_TEST(ends_without_a_signal_to_spare)
+{
+    OK(aclrtSynchronizeStream(stream));
+    ck_assert_int_eq(setrlimit(RLIMIT_SIGPENDING, &(struct rlimit){0}), 0);
+    for (int i = 0; i < 20; i++) {
+        launch_endless(3);
+        OK(aclrtStreamAbort(stream));
+    }
+}
+END_TEST
+
 START_TEST(npud_dies_with_a_kernel)
 {
     launch_endless(3);
@@ -597,6 +765,45 @@ START_TEST(faults_of_others_are_passed_on)
                       "status %#x", status);
     else
         ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == how + 2, "status %#x", status);
+    npud_expect_empty();
+}
+END_TEST
+
+static volatile int handler_calls;
+
+static void count_and_return(int signal)
+{
+    (void)signal;
+    if (++handler_calls == 2)
+        _exit(3);
+}
+
+static void count_and_fault(int signal)
+{
+    count_and_return(signal);
+    fault();
+}
+
+/* A handler that is to be called once, by its flags: the second fault is the end. */
+static int own_fault_once(void *arg)
+{
+    bool reset = *(int *)arg == 0;
+    struct sigaction action = {.sa_handler = reset ? count_and_return : count_and_fault,
+                               .sa_flags = reset ? (int)SA_RESETHAND : 0};
+
+    sigaction(SIGSEGV, &action, NULL);
+    streams_open(&stream, &other);
+    if (run_good_and_bad() != 0)
+        return 1;
+    fault();
+    return 2;
+}
+
+START_TEST(handlers_are_called_as_their_flags_say)
+{
+    int how = _i, status = child_reap(child_start(own_fault_once, &how));
+
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "status %#x", status);
     npud_expect_empty();
 }
 END_TEST
@@ -739,6 +946,10 @@ static void add_tests(Suite *s, const char *name, void (*before)(void))
     tcase_add_loop_test(t, ends_with_its_stream, 0, 2 * STREAM_ENDS);
     tcase_add_test(t, ends_at_its_time_limit);
     tcase_add_test(t, a_kernel_that_ends_its_thread);
+    tcase_add_loop_test(t, a_thread_that_ends_is_told, 0, 2);
+    tcase_add_loop_test(t, a_kernel_is_refused_what_would_wait_for_it, 0, CALLS_FROM_KERNELS);
+    tcase_add_loop_test(t, leaves_no_lock_taken, 0, sizeof(left_at) / sizeof(left_at[0]));
+    tcase_add_test(t, ends_without_a_signal_to_spare);
 }
 
 int main(void)
@@ -752,6 +963,7 @@ int main(void)
     tcase_add_test(t, npud_dies_with_a_kernel);
     t = suite_case(s, "processes", 120, npud_setup, npud_teardown);
     tcase_add_loop_test(t, faults_of_others_are_passed_on, 0, 4);
+    tcase_add_loop_test(t, handlers_are_called_as_their_flags_say, 0, 2);
     tcase_add_test(t, faults_dump_core_if_wanted);
     tcase_add_loop_test(t, what_a_kernel_does_to_its_process, 0, 6);
     t = suite_case(s, "restart", 120, set_up_restartable, npud_teardown);
