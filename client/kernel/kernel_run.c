@@ -103,12 +103,12 @@ static void free_block_memory(struct kernel_thread *t)
     }
 }
 
-/* The calling thread's, if it is inside of a kernel. */
+/* The calling thread's, if it is inside of a kernel. A child that was forked there is not. */
 static struct kernel_thread *find_inside(void)
 {
     struct kernel_thread *t = kernel_thread_current;
 
-    return t && t->inside ? t : NULL;
+    return t && t->inside && t->process == process_id() ? t : NULL;
 }
 
 void *aclnpudBlockMemory(size_t size)

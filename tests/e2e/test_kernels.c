@@ -830,6 +830,20 @@ END_TEST
 
 /* --- what a kernel does to its process --- */
 
+static void fork_in_kernel(void)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        alarm(LIMIT_MS / 1000);
+        aclnpudBlockSync();
+        _exit(aclnpudBlockMemory(100) == NULL && aclnpudBlockSelf()->num == 1 ? 3 : 4);
+    }
+    if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 3)
+        __builtin_trap();
+}
+
 static void misbehave(uint64_t how, uint64_t b, uint64_t c)
 {
     (void)b;
@@ -842,9 +856,8 @@ static void misbehave(uint64_t how, uint64_t b, uint64_t c)
     case 2:
         kill(getpid(), SIGKILL);
         break;
-    case 3: /* the child has a copy of what is here, and none of npud's */
-        if (fork() == 0)
-            aclnpudBlockMemory(100);
+    case 3: /* the child has a copy of what is here, and none of npud's; it is in no kernel */
+        fork_in_kernel();
         break;
     case 4:
         for (int fd = 3; fd < 200; fd++)
@@ -857,10 +870,14 @@ static void misbehave(uint64_t how, uint64_t b, uint64_t c)
 
 static int run_misbehaving(void *arg)
 {
+    uint64_t how = *(uint64_t *)arg;
+
     streams_open(&stream, &other);
-    OK(launch("misbehave", misbehave, CUBE, 2, stream, *(uint64_t *)arg, 0, 0));
-    /* Without its descriptors the process may not hear of anything any more. */
-    aclrtSynchronizeStreamWithTimeout(stream, 1000);
+    OK(launch("misbehave", misbehave, CUBE, 2, stream, how, 0, 0));
+    if (how == 3)
+        await(stream);
+    else /* without its descriptors the process may not hear of anything any more */
+        aclrtSynchronizeStreamWithTimeout(stream, 1000);
     return 0;
 }
 
