@@ -535,19 +535,35 @@ aclError acltdtDestroyQueue(uint32_t qid)
     return queue_leave(s, __func__, &request, FIND_OR_RETURN(queue_find, s, __func__, qid));
 }
 
-uint32_t queue_count(struct queue *q, uint64_t life, uint32_t *count)
+/* A ring that has ended says nothing of the messages, which may be in another one. */
+static int count_in_ring(struct session *s, const char *function, struct queue *q,
+                         struct ring *ring, uint32_t *count, bool *again)
 {
-    struct ring *ring = use_ring(q);
-    uint32_t depth = 0;
+    *again = atomic_load(&ring->view.news->state) != QUEUE_LIVE;
+    if (*again)
+        return queue_follow(s, function, q, ring);
+    *count = queue_fill(&ring->view);
+    *again = atomic_load(&ring->view.news->state) != QUEUE_LIVE;
+    return 0;
+}
 
-    if (!ring)
-        return 0;
-    if (ring->life == life) {
-        depth = ring->view.depth;
-        *count = queue_fill(&ring->view);
+int queue_count(struct session *s, const char *function, struct queue *q, uint64_t life,
+                uint32_t *count)
+{
+    bool again = true;
+    int error = 0;
+
+    while (again && error == 0) {
+        struct ring *ring = use_ring(q);
+
+        if (!ring || ring->life != life)
+            error = queue_error_destroyed(function, q->id);
+        else
+            error = count_in_ring(s, function, q, ring, count, &again);
+        if (ring)
+            queue_drop_ring(ring);
     }
-    queue_drop_ring(ring);
-    return depth;
+    return error;
 }
 
 aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_t timeout)

@@ -149,8 +149,9 @@ int queue_open(struct session *s, const char *function, Npud__Request *request, 
 int queue_leave(struct session *s, const char *function, Npud__Request *request,
                 struct queue *queue);
 
-/** Messages in it at this moment, and for how many it has room; 0: it is not known any more. */
-uint32_t queue_count(struct queue *queue, uint64_t life, uint32_t *count);
+/** Messages in it at this moment. 0, or the ACL error. */
+int queue_count(struct session *s, const char *function, struct queue *queue, uint64_t life,
+                uint32_t *count);
 
 /**
  * Let go of the rings of queues that were destroyed, or that this process has lost all rights to.

@@ -81,6 +81,7 @@ static int join_channel(struct session *s, const char *function, const struct wi
     /* A queue that is known here already has handles. */
     if (error != 0)
         return id < QUEUE_LOCAL_IDS ? give_up(s, id, error) : error;
+    channel->session = s;
     channel->legacy = wish->legacy;
     channel->receives =
         !wish->legacy || strncmp(wish->name, RECEIVE_PREFIX, strlen(RECEIVE_PREFIX)) == 0;
@@ -174,8 +175,6 @@ static int leave_channel(struct session *s, const char *function, struct channel
     bool shared = is_shared(s, channel);
     int error = 0;
 
-    /* A thread that is inside a call on this handle, against the rules, does not stay there. */
-    stop_channel(channel);
     slots_put(&s->channels, channel);
     if (!shared)
         error = queue_leave(s, function, &request, channel->queue);
@@ -185,12 +184,15 @@ static int leave_channel(struct session *s, const char *function, struct channel
 aclError acltdtDestroyChannel(acltdtChannelHandle *handle)
 {
     CALL_SCOPE;
-    struct session *s = session_peek();
     struct channel *channel;
+    struct session *s;
     int error;
 
     REQUIRE(handle);
-    FIND_OR_RETURN(channel_find, __func__, handle);
+    channel = FIND_OR_RETURN(channel_find, __func__, handle);
+    s = channel->session;
+    /* A thread that is inside a call on this handle, against the rules, does not stay there. */
+    stop_channel(channel);
     pthread_mutex_lock(&s->channel_lock);
     /* Of two threads that destroy it, one does. */
     channel = handle_get(&s->channels, HANDLE_CHANNEL, handle);
@@ -207,9 +209,7 @@ static int count_messages(const char *function, const struct channel *channel, u
     if (channel->legacy)
         return error_set(ACL_ERROR_FEATURE_UNSUPPORTED,
                          "%s: only for channels of acltdtCreateChannelWithCapacity", function);
-    if (queue_count(channel->queue, channel->life, count) == 0)
-        return queue_error_destroyed(function, channel->queue->id);
-    return 0;
+    return queue_count(channel->session, function, channel->queue, channel->life, count);
 }
 
 /* Take one message that is there, and free it. 0, or the ACL error. */

@@ -18,6 +18,7 @@ struct transfer;
 struct channel {
     struct slot slot; /* in session->channels: the handle */
     /* Constant while it lives. */
+    struct session *session;
     struct queue *queue;
     uint64_t life;        /* of the queue */
     bool legacy;          /* made by acltdtCreateChannel */

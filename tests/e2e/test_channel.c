@@ -202,6 +202,14 @@ START_TEST(stop_wakes_those_of_its_handle)
         OK(send_numbered(one, 1, NULL, 0, 0));
     pthread_join(threads[0], NULL);
     ck_assert_int_eq(sleepers[0].error, 0);
+    /* Another handle in the place of one that was stopped. */
+    OK(acltdtDestroyChannel(one));
+    one = join_channel(NAME, 2);
+    sleepers[1] = (struct sleeper){one, sends, -1};
+    pthread_create(&threads[1], NULL, sleep_in_call, &sleepers[1]);
+    await_asleep(getpid(), 1);
+    OK(acltdtStopChannel(one));
+    pthread_join(threads[1], NULL);
     OK(acltdtDestroyChannel(other));
     OK(acltdtDestroyChannel(one));
     end_test();
@@ -447,6 +455,105 @@ START_TEST(consumers_are_killed)
     while (size_of(channel) > 0)
         receive_number(channel, 0);
     free(data);
+    OK(acltdtDestroyChannel(channel));
+    end_test();
+}
+END_TEST
+
+/* --- room --- */
+
+struct racer {
+    acltdtChannelHandle *channel;
+    unsigned char *data;
+    unsigned sent, full;
+};
+
+static void *race_for_room(void *arg)
+{
+    struct racer *r = arg;
+
+    for (unsigned i = choose_effort(500, 10000); i > 0; i--) {
+        aclError error = send_numbered(r->channel, i, r->data, DATA_MAX, (int32_t)(i % 2));
+
+        r->sent += error == 0;
+        r->full += error == ACL_ERROR_RT_QUEUE_FULL;
+        if (error != 0 && error != ACL_ERROR_RT_QUEUE_FULL)
+            ck_abort_msg("%d: %s", error, aclGetRecentErrMsg());
+    }
+    return NULL;
+}
+
+/* There was room when the message was begun, and is none when it is there. */
+START_TEST(senders_race_for_room)
+{
+    struct racer racers[3];
+    pthread_t threads[3];
+    uint64_t seed = 1;
+    unsigned char *data = draw_data(&seed);
+    unsigned sent = 0, received = 0;
+    acltdtChannelHandle *channel;
+
+    OK(aclInit(NULL));
+    channel = join_channel(NAME, 2);
+    for (int i = 0; i < 3; i++) {
+        racers[i] = (struct racer){channel, data};
+        pthread_create(&threads[i], NULL, race_for_room, &racers[i]);
+    }
+    for (int i = 0; i < 500; i++, received++)
+        receive_number(channel, -1);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        sent += racers[i].sent;
+        ck_assert_uint_gt(racers[i].full, 0);
+    }
+    for (; size_of(channel) > 0; received++)
+        receive_number(channel, 0);
+    ck_assert_uint_eq(sent, received);
+    OK(acltdtDestroyChannel(channel));
+    free(data);
+    end_test();
+}
+END_TEST
+
+/* --- the last peer --- */
+
+static int send_and_leave(void *arg)
+{
+    acltdtChannelHandle *channel;
+    uint64_t seed = 2;
+    unsigned char *data = draw_data(&seed);
+
+    (void)arg;
+    OK(aclInit(NULL));
+    channel = join_channel(NAME, 4);
+    turn_tell(&ready);
+    await_go(0);
+    for (uint64_t n = 0; n < 4; n++)
+        OK(send_numbered(channel, n, data, n % 2 ? 10 : DATA_MAX, 0));
+    OK(acltdtDestroyChannel(channel));
+    OK(aclFinalize());
+    free(data);
+    return 0;
+}
+
+START_TEST(what_was_sent_stays)
+{
+    pid_t child = child_start(send_and_leave, NULL);
+    acltdtChannelHandle *channel;
+    acltdtDataset *dataset;
+
+    turn_await(&ready);
+    OK(aclInit(NULL));
+    channel = join_channel(NAME, 4);
+    turn_tell(&go[0]);
+    child_expect_ok(child);
+    npud_await_sessions(1);
+    ck_assert_uint_eq(size_of(channel), 4);
+    for (uint64_t n = 0; n < 4; n++)
+        ck_assert_uint_eq(receive_number(channel, -1), n);
+    dataset = acltdtCreateDataset();
+    FAILS(ACL_ERROR_RT_DRV_INTERNAL_ERROR, acltdtReceiveTensor(channel, dataset, -1));
+    OK(acltdtDestroyDataset(dataset));
     OK(acltdtDestroyChannel(channel));
     end_test();
 }
@@ -739,10 +846,11 @@ START_TEST(a_large_tensor_is_cut)
 }
 END_TEST
 
+/* By the second buffer of the message. */
 START_TEST(a_limit_is_met)
 {
-    static const char *const args[] = {"--set", "limits.mbuf_memory=8M", NULL};
-    size_t size = 20 << 20;
+    static const char *const args[] = {"--set", "limits.mbuf_memory=300M", NULL};
+    size_t size = (size_t)600 << 20;
     unsigned char *data = calloc(1, size);
     acltdtChannelHandle *channel;
 
@@ -885,6 +993,8 @@ int main(void)
     tcase_add_test(t, stop_meets_a_thread_that_goes_to_sleep);
     tcase_add_loop_test(t, producers_are_killed, 0, (int)choose_effort(2, 20));
     tcase_add_loop_test(t, consumers_are_killed, 0, (int)choose_effort(2, 20));
+    tcase_add_test(t, senders_race_for_room);
+    tcase_add_test(t, what_was_sent_stays);
     tcase_add_test(t, the_last_peer_leaves);
     tcase_add_test(t, another_user_has_another_channel);
     tcase_add_test(t, it_goes_with_the_last_handle);
