@@ -97,12 +97,12 @@ template <typename T> class GlobalTensor
 
 /* --- buffers and queues --- */
 
-inline uint32_t round_block(uint64_t bytes)
+inline uint32_t npud_round_block(uint64_t bytes)
 {
     return static_cast<uint32_t>((bytes + ONE_BLK_SIZE - 1) / ONE_BLK_SIZE * ONE_BLK_SIZE);
 }
 
-inline void *allocate(uint64_t bytes)
+inline void *npud_allocate(uint64_t bytes)
 {
     void *memory = npud::block_memory(bytes ? bytes : 1);
     if (!memory)
@@ -216,13 +216,13 @@ class TPipe
     template <TPosition position, int32_t depth, int32_t mask>
     bool InitBuffer(TQue<position, depth, mask> &queue, uint8_t number, uint32_t length)
     {
-        length = round_block(length);
-        queue.set_memory(allocate(static_cast<uint64_t>(number) * length), number, length);
+        length = npud_round_block(length);
+        queue.set_memory(npud_allocate(static_cast<uint64_t>(number) * length), number, length);
         return true;
     }
     template <TPosition position> bool InitBuffer(TBuf<position> &buffer, uint32_t length)
     {
-        buffer.set_memory(allocate(round_block(length)), round_block(length));
+        buffer.set_memory(npud_allocate(npud_round_block(length)), npud_round_block(length));
         return true;
     }
     template <HardEvent event> int32_t AllocEventID() { return EVENT_ID0; }
@@ -246,7 +246,7 @@ template <Hardware hardware> class LocalMemAllocator
     template <typename T, uint32_t size> LocalTensor<T> Alloc() { return Alloc<T>(size); }
     template <typename T> LocalTensor<T> Alloc(uint32_t size)
     {
-        return {allocate(round_block(size * sizeof(T))), size};
+        return {npud_allocate(npud_round_block(size * sizeof(T))), size};
     }
     template <TPosition position, typename T, uint32_t size> LocalTensor<T> Alloc()
     {
@@ -260,14 +260,14 @@ template <Hardware hardware> class LocalMemAllocator
 
 /* --- copies --- */
 
-enum AtomicKind { ATOMIC_NONE, ATOMIC_ADD, ATOMIC_MAX, ATOMIC_MIN };
+enum NpudAtomic { NPUD_ATOMIC_NONE, NPUD_ATOMIC_ADD, NPUD_ATOMIC_MAX, NPUD_ATOMIC_MIN };
 
-template <typename T> inline void SetAtomicAdd() { npud::block_state.atomic = ATOMIC_ADD; }
-template <typename T> inline void SetAtomicMax() { npud::block_state.atomic = ATOMIC_MAX; }
-template <typename T> inline void SetAtomicMin() { npud::block_state.atomic = ATOMIC_MIN; }
-inline void SetAtomicNone() { npud::block_state.atomic = ATOMIC_NONE; }
+template <typename T> inline void SetAtomicAdd() { npud::block_state.atomic = NPUD_ATOMIC_ADD; }
+template <typename T> inline void SetAtomicMax() { npud::block_state.atomic = NPUD_ATOMIC_MAX; }
+template <typename T> inline void SetAtomicMin() { npud::block_state.atomic = NPUD_ATOMIC_MIN; }
+inline void SetAtomicNone() { npud::block_state.atomic = NPUD_ATOMIC_NONE; }
 
-template <typename T> inline void store_atomic(T *to, T value)
+template <typename T> inline void npud_store_atomic(T *to, T value)
 {
     using Word = std::conditional_t<
         sizeof(T) == 1, uint8_t,
@@ -279,28 +279,28 @@ template <typename T> inline void store_atomic(T *to, T value)
     do {
         T old, result = value;
         std::memcpy(&old, &was, sizeof old);
-        if (npud::block_state.atomic == ATOMIC_ADD)
+        if (npud::block_state.atomic == NPUD_ATOMIC_ADD)
             result = static_cast<T>(old + value);
-        else if ((npud::block_state.atomic == ATOMIC_MAX) == (old > value))
+        else if ((npud::block_state.atomic == NPUD_ATOMIC_MAX) == (old > value))
             result = old;
         std::memcpy(&next, &result, sizeof next);
     } while (
         !__atomic_compare_exchange_n(word, &was, next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-template <typename T> inline void store_global(T *to, const T *from, size_t count)
+template <typename T> inline void npud_store_global(T *to, const T *from, size_t count)
 {
-    if (npud::block_state.atomic == ATOMIC_NONE)
+    if (npud::block_state.atomic == NPUD_ATOMIC_NONE)
         std::memmove(to, from, count * sizeof(T));
     else
         for (size_t i = 0; i < count; i++)
-            store_atomic(to + i, from[i]);
+            npud_store_atomic(to + i, from[i]);
 }
 
 /* `load` copies count elements of one block; strides are in bytes, from begin to begin. */
 template <typename T, typename Copy>
-inline void copy_blocks(T *to, size_t to_stride, const T *from, size_t from_stride, size_t blocks,
-                        size_t bytes, Copy copy)
+inline void npud_copy_blocks(T *to, size_t to_stride, const T *from, size_t from_stride,
+                             size_t blocks, size_t bytes, Copy copy)
 {
     for (size_t i = 0; i < blocks; i++)
         copy(reinterpret_cast<T *>(reinterpret_cast<char *>(to) + i * to_stride),
@@ -308,7 +308,7 @@ inline void copy_blocks(T *to, size_t to_stride, const T *from, size_t from_stri
              bytes / sizeof(T));
 }
 
-template <typename T> inline void load_local(T *to, const T *from, size_t count)
+template <typename T> inline void npud_load_local(T *to, const T *from, size_t count)
 {
     std::memmove(to, from, count * sizeof(T));
 }
@@ -323,13 +323,13 @@ template <typename T> inline void load_local(T *to, const T *from, size_t count)
     inline void DataCopy(const To<T> &dst, const From<T> &src, const DataCopyParams &params)       \
     {                                                                                              \
         size_t bytes = size_t{params.blockLen} * ONE_BLK_SIZE;                                     \
-        copy_blocks(dst.GetPhyAddr(0), bytes + size_t{params.dstStride} * ONE_BLK_SIZE,            \
-                    src.GetPhyAddr(0), bytes + size_t{params.srcStride} * ONE_BLK_SIZE,            \
-                    params.blockCount, bytes, copy<T>);                                            \
+        npud_copy_blocks(dst.GetPhyAddr(0), bytes + size_t{params.dstStride} * ONE_BLK_SIZE,       \
+                         src.GetPhyAddr(0), bytes + size_t{params.srcStride} * ONE_BLK_SIZE,       \
+                         params.blockCount, bytes, copy<T>);                                       \
     }
-NPUD_COPY(LocalTensor, GlobalTensor, load_local)
-NPUD_COPY(LocalTensor, LocalTensor, load_local)
-NPUD_COPY(GlobalTensor, LocalTensor, store_global)
+NPUD_COPY(LocalTensor, GlobalTensor, npud_load_local)
+NPUD_COPY(LocalTensor, LocalTensor, npud_load_local)
+NPUD_COPY(GlobalTensor, LocalTensor, npud_store_global)
 #undef NPUD_COPY
 
 /* Each block begins at a multiple of 32 bytes of local memory; what fills it up is the padding. */
@@ -338,25 +338,26 @@ inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src,
                         const DataCopyExtParams &params, const DataCopyPadExtParams<T> &pad)
 {
     size_t left = pad.isPad ? pad.leftPadding : 0, right = pad.isPad ? pad.rightPadding : 0;
-    size_t bytes = round_block(params.blockLen + (left + right) * sizeof(T));
-    copy_blocks(dst.GetPhyAddr(0), bytes + size_t{params.dstStride} * ONE_BLK_SIZE,
-                src.GetPhyAddr(0), size_t{params.blockLen} + params.srcStride, params.blockCount,
-                params.blockLen, [&](T *to, const T *from, size_t count) {
-                    std::fill(to, to + left, pad.paddingValue);
-                    load_local(to + left, from, count);
-                    std::fill(to + left + count,
-                              to + (pad.isPad ? left + count + right : bytes / sizeof(T)),
-                              pad.paddingValue);
-                });
+    size_t bytes = npud_round_block(params.blockLen + (left + right) * sizeof(T));
+    npud_copy_blocks(dst.GetPhyAddr(0), bytes + size_t{params.dstStride} * ONE_BLK_SIZE,
+                     src.GetPhyAddr(0), size_t{params.blockLen} + params.srcStride,
+                     params.blockCount, params.blockLen, [&](T *to, const T *from, size_t count) {
+                         std::fill(to, to + left, pad.paddingValue);
+                         npud_load_local(to + left, from, count);
+                         std::fill(to + left + count,
+                                   to + (pad.isPad ? left + count + right : bytes / sizeof(T)),
+                                   pad.paddingValue);
+                     });
 }
 
 template <typename T>
 inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src,
                         const DataCopyExtParams &params)
 {
-    copy_blocks(dst.GetPhyAddr(0), size_t{params.blockLen} + params.dstStride, src.GetPhyAddr(0),
-                round_block(params.blockLen) + size_t{params.srcStride} * ONE_BLK_SIZE,
-                params.blockCount, params.blockLen, store_global<T>);
+    npud_copy_blocks(dst.GetPhyAddr(0), size_t{params.blockLen} + params.dstStride,
+                     src.GetPhyAddr(0),
+                     npud_round_block(params.blockLen) + size_t{params.srcStride} * ONE_BLK_SIZE,
+                     params.blockCount, params.blockLen, npud_store_global<T>);
 }
 
 template <typename T>

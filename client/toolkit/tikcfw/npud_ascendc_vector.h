@@ -7,24 +7,24 @@
 #define NPUD_ASCENDC_VECTOR_H
 
 /* Which elements of a repeat are computed: the first so many, or those whose bits are set. */
-struct VectorMask {
+struct NpudMask {
     uint64_t bits[2] = {};
     uint64_t count = 0;
-    VectorMask(uint64_t number) : count(number) {}
-    VectorMask(const uint64_t *mask) : bits{mask[0], mask[1]} {}
+    NpudMask(uint64_t number) : count(number) {}
+    NpudMask(const uint64_t *mask) : bits{mask[0], mask[1]} {}
     bool has(uint32_t i) const { return count ? i < count : bits[i / 64 % 2] >> i % 64 & 1; }
 };
 
 /* The element i of a repeat, by steps in blocks of 32 bytes. */
 template <typename T>
-inline size_t repeat_index(uint32_t repeat, uint32_t i, size_t block_step, size_t repeat_step)
+inline size_t npud_repeat_index(uint32_t repeat, uint32_t i, size_t block_step, size_t repeat_step)
 {
     constexpr size_t per_block = ONE_BLK_SIZE / sizeof(T);
     return (repeat * repeat_step + i / per_block * block_step) * per_block + i % per_block;
 }
 
 /* Integers wrap around as those of the device do. */
-template <typename T, typename Compute> inline T compute_wrapping(T a, T b, Compute compute)
+template <typename T, typename Compute> inline T npud_compute_wrapping(T a, T b, Compute compute)
 {
     if constexpr (std::is_integral_v<T>)
         return static_cast<T>(compute(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
@@ -33,27 +33,27 @@ template <typename T, typename Compute> inline T compute_wrapping(T a, T b, Comp
 }
 
 template <typename T, typename Compute>
-inline void compute_count(const LocalTensor<T> &dst, const LocalTensor<T> &src0,
-                          const LocalTensor<T> &src1, int32_t count, Compute compute)
+inline void npud_compute_count(const LocalTensor<T> &dst, const LocalTensor<T> &src0,
+                               const LocalTensor<T> &src1, int32_t count, Compute compute)
 {
     for (int32_t i = 0; i < count; i++)
         dst(i) = compute(src0(i), src1(i));
 }
 
 template <typename T, typename Compute>
-inline void compute_repeats(const LocalTensor<T> &dst, const LocalTensor<T> &src0,
-                            const LocalTensor<T> &src1, const VectorMask &mask, uint32_t repeats,
-                            const BinaryRepeatParams &p, Compute compute)
+inline void npud_compute_repeats(const LocalTensor<T> &dst, const LocalTensor<T> &src0,
+                                 const LocalTensor<T> &src1, const NpudMask &mask, uint32_t repeats,
+                                 const BinaryRepeatParams &p, Compute compute)
 {
     for (uint32_t repeat = 0; repeat < repeats; repeat++)
         for (uint32_t i = 0; i < ONE_REPEAT_BYTE_SIZE / sizeof(T); i++)
             if (mask.has(i))
-                dst(repeat_index<T>(repeat, i, p.dstBlkStride, p.dstRepStride)) =
-                    compute(src0(repeat_index<T>(repeat, i, p.src0BlkStride, p.src0RepStride)),
-                            src1(repeat_index<T>(repeat, i, p.src1BlkStride, p.src1RepStride)));
+                dst(npud_repeat_index<T>(repeat, i, p.dstBlkStride, p.dstRepStride)) = compute(
+                    src0(npud_repeat_index<T>(repeat, i, p.src0BlkStride, p.src0RepStride)),
+                    src1(npud_repeat_index<T>(repeat, i, p.src1BlkStride, p.src1RepStride)));
 }
 
-inline BinaryRepeatParams binary_params(const UnaryRepeatParams &p)
+inline BinaryRepeatParams npud_binary_params(const UnaryRepeatParams &p)
 {
     uint8_t src = static_cast<uint8_t>(p.srcBlkStride);
     return {static_cast<uint8_t>(p.dstBlkStride),
@@ -68,19 +68,22 @@ inline BinaryRepeatParams binary_params(const UnaryRepeatParams &p)
 #define NPUD_OF(T)  const LocalTensor<T> &
 
 #define NPUD_BINARY(Name, expression)                                                              \
-    template <typename T> inline T compute_##Name(T a, T b) { return static_cast<T>(expression); } \
+    template <typename T> inline T npud_compute_##Name(T a, T b)                                   \
+    {                                                                                              \
+        return static_cast<T>(expression);                                                         \
+    }                                                                                              \
     NPUD_VECTOR Name(NPUD_OF(T) dst, NPUD_OF(T) src0, NPUD_OF(T) src1, int32_t count)              \
     {                                                                                              \
-        compute_count(dst, src0, src1, count, compute_##Name<T>);                                  \
+        npud_compute_count(dst, src0, src1, count, npud_compute_##Name<T>);                        \
     }                                                                                              \
-    NPUD_VECTOR Name(NPUD_OF(T) dst, NPUD_OF(T) src0, NPUD_OF(T) src1, const VectorMask &mask,     \
+    NPUD_VECTOR Name(NPUD_OF(T) dst, NPUD_OF(T) src0, NPUD_OF(T) src1, const NpudMask &mask,       \
                      uint8_t repeats, const BinaryRepeatParams &params)                            \
     {                                                                                              \
-        compute_repeats(dst, src0, src1, mask, repeats, params, compute_##Name<T>);                \
+        npud_compute_repeats(dst, src0, src1, mask, repeats, params, npud_compute_##Name<T>);      \
     }
-NPUD_BINARY(Add, compute_wrapping(a, b, [](auto x, auto y) { return x + y; }))
-NPUD_BINARY(Sub, compute_wrapping(a, b, [](auto x, auto y) { return x - y; }))
-NPUD_BINARY(Mul, compute_wrapping(a, b, [](auto x, auto y) { return x * y; }))
+NPUD_BINARY(Add, npud_compute_wrapping(a, b, [](auto x, auto y) { return x + y; }))
+NPUD_BINARY(Sub, npud_compute_wrapping(a, b, [](auto x, auto y) { return x - y; }))
+NPUD_BINARY(Mul, npud_compute_wrapping(a, b, [](auto x, auto y) { return x * y; }))
 NPUD_BINARY(Div, a / b)
 NPUD_BINARY(Max, a < b ? b : a)
 NPUD_BINARY(Min, b < a ? b : a)
@@ -88,15 +91,19 @@ NPUD_BINARY(And, a &b)
 NPUD_BINARY(Or, a | b)
 
 #define NPUD_UNARY(Name, expression)                                                               \
-    template <typename T> inline T compute_##Name(T a, T) { return static_cast<T>(expression); }   \
+    template <typename T> inline T npud_compute_##Name(T a, T)                                     \
+    {                                                                                              \
+        return static_cast<T>(expression);                                                         \
+    }                                                                                              \
     NPUD_VECTOR Name(NPUD_OF(T) dst, NPUD_OF(T) src, int32_t count)                                \
     {                                                                                              \
-        compute_count(dst, src, src, count, compute_##Name<T>);                                    \
+        npud_compute_count(dst, src, src, count, npud_compute_##Name<T>);                          \
     }                                                                                              \
-    NPUD_VECTOR Name(NPUD_OF(T) dst, NPUD_OF(T) src, const VectorMask &mask, uint8_t repeats,      \
+    NPUD_VECTOR Name(NPUD_OF(T) dst, NPUD_OF(T) src, const NpudMask &mask, uint8_t repeats,        \
                      const UnaryRepeatParams &params)                                              \
     {                                                                                              \
-        compute_repeats(dst, src, src, mask, repeats, binary_params(params), compute_##Name<T>);   \
+        npud_compute_repeats(dst, src, src, mask, repeats, npud_binary_params(params),             \
+                             npud_compute_##Name<T>);                                              \
     }
 NPUD_UNARY(Exp, std::exp(+a))
 NPUD_UNARY(Ln, std::log(+a))
@@ -112,22 +119,26 @@ NPUD_UNARY(Cos, std::cos(+a))
 NPUD_UNARY(Sigmoid, 1 / (1 + std::exp(-a)))
 
 #define NPUD_SCALAR(Name, expression)                                                              \
-    template <typename T> inline T compute_##Name(T a, T b) { return static_cast<T>(expression); } \
+    template <typename T> inline T npud_compute_##Name(T a, T b)                                   \
+    {                                                                                              \
+        return static_cast<T>(expression);                                                         \
+    }                                                                                              \
     NPUD_VECTOR Name(NPUD_OF(T) dst, NPUD_OF(T) src, const std::common_type_t<T> &scalar,          \
                      int32_t count)                                                                \
     {                                                                                              \
-        compute_count(dst, src, src, count, [&](T a, T) { return compute_##Name<T>(a, scalar); }); \
+        npud_compute_count(dst, src, src, count,                                                   \
+                           [&](T a, T) { return npud_compute_##Name<T>(a, scalar); });             \
     }                                                                                              \
     NPUD_VECTOR Name(NPUD_OF(T) dst, NPUD_OF(T) src, const std::common_type_t<T> &scalar,          \
-                     const VectorMask &mask, uint8_t repeats, const UnaryRepeatParams &params)     \
+                     const NpudMask &mask, uint8_t repeats, const UnaryRepeatParams &params)       \
     {                                                                                              \
-        compute_repeats(dst, src, src, mask, repeats, binary_params(params),                       \
-                        [&](T a, T) { return compute_##Name<T>(a, scalar); });                     \
+        npud_compute_repeats(dst, src, src, mask, repeats, npud_binary_params(params),             \
+                             [&](T a, T) { return npud_compute_##Name<T>(a, scalar); });           \
     }
-NPUD_SCALAR(Adds, compute_Add(a, b))
-NPUD_SCALAR(Muls, compute_Mul(a, b))
-NPUD_SCALAR(Maxs, compute_Max(a, b))
-NPUD_SCALAR(Mins, compute_Min(a, b))
+NPUD_SCALAR(Adds, npud_compute_Add(a, b))
+NPUD_SCALAR(Muls, npud_compute_Mul(a, b))
+NPUD_SCALAR(Maxs, npud_compute_Max(a, b))
+NPUD_SCALAR(Mins, npud_compute_Min(a, b))
 NPUD_SCALAR(LeakyRelu, a < T(0) ? T(a * b) : a)
 NPUD_SCALAR(ShiftLeft, a << b)
 NPUD_SCALAR(ShiftRight, a >> b)
@@ -157,7 +168,7 @@ inline void CreateVecIndex(const LocalTensor<T> &dst, const std::common_type_t<T
         dst(i) = static_cast<T>(first + static_cast<T>(i));
 }
 
-inline double round_number(double value, RoundMode mode)
+inline double npud_round_number(double value, RoundMode mode)
 {
     switch (mode) {
     case RoundMode::CAST_FLOOR:
@@ -174,10 +185,10 @@ inline double round_number(double value, RoundMode mode)
 }
 
 /* To integers by the mode, at most to the ends of their range; to halves to nearest even. */
-template <typename To, typename From> inline To cast_number(From value, RoundMode mode)
+template <typename To, typename From> inline To npud_cast_number(From value, RoundMode mode)
 {
     if constexpr (std::is_integral_v<To> && !std::is_integral_v<From>) {
-        double number = round_number(static_cast<double>(value), mode);
+        double number = npud_round_number(static_cast<double>(value), mode);
         if (number >= static_cast<double>(std::numeric_limits<To>::max()))
             return std::numeric_limits<To>::max();
         return number > static_cast<double>(std::numeric_limits<To>::min())
@@ -185,7 +196,7 @@ template <typename To, typename From> inline To cast_number(From value, RoundMod
                : number == number ? std::numeric_limits<To>::min()
                                   : To(0);
     } else if constexpr (std::is_same_v<To, From> && !std::is_integral_v<To>) {
-        return static_cast<To>(round_number(static_cast<double>(value), mode));
+        return static_cast<To>(npud_round_number(static_cast<double>(value), mode));
     } else {
         if (!std::is_integral_v<To> && mode > RoundMode::CAST_RINT && sizeof(To) < sizeof(From))
             npud::fail("AscendC: Cast: npud rounds to half and bfloat16_t by CAST_NONE and "
@@ -199,7 +210,7 @@ inline void Cast(const LocalTensor<To> &dst, const LocalTensor<From> &src, Round
                  uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        dst(i) = cast_number<To, From>(src(i), mode);
+        dst(i) = npud_cast_number<To, From>(src(i), mode);
 }
 
 /* --- reductions: one number to dst, and behind it, if asked for, the bits of its index --- */
@@ -210,13 +221,13 @@ inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, cons
 {
     T sum = T(0);
     for (int32_t i = 0; i < count; i++)
-        sum = compute_Add<T>(sum, src(i));
+        sum = npud_compute_Add<T>(sum, src(i));
     dst(0) = sum;
 }
 
 template <typename T, typename Better>
-inline void reduce_best(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t count,
-                        bool with_index, Better better)
+inline void npud_reduce_best(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t count,
+                             bool with_index, Better better)
 {
     uint32_t best = 0;
     for (int32_t i = 1; i < count; i++)
@@ -231,20 +242,23 @@ template <typename T>
 inline void ReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &,
                       int32_t count, bool calIndex = false)
 {
-    reduce_best(dst, src, count, calIndex, [](T a, T b) { return a > b; });
+    npud_reduce_best(dst, src, count, calIndex, [](T a, T b) { return a > b; });
 }
 
 template <typename T>
 inline void ReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &,
                       int32_t count, bool calIndex = false)
 {
-    reduce_best(dst, src, count, calIndex, [](T a, T b) { return a < b; });
+    npud_reduce_best(dst, src, count, calIndex, [](T a, T b) { return a < b; });
 }
 
-/* --- comparisons: a bit for each element, the first the lowest of a byte --- */
+/* --- comparisons: a bit for each npud_element, the first the lowest of a byte --- */
 
-template <typename T> inline T element(const LocalTensor<T> &from, uint32_t i) { return from(i); }
-template <typename T> inline T element(const T &scalar, uint32_t) { return scalar; }
+template <typename T> inline T npud_element(const LocalTensor<T> &from, uint32_t i)
+{
+    return from(i);
+}
+template <typename T> inline T npud_element(const T &scalar, uint32_t) { return scalar; }
 
 template <typename T, typename Bits, typename Second>
 inline void CompareScalar(const LocalTensor<Bits> &dst, const LocalTensor<T> &src, Second second,
@@ -252,7 +266,7 @@ inline void CompareScalar(const LocalTensor<Bits> &dst, const LocalTensor<T> &sr
 {
     uint8_t *bytes = reinterpret_cast<uint8_t *>(dst.GetPhyAddr());
     for (uint32_t i = 0; i < count; i++) {
-        T a = src(i), b = element<T>(second, i);
+        T a = src(i), b = npud_element<T>(second, i);
         const bool results[] = {a<b, a> b, a == b, a <= b, a >= b, a != b};
         uint8_t bit = static_cast<uint8_t>(1U << i % 8), other = bytes[i / 8] & ~bit;
         bytes[i / 8] = results[static_cast<uint8_t>(mode)] ? other | bit : other;
@@ -272,7 +286,7 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<Bits> &mask,
 {
     const uint8_t *bytes = reinterpret_cast<const uint8_t *>(mask.GetPhyAddr());
     for (uint32_t i = 0; i < count; i++)
-        dst(i) = bytes[i / 8] >> i % 8 & 1 ? src0(i) : element<T>(src1, i);
+        dst(i) = bytes[i / 8] >> i % 8 & 1 ? src0(i) : npud_element<T>(src1, i);
 }
 
 /* --- waiting --- */
@@ -300,7 +314,7 @@ inline __gm__ uint8_t *GetUserWorkspace(GM_ADDR workspace) { return workspace; }
 /* --- what kernels say --- */
 
 /* What printf() takes for a value. */
-template <typename T> inline auto printable(T value)
+template <typename T> inline auto npud_printable(T value)
 {
     if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t>)
         return static_cast<double>(value);
@@ -315,7 +329,7 @@ template <typename T> inline auto printable(T value)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 template <typename... Values> inline int printf(const __gm__ char *format, Values... values)
 {
-    return aclnpudKernelPrint(format, printable(values)...);
+    return aclnpudKernelPrint(format, npud_printable(values)...);
 }
 #pragma GCC diagnostic pop
 
@@ -331,12 +345,12 @@ inline void DumpTensor(const Tensor &tensor, uint32_t desc, uint32_t count)
 
 /* --- what npud lacks --- */
 
-template <typename...> inline constexpr bool never = false;
+template <typename...> inline constexpr bool npud_never = false;
 
 #define NPUD_LACKS(name)                                                                           \
     template <typename... Template, typename... Arguments> inline void name(Arguments...)          \
     {                                                                                              \
-        static_assert(never<Arguments...>,                                                         \
+        static_assert(npud_never<Arguments...>,                                                    \
                       "npud's AscendC has no " #name                                               \
                       ": docs/kernels.md lists what it has; write a loop over GetValue() and "     \
                       "SetValue(), or leave the kernel out");                                      \
