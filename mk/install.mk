@@ -1,8 +1,6 @@
 # Installation: mk/install.sh has the list of what goes where.
 
-# Libraries that programs name when they link them, and of which npud has no function.
-STUB_NAMES := nnopbase ascendc_runtime runtime register error_manager ge_common_base \
-              ascendalog mmpa c_sec tiling_api platform unified_dlog graph_base
+include mk/stubs.mk
 STUBS := $(STUB_NAMES:%=$(BUILD)/toolkit/lib%.so)
 $(STUBS): $(FLAGS)
 	@mkdir -p $(@D)
