@@ -379,9 +379,9 @@ static unsigned try_drawn_pass(uint32_t p, unsigned n, unsigned keeper)
         died += try_pass(p, &death, keeper);
     }
     if (died == 0) {
-        struct death first = choose_death(p, 0);
+        struct death plain = choose_death(p, 0);
 
-        died = try_pass(p, &first, keeper);
+        died = try_pass(p, &plain, keeper);
     }
     return died;
 }
