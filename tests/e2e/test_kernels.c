@@ -129,6 +129,10 @@ START_TEST(has_a_copy_of_its_arguments)
 
     OK(aclnpudLaunchKernel(&k, 1, args, sizeof(args), stream));
     memset(args, 0xff, sizeof(args));
+    /* What wakes the thread for kernels does not make this one begin. */
+    LAUNCH(add_up, 1, other, in + 1, in, 0);
+    await(other);
+    ck_assert_uint_eq(word_of(out, 0), 0);
     stream_let_go(gate);
     await(stream);
     ck_assert_uint_eq(word_of(out, 0), 8);
@@ -635,8 +639,12 @@ END_TEST
 /* Small blocks come from a cache of the thread, without a lock: these do not. */
 static void allocate(uint64_t p, uint64_t b, uint64_t c)
 {
+    void *volatile first = malloc(5000);
+
     (void)b;
     (void)c;
+    /* It does not come to the count if the kernel before it has left the lock of its thread. */
+    free(first);
     atomic_fetch_add((_Atomic uint64_t *)p, 1);
     for (size_t i = 1;; i = i * 5 % 999983) {
         void *volatile one = malloc(5000 + i % 100000);
