@@ -94,7 +94,7 @@ $(BUILD)/tests/unit/test_ipc_model: $(BUILD)/tests/unit/test_ipc_model.o \
 # Engines without threads: a turn is a call.
 ENGINE_STEPS := engine.o idle.o
 STEPS_BIN := $(addprefix $(BUILD)/tests/unit/test_,engine_steps trace_note \
-    restart_memory restart_notify restart_release restart_streams restart_work)
+    restart_graph restart_memory restart_notify restart_release restart_streams restart_work)
 STEPS_OBJ := $(filter-out $(ENGINE_STEPS:%=$(BUILD)/daemon/engine/%),$(DAEMON_TESTABLE)) \
     $(ENGINE_STEPS:%=$(BUILD)/tests/fuzz/hooks/%) $(PROTO_OBJ)
 $(STEPS_BIN): %: %.o $(TEST_LIB) $(STEPS_OBJ)

@@ -361,6 +361,14 @@ static bool sim_word_holds(struct work_place at, enum word_condition condition, 
     }
 }
 
+static void sim_words_read(struct work_place at, uint64_t *to, unsigned words)
+{
+    const _Atomic uint64_t *word = word_at(at);
+
+    for (unsigned i = 0; i < words; i++)
+        to[i] = atomic_load_explicit(&word[i], memory_order_relaxed);
+}
+
 static void sim_slice_put(struct work_place at, const void *slice, uint64_t size)
 {
     memcpy(address_of(at), slice, size);
@@ -386,6 +394,7 @@ const struct backend backend_sim = {
     .word_read = sim_word_read,
     .word_write = sim_word_write,
     .word_holds = sim_word_holds,
+    .words_read = sim_words_read,
     .slice_put = sim_slice_put,
 };
 

@@ -90,6 +90,11 @@
     X(TASK_DONE, "task executed, not retired")                                                     \
     X(TASK_RETIRED, "task retired, done not published")                                            \
     X(STREAM_CLEARED, "slot of a new stream cleared, nothing of it stored")                        \
+    X(GRAPH_BEGINS, "graph is to begin, its place noted")                                          \
+    X(GRAPH_BEGUN, "graph begun, no task of it executed")                                          \
+    X(GRAPH_TASK_READ, "task copied from the list of a graph")                                     \
+    X(GRAPH_STEP, "task of a graph retired")                                                       \
+    X(GRAPH_OVER, "graph retired, its memory in use")                                              \
     X(DONE_TOLD, "done published, npud's own not")                                                 \
     X(DONE_KEPT, "done published, nobody woken")                                                   \
     X(WAIT_NOTED, "wait has a time limit, and is on no list")                                      \

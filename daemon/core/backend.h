@@ -127,6 +127,8 @@ struct backend {
     uint64_t (*word_read)(struct work_place at);
     void (*word_write)(struct work_place at, uint64_t value);
     bool (*word_holds)(struct work_place at, enum word_condition condition, uint64_t value);
+    /** Copy `words` words from there, each read once. */
+    void (*words_read)(struct work_place at, uint64_t *to, unsigned words);
     /** Put the result of a slice of WORK_REDUCE where it belongs. */
     void (*slice_put)(struct work_place at, const void *slice, uint64_t size);
 };

@@ -22,6 +22,7 @@ struct device;
 struct pages;
 struct server;
 struct stream;
+struct task;
 
 struct engine_stats {
     uint64_t tasks;   /* retired */
@@ -63,6 +64,15 @@ void engine_forget(struct engine *engine, struct stream *stream);
  * it does not count as waiting any more. Caller holds the lock.
  */
 void engine_drop_task(struct stream *stream);
+/** It executes its graph no more, if it has one. Before its position changes. As above. */
+void engine_leave_graph(struct stream *stream);
+/**
+ * This TASK_GRAPH is dropped, from task `from` of its list on: records of notifies in it are told as
+ * dropped, of at most `max` tasks. Returns how many were looked at. Control thread.
+ */
+#define GRAPH_DROPS_MAX 65536u /* more is not told */
+unsigned engine_drop_graph(struct stream *stream, const struct task *task, uint32_t from,
+                           unsigned max);
 
 /**
  * Look at all streams that wait for words of these pages, in steps for which their first holder

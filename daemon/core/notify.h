@@ -125,9 +125,13 @@ enum cause notify_import(struct session *session, const char *text, size_t lengt
  */
 enum cause notify_reset(struct notify_open *open, uint64_t request);
 
+/** A position for notify_drop_task(): the task is of the list of a graph, and has none. */
+#define NOTIFY_IN_GRAPH UINT64_MAX
+
 /**
  * The stream drops this task, the entry of its ring at position, without executing it. Nothing to
- * do but for records of notifies, or if it was dropped before. writer: as in kept.h; the engine of
+ * do but for records of notifies, or if it was dropped before; what was dropped of a graph is not
+ * noted, and told once more if npud ends before it has gone on. writer: as in kept.h; the engine of
  * the stream may be locked out, and its number taken.
  */
 void notify_drop_task(struct stream *stream, uint64_t position, const struct task *task,

@@ -252,6 +252,8 @@ static void reset_engine_part(struct stream *s)
     s->count_change = 0;
     s->timer = (struct timer){0};
     s->in_callback = false;
+    s->has_graph = false;
+    s->graph = (struct graph_run){0};
     waitlist_init(&s->passed);
 }
 
@@ -394,6 +396,7 @@ void stream_drop_queue(struct stream *s, uint64_t tail)
         s->attach->spurious = 0; /* it rang for these */
     engine_drop_task(s);
     stream_forget_task(s);
+    engine_leave_graph(s);
     s->live->position = tail;
     atomic_store(&s->ctrl->watched, 0);
 }

@@ -37,12 +37,13 @@ struct attach;
  * ACTIVE -> PARKED or STUCK when its task cannot go on; back when what it waits for has come
  * (engine_unpark()). Any -> HELD by stream_hold(), -> IDLE by stream_abort() alone.
  */
-enum stream_run {
-    RUN_IDLE,   /* not watched: waits for its doorbell bit */
-    RUN_ACTIVE, /* in attach->active: has tasks, or had some a moment ago */
-    RUN_PARKED, /* waits for something, or for a point in time, or for both */
-    RUN_STUCK,  /* in attach->stuck: its failure finds no room in the exception ring */
-    RUN_HELD,   /* waits for the client to say which tasks of it were discarded */
+enum __attribute__((packed))
+stream_run {             /* a byte: the stream's hot lines are full */
+             RUN_IDLE,   /* not watched: waits for its doorbell bit */
+             RUN_ACTIVE, /* in attach->active: has tasks, or had some a moment ago */
+             RUN_PARKED, /* waits for something, or for a point in time, or for both */
+             RUN_STUCK,  /* in attach->stuck: its failure finds no room in the exception ring */
+             RUN_HELD,   /* waits for the client to say which tasks of it were discarded */
 };
 
 /*
@@ -75,6 +76,18 @@ struct value_range {
     uint64_t next, last;
 };
 
+/** The graph that it executes, or is to execute next: engine/graph.c. */
+struct graph_run {
+    struct mem *memory; /* with the list; NULL: there is no graph */
+    struct work_place list;
+    uint64_t base, last;
+    uint32_t count, calls;
+    uint32_t thread; /* that has submitted it */
+    uint32_t next;   /* where a jump goes; UINT32_MAX: to the task behind */
+    uint32_t word;   /* of functions of the program */
+    bool passes;     /* a task has failed: the rest is passed over */
+};
+
 /*
  * Beside its record (kept/stream_record.h). What each task uses stands in the first two cache
  * lines.
@@ -105,6 +118,7 @@ struct stream {
     bool in_work;               /* parked while the device works for it */
     bool in_callback;           /* parked until the callback of the current task has run */
     bool delayed;               /* its next task waits, or has waited: engine/shuffle.h */
+    bool has_graph;             /* `graph` is one */
     struct stream *prev, *next; /* attach->active, or attach->stuck */
     uint64_t idle_since;
     uint64_t traced_ns; /* engine/trace_note.c: when its current task has begun; 0: it has not */
@@ -138,9 +152,10 @@ struct stream {
      * engines.
      */
     struct discards *discards;
+    struct graph_run graph;
 };
 
-static_assert(sizeof(void *) != 8 || sizeof(struct stream) == 320, "five cache lines");
+static_assert(sizeof(void *) != 8 || sizeof(struct stream) == 384, "six cache lines");
 static_assert(sizeof(void *) != 8 || offsetof(struct stream, waiting_on) == 128, "two are hot");
 
 static inline int32_t stream_id(const struct stream *stream)

@@ -28,6 +28,15 @@ static void wake_level_of(struct stream *s, const struct task *task)
         event_obj_record(ev, NULL, task->record.number, TASK_RECORD_WAKE);
 }
 
+/* Of the one that is under way, what is behind its current task, or from that on. */
+static unsigned drop_graph(struct stream *s, uint64_t p, const struct task *task, unsigned max)
+{
+    bool here = p == s->live->position && stream_kept_in_graph(s->live);
+
+    return engine_drop_graph(
+        s, task, here ? graph_at_index(s->live->graph_at) + stream_has_begun(s) : 0, max);
+}
+
 static void note_dropped(struct stream *s, uint64_t p)
 {
     kept_order();
@@ -44,6 +53,7 @@ static void note_dropped(struct stream *s, uint64_t p)
 static uint64_t drop_records(struct stream *s)
 {
     uint64_t p, end = s->live->drop_end;
+    unsigned budget = GRAPH_DROPS_MAX;
 
     /* Behind those that the npud before has dropped. */
     for (p = s->live->dropped_to; (int64_t)(end - p) > 0; p++, note_dropped(s, p)) {
@@ -52,6 +62,8 @@ static uint64_t drop_records(struct stream *s)
 
         if (!stream_read_entry(s, p, &task))
             break;
+        if (task.op == TASK_GRAPH)
+            budget -= drop_graph(s, p, &task, budget);
         if (p == s->live->position && stream_has_begun(s))
             continue;
         notify_drop_task(s, p, &task, KEPT_CONTROL);
@@ -75,6 +87,7 @@ void stream_drop_notifies(struct stream *s)
 {
     uint64_t tail = atomic_load_explicit(&s->ctrl->tail, memory_order_acquire);
     struct task task;
+    unsigned budget = GRAPH_DROPS_MAX;
 
     /*
      * Not further than the tail: the first look at a page of a ring makes the kernel give it
@@ -83,6 +96,8 @@ void stream_drop_notifies(struct stream *s)
     for (uint64_t p = s->live->position; p != tail && p - s->live->position < s->depth; p++) {
         if (!stream_read_entry(s, p, &task))
             break;
+        if (task.op == TASK_GRAPH)
+            budget -= drop_graph(s, p, &task, budget);
         if (p != s->live->position || !stream_has_begun(s))
             notify_drop_task(s, p, &task, KEPT_CONTROL);
     }

@@ -22,6 +22,7 @@
 #include "daemon/engine/detour.h"
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
+#include "daemon/engine/graph.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/trace_note.h"
@@ -227,6 +228,10 @@ static bool fetch_task(struct stream *s)
 {
     struct stream_kept *k = s->live;
 
+    if (__builtin_expect(s->has_graph, 0)) {
+        graph_fetch(s);
+        return true;
+    }
     if (!stream_read_entry(s, k->position, &k->task))
         return false;
     __builtin_prefetch(&s->ring[(k->position + 1) & (s->depth - 1)]);
@@ -248,7 +253,10 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now, unsigne
         if (r == RUN_RETIRED || r == RUN_WORKED) {
             KILL_HERE(TASK_DONE);
             kept_order();
-            s->live->position++;
+            if (__builtin_expect(s->has_graph, 0))
+                graph_advance(s);
+            else
+                s->live->position++;
             kept_order();
             KILL_HERE(TASK_RETIRED);
         }

@@ -15,6 +15,7 @@
 #include "daemon/core/stream.h"
 #include "daemon/core/stream_abort.h"
 #include "daemon/engine/failure.h"
+#include "daemon/engine/graph.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
@@ -110,9 +111,10 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
     struct stream *t = slots_get(&s->session->streams, s->live->task.object);
     uint64_t target = s->live->task.wait.target;
     int32_t stopped, discarded;
+    bool order = s->live->task.flags & TASK_WAIT_ORDER;
 
     if (stream_has_begun(s))
-        return run_finish_wait(s);
+        return order ? RUN_RETIRED : run_finish_wait(s);
     if (!run_valid_timeout(s->live->task.wait.timeout_ns) || (t == s && target > s->live->position))
         return run_bad_entry(s, "waits for itself");
     if (!t || atomic_load_explicit(&t->live->done, memory_order_acquire) >= target) {
@@ -120,7 +122,7 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
          * A stream that is gone has passed every position it had; what it passed may be discarded.
          */
         discarded = stream_discarded(s->session, s->live->task.object, target);
-        if (discarded != 0)
+        if (discarded != 0 && !order)
             stream_fail(s, discarded, 0);
         return RUN_RETIRED;
     }
@@ -134,7 +136,7 @@ static enum run_result run_wait_pos(struct stream *s, uint64_t now)
         return RUN_WAITS;
     if (!run_unpark(s))
         return RUN_WAITS;
-    if (stopped != 0)
+    if (stopped != 0 && !order)
         stream_fail(s, stopped, s->session->pid);
     return RUN_RETIRED;
 }
@@ -256,6 +258,21 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
 
 /* --- passed over by a stopped stream --- */
 
+/* A record in a list is executed often: what is dropped is the latest that the client has counted. */
+static uint64_t number_dropped(const struct stream *s, const struct event_obj *ev)
+{
+    return s->has_graph ? atomic_load_explicit(&ev->shm->records, memory_order_relaxed)
+                        : s->live->task.record.number;
+}
+
+/* In a graph that has failed, it is the failure of that, which is the stream's latest. */
+static int32_t why_passed(const struct stream *s)
+{
+    int32_t stopped = atomic_load(&s->stopped);
+
+    return stopped != 0 ? stopped : s->live->failure.code;
+}
+
 static void pass_over_record(struct stream *s)
 {
     struct event_obj *ev = task_event(s);
@@ -263,7 +280,7 @@ static void pass_over_record(struct stream *s)
     if (ev && (s->live->task.flags & TASK_RECORD_WAKE))
         event_obj_record(ev, s, s->live->task.record.number, TASK_RECORD_WAKE);
     else if (ev && (s->live->task.flags & TASK_RECORD_LEVEL))
-        event_obj_drop(ev, s->live->task.record.number, atomic_load(&s->stopped));
+        event_obj_drop(ev, number_dropped(s, ev), why_passed(s));
 }
 
 /*
@@ -281,7 +298,8 @@ static void pass_over_ipc_record(struct stream *s)
 /* The wait that the record would have ended fails, too. */
 static void pass_over_notify_record(struct stream *s)
 {
-    notify_drop_task(s, s->live->position, &s->live->task, s->attach->device->index);
+    notify_drop_task(s, s->has_graph ? NOTIFY_IN_GRAPH : s->live->position, &s->live->task,
+                     s->attach->device->index);
 }
 
 /* --- failing on purpose --- */
@@ -310,7 +328,8 @@ static void fail_ipc_record(struct stream *s)
 /* The program's function runs all the same, once: but the stream does not wait for it. */
 static void fail_callback(struct stream *s)
 {
-    if (!stream_has_begun(s))
+    /* In a graph the next one has its place: it never runs. */
+    if (!stream_has_begun(s) && !s->has_graph)
         run_callback(s, 0);
     s->in_callback = false;
 }
@@ -388,6 +407,9 @@ static const struct task_row rows[TASK_OPS + 1] = {
     [TASK_REDUCE] = {"reduce", work_run_reduce, .tell = value_tell, .give_up = work_give_up,
                      .drop = work_drop, .restore = work_restore_reduce,
                      .writes = TASK_WORD(reduce.dst_offset), .size = TASK_WORD(reduce.size)},
+    [TASK_GRAPH] = {"graph", graph_run, .fail = graph_fail, .pass_over = graph_fail,
+                    .restore = graph_restore},
+    [TASK_JUMP] = {"jump", graph_run_jump, .brief = true},
     [TASK_OPS] = {"unknown", run_unknown},
 };
 
@@ -416,7 +438,8 @@ enum run_result execute_task(struct stream *s, uint64_t now)
 {
     enum run_result r = RUN_RETIRED;
 
-    if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0)
+    if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0 ||
+        __builtin_expect(s->has_graph && s->graph.passes, 0))
         return failure_pass_over(s);
     if (!stream_has_failed(s)) { /* else it has failed before, and there was no room to tell */
         if (stream_has_begun(s) && !tell_changes(s))

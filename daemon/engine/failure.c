@@ -333,12 +333,16 @@ static bool has_task_to_stop(struct stream *s)
 static void stop_task(struct stream *s, bool again)
 {
     struct stream_kept *k = s->live;
+    struct task graph;
 
     engine_forget(s->attach->device->engine, s);
     execute_abandon(s);
+    if (stream_kept_in_graph(k) && stream_read_entry(s, k->position, &graph))
+        engine_drop_graph(s, &graph, graph_at_index(k->graph_at) + 1, GRAPH_DROPS_MAX);
     engine_drop_task(s);
     store_error(s, ACL_ERROR_RT_STREAM_ABORT, 0, again);
     kept_order();
+    engine_leave_graph(s);
     k->position++;
     stream_forget_task(s);
     KILL_HERE(STOP_TASK);

@@ -11,6 +11,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/execute.h"
 #include "daemon/engine/failure.h"
+#include "daemon/engine/graph.h"
 #include "daemon/engine/inject.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
@@ -70,6 +71,7 @@ static void restore_task(struct stream *s)
     struct stream_kept *k = s->live;
     const struct task_row *row = task_row(k->task.op);
 
+    graph_restore_under_way(s);
     if (!stream_has_read(s))
         return;
     stream_count_implicit(k);

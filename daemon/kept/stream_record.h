@@ -21,12 +21,18 @@
  *   stop_at          last_request        which request of the client has ended it
  *   failure_at       failure             how it has failed
  *   told_at          failures, ...       the client knows of the exception: it is counted
+ *
+ * While the stream executes a graph (TASK_GRAPH), `position` stays that of the graph, and the tasks
+ * of its list are at the head one after the other, each with a mark of its own: graph_at, which is
+ * stored to retire one of them. The stream does so as long as graph_for is the mark of the
+ * position: the store of `position` that retires the graph also ends this.
  */
 #pragma once
 
 #include <assert.h>
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -92,16 +98,50 @@ struct stream_kept {
     _Atomic uint64_t errors;  /* ordinal of the last one in the control block */
     uint64_t callback_report; /* of the callback `callbacks`: word of the session page */
     uint64_t drop_end;        /* while STREAM_DROPPING: the tasks from here on stay */
-    uint64_t unused[3];
+    uint64_t graph_for;       /* 1 + position of the graph that is under way, ... */
+    uint64_t graph_at;        /* ... and where it is: GRAPH_AT_* */
+    uint64_t unused;
 };
 
 static_assert(sizeof(struct stream_kept) == 384, "six cache lines");
 static_assert(offsetof(struct stream_kept, task) == 64, "what changes with every task is in two");
 
+/*
+ * graph_at: which task of the list is at the head, how many steps the stream has made in graphs, so
+ * that no two marks are the same, and whether the rest is passed over, because a task has failed.
+ * No position is as large.
+ */
+#define GRAPH_AT_MARK       (UINT64_C(1) << 63)
+#define GRAPH_AT_PASSES     (UINT64_C(1) << 62)
+#define GRAPH_AT_INDEX_BITS 20
+#define GRAPH_AT_STEP_BITS  42
+
+static inline uint64_t graph_at_make(uint64_t step, uint32_t index, bool passes)
+{
+    return GRAPH_AT_MARK | (passes ? GRAPH_AT_PASSES : 0) |
+           (step & ((UINT64_C(1) << GRAPH_AT_STEP_BITS) - 1)) << GRAPH_AT_INDEX_BITS | index;
+}
+
+static inline uint32_t graph_at_index(uint64_t at)
+{
+    return (uint32_t)(at & ((UINT64_C(1) << GRAPH_AT_INDEX_BITS) - 1));
+}
+
+static inline uint64_t graph_at_step(uint64_t at)
+{
+    return at >> GRAPH_AT_INDEX_BITS & ((UINT64_C(1) << GRAPH_AT_STEP_BITS) - 1);
+}
+
+/** Is a graph under way, so that the task at the head is one of its list? */
+static inline bool stream_kept_in_graph(const struct stream_kept *k)
+{
+    return k->graph_for == k->position + 1;
+}
+
 /** The mark of the task at the head. */
 static inline uint64_t head_mark(const struct stream_kept *k)
 {
-    return k->position + 1;
+    return stream_kept_in_graph(k) ? k->graph_at : k->position + 1;
 }
 
 /** Is this the mark of the task at the head? */

@@ -33,9 +33,13 @@ enum task_op {
     /* park until a word of device memory is as `flags` (ACL_STREAM_WAIT_VALUE_*) wants it */
     TASK_VALUE_WAIT,
     TASK_REDUCE, /* dst = dst op src, element by element (proto/util/reduce.h) */
+    TASK_GRAPH,  /* execute a list of tasks: graph_shm.h */
+    TASK_JUMP,   /* in such a list only: go on at another place of it, if a condition holds */
     TASK_OPS
 };
 
+/** TASK_WAIT_POS: for the order alone. However what it waits for has ended, the wait succeeds. */
+#define TASK_WAIT_ORDER 0x01u
 /**
  * TASK_NOP: the time at which the stream gets there goes into the entry itself, as stamp.ns: so the
  * client learns when the task before it has ended. An npud of before leaves the entry as it is.
@@ -139,6 +143,24 @@ struct task {
             uint32_t kind; /* aclrtReduceKind */
             uint32_t type; /* aclDataType */
         } reduce;
+        struct {
+            uint64_t offset; /* of the list, in the allocation `object` */
+            uint64_t base;   /* ordinals of its callbacks are above this one, ... */
+            uint64_t last;   /* ... and up to this one */
+            uint32_t count;  /* tasks in the list */
+            uint32_t calls;  /* callbacks among them */
+            /* word of the session page for GRAPH_WORD_OF_STREAM in the list */
+            uint32_t word;
+        } graph;
+        struct {
+            uint64_t offset; /* of the word in the allocation `object`; `flags` is the condition */
+            uint64_t right;  /* what it is compared with, or where that is */
+            uint32_t right_object;
+            uint32_t right_generation;
+            uint32_t target; /* index in the list; the number of tasks: the end */
+            uint8_t wide;    /* the words have 64 bits, not 32 */
+            uint8_t memory;  /* `right` is an offset in the allocation right_object */
+        } jump;
         uint64_t words[5];
     };
 };
