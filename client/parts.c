@@ -13,8 +13,11 @@
 #include "client/callback/stream_work.h"
 #include "client/core/lifecycle.h"
 #include "client/core/upcall.h"
+#include "client/capture/capture.h"
 #include "client/dump/dump.h"
 #include "client/event/event.h"
+#include "client/graph/graph.h"
+#include "client/graph/graph_group.h"
 #include "client/kernel/kernel_failure.h"
 #include "client/memory/alloc.h"
 #include "client/profile/profile.h"
@@ -25,6 +28,8 @@ static const struct part *const parts[] = {
     &session_part,
     &context_part,
     &stream_part,
+    &capture_part,
+    &graph_label_part,
     &op_timeout_part,
     &init_callback_part,
     /* Free: waits until no thread is inside aclrtProcessReport. Before anything is freed. */
@@ -100,6 +105,16 @@ static const struct upcalls table = {
     .kernel_failure_tell = kernel_failure_tell,
     .state_callback_stream = state_callback_stream,
     .state_callback_device = state_callback_device,
+    .capture_has = capture_has,
+    .capture_check = capture_check,
+    .capture_task = capture_task,
+    .capture_error_kind = capture_error_kind,
+    .capture_refuse_stream = capture_refuse_stream,
+    .capture_refuse_device = capture_refuse_device,
+    .capture_end_context = capture_end_context,
+    .graph_end_context = graph_end_context,
+    .graph_group_end_stream = graph_group_end_stream,
+    .graph_free_rest = graph_free_rest,
     .profile_stream_made = profile_stream_made,
     .profile_stream_ends = profile_stream_ends,
     .profile_task_begins = profile_task_begins,

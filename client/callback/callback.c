@@ -1,4 +1,5 @@
 #include "client/callback/callback.h"
+#include "client/capture/capture.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
 #include "client/callback/stream_work.h"
+#include "proto/shm/graph_shm.h"
 #include "proto/util/futex.h"
 
 static struct worker *worker_of(const struct stream *s)
@@ -49,29 +51,93 @@ void callback_worker_wake(struct session *session, const struct worker *w)
 void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring)
 {
     struct callbacks *cb = &s->callbacks;
+    const struct stream_work *w;
     uint64_t done;
 
     /* Work may have returned before a callback that did not block the stream. */
     if (ordinal > cb->returned)
         cb->returned = ordinal;
     /* What was dropped may have been launched behind work that is still to run. */
-    done = cb->work && cb->work->ordinal <= cb->returned ? cb->work->ordinal - 1 : cb->returned;
+    done = cb->returned;
+    LL_FOREACH (cb->work, w) {
+        if (w->ordinal > cb->returned)
+            break;
+        /* The functions of a graph are dropped together with its work. */
+        if (w->graph && graph_span_has_functions(&w->graph->span))
+            continue;
+        done = w->ordinal - 1;
+        break;
+    }
     atomic_store_explicit(&s->ctrl->callbacks_done, done, memory_order_release);
     KILL_POINT(CALLBACK_DONE);
     if (ring && doorbell_raise(s->bell, s->remote))
         eventfd_write(s->doorbell, 1);
 }
 
-static void append_callback(struct stream *s, struct callback *c)
+static void append_element(struct stream *s, struct callback *c)
 {
     struct callbacks *cb = &s->callbacks;
 
     c->next = NULL;
-    c->ordinal = ++cb->launched;
     *cb->last = c;
     cb->last = &c->next;
     if (!cb->list)
         callback_list_stream(s, &worker_of(s)->pending);
+}
+
+static void append_callback(struct stream *s, struct callback *c)
+{
+    c->ordinal = ++s->callbacks.launched;
+    append_element(s, c);
+}
+
+/* --- executions of graphs --- */
+
+struct callback *callback_first_open(const struct stream *s, uint64_t handed)
+{
+    struct callback *c = s->callbacks.first;
+
+    while (c && c->graph.calls && graph_span_over(&c->graph, s, handed))
+        c = c->next;
+    return c;
+}
+
+static struct callback *take_over(struct stream *s, uint64_t handed)
+{
+    struct callbacks *cb = &s->callbacks;
+    struct callback *open = callback_first_open(s, handed), *list = cb->first, **end = &list;
+
+    if (open == list)
+        return NULL;
+    while (*end != open)
+        end = &(*end)->next;
+    *end = NULL;
+    cb->first = open;
+    if (!open) {
+        cb->last = &cb->first;
+        callback_list_stream(s, NULL);
+    }
+    return list;
+}
+
+void callback_drop_over(struct stream *s, uint64_t handed)
+{
+    struct callback *list = take_over(s, handed), *c, *next;
+
+    LL_FOREACH_SAFE (list, c, next) {
+        graph_calls_unref(c->graph.calls);
+        free(c);
+    }
+}
+
+void callback_purge(struct stream *s)
+{
+    struct callback *list;
+
+    callback_lock();
+    list = take_over(s, callback_handed_over(s));
+    callback_unlock();
+    callback_dispose(list);
 }
 
 /* Take all that has not begun off the stream, which goes on. Dispose of it without the lock. */
@@ -126,6 +192,7 @@ CALLS_PROGRAM void callback_dispose(struct callback *list)
         list = c->next;
         if (c->drop)
             c->drop(c->data);
+        graph_span_drop(&c->graph);
         free(c);
     }
 }
@@ -458,20 +525,45 @@ static int check_owner(const char *function, const struct worker *w, bool host)
                      function);
 }
 
-/* Under the lock: the worker is there, and the callback in the list. */
-static int enlist_callback(const char *function, struct stream *s, struct callback *c, bool host)
+/* Under the lock: the worker is there. */
+static int bind_worker(const char *function, struct stream *s, bool host)
 {
     struct worker *w = worker_of(s);
 
     RETURN_IF_ERROR(check_owner(function, w, host));
-    if (!w) {
-        w = callback_worker_of_context(s->context);
-        if (!w)
-            return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                             "%s: the thread for host functions cannot be started", function);
-        bind_stream(w, s);
-    }
+    if (w)
+        return 0;
+    w = callback_worker_of_context(s->context);
+    if (!w)
+        return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                         "%s: the thread for host functions cannot be started", function);
+    bind_stream(w, s);
+    return 0;
+}
+
+/* Under the lock: the worker is there, and the callback in the list. */
+static int enlist_callback(const char *function, struct stream *s, struct callback *c, bool host)
+{
+    RETURN_IF_ERROR(bind_worker(function, s, host));
     append_callback(s, c);
+    return 0;
+}
+
+int callback_enlist_graph(const char *function, struct stream *s, struct callback *c,
+                          const struct graph_span *span, bool host, uint32_t *word)
+{
+    struct worker *w = worker_of(s);
+
+    if (host && span->calls->n_functions > 0)
+        return error_set(ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                         "%s: the graph has functions of aclrtLaunchHostFunc and of "
+                         "aclrtLaunchCallback, and a stream has one thread for both",
+                         function);
+    RETURN_IF_ERROR(bind_worker(function, s, host));
+    w = worker_of(s);
+    *c = (struct callback){.graph = *span, .ordinal = span->base + 1, .block = true};
+    append_element(s, c);
+    *word = worker_index(s->session->workers, w);
     return 0;
 }
 
@@ -528,6 +620,22 @@ static int launch_locked(const char *function, struct stream *s, struct callback
     return error;
 }
 
+/* On a stream that records: the function runs at each execution. */
+static int record_call(const char *function, struct stream *s, const struct callback *what,
+                       bool host)
+{
+    struct graph_call call = {.fn = what->fn, .data = what->data, .host = host};
+    struct task task = {
+        .op = TASK_CALLBACK, .callback.block = true, .callback.word = GRAPH_WORD_OF_STREAM};
+
+    if (what->drop)
+        return capture_error_kind(function, "a callback that is told when it is dropped");
+    if (!host)
+        RETURN_IF_ERROR(check_owner(function, worker_of(s), host));
+    RETURN_IF_ERROR(stream_check(s, function));
+    return capture_call(s, function, &call, &task);
+}
+
 static int launch_any(const char *function, const struct callback *what, aclrtStream handle,
                       bool host)
 {
@@ -540,6 +648,11 @@ static int launch_any(const char *function, const struct callback *what, aclrtSt
     s = stream_lock(function, handle, &error);
     if (!s)
         return error;
+    if (stream_captures(s)) {
+        error = record_call(function, s, what, host);
+        stream_unlock(s);
+        return error;
+    }
     c = malloc(sizeof(*c));
     if (c) {
         *c = *what;

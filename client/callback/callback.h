@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/callback/graph_calls.h"
 #include "client/core/process.h"
 #include "client/runtime/stream_callbacks.h"
 #include "proto/shm/callback_shm.h"
@@ -35,8 +36,10 @@ struct callback {
     void (*fn)(void *data);
     void (*drop)(void *data); /* called in place of fn when that will never run; or NULL */
     void *data;
-    uint64_t ordinal;
+    uint64_t ordinal; /* for a graph: calls before are over */
     bool block;
+    /* It stands for the functions of an execution of a graph; else calls is NULL. fn is not set. */
+    struct graph_span graph;
 };
 
 /** One that runs at this moment; on the stack of its worker's thread. */
@@ -45,6 +48,7 @@ struct callback_run {
     struct stream *stream;
     struct worker *worker;
     struct callback *callback;
+    struct callback instance; /* of a graph: callback points there */
     pthread_t thread;
     pid_t process;
     uint64_t begun_ns;     /* 0: no trace ran */
@@ -114,6 +118,22 @@ struct worker *callback_worker_of_context(struct context *c);
  * ring: the stream waits for one of them.
  */
 void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring);
+
+/** Executions of graphs whose calls are over leave the list. Any thread; takes the lock. */
+void callback_purge(struct stream *s);
+
+/** The first in the list that is not such an execution; or NULL. */
+struct callback *callback_first_open(const struct stream *s, uint64_t handed);
+
+/** The same for the first ones, under the lock, by the thread that runs them. */
+void callback_drop_over(struct stream *s, uint64_t handed);
+
+/**
+ * An execution of a graph comes into the list, with the functions of `span`. *word: where its
+ * worker sleeps. Under the lock.
+ */
+int callback_enlist_graph(const char *function, struct stream *s, struct callback *c,
+                          const struct graph_span *span, bool host, uint32_t *word);
 
 /**
  * Take all that has not begun off the streams of w, which go on. Dispose of it without the lock.

@@ -80,7 +80,32 @@ static void run_end(struct callback_run *run)
     }
     pthread_cond_broadcast(&process->callback_idle);
     callback_unlock();
-    free(run->callback);
+    if (run->callback != &run->instance)
+        free(run->callback);
+}
+
+static void take_callback(struct stream *s)
+{
+    struct callbacks *cb = &s->callbacks;
+
+    cb->first = cb->first->next;
+    if (cb->first)
+        return;
+    cb->last = &cb->first;
+    callback_list_stream(s, NULL);
+}
+
+/* The call of a graph that was handed over: its execution stays in the list. */
+static void take_call(struct stream *s, struct callback_run *run)
+{
+    struct callback *c = s->callbacks.first;
+    uint64_t handed = s->callbacks.batch;
+    const struct graph_call *call = graph_span_call(&c->graph, c->ordinal, handed);
+
+    run->instance =
+        (struct callback){.fn = call->fn, .data = call->data, .ordinal = handed, .block = true};
+    run->callback = &run->instance;
+    c->ordinal = handed + 1;
 }
 
 /*
@@ -92,6 +117,7 @@ static CALLS_PROGRAM bool run_first(struct worker *w, struct stream *s, bool *en
     struct callbacks *cb = &s->callbacks;
     pid_t me = process_id();
 
+    callback_drop_over(s, cb->batch);
     {
         struct callback_run run __attribute__((cleanup(run_end))) = {
             .session = s->session,
@@ -105,11 +131,10 @@ static CALLS_PROGRAM bool run_first(struct worker *w, struct stream *s, bool *en
             .begun_ns = trace_begin(&s->session->trace),
         };
 
-        cb->first = cb->first->next;
-        if (!cb->first) {
-            cb->last = &cb->first;
-            callback_list_stream(s, NULL);
-        }
+        if (cb->first->graph.calls)
+            take_call(s, &run);
+        else
+            take_callback(s);
         cb->running = &run;
         tell_begin(run.session, w);
         callback_unlock();
@@ -128,9 +153,17 @@ static CALLS_PROGRAM bool run_first(struct worker *w, struct stream *s, bool *en
 
 /* --- all that are ready --- */
 
-static bool is_ready(const struct callbacks *cb, uint64_t batch)
+static bool is_ready(const struct stream *s, uint64_t batch)
 {
-    return !cb->running && cb->first && cb->first->ordinal <= batch;
+    const struct callback *c = s->callbacks.running ? NULL : callback_first_open(s, batch);
+    const struct graph_call *call;
+
+    if (!c || c->ordinal > batch)
+        return false;
+    if (!c->graph.calls)
+        return true;
+    call = graph_span_call(&c->graph, c->ordinal, batch);
+    return call && call->fn;
 }
 
 uint64_t callback_handed_over(const struct stream *s)
@@ -147,7 +180,7 @@ static void begin_turn(struct worker *w)
 
     DL_FOREACH_SAFE2 (w->pending, s, next, callbacks.list_next) {
         s->callbacks.batch = callback_handed_over(s);
-        if (is_ready(&s->callbacks, s->callbacks.batch))
+        if (is_ready(s, s->callbacks.batch))
             callback_list_stream(s, &w->ready);
     }
 }
@@ -155,7 +188,7 @@ static void begin_turn(struct worker *w)
 /* The next stream of the turn, or NULL. One that has had its turn waits for the next one. */
 static struct stream *next_ready(struct worker *w)
 {
-    while (w->ready && !is_ready(&w->ready->callbacks, w->ready->callbacks.batch))
+    while (w->ready && !is_ready(w->ready, w->ready->callbacks.batch))
         callback_list_stream(w->ready, &w->pending);
     return w->ready;
 }
@@ -205,7 +238,7 @@ static bool sleep_is_over(void *object, uint64_t target)
     if (!over) {
         callback_word_arm(callback_worker_word(sl->session, w));
         DL_FOREACH2 (w->pending, s, callbacks.list_next)
-            over |= is_ready(&s->callbacks, callback_handed_over(s));
+            over |= is_ready(s, callback_handed_over(s));
     }
     callback_unlock();
     return over;

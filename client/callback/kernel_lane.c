@@ -53,13 +53,11 @@ static void run_end(struct lane_run *run)
         return;
     callback_lock();
     s->callbacks.work_runs = false;
-    w = stream_work_retire(s, run->returned ? run->code : s->callbacks.work->code);
+    /* If it has not returned, there was one. */
+    w = stream_work_retire(s, run->returned ? run->code : stream_work_running(s)->code);
     pthread_cond_broadcast(&process->callback_idle);
     callback_unlock();
-    if (w->free)
-        w->free(w);
-    else
-        free(w);
+    stream_work_free(w);
 }
 
 /* Under the lock, which is not held while it runs. False: this is a child that was forked in it. */
@@ -67,15 +65,20 @@ static bool run_kernel(struct stream *s)
 {
     struct session *session = s->session;
     pid_t me = process_id();
+    struct stream_work *over, *run_next, *w = stream_work_begin(s, &over);
 
     s->callbacks.work_runs = true;
     stream_work_list(s, &session->works.kernels.running);
     kernel_lane_watch(session);
     callback_unlock();
+    for (; over; over = run_next) {
+        run_next = over->next;
+        stream_work_free(over);
+    }
     {
         struct lane_run run __attribute__((cleanup(run_end))) = {.stream = s, .process = me};
 
-        run.code = s->callbacks.work->run(s->callbacks.work);
+        run.code = w ? w->run(w) : ACL_ERROR_RT_MEMORY_ALLOCATION;
         run.returned = true;
     }
     if (process_id() != me)
@@ -93,7 +96,7 @@ static struct stream *find_ready(const struct session *session)
     DL_FOREACH2 (session->works.kernels.streams, s, callbacks.work_next)
         if (s->callbacks.work->ordinal <= callback_handed_over(s))
             return s;
-    return NULL;
+    return stream_work_find_graph(session, true);
 }
 
 static bool lane_is_over(const struct session *session)
@@ -220,7 +223,8 @@ void kernel_lane_watch(struct session *session)
 {
     struct kernel_lane *lane = &session->works.kernels;
 
-    if (lane->watched || !lane->streams || lane_is_over(session))
+    if (lane->watched || lane_is_over(session) ||
+        (!lane->streams && !stream_work_awaits_kernel(session)))
         return;
     /* Without a thread, those that run kernels look here when they have ended. */
     if (lane->idle > 0)
@@ -251,7 +255,7 @@ static void end_threads(struct session *session)
     callback_lock();
     while (lane->threads > 0) {
         DL_FOREACH2 (lane->running, s, callbacks.work_next)
-            s->callbacks.work->end(s->callbacks.work, ACL_ERROR_RT_SOCKET_CLOSE);
+            stream_work_end(s, ACL_ERROR_RT_SOCKET_CLOSE);
         stream_work_await_end();
     }
     callback_unlock();

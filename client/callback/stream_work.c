@@ -19,7 +19,9 @@
 
 #include "acl/acl.h"
 #include "client/callback/callback.h"
+#include "client/callback/graph_calls.h"
 #include "client/callback/kernel_lane.h"
+#include "client/capture/capture.h"
 #include "client/core/error.h"
 #include "client/core/thread.h"
 #include "client/core/wait.h"
@@ -66,7 +68,9 @@ static void list_first(struct stream *s)
     struct stream_works *works = &s->session->works;
     const struct stream_work *w = s->callbacks.work;
 
-    if (w && w->kind == STREAM_WORK_KERNEL)
+    if (w && w->graph)
+        stream_work_list(s, &works->graphs);
+    else if (w && w->kind == STREAM_WORK_KERNEL)
         stream_work_list(s, &works->kernels.streams);
     else
         stream_work_list(s, w ? &works->streams : NULL);
@@ -78,7 +82,6 @@ static void append_work(struct stream *s, struct stream_work *w)
     bool first = !cb->work;
 
     w->next = NULL;
-    w->ordinal = ++cb->launched;
     if (w->awaits)
         atomic_fetch_add_explicit(&s->session->works.waits, 1, memory_order_relaxed);
     *cb->work_last = w;
@@ -124,7 +127,32 @@ static void free_work(struct stream_work *list)
     struct stream_work *w, *next;
 
     LL_FOREACH_SAFE (list, w, next)
-        w->free ? w->free(w) : free(w);
+        stream_work_free(w);
+}
+
+void stream_work_free(struct stream_work *w)
+{
+    if (w && w->graph)
+        graph_works_free(w->graph);
+    else if (w && w->free)
+        w->free(w);
+    else
+        free(w);
+}
+
+struct stream_work *stream_work_running(const struct stream *s)
+{
+    struct stream_work *w = s->callbacks.work;
+
+    return w->graph ? w->graph->instance : w;
+}
+
+void stream_work_end(struct stream *s, int code)
+{
+    struct stream_work *w = stream_work_running(s);
+
+    if (w && w->end)
+        w->end(w, code);
 }
 
 void stream_work_await_end(void)
@@ -144,8 +172,7 @@ void stream_work_discard(struct stream *s)
     if (cb->work)
         list = cut_work(s, cb->work_runs ? &cb->work->next : &cb->work);
     while (cb->work_runs) {
-        if (cb->work->end)
-            cb->work->end(cb->work, ACL_ERROR_RT_STREAM_ABORT);
+        stream_work_end(s, ACL_ERROR_RT_STREAM_ABORT);
         stream_work_await_end();
     }
     if (cb->work)
@@ -232,32 +259,167 @@ void stream_work_written(struct session *session, const void *address, uint64_t 
         wake_thread(session);
 }
 
-/* --- the thread --- */
+/* --- executions of graphs --- */
 
-static struct stream *find_ready(const struct session *session)
+static struct stream_work *first_open(const struct stream *s)
 {
-    bool aborts = session->works.aborts_begun != session->works.aborts_over;
+    struct stream_work *w = s->callbacks.work;
+
+    while (w && w->graph && graph_span_over(&w->graph->span, s, callback_handed_over(s)))
+        w = w->next;
+    return w;
+}
+
+/* Executions that are over leave the list; not while the first one runs. The caller frees them. */
+static struct stream_work *take_over(struct stream *s)
+{
+    struct callbacks *cb = &s->callbacks;
+    struct stream_work *open = first_open(s), *list = cb->work, **end = &list, *w;
+
+    if (open == list || cb->work_runs)
+        return NULL;
+    while (*end != open)
+        end = &(*end)->next;
+    *end = NULL;
+    LL_FOREACH (list, w)
+        uncount_wait(s, w);
+    cb->work = open;
+    if (!open)
+        cb->work_last = &cb->work;
+    list_first(s);
+    return list;
+}
+
+void stream_work_purge(struct stream *s)
+{
+    struct stream_work *list;
+
+    callback_lock();
+    list = take_over(s);
+    callback_unlock();
+    free_work(list);
+}
+
+void stream_work_enlist_graph(struct stream *s, struct stream_work *w)
+{
+    append_work(s, w);
+    if (w->graph->span.calls->n_kernels > 0)
+        kernel_lane_watch(s->session);
+}
+
+/* Is the first work of the stream to run now, and by a thread for kernels, or by the other one? */
+static bool is_ready(const struct stream *s, bool kernels)
+{
+    bool aborts = s->session->works.aborts_begun != s->session->works.aborts_over;
+    const struct stream_work *w = first_open(s);
+    uint64_t handed = callback_handed_over(s);
+    const struct graph_call *call;
+
+    if (!w || w->ordinal > handed || (aborts && w->let_go))
+        return false;
+    if (w->graph) {
+        call = graph_span_call(&w->graph->span, w->ordinal, handed);
+        w = call ? call->work : NULL;
+    }
+    return w && (w->kind == STREAM_WORK_KERNEL) == kernels;
+}
+
+struct stream *stream_work_find_graph(const struct session *session, bool kernels)
+{
     struct stream *s;
 
-    DL_FOREACH2 (session->works.streams, s, callbacks.work_next)
-        if (s->callbacks.work->ordinal <= callback_handed_over(s) &&
-            !(aborts && s->callbacks.work->let_go))
+    DL_FOREACH2 (session->works.graphs, s, callbacks.work_next)
+        if (!s->callbacks.work_runs && is_ready(s, kernels))
             return s;
     return NULL;
 }
 
+bool stream_work_awaits_kernel(const struct session *session)
+{
+    const struct stream *s;
+    const struct stream_work *w;
+
+    DL_FOREACH2 (session->works.graphs, s, callbacks.work_next)
+        LL_FOREACH (s->callbacks.work, w)
+            if (w->graph ? w->graph->span.calls->n_kernels > 0 : w->kind == STREAM_WORK_KERNEL)
+                return true;
+    return false;
+}
+
+/* A copy of what the graph has, unless it runs again. NULL: no memory. */
+static struct stream_work *begin_call(struct stream *s, struct stream_work *w)
+{
+    struct graph_works *g = w->graph;
+    const struct graph_call *call;
+
+    if (g->instance)
+        return g->instance;
+    g->ordinal = callback_handed_over(s);
+    call = graph_span_call(&g->span, w->ordinal, g->ordinal);
+    g->copied = g->span.calls;
+    g->copied->instances++;
+    g->instance = call->work->copy(call->work, s, g->span.task);
+    if (!g->instance)
+        return NULL; /* end_call() follows all the same */
+    w->awaits = g->instance->awaits;
+    w->pause_ns = 0;
+    if (w->awaits)
+        atomic_fetch_add_explicit(&s->session->works.waits, 1, memory_order_relaxed);
+    return g->instance;
+}
+
+/* The next one may be any of the graph. Returns what has run. */
+static struct stream_work *end_call(struct stream *s, struct stream_work *w)
+{
+    struct stream_work *instance = w->graph->instance;
+
+    uncount_wait(s, w);
+    w->awaits = NULL;
+    w->graph->instance = NULL;
+    graph_calls_end_instance(w->graph);
+    w->ordinal = w->graph->ordinal + 1;
+    list_first(s);
+    return instance;
+}
+
+/* --- the thread --- */
+
+static struct stream *find_ready(const struct session *session)
+{
+    struct stream *s;
+
+    DL_FOREACH2 (session->works.streams, s, callbacks.work_next)
+        if (is_ready(s, false))
+            return s;
+    return stream_work_find_graph(session, false);
+}
+
+struct stream_work *stream_work_begin(struct stream *s, struct stream_work **over)
+{
+    struct stream_work *w;
+
+    *over = take_over(s);
+    w = s->callbacks.work;
+    return w->graph ? begin_call(s, w) : w;
+}
+
 struct stream_work *stream_work_retire(struct stream *s, int error)
 {
-    struct stream_work *w = s->callbacks.work;
+    struct stream_work *w = s->callbacks.work, *ran = w;
+    uint64_t ordinal = w->graph ? w->graph->ordinal : w->ordinal;
 
-    remove_first(s);
-    w->next = NULL; /* it is the caller's, and what follows is not */
+    if (w->graph)
+        ran = end_call(s, w);
+    else
+        remove_first(s);
+    if (ran)
+        ran->next = NULL; /* it is the caller's, and what follows is not */
     if (session_lost(s->session))
-        return w;
-    atomic_store_explicit(&s->ctrl->work_result, stream_work_result(w->ordinal, error),
+        return ran;
+    atomic_store_explicit(&s->ctrl->work_result, stream_work_result(ordinal, error),
                           memory_order_relaxed);
-    callback_acknowledge(s, w->ordinal, true);
-    return w;
+    callback_acknowledge(s, ordinal, true);
+    return ran;
 }
 
 /* Under the lock, which is not held while it runs. It stays in the list until it has returned. */
@@ -265,13 +427,14 @@ static void run_first(struct stream *s)
 {
     struct session *session = s->session;
     struct callbacks *cb = &s->callbacks;
-    struct stream_work *w = cb->work;
+    struct stream_work *over, *run = stream_work_begin(s, &over), *w = cb->work;
     uint64_t aborts_over = session->works.aborts_over, written = session->works.written;
     int error;
 
     cb->work_runs = session->works.runs = true;
     callback_unlock();
-    error = w->run(w);
+    free_work(over);
+    error = run ? run->run(run) : ACL_ERROR_RT_MEMORY_ALLOCATION;
     callback_lock();
     cb->work_runs = session->works.runs = false;
     session->works.done++;
@@ -291,8 +454,11 @@ static void run_first(struct stream *s)
         pause_first(s);
         return;
     }
-    free_work(stream_work_retire(s, error));
+    run = stream_work_retire(s, error);
     kernel_lane_watch(session);
+    callback_unlock();
+    stream_work_free(run);
+    callback_lock();
 }
 
 static bool sleep_is_over(void *object, uint64_t target)
@@ -386,19 +552,29 @@ const struct part stream_work_part = {.session_lost = wake_thread, .session_end 
 
 /* --- launching --- */
 
-/* Under the lock. True: its thread sleeps, and the caller wakes it. */
-static bool submit_work(struct stream *s, const struct stream_work *w, uint32_t word)
+static uint32_t word_of(const struct stream_work *w)
 {
-    struct task task = {
+    return w->kind == STREAM_WORK_KERNEL ? CALLBACK_WORD_KERNEL : CALLBACK_WORD_WORK;
+}
+
+static struct task task_of(const struct stream_work *w)
+{
+    return (struct task){
         .op = TASK_CALLBACK,
         .callback.ordinal = w->ordinal,
-        .callback.word = word,
+        .callback.word = word_of(w),
         .callback.block = true,
         .callback.address = (uintptr_t)w->awaits,
         .callback.value = w->value,
         .callback.work = w->kind,
         .callback.condition = w->condition,
     };
+}
+
+/* Under the lock. True: its thread sleeps, and the caller wakes it. */
+static bool submit_work(struct stream *s, const struct stream_work *w)
+{
+    struct task task = task_of(w);
     bool idle = stream_idle(s);
 
     if (idle)
@@ -406,14 +582,46 @@ static bool submit_work(struct stream *s, const struct stream_work *w, uint32_t 
     stream_submit_reserved(s, &task);
     if (idle)
         s->callbacks.told = w->ordinal;
-    return idle && atomic_load(&s->session->page->callback_word[word].sleeping) != 0;
+    return idle && atomic_load(&s->session->page->callback_word[word_of(w)].sleeping) != 0;
 }
 
-static int start_thread(struct session *session, const struct stream_work *w)
+static int start_thread(struct session *session, bool kernel)
 {
-    if (w->kind == STREAM_WORK_KERNEL)
+    if (kernel)
         return kernel_lane_start(session);
     return side_thread_start(&session->works.thread, work_main, session, THREAD_NAME, 0);
+}
+
+static int error_no_thread(const char *function, bool kernel, int error)
+{
+    return error_set(kernel ? ACL_ERROR_RT_MEMORY_ALLOCATION : ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                     "%s: a thread for %s cannot be started: %s", function,
+                     kernel ? "kernels" : "tasks of registered memory", strerror(error));
+}
+
+int stream_work_start(struct stream *s, const char *function, bool kernel)
+{
+    int r;
+
+    callback_lock();
+    r = start_thread(s->session, kernel);
+    callback_unlock();
+    return r == 0 ? 0 : error_no_thread(function, kernel, r);
+}
+
+/* On a stream that records: w becomes the template of what runs at each execution. */
+static int record_work(struct stream *s, const char *function, struct stream_work *w)
+{
+    struct graph_call call = {.work = w};
+    struct task task = task_of(w);
+
+    if (!w->copy)
+        return capture_error_kind(function, "this task");
+    if (w->kind == STREAM_WORK_KERNEL)
+        RETURN_IF_ERROR(capture_check_kernel(s, function));
+    else
+        RETURN_IF_ERROR(stream_check(s, function));
+    return capture_call(s, function, &call, &task);
 }
 
 int stream_work_launch(struct stream *s, const char *function, struct stream_work *w)
@@ -423,21 +631,24 @@ int stream_work_launch(struct stream *s, const char *function, struct stream_wor
     bool wake = false;
     int r;
 
+    if (__builtin_expect(s->update != NULL, 0) && kernel)
+        return capture_update(s, function, w);
+    if (stream_captures(s))
+        return record_work(s, function, w);
     RETURN_IF_ERROR(stream_reserve(s, function));
     callback_lock();
     /* Under the lock: a call that finds it started must not learn later that it was not. */
-    r = start_thread(session, w);
+    r = start_thread(session, kernel);
     if (r == 0) {
+        w->ordinal = ++s->callbacks.launched;
         append_work(s, w);
-        wake = submit_work(s, w, kernel ? CALLBACK_WORD_KERNEL : CALLBACK_WORD_WORK);
+        wake = submit_work(s, w);
         if (kernel)
             kernel_lane_watch(session);
     }
     callback_unlock();
     if (r != 0)
-        return error_set(kernel ? ACL_ERROR_RT_MEMORY_ALLOCATION : ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                         "%s: a thread for %s cannot be started: %s", function,
-                         kernel ? "kernels" : "tasks of registered memory", strerror(r));
+        return error_no_thread(function, kernel, r);
     if (wake && kernel)
         kernel_lane_wake(session);
     else if (wake)

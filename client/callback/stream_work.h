@@ -5,17 +5,31 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/runtime/stream_callbacks.h"
 
 struct session;
+struct stream;
 
 int stream_work_launch(struct stream *s, const char *function, struct stream_work *w);
 void stream_work_written(struct session *s, const void *address, uint64_t size);
 void stream_work_await(struct session *s);
 void stream_work_abort_begins(struct session *session);
 void stream_work_abort_over(struct session *session);
+
+/** Free what has run, or will not; NULL: nothing. Without locks. */
+void stream_work_free(struct stream_work *w);
+
+/* --- for graph_calls.c --- */
+
+/** The thread runs from now on. 0, or an ACL error. Takes the lock. */
+int stream_work_start(struct stream *s, const char *function, bool kernel);
+/** An execution of a graph comes into the list; its ordinal is set. Under the lock. */
+void stream_work_enlist_graph(struct stream *s, struct stream_work *w);
+/** Executions that are over leave the list. Takes the lock. */
+void stream_work_purge(struct stream *s);
 
 /**
  * Tasks of the stream were discarded, or it ends: its work that has not begun never runs. Ends the
@@ -30,6 +44,22 @@ void stream_work_await_end(void);
 
 /** Put the stream at the end of this list of session->works; NULL: of none. */
 void stream_work_list(struct stream *s, struct stream **list);
+
+/** A stream whose first work is an execution of a graph with something to run now; or NULL. */
+struct stream *stream_work_find_graph(const struct session *session, bool kernels);
+/** May one of these come to a kernel? */
+bool stream_work_awaits_kernel(const struct session *session);
+
+/**
+ * What is to run of the first work of the stream; NULL: no memory for it. *over: to be freed
+ * without the lock.
+ */
+struct stream_work *stream_work_begin(struct stream *s, struct stream_work **over);
+
+/** What runs of the first work of the stream; NULL: there was no memory for it. */
+struct stream_work *stream_work_running(const struct stream *s);
+/** It shall end soon, with this code, if it is a kernel. */
+void stream_work_end(struct stream *s, int code);
 
 /**
  * The first work of the stream, which ran, has ended with this code: tell npud, and go on to the

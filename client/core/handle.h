@@ -20,6 +20,7 @@ enum handle_kind {
     HANDLE_CONTEXT = 1,
     HANDLE_STREAM = 2,
     HANDLE_EVENT = 3,
+    HANDLE_GRAPH = 4,
     HANDLE_NOTIFY = 8,
     HANDLE_COUNT_NOTIFY = 9,
     HANDLE_PHYSICAL = 10,

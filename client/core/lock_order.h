@@ -21,8 +21,10 @@ enum lock_rank {
     LOCK_SESSION,      /* session->lock */
     LOCK_CHANNELS,     /* session->channel_lock */
     LOCK_FOLLOW,       /* queue->follow_lock */
+    LOCK_GRAPHS,       /* session->captures.run_lock */
     LOCK_EVENT,        /* event->lock */
     LOCK_CALLBACK,     /* process->callback_lock */
+    LOCK_CAPTURES,     /* session->captures.lock */
     LOCK_MEMORY_POOLS, /* session->memory_pool_lock */
     LOCK_MEMORY,       /* session->memory_lock */
     LOCK_STAGING,      /* session->staging_lock */

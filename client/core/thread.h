@@ -31,6 +31,7 @@ struct thread {
     struct stream *res_stream;
     uint32_t res_tag;
     bool in_callback;
+    uint8_t capture_mode; /* aclmdlRICaptureThreadExchangeMode() */
     bool in_kernel; /* runs a block of a kernel: context_refuse_kernel() */
     /*
      * Sleeps, of calls that are inside of each other, after which an event is used

@@ -17,6 +17,7 @@
 
 struct callback;
 struct context;
+struct graph;
 struct memory;
 struct part;
 struct session;
@@ -133,6 +134,24 @@ struct upcalls {
     /** user_id: as the program numbers its devices. */
     void (*state_callback_device)(int32_t user_id, aclrtDeviceState state);
 
+    /* --- client/capture/capture.h, which describes them --- */
+
+    bool (*capture_has)(struct stream *s);
+    int (*capture_check)(struct stream *s, const char *function);
+    bool (*capture_task)(struct stream *s, const struct task *task);
+    int (*capture_error_kind)(const char *function, const char *what);
+    int (*capture_refuse_stream)(const struct stream *s, const char *function);
+    int (*capture_refuse_device)(struct session *s, uint32_t device, const char *function);
+    void (*capture_end_context)(struct context *c);
+
+    /* --- client/graph/graph.h --- */
+
+    /** The streams of the context are gone: its graphs go, too. */
+    void (*graph_end_context)(struct context *c);
+    /** No thread submits to the stream any more: an update window that is open there is dropped. */
+    void (*graph_group_end_stream)(struct stream *s);
+    /** What runtime does not know of a graph whose last reference has gone. */
+    void (*graph_free_rest)(struct graph *g);
     /* --- client/profile/profile.h --- */
 
     /**

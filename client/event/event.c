@@ -33,6 +33,8 @@ static const struct {
                        {0, UNSUPPORTED, UNSUPPORTED, 0, UNSUPPORTED, 0, 0, 0}},
     [EVENT_EX_MARK] = {"an event of aclrtCreateEventExWithFlag without ACL_EVENT_SYNC",
                        {0, UNSUPPORTED, UNSUPPORTED, 0, UNSUPPORTED, 0, UNSUPPORTED, 0}},
+    [EVENT_EX_EXTERNAL] = {"an event of aclrtCreateEventExWithFlag",
+                           {0, UNSUPPORTED, UNSUPPORTED, 0, UNSUPPORTED, 0, 0, 0}},
     [EVENT_IPC] = {"an IPC event",
                    {0, UNSUPPORTED, UNSUPPORTED, 0, UNSUPPORTED, 0, 0, UNSUPPORTED}},
 };
@@ -87,6 +89,7 @@ struct event *event_new(struct session *s, struct context *c, uint32_t device, c
     e->device = device;
     e->n_uses = e->n_resets = 0;
     atomic_store_explicit(&e->reset_number, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->capture, 0, memory_order_relaxed);
     e->record_flag = e->wait_flag = -1;
     /*
      * The position too: with fault injection a wait for an event that was never recorded is a task

@@ -12,6 +12,7 @@
 #include "acl/acl.h"
 #include "client/core/biased_lock.h"
 #include "client/core/handle.h"
+#include "client/capture/capture.h"
 #include "client/runtime/point.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
@@ -31,7 +32,9 @@ enum event_kind {
     EVENT_DEVICE,   /* the same with ACL_EVENT_DEVICE_USE_ONLY */
     EVENT_EX_SYNC,  /* aclrtCreateEventExWithFlag, ACL_EVENT_SYNC */
     EVENT_EX_MARK,  /* the same without ACL_EVENT_SYNC */
-    EVENT_IPC,      /* the same with ACL_EVENT_IPC */
+    /* EVENT_EX_SYNC that was once used with ACL_EVENT_RECORD_EXTERNAL or ACL_EVENT_WAIT_EXTERNAL */
+    EVENT_EX_EXTERNAL,
+    EVENT_IPC, /* the same with ACL_EVENT_IPC */
     EVENT_KINDS
 };
 
@@ -100,7 +103,8 @@ struct event {
     uint32_t n_resets;
     uint32_t resets_size;
     _Atomic uint64_t reset_number; /* the record they undo; 0: none */
-    int8_t record_flag;            /* first flag used with RecordEventWithFlag: -1 none yet */
+    _Atomic uint64_t capture; /* of which it was part last: client/capture/capture.h; 0: none */
+    int8_t record_flag;       /* first flag used with RecordEventWithFlag: -1 none yet */
     int8_t wait_flag;
 
     /*
@@ -251,13 +255,23 @@ static inline struct event *event_find(const char *function, void *handle, int *
 /** May the event be used so? 0, or the documented error with its sentence. */
 int event_check_use(struct event *e, const char *function, enum use_of_event use);
 
+/** 107028 if it is part of a capture, with its sentence; else 0. */
+static inline int event_check_captured(const struct event *e, const char *function)
+{
+    return capture_runs(e->session)
+               ? capture_refuse_event(
+                     e->session, atomic_load_explicit(&e->capture, memory_order_relaxed), function)
+               : 0;
+}
+
 /**
  * Has it a level, which records raise and resets lower? Streams wait for the level, whatever was
- * recorded when.
+ * recorded when; but for EVENT_EX_EXTERNAL, for whose level graphs alone wait: it is up when the
+ * latest record is complete.
  */
 static inline bool event_has_level(const struct event *e)
 {
-    return e->kind == EVENT_SYNC || e->kind == EVENT_EXTERNAL;
+    return e->kind == EVENT_SYNC || e->kind == EVENT_EXTERNAL || e->kind == EVENT_EX_EXTERNAL;
 }
 
 static inline bool event_has_time(const struct event *e)
@@ -280,6 +294,16 @@ static inline void event_unlock(struct event *e)
 {
     biased_lock_give(&e->lock);
 }
+
+/**
+ * A graph that has just been submitted to s records, resets, or waits for the event, of kind
+ * EVENT_EXTERNAL, or one that no longer is. The stream is locked.
+ */
+void event_recorded_by_graph(aclrtEvent event, struct stream *s);
+/** Before that: the record that was the latest counts no more. */
+void event_lower_for_graph(aclrtEvent event, struct stream *s);
+void event_reset_by_graph(aclrtEvent event, struct stream *s);
+void event_waited_by_graph(aclrtEvent event, struct stream *s);
 
 /** Locked: the task just submitted to s uses the event. */
 void event_used(struct event *e, struct stream *s, unsigned how);

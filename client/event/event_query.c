@@ -29,6 +29,7 @@ static __attribute__((noinline)) int query_status(const char *function, aclrtEve
         RETURN_IF_ERROR(ipc_event_query(e, function, &complete));
     } else {
         RETURN_IF_ERROR(event_check_use(e, function, USE_QUERY_STATUS));
+        RETURN_IF_ERROR(event_check_captured(e, function));
         passed = event_record_now(e, &r);
         /*
          * Before the first record, events of aclrtCreateEventExWithFlag are complete, others not.
@@ -70,6 +71,8 @@ static struct event *find_for(const char *function, aclrtEvent event, enum use_o
     if (!e)
         return NULL;
     *error = event_check_use(e, function, use);
+    if (*error == 0)
+        *error = event_check_captured(e, function);
     if (*error == 0 && session_lost(e->session))
         *error = session_error_lost(function);
     return *error == 0 ? e : NULL;

@@ -2,7 +2,9 @@
 #include "acl/acl.h"
 #include "client/runtime/context.h"
 #include "client/core/error.h"
+#include "client/core/handle.h"
 #include "client/event/event.h"
+#include "client/capture/capture.h"
 #include "client/runtime/stream.h"
 #include "client/core/npud_clock.h"
 
@@ -38,7 +40,7 @@ static void submit_record(struct event *e, struct stream *s, uint8_t flags)
     };
 
     stream_submit_reserved(s, &task);
-    if (event_has_level(e))
+    if (event_has_level(e) && !stream_captures(s))
         event_used(e, s, USE_FENCE);
 }
 
@@ -72,6 +74,8 @@ static void record_idle(struct event *e, struct stream *s)
 
 static void record_queued(struct event *e, struct stream *s)
 {
+    if (e->kind == EVENT_EX_EXTERNAL)
+        event_slot_lower(e->shm);
     /*
      * A plain position needs no task of its own, unless tasks are counted: the event is complete
      * when the stream gets there.
@@ -83,6 +87,61 @@ static void record_queued(struct event *e, struct stream *s)
     else
         stream_count_implicit(s);
     set_record(e, s->ctrl, s->tail, 0);
+}
+
+/* May the event be used in a capture? Those that wait for it look at more. */
+static int check_capturable(const struct event *e, const struct stream *s, const char *function)
+{
+    if (e->kind == EVENT_EXTERNAL ||
+        (!s->model &&
+         (e->kind == EVENT_EX_SYNC || e->kind == EVENT_EX_MARK || e->kind == EVENT_EX_EXTERNAL)))
+        return 0;
+    return error_set(
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "%s: a stream that is captured takes events of aclrtCreateEventExWithFlag "
+        "(but no IPC events), or with ACL_EVENT_EXTERNAL; one that is bound to a model "
+        "takes the latter",
+        function);
+}
+
+/* A task of the graph, which touches the real event at each execution. */
+static void record_external(struct event *e, struct stream *s, aclrtEvent event)
+{
+    submit_record(e, s, TASK_RECORD_LEVEL);
+    capture_name_node(s, NODE_RECORD, event, 0);
+}
+
+/* On a stream that records: the event is locked, or an edge of the graph. */
+static int record_captured(struct event *e, struct stream *s, const char *function,
+                           aclrtEvent event)
+{
+    int error;
+
+    if (e->kind == EVENT_EX_MARK)
+        return 0; /* as the reference has it: nothing can wait for it */
+    error = capture_record_event(s, function, event, &e->capture);
+    /* No query takes its latest record for complete: it is of the capture from now on. */
+    if (error == 0)
+        event_changed(e);
+    return error;
+}
+
+/* A stream that records has another code for a wait for an event that only marks. */
+static __attribute__((cold, noinline)) int refuse_use(const struct event *e, const char *function,
+                                                      aclrtStream stream, enum use_of_event use,
+                                                      int error)
+{
+    struct session *session = e->session;
+    const struct stream *s;
+
+    if (use != USE_WAIT || e->kind != EVENT_EX_MARK || !capture_runs(session))
+        return error;
+    s = handle_get(&session->streams, HANDLE_STREAM, stream);
+    if (!s || capture_refuse_stream(s, function) == 0)
+        return error;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: the event was made without ACL_EVENT_SYNC: a capture cannot wait for it",
+                     function);
 }
 
 /*
@@ -98,16 +157,39 @@ static struct event *begin_submission(const char *function, aclrtEvent event, ac
     if (!e)
         return NULL;
     *error = event_check_use(e, function, use);
-    if (*error != 0)
+    if (__builtin_expect(*error != 0, 0)) {
+        *error = refuse_use(e, function, stream, use, *error);
         return NULL;
+    }
     *sp = stream_lock(function, stream, error);
     if (!*sp)
         return NULL;
     *error = stream_reserve(*sp, function);
+    if (*error == 0 && stream_captures(*sp))
+        *error = check_capturable(e, *sp, function);
     if (*error == 0)
         return e;
     stream_unlock(*sp);
     return NULL;
+}
+
+static int record_locked(struct event *e, struct stream *s, const char *function, aclrtEvent event)
+{
+    if (e->kind != EVENT_EXTERNAL && stream_captures(s))
+        return record_captured(e, s, function, event);
+    if (capture_runs(s->session)) {
+        RETURN_IF_ERROR(capture_check_default(s, function, &e->capture));
+        atomic_store_explicit(&e->capture, 0, memory_order_relaxed);
+    }
+    note_recorded(e, s, event);
+    if (stream_captures(s))
+        record_external(e, s, event);
+    else if (stream_idle(s))
+        record_idle(e, s);
+    else
+        record_queued(e, s);
+    e->record_stream = s->remote;
+    return 0;
 }
 
 static int record_event(const char *function, aclrtEvent event, aclrtStream stream)
@@ -121,24 +203,69 @@ static int record_event(const char *function, aclrtEvent event, aclrtStream stre
     if (e->kind == EVENT_IPC) {
         error = ipc_event_record(e, s, function, event);
     } else if ((error = event_lock(e, function, event)) == 0) {
-        note_recorded(e, s, event);
-        if (stream_idle(s))
-            record_idle(e, s);
-        else
-            record_queued(e, s);
-        e->record_stream = s->remote;
+        error = record_locked(e, s, function, event);
         event_unlock(e);
     }
     stream_unlock(s);
     return error;
 }
-
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 {
     CALL_SCOPE;
 
     REQUIRE(event);
     return record_event(__func__, event, stream);
+}
+
+/* --- by a flag, in a capture --- */
+
+/* Both locked. */
+static int add_external(struct event *e, struct stream *s, const char *function, aclrtEvent event,
+                        bool record)
+{
+    struct task task = {.op = record ? TASK_RECORD : TASK_WAIT_LEVEL,
+                        .flags = record ? TASK_RECORD_LEVEL : 0,
+                        .object = e->remote,
+                        .generation = e->remote_generation};
+
+    if (!stream_captures(s))
+        return error_set(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "%s: the stream is not being captured",
+                         function);
+    RETURN_IF_ERROR(stream_check(s, function));
+    if (capture_uses(s, event))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: the event is used with EXTERNAL in this capture already", function);
+    if (e->kind == EVENT_EX_SYNC) {
+        struct record r;
+
+        e->kind = EVENT_EX_EXTERNAL;
+        event_record_locked(e, &r);
+        if (r.number != 0 && point_passed(&r.point))
+            event_slot_raise(e->shm);
+        /* A checker takes its records and waits for those of a level from now on. */
+        if (checked_runs()) {
+            checked_object(CHECK_EVENT_GONE, CHECK_OBJECT_EVENT, (uintptr_t)event);
+            event_note_created(e, false);
+        }
+    }
+    stream_submit_reserved(s, &task);
+    capture_name_node(s, record ? NODE_RECORD : NODE_WAIT, event, 1);
+    return 0;
+}
+
+static int use_external(const char *function, aclrtEvent event, aclrtStream stream, bool record)
+{
+    int error;
+    struct event *e = FIND_OR_RETURN(event_find, function, event);
+    struct stream *s = FIND_OR_RETURN(stream_lock, function, stream);
+
+    error = event_lock(e, function, event);
+    if (error == 0) {
+        error = add_external(e, s, function, event, record);
+        event_unlock(e);
+    }
+    stream_unlock(s);
+    return error;
 }
 
 /* An event keeps to the first flag that was used with it. */
@@ -152,11 +279,11 @@ static int check_flag(struct event *e, int8_t *first, const char *function, uint
                          function);
     if (flag == 0)
         return 0;
-    if (e->kind != EVENT_EX_SYNC || e->flags != ACL_EVENT_SYNC)
+    if ((e->kind != EVENT_EX_SYNC && e->kind != EVENT_EX_EXTERNAL) || e->flags != ACL_EVENT_SYNC)
         return error_set(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "%s: EXTERNAL needs an event of aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)", function);
-    return error_set(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "%s: the stream is not capturing", function);
+    return 0;
 }
 
 static int use_flag(const char *function, aclrtEvent event, uint32_t flag, bool record)
@@ -182,7 +309,10 @@ aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t
                          "(0) and ACL_EVENT_RECORD_EXTERNAL (1)",
                          flag);
     error = use_flag(__func__, event, flag, true);
-    return error != 0 ? error : record_event(__func__, event, stream);
+    if (error == 0)
+        error = flag == ACL_EVENT_RECORD_EXTERNAL ? use_external(__func__, event, stream, true)
+                                                  : record_event(__func__, event, stream);
+    return error;
 }
 
 /* --- reset --- */
@@ -191,13 +321,16 @@ static void reset_level(struct event *e, struct stream *s)
 {
     struct task task = {.op = TASK_RESET, .object = e->remote, .generation = e->remote_generation};
 
-    if (stream_idle(s)) {
+    if (stream_idle(s)) { /* and does not record */
         event_slot_lower(e->shm);
         stream_count_implicit(s);
         return;
     }
     stream_submit_reserved(s, &task);
-    event_used(e, s, USE_FENCE);
+    if (stream_captures(s))
+        capture_name_node(s, NODE_RESET, handle_of(HANDLE_EVENT, e), 0);
+    else
+        event_used(e, s, USE_FENCE);
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
@@ -214,6 +347,8 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
             checked_event_use(CHECK_RESET, stream_checked_name(s), (uintptr_t)event, 0);
         if (event_has_level(e)) {
             reset_level(e, s);
+        } else if (stream_captures(s)) {
+            error = capture_error_kind(__func__, "a reset of this event");
         } else {
             error = event_reset_in(e, s, __func__);
             if (error == 0)
@@ -243,6 +378,11 @@ static int wait_level(struct event *e, struct stream *s, const char *function, a
                         .wait.timeout_ns = timeout_ns};
     struct record r;
 
+    if (stream_captures(s)) {
+        stream_submit_reserved(s, &task);
+        capture_name_node(s, NODE_WAIT, event, 0);
+        return 0;
+    }
     event_record_locked(e, &r);
     note_waits(s, event, r.number);
     if (stream_idle(s) &&
@@ -260,7 +400,13 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
 {
     struct task task = {.op = TASK_WAIT_POS, .wait.timeout_ns = timeout_ns};
     struct record r;
+    int error;
 
+    if (capture_runs(s->session)) {
+        error = capture_wait_event(s, function, event, &e->capture);
+        if (error >= 0)
+            return error;
+    }
     event_record_locked(e, &r);
     note_waits(s, event, r.number);
     if (e->kind == EVENT_DEFAULT && r.number == 0)
@@ -280,6 +426,64 @@ static int wait_record_of(struct event *e, struct stream *s, const char *functio
     return 0;
 }
 
+/* --- by a graph --- */
+
+static struct event *lock_named(aclrtEvent event, const struct stream *s)
+{
+    struct event *e = handle_get(&s->session->events, HANDLE_EVENT, event);
+
+    return e && event_lock(e, "aclmdlRIExecuteAsync", event) == 0 ? e : NULL;
+}
+
+void event_recorded_by_graph(aclrtEvent event, struct stream *s)
+{
+    struct event *e = lock_named(event, s);
+
+    if (!e)
+        return;
+    note_recorded(e, s, event);
+    set_record(e, s->ctrl, s->tail, 0);
+    e->record_stream = s->remote;
+    event_used(e, s, USE_FENCE);
+    event_unlock(e);
+}
+
+void event_lower_for_graph(aclrtEvent event, struct stream *s)
+{
+    struct event *e = lock_named(event, s);
+
+    if (!e)
+        return;
+    if (e->kind == EVENT_EX_EXTERNAL)
+        event_slot_lower(e->shm);
+    event_unlock(e);
+}
+
+void event_reset_by_graph(aclrtEvent event, struct stream *s)
+{
+    struct event *e = lock_named(event, s);
+
+    if (!e)
+        return;
+    if (checked_runs())
+        checked_event_use(CHECK_RESET, stream_checked_name(s), (uintptr_t)event, 0);
+    event_used(e, s, USE_FENCE);
+    event_unlock(e);
+}
+
+void event_waited_by_graph(aclrtEvent event, struct stream *s)
+{
+    struct event *e = lock_named(event, s);
+    struct record r;
+
+    if (!e)
+        return;
+    event_record_locked(e, &r);
+    note_waits(s, event, r.number);
+    event_used(e, s, USE_FENCE | USE_WAITS);
+    event_unlock(e);
+}
+
 static int stream_wait(const char *function, aclrtStream stream, aclrtEvent event,
                        uint64_t timeout_ns)
 {
@@ -292,8 +496,9 @@ static int stream_wait(const char *function, aclrtStream stream, aclrtEvent even
     if (e->kind == EVENT_IPC) {
         error = ipc_event_wait(e, s, function, event, timeout_ns);
     } else if ((error = event_lock(e, function, event)) == 0) {
-        error = event_has_level(e) ? wait_level(e, s, function, event, timeout_ns)
-                                   : wait_record_of(e, s, function, event, timeout_ns);
+        error = event_has_level(e) && e->kind != EVENT_EX_EXTERNAL
+                    ? wait_level(e, s, function, event, timeout_ns)
+                    : wait_record_of(e, s, function, event, timeout_ns);
         event_unlock(e);
     }
     stream_unlock(s);
@@ -338,6 +543,8 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint
                          "aclrtStreamWaitEventWithFlag: flag %u is unknown, or takes no timeout",
                          flag);
     RETURN_IF_ERROR(use_flag(__func__, event, flag, false));
+    if (flag == ACL_EVENT_WAIT_EXTERNAL)
+        return use_external(__func__, event, stream, false);
     if (timeout == UINT32_MAX)
         return stream_wait_by_default(__func__, stream, event);
     return stream_wait(__func__, stream, event, (uint64_t)timeout * NSEC_PER_SEC);

@@ -36,9 +36,11 @@ struct kernel_task {
     bool reads_args;   /* from device_args, when it begins */
     bool ended;        /* another thread did: its stream is aborted, or ends */
     uint64_t begun_ns; /* 0: no trace runs */
+    bool borrows;      /* the binary: the task that was recorded keeps it loaded */
     struct kernel_run run;
     size_t size;
-    uint64_t args[]; /* KERNEL_WORDS at least, if the kernel takes words */
+    uint64_t *args;   /* `words`, or those of the task that this is a copy of */
+    uint64_t words[]; /* KERNEL_WORDS at least, if the kernel takes words */
 };
 
 static struct kernel_task *task_of(struct stream_work *w)
@@ -50,7 +52,8 @@ static void free_task(struct stream_work *w)
 {
     struct kernel_task *t = task_of(w);
 
-    kernel_binary_unref(t->binary);
+    if (!t->borrows)
+        kernel_binary_unref(t->binary);
     pthread_mutex_destroy(&t->run.lock);
     pthread_cond_destroy(&t->run.left);
     free(t->name);
@@ -144,7 +147,7 @@ static void end_task(struct stream_work *w, int code)
 
 /* --- launching --- */
 
-static void init_run(struct kernel_task *t, const struct kernel_launch *launch)
+static void init_run(struct kernel_task *t, uint32_t blocks, uint64_t limit_ns)
 {
     pthread_condattr_t attr;
 
@@ -155,8 +158,8 @@ static void init_run(struct kernel_task *t, const struct kernel_launch *launch)
     pthread_condattr_destroy(&attr);
     t->run.kernel = &t->kernel;
     t->run.args = t->args;
-    t->run.blocks = launch->blocks;
-    t->run.limit_ns = launch->config.limit_ns;
+    t->run.blocks = blocks;
+    t->run.limit_ns = limit_ns;
 }
 
 /* Each placeholder becomes the address of other bytes of the copy. */
@@ -179,6 +182,58 @@ static size_t words_of(const struct kernel_launch *launch)
     return launch->kernel->call || words > KERNEL_WORDS ? words : KERNEL_WORDS;
 }
 
+static struct stream_work *copy_task(const struct stream_work *w, const struct stream *s,
+                                     uint32_t task);
+
+static void describe_task(const struct stream_work *w, struct work_description *d)
+{
+    const struct kernel_task *t = (const struct kernel_task *)(const void *)w;
+
+    *d = (struct work_description){.name = t->name,
+                                   .blocks = t->run.blocks,
+                                   .args = t->args,
+                                   .size = t->size,
+                                   .function = t->function};
+}
+
+static const struct stream_work kernel_work = {.kind = STREAM_WORK_KERNEL,
+                                               .run = run_task,
+                                               .end = end_task,
+                                               .free = free_task,
+                                               .copy = copy_task,
+                                               .describe = describe_task};
+
+/* For a graph: the arguments are those of the task that was recorded. */
+static struct stream_work *copy_task(const struct stream_work *w, const struct stream *s,
+                                     uint32_t task)
+{
+    const struct kernel_task *of = (const struct kernel_task *)(const void *)w;
+    struct kernel_task *t = calloc(1, sizeof(*t));
+    char *name = strdup(of->name);
+
+    if (!t || !name) {
+        free(t);
+        free(name);
+        return NULL;
+    }
+    t->work = kernel_work;
+    t->session = of->session;
+    t->stream = s->id;
+    t->device = s->device;
+    t->id = task;
+    t->kernel = of->kernel;
+    t->kernel.name = t->name = name;
+    t->function = of->function;
+    t->binary = of->binary;
+    t->borrows = true;
+    t->device_args = of->device_args;
+    t->reads_args = of->reads_args;
+    t->size = of->size;
+    t->args = of->args;
+    init_run(t, of->run.blocks, of->run.limit_ns);
+    return &t->work;
+}
+
 /* The reference to the binary becomes the task's. */
 static struct kernel_task *make_task(struct stream *s, const struct kernel_launch *launch)
 {
@@ -190,8 +245,8 @@ static struct kernel_task *make_task(struct stream *s, const struct kernel_launc
         free(name);
         return NULL;
     }
-    t->work = (struct stream_work){
-        .kind = STREAM_WORK_KERNEL, .run = run_task, .end = end_task, .free = free_task};
+    t->work = kernel_work;
+    t->args = t->words;
     t->session = s->session;
     t->stream = s->id;
     t->device = s->device;
@@ -200,7 +255,7 @@ static struct kernel_task *make_task(struct stream *s, const struct kernel_launc
     t->function = launch->function ? handle_of(HANDLE_FUNCTION, launch->function) : NULL;
     t->binary = launch->binary;
     t->size = launch->size;
-    init_run(t, launch);
+    init_run(t, launch->blocks, launch->config.limit_ns);
     fill_args(t, launch);
     return t;
 }
@@ -244,7 +299,8 @@ static int launch_locked(const char *api, const struct kernel_launch *launch, st
         checked_kernel(s, t->args, launch->size / sizeof(uint64_t));
     /* The stream stays locked: the task gets this id. */
     t->id = (uint32_t)s->tail + s->implicit;
-    profile_name_next(s, t->name);
+    if (!stream_captures(s) && !s->update)
+        profile_name_next(s, t->name);
     error = stream_work_launch(s, api, &t->work);
     if (error != 0) {
         profile_name_next(s, NULL);

@@ -2,6 +2,7 @@
 
 #include "client/buffers/segment.h"
 #include "client/memory/place.h"
+#include "client/capture/capture.h"
 #include "client/runtime/stream.h"
 
 struct access {
@@ -49,8 +50,10 @@ static void write_access(struct session *session, const struct stream *s, struct
         a->head.n++;
     if (to && name_place(session, to, count, how, &a->use[a->head.n]))
         a->head.n++;
-    if (a->head.n > 0)
-        checked_write(&a->head.r, sizeof(a->head) + a->head.n * sizeof(a->use[0]));
+    if (a->head.n == 0 ||
+        (s && capture_keep_record(s, &a->head, sizeof(a->head) + a->head.n * sizeof(a->use[0]))))
+        return;
+    checked_write(&a->head.r, sizeof(a->head) + a->head.n * sizeof(a->use[0]));
 }
 
 struct walk {

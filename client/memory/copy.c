@@ -9,6 +9,7 @@
 #include "client/memory/host_task.h"
 #include "client/memory/staging.h"
 #include "client/memory/submit.h"
+#include "client/capture/capture.h"
 #include "client/runtime/context.h"
 
 static int check_copy(const char *function, void *dst, size_t dest_max, const void *src,
@@ -45,6 +46,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
     if (error >= 0)
         return error;
     c = FIND_OR_RETURN(context_get, __func__);
+    RETURN_IF_ERROR(capture_check_blocking(c, __func__));
     RETURN_IF_ERROR(copy_find(c->session, __func__, dst, src, count, &to, &from));
     RETURN_IF_ERROR(direct_copy(c->session, __func__, &to, &from, count));
     if (checked_runs())
@@ -103,6 +105,30 @@ static __attribute__((cold, noinline)) void note_by_hand(struct stream *s, const
     checked_access(s->session, is_over ? NULL : s, to, from, count);
 }
 
+static int check_pinned(const char *function, const struct place *to, const struct place *from)
+{
+    if (to->kind != PLACE_PAGEABLE && from->kind != PLACE_PAGEABLE)
+        return 0;
+    return error_set(
+        ACL_ERROR_RT_PARAM_INVALID, "%s: %s (%p) is %s: take host memory from aclrtMallocHost",
+        function, to->kind == PLACE_PAGEABLE ? "dst" : "src",
+        to->kind == PLACE_PAGEABLE ? to->address : from->address, place_rows[PLACE_PAGEABLE].name);
+}
+
+/*
+ * Pageable memory would be copied by hand, now: a stream that records cannot, and another one only
+ * if no capture forbids to wait.
+ */
+static __attribute__((cold)) int check_capture(struct stream *s, const char *function,
+                                               const struct place *to, const struct place *from)
+{
+    if (to->kind != PLACE_PAGEABLE && from->kind != PLACE_PAGEABLE)
+        return 0;
+    if (stream_captures(s))
+        return check_pinned(function, to, from);
+    return capture_refuse_blocking(s->context, function, ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC);
+}
+
 /*
  * The engine cannot reach the memory: wait for what is on the stream, then copy here, with the
  * stream locked so that nothing comes in between. A failure that the wait meets stays for the next
@@ -111,6 +137,8 @@ static __attribute__((cold, noinline)) void note_by_hand(struct stream *s, const
 static int copy_by_hand(struct stream *s, const char *function, const struct place *to,
                         const struct place *from, size_t count)
 {
+    if (capture_runs(s->session))
+        RETURN_IF_ERROR(check_capture(s, function, to, from));
     RETURN_IF_ERROR(stream_drain(s, function));
     RETURN_IF_ERROR(direct_copy_on(s, function, to, from, count));
     if (checked_runs())
@@ -143,6 +171,9 @@ int copy_buffered(struct stream *s, const char *function, const struct place *to
     struct staging *b;
     int error;
 
+    /* What is taken is in a buffer that another copy gets when the stream has passed. */
+    if (stream_captures(s))
+        return capture_error_kind(function, "a copy that takes its source at the call");
     if (to->kind == PLACE_REGISTERED)
         return host_task_copy_taken(s, function, to, from, count);
     b = FIND_OR_RETURN(staging_take, s, function, count);
@@ -182,16 +213,6 @@ static int check_pair(struct session *s, const char *function, const struct plac
             "%s: there is no asynchronous copy from host to host memory: use aclrtMemcpy",
             function);
     return 0;
-}
-
-static int check_pinned(const char *function, const struct place *to, const struct place *from)
-{
-    if (to->kind != PLACE_PAGEABLE && from->kind != PLACE_PAGEABLE)
-        return 0;
-    return error_set(
-        ACL_ERROR_RT_PARAM_INVALID, "%s: %s (%p) is %s: take host memory from aclrtMallocHost",
-        function, to->kind == PLACE_PAGEABLE ? "dst" : "src",
-        to->kind == PLACE_PAGEABLE ? to->address : from->address, place_rows[PLACE_PAGEABLE].name);
 }
 
 static int copy_async(struct stream *s, const char *function, void *dst, const void *src,

@@ -6,6 +6,7 @@
 #include "client/memory/checked_access.h"
 #include "client/memory/copy.h"
 #include "client/memory/direct.h"
+#include "client/capture/capture.h"
 #include "client/runtime/context.h"
 
 /* As the reference has them. */
@@ -162,6 +163,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
     if (error >= 0)
         return error;
     c = FIND_OR_RETURN(context_get, __func__);
+    RETURN_IF_ERROR(capture_check_blocking(c, __func__));
     return copy_now(c->session, &r);
 }
 

@@ -6,6 +6,7 @@
 #include "client/memory/checked_access.h"
 #include "client/memory/copy.h"
 #include "client/memory/direct.h"
+#include "client/capture/capture.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
 
@@ -228,6 +229,7 @@ static int copy_batch(const struct batch *b)
     if (error >= 0)
         return error;
     c = FIND_OR_RETURN(context_get, b->function);
+    RETURN_IF_ERROR(capture_check_blocking(c, b->function));
     RETURN_IF_ERROR(check_entries(c->session, b));
     return copy_entries_now(c->session, b);
 }

@@ -1,6 +1,7 @@
 #include "client/memory/host_task.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "acl/acl.h"
 #include "client/core/error.h"
@@ -14,6 +15,7 @@
 
 struct host_task {
     struct stream_work work;
+    size_t extra; /* bytes */
     struct session *session;
     const char *function;
     struct place to, from; /* pieces: neither crosses a border */
@@ -36,6 +38,23 @@ static struct host_task *task_of(struct stream_work *w)
     return (struct host_task *)(void *)w;
 }
 
+/* For a graph. A source that was taken at the call is the copy's own. */
+static struct stream_work *copy_task(const struct stream_work *w, const struct stream *s,
+                                     uint32_t task)
+{
+    const struct host_task *t = (const struct host_task *)(const void *)w;
+    struct host_task *copy = malloc(sizeof(*t) + t->extra);
+
+    (void)s;
+    (void)task;
+    if (!copy)
+        return NULL;
+    memcpy(copy, t, sizeof(*t) + t->extra);
+    if (t->extra != 0 && t->from.address == t->bytes)
+        copy->from = direct_own(copy->bytes);
+    return &copy->work;
+}
+
 /* All zero but for what all have. NULL with *error set: no memory. */
 static struct host_task *new_task(struct stream *s, const char *function,
                                   int (*run)(struct stream_work *w), size_t bytes, int *error)
@@ -46,6 +65,8 @@ static struct host_task *new_task(struct stream *s, const char *function,
     if (!t)
         return NULL;
     t->work.run = run;
+    t->work.copy = copy_task;
+    t->extra = bytes;
     t->session = s->session;
     t->function = function;
     return t;

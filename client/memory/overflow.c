@@ -4,6 +4,7 @@
  * what a program reads is zeros, written in the order of its stream.
  */
 #include "acl/acl.h"
+#include "client/capture/capture.h"
 #include "client/core/error.h"
 #include "client/memory/device_area.h"
 #include "client/memory/host_task.h"
@@ -25,7 +26,9 @@ static int write_status(const char *function, void *output, uint64_t size, aclrt
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: outputSize is %llu, must be %u", function,
                          (unsigned long long)size, STATUS_SIZE);
     s = FIND_OR_RETURN(stream_lock, function, stream);
-    error = place_find_device(s->session, function, s->device, "outputAddr", output, size, &at);
+    error = stream_captures(s) ? capture_refuse_stream(s, function) : 0;
+    if (error == 0)
+        error = place_find_device(s->session, function, s->device, "outputAddr", output, size, &at);
     if (error == 0)
         error = at.kind == PLACE_REGISTERED ? host_task_set(s, function, &at, 0, size)
                                             : submit_set(s, function, &at, 0, size);
@@ -39,6 +42,8 @@ static int clear_status(const char *function, aclrtStream stream)
     struct stream *s = FIND_OR_RETURN(stream_lock, function, stream);
     int error = stream_check(s, function);
 
+    if (error == 0 && stream_captures(s))
+        error = capture_refuse_stream(s, function);
     if (error == 0)
         stream_count_implicit(s);
     stream_unlock(s);

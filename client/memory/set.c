@@ -7,6 +7,7 @@
 #include "client/memory/host_task.h"
 #include "client/memory/place.h"
 #include "client/memory/submit.h"
+#include "client/capture/capture.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 
@@ -100,6 +101,8 @@ static int fill_in_order(struct stream *s, const struct fill *f)
             return submit_words(s, f, &at);
         return submit_set(s, f->function, &at, (uint8_t)f->word, f->count);
     }
+    if (stream_captures(s))
+        return capture_error_kind(f->function, "a fill of memory that no device reaches");
     /* A buffer in its turn, as on a device. Other host memory at once, as the reference has it. */
     RETURN_IF_ERROR(place_row(&at)->device ? stream_drain(s, f->function)
                                            : stream_check(s, f->function));
@@ -142,6 +145,7 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
     if (error >= 0)
         return error;
     c = FIND_OR_RETURN(context_get, __func__);
+    RETURN_IF_ERROR(capture_check_blocking(c, __func__));
     RETURN_IF_ERROR(place_find(c->session, __func__, devPtr, count, "devPtr", &at));
     RETURN_IF_ERROR(direct_set(c->session, __func__, &at, (uint8_t)value, count));
     if (checked_runs())
@@ -194,6 +198,7 @@ aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
     if (error >= 0)
         return error;
     c = FIND_OR_RETURN(context_get, __func__);
+    RETURN_IF_ERROR(capture_check_blocking(c, __func__));
     RETURN_IF_ERROR(find_place(c->session, &f, &at));
     RETURN_IF_ERROR(fill_now(c->session, &f, &at));
     if (checked_runs())

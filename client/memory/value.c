@@ -2,6 +2,7 @@
  * Tasks on words of memory that devices reach: aclrtValueWrite, aclrtValueWait, aclrtReduceAsync.
  */
 #include "acl/acl.h"
+#include "client/capture/capture.h"
 #include "client/core/error.h"
 #include "client/memory/host_task.h"
 #include "client/memory/place.h"
@@ -40,6 +41,8 @@ static int submit_value(const char *function, enum task_op op, void *address, ui
     error = place_find_device(s->session, function, s->device, "devAddr", address, WORD, &at);
     if (error == 0)
         error = submit_word(s, function, &at, &task);
+    if (error == 0 && stream_captures(s))
+        capture_note_word(s, address);
     stream_unlock(s);
     return error;
 }

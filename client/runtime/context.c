@@ -75,8 +75,10 @@ static int context_end(struct context *c, const char *function)
     int error;
 
     upcalls->callback_context_leave(c);
+    upcalls->capture_end_context(c);
     error = stream_destroy_all_of(c, function);
     upcalls->callback_context_end(c);
+    upcalls->graph_end_context(c);
     pthread_mutex_lock(&s->lock);
     slots_put(&s->contexts, c);
     pthread_mutex_unlock(&s->lock);

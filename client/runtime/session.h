@@ -140,6 +140,7 @@ struct session {
     struct waits waits;               /* threads of this process that sleep */
     struct callback_workers *workers; /* under process->callback_lock; NULL: no callbacks so far */
     struct stream_works works;
+    struct captures captures;
     struct event_fds event_fds;
     pthread_mutex_t abort_lock; /* held to discard tasks; before the stream's lock */
     struct {
@@ -169,6 +170,13 @@ struct session *session_get(const char *function, int *error);
 static inline struct session *session_peek(void)
 {
     return atomic_load_explicit(&process->session, memory_order_acquire);
+}
+
+/** Does anything record in this process? See client/capture/capture.h. */
+static inline bool capture_runs(const struct session *s)
+{
+    return __builtin_expect(atomic_load_explicit(&s->captures.active, memory_order_relaxed) != 0,
+                            0);
 }
 
 static inline bool session_lost(const struct session *s)

@@ -8,7 +8,12 @@
 #include <stdint.h>
 
 #include "client/core/side_thread.h"
+#include "proto/util/slots.h"
 
+struct graph;
+struct graph_chunk;
+struct graph_label;
+struct label_list;
 struct segment;
 struct stream;
 
@@ -33,11 +38,28 @@ struct stream_works {
     /* Under process->callback_lock. */
     struct stream *streams; /* that have some, but for those that are in `waiting` */
     struct stream *waiting; /* the first of which runs again after a while */
+    struct stream *graphs;  /* the first of which is an execution of a graph, see graph_calls.h */
     bool runs;
     uint64_t done;                      /* counts what has returned */
     uint64_t written;                   /* counts calls of stream_work_written() */
     uint64_t aborts_begun, aborts_over; /* of devices */
     _Atomic uint32_t waits;             /* works with a word to wait for; read without the lock */
+};
+
+/* --- client/capture/capture.c --- */
+
+/** Of a session. */
+struct captures {
+    pthread_mutex_t lock;
+    _Atomic uint32_t active;    /* captures that are under way: any thread reads it */
+    struct graph *list;         /* these */
+    struct slots graphs;        /* handles of graphs */
+    struct graph_chunk *chunks; /* client/graph/graph_list.c */
+    pthread_mutex_t run_lock;   /* held while an execution is submitted */
+    struct graph_label *labels; /* client/graph/graph_label.c */
+    struct label_list *label_lists;
+    uint32_t n_labels;
+    uint64_t ids; /* given out so far */
 };
 
 /* --- client/event/event_fd.c --- */

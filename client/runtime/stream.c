@@ -122,11 +122,17 @@ int stream_waited(struct stream *s, const char *function, int r)
     return r == 0 ? 0 : session_error_lost(function);
 }
 
-static int wait_for_room(struct stream *s, const char *function)
+/* With the stamps that come with it. */
+static uint32_t tasks_of_one(const struct stream *s)
+{
+    return 1 + s->depth - s->room;
+}
+
+static int wait_for_room(struct stream *s, const char *function, uint32_t n)
 {
     return stream_waited(s, function,
                          wait_position_or(&s->session->waits, function, s->ctrl,
-                                          s->tail - s->room + 1, &s->aborting));
+                                          s->tail - s->depth + n * tasks_of_one(s), &s->aborting));
 }
 
 static inline __attribute__((always_inline)) int check_stream(struct stream *s,
@@ -136,6 +142,9 @@ static inline __attribute__((always_inline)) int check_stream(struct stream *s,
 
     if (__builtin_expect(session_lost(s->session), 0))
         return session_error_lost(function);
+    if (__builtin_expect(s->special & (STREAM_CAPTURES | STREAM_UPDATES), 0) &&
+        (s->update || upcalls->capture_has(s)))
+        return upcalls->capture_check(s, function);
     if (__builtin_expect(stream_mode(s) > DOORBELL_STRICT, 0))
         return device_check_lost(s->session, function, s->device);
     code = atomic_load(&s->aborting);
@@ -159,7 +168,15 @@ int stream_reserve(struct stream *s, const char *function)
     if (__builtin_expect(s->tail - s->done_seen < s->room, 1))
         return 0;
     s->done_seen = atomic_load_explicit(&s->ctrl->done, memory_order_acquire);
-    return s->tail - s->done_seen < s->room ? 0 : wait_for_room(s, function);
+    return s->tail - s->done_seen < s->room ? 0 : wait_for_room(s, function, 1);
+}
+
+int stream_reserve_tasks(struct stream *s, const char *function, uint32_t n)
+{
+    RETURN_IF_ERROR(stream_check(s, function));
+    s->done_seen = atomic_load_explicit(&s->ctrl->done, memory_order_acquire);
+    return s->tail - s->done_seen + n * tasks_of_one(s) <= s->depth ? 0
+                                                                    : wait_for_room(s, function, n);
 }
 
 /*
@@ -222,9 +239,14 @@ void stream_put_stamp(struct stream *s)
     put_task(s, &task);
 }
 
-/* A process that is checked writes the task down, and a profile puts stamps around it. */
+/*
+ * A stream that is captured records the task, a process that is checked writes it down, and a
+ * profile puts stamps around it.
+ */
 static __attribute__((cold, noinline)) void submit_special(struct stream *s, struct task *task)
 {
+    if ((s->special & STREAM_CAPTURES) && upcalls->capture_task(s, task))
+        return;
     if (s->special & STREAM_PROFILED)
         upcalls->profile_task_begins(s, task);
     if (s->special & STREAM_CHECKED)
@@ -237,7 +259,7 @@ static __attribute__((cold, noinline)) void submit_special(struct stream *s, str
 void stream_submit_reserved(struct stream *s, struct task *task)
 {
     KILL_POINT(SUBMIT_BEGIN);
-    if (__builtin_expect(s->special & (STREAM_CHECKED | STREAM_PROFILED), 0))
+    if (__builtin_expect(s->special & ~STREAM_DEFAULT, 0))
         submit_special(s, task);
     else
         put_own_task(s, task);
@@ -256,6 +278,8 @@ int stream_drain(struct stream *s, const char *function)
 {
     int error = stream_check(s, function);
 
+    if (error == 0 && stream_captures(s))
+        error = upcalls->capture_error_kind(function, "what the calling thread does by itself");
     if (error == 0)
         error = stream_waited(
             s, function,

@@ -14,6 +14,7 @@
 #include "client/runtime/session.h"
 #include "client/runtime/stream_callbacks.h"
 #include "client/core/thread.h"
+#include "client/core/upcall.h"
 #include "proto/util/slots.h"
 #include "proto/shm/stream_shm.h"
 
@@ -39,6 +40,8 @@ enum stream_special {
     STREAM_DEFAULT = 1,  /* its tasks have no ids that programs ask for */
     STREAM_CHECKED = 2,  /* a checked process writes down what it is given */
     STREAM_PROFILED = 4, /* the times of its tasks are collected: client/profile/profile.h */
+    STREAM_CAPTURES = 8, /* it records, or did: client/capture */
+    STREAM_UPDATES = 16, /* what it is given replaces tasks of a group: client/capture */
 };
 
 struct stream {
@@ -58,10 +61,14 @@ struct stream {
     _Atomic uint32_t flags;
     bool is_default;
     /* Submissions look here once, for what most streams are not: is_default, or written down. */
-    uint8_t special;         /* enum stream_special, or-ed; under lock */
-    _Atomic int phase;       /* enum stream_phase; written under session->lock */
-    pthread_t leaver;        /* from LEAVING on; under session->lock */
-    uint32_t overflow_check; /* attributes; under lock */
+    uint8_t special;               /* enum stream_special, or-ed; under lock */
+    struct graph *_Atomic capture; /* for which it records, or NULL; under captures.lock */
+    uint32_t capture_branch;
+    struct group_update *update; /* while STREAM_UPDATES; under lock */
+    struct graph *model;         /* to which it is bound by hand, or NULL; under lock */
+    _Atomic int phase;           /* enum stream_phase; written under session->lock */
+    pthread_t leaver;            /* from LEAVING on; under session->lock */
+    uint32_t overflow_check;     /* attributes; under lock */
     uint32_t custom_tag;
     uint32_t cache_op_info;
     _Atomic uint32_t res_limit[RES_LIMITS]; /* 0: not set */
@@ -152,11 +159,20 @@ static inline uint32_t stream_mode(const struct stream *s)
 /** For the profile, in its hooks: put a TASK_NOP_TIME, for which there is room. Locked. */
 void stream_put_stamp(struct stream *s);
 
-/** Nothing outstanding: what is submitted now would run at once, and need not be a task. Locked. */
+/**
+ * Nothing outstanding, and nothing is recorded: what is submitted now would run at once, and need
+ * not be a task. Locked.
+ */
 static inline bool stream_idle(const struct stream *s)
 {
-    return stream_mode(s) == DOORBELL_FREE &&
+    return stream_mode(s) == DOORBELL_FREE && !(s->special & STREAM_CAPTURES) &&
            atomic_load_explicit(&s->ctrl->done, memory_order_acquire) == s->tail;
+}
+
+/** Does it record what it is given, in place of executing it? Locked. */
+static inline bool stream_captures(struct stream *s)
+{
+    return __builtin_expect(s->special & STREAM_CAPTURES, 0) && upcalls->capture_has(s);
 }
 
 /**
@@ -170,6 +186,9 @@ int stream_check(struct stream *s, const char *function);
  * that come later are behind this one in submission order.
  */
 int stream_reserve(struct stream *s, const char *function);
+
+/** The same for n tasks, which follow each other under the same hold of the lock. */
+int stream_reserve_tasks(struct stream *s, const char *function, uint32_t n);
 
 /** Its context has stopped at a failure: nothing that is not done will be. */
 static inline bool stream_stopped(const struct stream *s)

@@ -103,11 +103,19 @@ static int get_locked(struct stream *s, const char *function, aclrtStreamAttr at
 
 /* --- by handle: NULL is the default stream --- */
 
+/* What a recorded task may have been given. */
+static bool capture_refuses(struct stream *s, aclrtStreamAttr attribute)
+{
+    return stream_captures(s) && (attribute == ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK ||
+                                  attribute == ACL_STREAM_ATTR_USER_CUSTOM_TAG);
+}
+
 static int set_attribute(const char *function, aclrtStream handle, aclrtStreamAttr attribute,
                          const aclrtStreamAttrValue *value)
 {
     struct stream *s = FIND_OR_RETURN(stream_lock, function, handle);
-    int error = set_locked(s, function, attribute, value);
+    int error = capture_refuses(s, attribute) ? upcalls->capture_refuse_stream(s, function)
+                                              : set_locked(s, function, attribute, value);
 
     stream_unlock(s);
     return error;
@@ -180,6 +188,6 @@ aclError aclrtPersistentTaskClean(aclrtStream stream)
 
     stream_unlock(s);
     return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                     "aclrtPersistentTaskClean: there are no models here, and a stream with "
+                     "aclrtPersistentTaskClean: a stream with "
                      "ACL_STREAM_PERSISTENT runs its tasks and keeps none");
 }

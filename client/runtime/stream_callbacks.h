@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/shm/callback_shm.h"
@@ -37,6 +38,34 @@ struct callbacks {
     struct stream *work_prev, *work_next; /* there */
 };
 
+/** Of a kernel. What it points to is the work's. */
+struct work_description {
+    const char *name; /* NULL: it is none */
+    uint32_t blocks;
+    const void *args;
+    size_t size;    /* of args */
+    void *function; /* handle */
+};
+
+/** What a thread of the process runs when a graph gets there: client/callback/graph_calls.h. */
+struct graph_call {
+    void (*fn)(void *data); /* of the program; NULL: `work` */
+    void *data;
+    bool host;                /* of aclrtLaunchHostFunc */
+    struct stream_work *work; /* a template */
+};
+
+/** Those of a graph, in its order. */
+struct graph_calls {
+    uint32_t refs; /* under process->callback_lock: the graph's, and one of each execution */
+    uint32_t n, size;
+    uint32_t n_functions, n_host, n_works, n_kernels; /* of which kinds; kernels are works */
+    bool loops; /* they may run several times in one execution */
+    struct graph_call *call;
+    uint32_t instances;          /* copies of works that run, or run again */
+    struct stream_work *retired; /* replaced while there were some */
+};
+
 /**
  * Work of the library in the order of a stream. The first member of what it belongs to. A kernel
  * may run for as long as it likes, and wait for what streams do: it has a thread of its own
@@ -62,6 +91,15 @@ struct stream_work {
     /* After STREAM_WORK_AGAIN: */
     uint64_t again_ns; /* when it runs again */
     uint64_t pause_ns; /* the last one */
+    /*
+     * For graphs: a new one that does the same on a stream, in its task of this id, as if it had not
+     * run. NULL without memory. It may use w, which outlives it, and does not run beside it. copy
+     * NULL: it cannot be recorded.
+     */
+    struct stream_work *(*copy)(const struct stream_work *w, const struct stream *s, uint32_t task);
+    /* What it is, for reports; NULL: no kernel */
+    void (*describe)(const struct stream_work *w, struct work_description *d);
+    struct graph_works *graph; /* it stands for the work of an execution: client/callback */
 };
 
 /** What run() returns if the word is not as it shall be: it is called again after a while. */

@@ -189,6 +189,9 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
     s->special =
         (is_default ? STREAM_DEFAULT : 0) | (checked_runs() && !c->hidden ? STREAM_CHECKED : 0);
     set_defaults(s);
+    atomic_store_explicit(&s->capture, NULL, memory_order_relaxed);
+    s->model = NULL;
+    s->update = NULL;
     error = create_remote(s, c, function);
     if (error != 0) {
         slots_put(&c->session->streams, s);
@@ -239,6 +242,7 @@ static int stream_end(struct stream *s, const char *function, bool *force)
     }
     /* No thread submits any more: one that had the lock when the handle died has let go of it. */
     upcalls->callback_stream_end(s, true);
+    upcalls->graph_group_end_stream(s);
     upcalls->profile_stream_ends(s);
     if (checked_runs())
         note_ended(s, *force);
@@ -392,7 +396,7 @@ static int destroy_by_handle(const char *function, aclrtStream handle, bool forc
                           function);
     else if (s->context != c)
         error = stream_error_foreign(s, c, function);
-    else
+    else if ((error = upcalls->capture_refuse_stream(s, function)) == 0)
         begin_to_leave(s);
     pthread_mutex_unlock(&c->session->lock);
     return error != 0 ? error : stream_leave(s, function, &force);

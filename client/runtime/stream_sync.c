@@ -124,6 +124,8 @@ static int synchronize_stream(const char *function, aclrtStream handle, int32_t 
     uint32_t flags;
 
     session = s->session;
+    if (capture_runs(session))
+        RETURN_IF_ERROR(upcalls->capture_refuse_stream(s, function));
     error = atomic_load_explicit(&s->aborting, memory_order_acquire);
     flags = s->flags;
     t = target_of(s);
@@ -183,6 +185,8 @@ int stream_synchronize_device(const char *function, int32_t timeout)
     struct context *c = FIND_OR_RETURN(context_get, function);
     size_t n;
 
+    if (capture_runs(c->session))
+        RETURN_IF_ERROR(upcalls->capture_refuse_device(c->session, c->device, function));
     n = list_targets(c, &targets);
     if (!targets)
         return error_no_memory(function);
@@ -228,6 +232,8 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
     since = checked_since();
     if (session_lost(s->session))
         return session_error_lost(__func__);
+    if (capture_runs(s->session))
+        RETURN_IF_ERROR(upcalls->capture_refuse_stream(s, __func__));
     if (stream_stopped(s))
         return stream_error_stopped(s->ctrl, __func__);
     done = (s->flags & FLAGS_NO_WAIT) ||

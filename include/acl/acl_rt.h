@@ -1068,7 +1068,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, ui
  */
 ACL_FUNC_VISIBILITY aclError aclrtStreamAbort(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtStreamStop(aclrtStream stream);
-/* There are no models here, and ACL_STREAM_PERSISTENT streams keep no tasks: 207000. */
+/* ACL_STREAM_PERSISTENT streams keep no tasks but in a model, which has them then: 207000. */
 ACL_FUNC_VISIBILITY aclError aclrtPersistentTaskClean(aclrtStream stream);
 
 /*
@@ -1099,7 +1099,20 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *ha
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamV2(aclrtStream *stream,
                                                  const aclrtStreamConfigHandle *handle);
 
-/* Streams that start and choose each other inside models: rarely used. */
+/*
+ * Streams of a model that is built by hand (below) start each other. ActiveStream is a task that
+ * starts another stream, whose tasks run at this point; then `stream` goes on, if the other one is
+ * started from one place alone. As the last task of its stream it does not come back, so that two
+ * streams can start each other in a loop. SwitchStream starts trueStream if the words compare so,
+ * and what is behind it in `stream` is not run then; falseStream must be NULL. Labels are places in
+ * a stream: create all, make a list of them, set each once. SwitchLabelByIndex goes on at the label
+ * whose number is in the word (32 bits, read at each execution), at the last of the first maxValue
+ * if it is larger; a label that is set nowhere is the end. Words are device memory or pinned
+ * memory, aligned to their size. Errors: NULL, falseStream 100000; cond, dataType, maxValue 0, num
+ * 0 or above 65535, unknown label or list 107000; stream not of the model 107005; a label in two
+ * lists, set twice, or set before it is in a list 507000, of another context 507031; more than
+ * 65535 labels 507000.
+ */
 typedef enum aclrtCondition {
     ACL_RT_EQUAL = 0,
     ACL_RT_NOT_EQUAL = 1,
@@ -2798,7 +2811,24 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithHostArgs(
 
 /* ------------------------------------------------------------------------------- model graphs */
 
-/* Capture of streams into graphs, and building and running those: rarely used, 207000 in npud. */
+/*
+ * Graphs (docs/graphs.md), which these functions call models: recorded tasks of one or several
+ * streams that one call executes. A handle is good in this process until aclmdlRIDestroy, or until
+ * its context ends, which destroys its models without calling their callbacks. In a forked child
+ * none is. Any thread may call; calls about one model at a time, but for executions.
+ *
+ * An execution takes the tasks one after the other, in the order of the calls that recorded them:
+ * streams of one graph do not overlap in time. What one branch waits for must be recorded before,
+ * if it comes from another branch by a notify, a word of memory or an ACL_EVENT_EXTERNAL event.
+ * Two executions of one model do not overlap, also on different streams; a program for other
+ * devices than npud's orders them by itself.
+ *
+ * What tasks name is looked up at each execution: memory that was freed fails its task with 507013,
+ * a destroyed event its wait with 107000. A task that fails ends its execution: what is behind it
+ * in the model is not run, and the stream tells the failure as that of any task. Models take pinned
+ * memory (64 bytes for each task), which counts for the limits of the user. A model has at most
+ * 1,048,576 tasks, recorded by half as many calls.
+ */
 #define ACL_MDLRI_DEBUG_JSON_PRINT_SUMMARY 0x0U
 #define ACL_MDLRI_DEBUG_JSON_PRINT_VERBOSE 0x1U
 
@@ -2899,7 +2929,45 @@ typedef struct tagAclmdlRICondTaskParams {
     aclmdlRI *modelRIArray;
 } aclmdlRICondTaskParams;
 
-/* Capture. */
+/*
+ * Capture: what the stream is given from Begin to End is recorded and not executed. Recorded are
+ * copies, fills, reductions and words in memory that devices reach (registered memory too), value
+ * writes and waits, notifies, kernels, functions of the host, which block their stream in a model,
+ * whatever type they were launched with, and random numbers. Work that was submitted before is not
+ * part of it.
+ *
+ * Events: those of aclrtCreateEventExWithFlag with ACL_EVENT_SYNC are edges of the graph. A stream
+ * that waits for such an event, recorded in a capture, joins the capture; before End, the last that
+ * it was given must be a record for which another stream of the capture waits, up to the origin.
+ * Without ACL_EVENT_SYNC a record is ignored. ACL_EVENT_EXTERNAL events are recorded as tasks that
+ * touch the event at each execution. Other kinds, IPC events among them, are refused (207000). When
+ * the capture ends, its events are ordinary again; recorded on another stream meanwhile, an event
+ * leaves the capture.
+ *
+ * Modes: while a GLOBAL capture is active, no thread of its context may call what blocks for memory
+ * (aclrtMemset, aclrtMemcpy and their kin: 107030; asynchronous copies of pageable memory on other
+ * streams: 107041), while a THREAD_LOCAL one is, not the thread that has begun it. RELAXED forbids
+ * nothing, and any thread may end it. ThreadExchangeMode swaps *mode with the mode of the calling
+ * thread, GLOBAL at first, which weakens this for its own calls: THREAD_LOCAL heeds captures that it
+ * has begun by itself, RELAXED none.
+ *
+ * End gives the model, or NULL: then the capture is discarded, and its streams are usable. GetInfo
+ * needs no context; *modelRI is the model under construction, or NULL.
+ *
+ * Errors: NULL 100000 (CaptureEnd without modelRI 107000); mode above 2 107000; default stream
+ * 207000; PERSISTENT, CPU_SCHEDULE or DEVICE_USE_ONLY stream 507000; stream of a model 107005, in an
+ * update window 107033; stream captured already 107027, not captured 107029, joined and not the
+ * origin 107036; other thread 107038; invalidated 507903; nested model still captured 107045; task
+ * group open 107033; not joined 107025; too many models or tasks 207010. In a capture: pageable
+ * memory 107000; an event that was not recorded in it 107024, or of another one 107032 (both
+ * captures are invalidated); the default stream and its events 107031; what cannot be recorded
+ * 207000; to wait for a stream, query or destroy it 107027; to use one of its events from the host
+ * 107028; an execution 107027. After invalidation each call answers 507903.
+ *
+ * CaptureToModelRIBegin captures into a nested model of aclmdlRIAddCondTask, on another stream,
+ * while its parent is captured: no nested model, 107000; captured before, 107026. If its End fails,
+ * the parent is invalidated.
+ */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI,
                                                            aclmdlRICaptureMode mode);
@@ -2908,13 +2976,41 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureGetInfo(aclrtStream stream,
                                                     aclmdlRICaptureStatus *status,
                                                     aclmdlRI *modelRI);
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode);
+/*
+ * Task groups: kernels of a capture that are exchanged later. Between GrpBegin and GrpEnd the
+ * stream takes launches of kernels alone (507009), and no other stream of the capture anything
+ * (107034); what was refused breaks the group, and GrpEnd answers its code. The handle lives as long
+ * as the model. Between UpdateBegin and UpdateEnd, on a stream that is not captured, as many
+ * launches in the same order are executed by nobody; they replace those of the group when the
+ * stream gets there, so order that before the execution that shall see it. A surplus launch, and
+ * UpdateEnd after too few, 507000, and then nothing is replaced; another task 507009. A window that
+ * is open when its stream ends is dropped. Errors: NULL 100000; no group 107017; model under capture
+ * 107026; group open or not, window open or not, group updated elsewhere 107033.
+ */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle);
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream,
                                                             aclrtTaskGrp handle);
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
 
-/* Building. A stream of a model starts with it, or waits until another one activates it. */
+/*
+ * Building by hand: BuildBegin, BindStream, tasks, EndTask once on one of the streams, BuildEnd. A
+ * stream of a model starts with it (HEAD, and the first that is bound), or waits until another one
+ * starts it (DEFAULT). It must be created with ACL_STREAM_PERSISTENT and without
+ * ACL_STREAM_FAST_LAUNCH, and records from when it is bound: tasks before that run. It takes events
+ * with ACL_EVENT_EXTERNAL and notifies, no others (207000). After BuildEnd it takes nothing until it
+ * is unbound (107005). Streams that start with the model run one after the other, in the order of
+ * the calls if no stream starts another one, else in the order of their binding. aclmdlRIDestroy
+ * releases the streams.
+ *
+ * Execute runs it on the default stream of the current context and waits: -1 for ever; after
+ * `timeout` ms 507046, and it goes on. Abort ends the task that it is at, and with that the
+ * execution, which counts as failed with 107023. Errors: NULL 100000 (Abort 107000); flag, timeout,
+ * reserve 107000 (reserve 100000); stream bound, or not bound to it 107005; EndTask twice, or on
+ * another stream 507000; BuildEnd without EndTask, execution before BuildEnd 507011; a captured
+ * model: Execute and BindStream 107000, Abort 207000; model or stream of another context 107004,
+ * 107003.
+ */
 #define ACL_MODEL_STREAM_FLAG_HEAD    0x00000000U
 #define ACL_MODEL_STREAM_FLAG_DEFAULT 0x7FFFFFFFU
 
@@ -2924,6 +3020,18 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream st
 ACL_FUNC_VISIBILITY aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve);
+/*
+ * Conditions, in models that are captured. A handle has a word of 8 bytes in device memory, 0 at
+ * first, which kernels and copies write; GetCondPtr gives its address. With ASSIGN_DEFAULT it is set
+ * to defaultValue at the beginning of each execution of the whole model. AddCondTask adds a task
+ * that looks at the word, and fills in `size` nested models, to be captured with
+ * aclmdlRICaptureToModelRIBegin; one that is not captured does nothing. IF (1 or 2 of them): 0 if
+ * the word is not zero, else 1. WHILE (1): again and again, while it is not zero. SWITCH (up to
+ * 1024): the one with that number, or none. A handle is for one task. Nested models may nest
+ * further; they go with the whole one. Errors: NULL 100000 (in params 107000); model not captured,
+ * another model, unknown flag, type or size, handle used before 107000; built by hand 207000; stream
+ * not captured 107029; Execute, Destroy, Abort and callbacks of nested models 207000.
+ */
 ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultValue,
                                                       aclmdlRICondHandleFlag flag,
                                                       aclmdlRICondHandle *handle);
@@ -2932,7 +3040,15 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle han
 ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream,
                                                  uint32_t flag);
 
-/* Running, updating, ending. */
+/*
+ * ExecuteAsync submits one execution; NULL is the default stream. Destroy waits for an execution
+ * that is under way, up to 10 s (then 107037, and the model stays), and calls the registered
+ * functions in the calling thread when the model's memory is gone. Errors: NULL 100000 (callbacks
+ * 107000); unknown or destroyed model 107017; under capture 107026; not built 507011; nested 207000;
+ * model or stream of another context 107004, 107003; stream of a model, or PERSISTENT 107000;
+ * captured 107027; functions of aclrtLaunchCallback where no thread is subscribed to the stream
+ * 107015; the same function registered twice, or not registered 107000.
+ */
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclmdlRIUpdate(aclmdlRI modelRI);
@@ -2943,13 +3059,31 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, a
 ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI,
                                                                aclrtCallback func);
 
-/* Looking into a graph. */
+/*
+ * Names have up to 512 bytes, longer ones are cut; "" at first. GetName: maxLen 0 107000, too short
+ * for the name and its end 507000. Ids are unique in the process. DebugPrint writes a line for each
+ * recorded call to the program's log (INFO). DebugJsonPrint writes a file for Chrome's and
+ * Perfetto's viewers, an array of an object per recorded call; VERBOSE with the arguments of kernels
+ * in hex; a file that cannot be written 107000. NULL 100000; a model under capture 107026.
+ */
 ACL_FUNC_VISIBILITY aclError aclmdlRISetName(aclmdlRI modelRI, const char *name);
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char *name);
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId);
 ACL_FUNC_VISIBILITY aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
 ACL_FUNC_VISIBILITY aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path,
                                                     uint32_t flags);
+/*
+ * GetStreams gives names of the streams of a model, for GetTasksByStream alone (107000 for others),
+ * which gives its tasks in order; both also of a nested model. An array that is NULL: only the
+ * number; too short: 107039, and filled as far as it reaches; too long: NULLs behind. Names and tasks
+ * live as long as the model. Types are those of the enum; a task of type DEFAULT has no parameters
+ * (107000). Of a kernel, args are the bytes that were copied at the launch (isHostArgs 1), not to be
+ * written. SetParams changes a value write or wait in device memory, Disable turns a task into
+ * nothing (an edge of the graph stays); both take effect with Update, and answer 107040 while the
+ * model runs. Kernels: SetParams 207000, use a task group. Models built by hand, nested ones: 207000.
+ * KernelTaskGetAttribute: 207000. Other type than the task's, taskGrp not NULL, memory that is none
+ * of the device 107000; NULL 100000.
+ */
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams,
                                                 uint32_t *numStreams);
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks,
