@@ -60,6 +60,7 @@ static const struct group {
     {"20", rows_kept_stream, .no_contest = true, .restartable = true},
     {"21", rows_check, .no_contest = true},
     {"22", rows_kernel},
+    {"24", rows_graph},
     {"26", rows_channel},
 };
 
@@ -74,7 +75,7 @@ static const char usage[] =
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
     "  --rows LIST   only these rows: 1 2 3 4 4b 4s 5 6 7 8 9 9s 10 11 12 13 14 15 16 17 18 19 20 "
-    "21 22 26\n"
+    "21 22 24 26\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n"
     "  --restartable all rows with an npud that comes back (16 always is); with --against that of\n"

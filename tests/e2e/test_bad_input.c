@@ -991,6 +991,7 @@ END_TEST
 START_TEST(unsupported_functions_say_so)
 {
     static const char *const names[] = {
+        "aclmdlRIKernelTaskGetAttribute",
         "aclrtSnapShotProcessLock",
         "aclrtSnapShotProcessUnlock",
         "aclrtMemMapSetLink",

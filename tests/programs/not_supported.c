@@ -9,15 +9,11 @@
 int main(void)
 {
     const char *sentence;
-    aclmdlRI graph;
-    aclrtLabel label;
     char text[64];
 
     CALL(aclInit(NULL));
     CALL(aclrtSetDevice(0));
-    NOT(aclmdlRICaptureBegin(NULL, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
-    NOT(aclmdlRIBuildBegin(&graph, 0));
-    NOT(aclrtCreateLabel(&label));
+    NOT(aclmdlRIKernelTaskGetAttribute(NULL, ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT, NULL));
     NOT(aclrtSnapShotProcessLock(getpid(), NULL));
     sentence = aclGetRecentErrMsg();
     EXPECT(sentence && strncmp(sentence, "[207000] aclrtSnapShotProcessLock", 33) == 0);

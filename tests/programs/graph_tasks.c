@@ -1,0 +1,152 @@
+/* The tasks of a model, looked at and changed one by one. */
+#include "expect.h"
+
+#include <acl/acl_npud_kernel.h>
+#include <string.h>
+
+#define TASKS 8
+
+static aclrtStream s1, s2;
+static uint64_t *words;
+
+static void nothing(uint64_t a)
+{
+    (void)a;
+}
+
+static uint64_t get(unsigned i)
+{
+    uint64_t value;
+
+    CALL(aclrtMemcpy(&value, sizeof(value), &words[i], sizeof(value), ACL_MEMCPY_DEVICE_TO_HOST));
+    return value;
+}
+
+static aclmdlRI capture(aclrtEvent *e, aclrtEvent *e2)
+{
+    const uint64_t args[] = {5};
+    const aclnpudKernel kernel = {.size = sizeof(kernel),
+                                  .kind = ACL_KERNEL_TYPE_AICORE,
+                                  .name = "nothing",
+                                  .function = (const void *)(uintptr_t)nothing};
+    aclmdlRI model;
+
+    CALL(aclrtCreateEventExWithFlag(e, ACL_EVENT_SYNC));
+    CALL(aclrtCreateEventExWithFlag(e2, ACL_EVENT_SYNC));
+    CALL(aclmdlRICaptureBegin(s1, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    CALL(aclrtValueWrite(&words[0], 7, 0, s1));
+    CALL(aclrtRecordEvent(*e, s1));
+    CALL(aclrtStreamWaitEvent(s2, *e));
+    CALL(aclrtValueWait(&words[0], 7, ACL_STREAM_WAIT_VALUE_EQ, s2));
+    CALL(aclrtMemsetAsync(&words[1], 8, 1, 8, s2));
+    CALL(aclrtRecordEvent(*e2, s2));
+    CALL(aclrtStreamWaitEvent(s1, *e2));
+    CALL(aclnpudLaunchKernel(&kernel, 3, args, sizeof(args), s1));
+    CALL(aclrtValueWrite(&words[2], 9, 0, s1));
+    CALL(aclmdlRICaptureEnd(s1, &model));
+    return model;
+}
+
+static aclmdlRITaskType type_of(aclmdlRITask task)
+{
+    aclmdlRITaskType type;
+
+    CALL(aclmdlRITaskGetType(task, &type));
+    return type;
+}
+
+int main(void)
+{
+    aclrtEvent e, e2;
+    aclrtStream streams[3];
+    aclmdlRITask first[TASKS], second[TASKS];
+    aclmdlRITaskParams p;
+    aclmdlRITaskType type;
+    aclmdlRI model;
+    uint32_t n = 0, id;
+
+    CALL(aclInit(NULL));
+    CALL(aclrtSetDevice(0));
+    CALL(aclrtCreateStream(&s1));
+    CALL(aclrtCreateStream(&s2));
+    CALL(aclrtMalloc((void **)&words, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+    CALL(aclrtMemset(words, 64, 0, 64));
+    model = capture(&e, &e2);
+    CALL(aclmdlRIGetStreams(model, NULL, &n));
+    EXPECT(n == 2);
+    n = 1;
+    FAILS(ACL_ERROR_RT_INSUFFICIENT_INPUT_ARRAY, aclmdlRIGetStreams(model, streams, &n));
+    EXPECT(n == 2);
+    n = 3;
+    CALL(aclmdlRIGetStreams(model, streams, &n));
+    EXPECT(n == 2 && streams[0] && streams[1] && !streams[2]);
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRIGetTasksByStream(s1, NULL, &n));
+    CALL(aclmdlRIGetTasksByStream(streams[0], NULL, &n));
+    EXPECT(n == 5);
+    n = TASKS;
+    CALL(aclmdlRIGetTasksByStream(streams[0], first, &n));
+    EXPECT(n == 5 && !first[5]);
+    n = TASKS;
+    CALL(aclmdlRIGetTasksByStream(streams[1], second, &n));
+    EXPECT(n == 4);
+    EXPECT(type_of(first[0]) == ACL_MODEL_RI_TASK_VALUE_WRITE &&
+           type_of(first[1]) == ACL_MODEL_RI_TASK_EVENT_RECORD &&
+           type_of(first[2]) == ACL_MODEL_RI_TASK_EVENT_WAIT &&
+           type_of(first[3]) == ACL_MODEL_RI_TASK_KERNEL &&
+           type_of(second[1]) == ACL_MODEL_RI_TASK_VALUE_WAIT &&
+           type_of(second[2]) == ACL_MODEL_RI_TASK_DEFAULT);
+    CALL(aclmdlRITaskGetSeqId(first[0], &id));
+    EXPECT(id == 0);
+    CALL(aclmdlRITaskGetSeqId(first[4], &id));
+    EXPECT(id == 8);
+    CALL(aclmdlRITaskGetParams(first[1], &p));
+    EXPECT(p.eventRecordTaskParams.event == e &&
+           p.eventRecordTaskParams.eventFlag == ACL_EVENT_SYNC);
+    CALL(aclmdlRITaskGetParams(first[3], &p));
+    EXPECT(p.kernelTaskParams.numBlocks == 3 && p.kernelTaskParams.argsSize == 8 &&
+           *(uint64_t *)p.kernelTaskParams.args == 5);
+    FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclmdlRITaskSetParams(first[3], &p));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskGetParams(second[2], &p));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskDisable(second[2]));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskGetType(&p, &type));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclmdlRITaskGetType(NULL, &type));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclmdlRITaskGetType(first[0], NULL));
+    CALL(aclmdlRITaskGetParams(first[4], &p));
+    EXPECT(p.type == ACL_MODEL_RI_TASK_VALUE_WRITE && p.valueWriteTaskParams.devAddr == &words[2] &&
+           p.valueWriteTaskParams.value == 9);
+    CALL(aclmdlRIExecuteAsync(model, s1));
+    CALL(aclrtSynchronizeStream(s1));
+    EXPECT(get(0) == 7 && get(2) == 9);
+    /* another value at another place: from the update on */
+    p.valueWriteTaskParams.devAddr = &words[3];
+    p.valueWriteTaskParams.value = 11;
+    CALL(aclmdlRITaskSetParams(first[4], &p));
+    CALL(aclmdlRIExecuteAsync(model, s1));
+    CALL(aclrtSynchronizeStream(s1));
+    EXPECT(get(3) == 0);
+    CALL(aclmdlRIUpdate(model));
+    CALL(aclmdlRIUpdate(model));
+    CALL(aclmdlRIExecuteAsync(model, s1));
+    CALL(aclrtSynchronizeStream(s1));
+    EXPECT(get(3) == 11);
+    p.type = ACL_MODEL_RI_TASK_VALUE_WAIT;
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskSetParams(first[4], &p));
+    /* without the write there is nothing to wait for */
+    CALL(aclmdlRITaskDisable(first[0]));
+    CALL(aclmdlRITaskDisable(second[1]));
+    CALL(aclmdlRIUpdate(model));
+    CALL(aclrtMemset(words, 64, 0, 64));
+    CALL(aclmdlRIExecuteAsync(model, s1));
+    CALL(aclrtSynchronizeStream(s1));
+    EXPECT(get(0) == 0 && get(3) == 11);
+    CALL(aclmdlRIDestroy(model));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskGetType(first[0], &type));
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclmdlRIUpdate(model));
+    CALL(aclrtDestroyEvent(e));
+    CALL(aclrtDestroyEvent(e2));
+    CALL(aclrtFree(words));
+    CALL(aclrtDestroyStream(s1));
+    CALL(aclrtDestroyStream(s2));
+    CALL(aclrtResetDevice(0));
+    return aclFinalize();
+}
