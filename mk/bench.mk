@@ -3,6 +3,7 @@
 # Not that of MPI, whose compiler not every machine has: tests/run/test-mpi.sh builds it.
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(filter-out examples/mpi/%,$(wildcard examples/*/*.c))) \
             $(patsubst %.cpp,$(BUILD)/%,$(wildcard examples/*/*.cpp))
+KERNEL_EXAMPLES := $(patsubst %.asc,$(BUILD)/%,$(wildcard examples/*/*.asc))
 EXAMPLE_LIBS_event_loop := -levent_core
 EXAMPLE_WARN := -Wall -Wextra -Werror -MMD -MP
 
@@ -19,11 +20,19 @@ $(BUILD)/examples/%.o: examples/%.cpp $(FLAGS)
 $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
 	$(call link,$(USE_LIB) $(EXAMPLE_LIBS_$(@F)) $(if $(wildcard examples/$*.cpp),-lstdc++))
 
+# Kernels, and the program around them.
+BISHENG := NPUD_HOST_CXX='$(CXX)' $(BUILD)/bisheng
+$(KERNEL_EXAMPLES): $(BUILD)/%: %.asc examples/common/example.h $(wildcard client/toolkit/*/*) \
+    $(LIB) | $(BUILD)/bisheng
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(BISHENG) -std=c++17 -Wall -Wextra -Werror $(SAN) $(CFLAGS) $< -o $@ $(USE_LIB)
+
 .SECONDARY: $(EXAMPLES:%=%.o)
 
 .PHONY: examples demo-python bench bench-compare bench-keep bench-peers bench-smoke bench-ab \
     bench-restartable
-examples: $(EXAMPLES)
+examples: $(EXAMPLES) $(KERNEL_EXAMPLES)
 
 RUN_EXAMPLE := $(BUILD)/npu-run --devices 2 --
 demo: deps-build
@@ -38,6 +47,8 @@ demo: deps-build
 	$(Q)$(RUN_EXAMPLE) $(BUILD)/examples/ipc_cpp/ipc_cpp
 	@echo '== a buffer that two processes share, and the queues that it travels through'
 	$(Q)$(RUN_EXAMPLE) sh examples/shared_buffer/run.sh $(BUILD)/examples/shared_buffer
+	@echo '== kernels on two devices: two processes share memory and events, and replay graphs'
+	$(Q)$(RUN_EXAMPLE) sh examples/vector_add/run.sh $(BUILD)/examples/vector_add
 	@echo '== the same two processes, while the server of npud is killed ten times'
 	$(Q)PATH="$(abspath $(BUILD)):$$PATH" $(BUILD)/npu-run --restartable --devices 2 -- \
 	    bash examples/restart/run.sh $(BUILD)/examples/restart

@@ -53,8 +53,8 @@ void graph_calls_end_instance(struct graph_works *works);
 
 /**
  * The work of calls is another one from now on: works[i] of call indexes[i]. What was there before
- * goes when nothing runs that was copied from it. Under the lock. Returns what the caller is to free
- * with graph_works_drop(), without it.
+ * goes when nothing runs that was copied from it. Under the lock. Returns what the caller is to
+ * free with graph_works_drop(), without it.
  */
 struct stream_work *graph_calls_replace(struct graph_calls *calls, const uint32_t *indexes,
                                         struct stream_work *const *works, uint32_t n);

@@ -1,8 +1,8 @@
 /*
- * Single tasks of a graph, which are looked at and changed (aclmdlRITask*). Handles of tasks are the
- * addresses of nodes, and those of a graph's streams the addresses of its branches: neither moves
- * any more once the graph can be executed. A change takes effect in aclmdlRIUpdate(), which writes
- * it into the list.
+ * Single tasks of a graph, which are looked at and changed (aclmdlRITask*). Handles of tasks are
+ * the addresses of nodes, and those of a graph's streams the addresses of its branches: neither
+ * moves any more once the graph can be executed. A change takes effect in aclmdlRIUpdate(), which
+ * writes it into the list.
  */
 #include <string.h>
 

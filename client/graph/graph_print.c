@@ -1,6 +1,6 @@
 /*
- * Graphs in files and in the log: aclmdlRIDebugJsonPrint writes what Chrome's and Perfetto's viewers
- * read, an array of an object per recorded call. Times are positions.
+ * Graphs in files and in the log: aclmdlRIDebugJsonPrint writes what Chrome's and Perfetto's
+ * viewers read, an array of an object per recorded call. Times are positions.
  */
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -295,7 +295,7 @@ static int launch_locked(const char *api, const struct kernel_launch *launch, st
     t->reads_args = launch->device_args != NULL;
     if (t->reads_args)
         t->device_args = at;
-    if (checked_runs())
+    if (checked_runs() && !s->update)
         checked_kernel(s, t->args, launch->size / sizeof(uint64_t));
     /* The stream stays locked: the task gets this id. */
     t->id = (uint32_t)s->tail + s->implicit;

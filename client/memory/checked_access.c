@@ -40,6 +40,15 @@ static bool name_place(struct session *session, const struct place *at, uint64_t
     return true;
 }
 
+/* Of a stream that is captured, each execution writes it down. */
+static void give_access(const struct stream *s, struct access *a)
+{
+    size_t size = sizeof(a->head) + a->head.n * sizeof(a->use[0]);
+
+    if (a->head.n > 0 && !(s && capture_keep_record(s, &a->head, size)))
+        checked_write(&a->head.r, size);
+}
+
 static void write_access(struct session *session, const struct stream *s, struct access *a,
                          const struct place *to, const struct place *from, uint64_t count,
                          uint32_t how)
@@ -50,10 +59,7 @@ static void write_access(struct session *session, const struct stream *s, struct
         a->head.n++;
     if (to && name_place(session, to, count, how, &a->use[a->head.n]))
         a->head.n++;
-    if (a->head.n == 0 ||
-        (s && capture_keep_record(s, &a->head, sizeof(a->head) + a->head.n * sizeof(a->use[0]))))
-        return;
-    checked_write(&a->head.r, sizeof(a->head) + a->head.n * sizeof(a->use[0]));
+    give_access(s, a);
 }
 
 struct walk {
@@ -119,6 +125,6 @@ void checked_kernel(const struct stream *s, const uint64_t *words, size_t n)
                                             .offset = m.remote_offset + words[i] - m.mapped.start,
                                             .size = m.mapped.start + m.size - words[i],
                                             .how = CHECK_WRITE | CHECK_WORD | CHECK_MAYBE};
-        checked_write(&a.head.r, sizeof(a.head) + sizeof(a.use[0]));
+        give_access(s, &a);
     }
 }

@@ -92,9 +92,9 @@ struct stream_work {
     uint64_t again_ns; /* when it runs again */
     uint64_t pause_ns; /* the last one */
     /*
-     * For graphs: a new one that does the same on a stream, in its task of this id, as if it had not
-     * run. NULL without memory. It may use w, which outlives it, and does not run beside it. copy
-     * NULL: it cannot be recorded.
+     * For graphs: a new one that does the same on a stream, in its task of this id, as if it had
+     * not run. NULL without memory. It may use w, which outlives it, and does not run beside it.
+     * copy NULL: it cannot be recorded.
      */
     struct stream_work *(*copy)(const struct stream_work *w, const struct stream *s, uint32_t task);
     /* What it is, for reports; NULL: no kernel */

@@ -67,8 +67,8 @@ void engine_drop_task(struct stream *stream);
 /** It executes its graph no more, if it has one. Before its position changes. As above. */
 void engine_leave_graph(struct stream *stream);
 /**
- * This TASK_GRAPH is dropped, from task `from` of its list on: records of notifies in it are told as
- * dropped, of at most `max` tasks. Returns how many were looked at. Control thread.
+ * This TASK_GRAPH is dropped, from task `from` of its list on: records of notifies in it are told
+ * as dropped, of at most `max` tasks. Returns how many were looked at. Control thread.
  */
 #define GRAPH_DROPS_MAX 65536u /* more is not told */
 unsigned engine_drop_graph(struct stream *stream, const struct task *task, uint32_t from,

@@ -258,7 +258,9 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
 
 /* --- passed over by a stopped stream --- */
 
-/* A record in a list is executed often: what is dropped is the latest that the client has counted. */
+/*
+ * A record in a list is executed often: what is dropped is the latest that the client has counted.
+ */
 static uint64_t number_dropped(const struct stream *s, const struct event_obj *ev)
 {
     return s->has_graph ? atomic_load_explicit(&ev->shm->records, memory_order_relaxed)

@@ -2948,15 +2948,15 @@ typedef struct tagAclmdlRICondTaskParams {
  * (aclrtMemset, aclrtMemcpy and their kin: 107030; asynchronous copies of pageable memory on other
  * streams: 107041), while a THREAD_LOCAL one is, not the thread that has begun it. RELAXED forbids
  * nothing, and any thread may end it. ThreadExchangeMode swaps *mode with the mode of the calling
- * thread, GLOBAL at first, which weakens this for its own calls: THREAD_LOCAL heeds captures that it
- * has begun by itself, RELAXED none.
+ * thread, GLOBAL at first, which weakens this for its own calls: THREAD_LOCAL heeds captures that
+ * it has begun by itself, RELAXED none.
  *
  * End gives the model, or NULL: then the capture is discarded, and its streams are usable. GetInfo
  * needs no context; *modelRI is the model under construction, or NULL.
  *
  * Errors: NULL 100000 (CaptureEnd without modelRI 107000); mode above 2 107000; default stream
- * 207000; PERSISTENT, CPU_SCHEDULE or DEVICE_USE_ONLY stream 507000; stream of a model 107005, in an
- * update window 107033; stream captured already 107027, not captured 107029, joined and not the
+ * 207000; PERSISTENT, CPU_SCHEDULE or DEVICE_USE_ONLY stream 507000; stream of a model 107005, in
+ * an update window 107033; stream captured already 107027, not captured 107029, joined and not the
  * origin 107036; other thread 107038; invalidated 507903; nested model still captured 107045; task
  * group open 107033; not joined 107025; too many models or tasks 207010. In a capture: pageable
  * memory 107000; an event that was not recorded in it 107024, or of another one 107032 (both
@@ -2979,13 +2979,13 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMo
 /*
  * Task groups: kernels of a capture that are exchanged later. Between GrpBegin and GrpEnd the
  * stream takes launches of kernels alone (507009), and no other stream of the capture anything
- * (107034); what was refused breaks the group, and GrpEnd answers its code. The handle lives as long
- * as the model. Between UpdateBegin and UpdateEnd, on a stream that is not captured, as many
+ * (107034); what was refused breaks the group, and GrpEnd answers its code. The handle lives as
+ * long as the model. Between UpdateBegin and UpdateEnd, on a stream that is not captured, as many
  * launches in the same order are executed by nobody; they replace those of the group when the
  * stream gets there, so order that before the execution that shall see it. A surplus launch, and
  * UpdateEnd after too few, 507000, and then nothing is replaced; another task 507009. A window that
- * is open when its stream ends is dropped. Errors: NULL 100000; no group 107017; model under capture
- * 107026; group open or not, window open or not, group updated elsewhere 107033.
+ * is open when its stream ends is dropped. Errors: NULL 100000; no group 107017; model under
+ * capture 107026; group open or not, window open or not, group updated elsewhere 107033.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle);
@@ -2998,9 +2998,9 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
  * stream of a model starts with it (HEAD, and the first that is bound), or waits until another one
  * starts it (DEFAULT). It must be created with ACL_STREAM_PERSISTENT and without
  * ACL_STREAM_FAST_LAUNCH, and records from when it is bound: tasks before that run. It takes events
- * with ACL_EVENT_EXTERNAL and notifies, no others (207000). After BuildEnd it takes nothing until it
- * is unbound (107005). Streams that start with the model run one after the other, in the order of
- * the calls if no stream starts another one, else in the order of their binding. aclmdlRIDestroy
+ * with ACL_EVENT_EXTERNAL and notifies, no others (207000). After BuildEnd it takes nothing until
+ * it is unbound (107005). Streams that start with the model run one after the other, in the order
+ * of the calls if no stream starts another one, else in the order of their binding. aclmdlRIDestroy
  * releases the streams.
  *
  * Execute runs it on the default stream of the current context and waits: -1 for ever; after
@@ -3022,15 +3022,15 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream strea
 ACL_FUNC_VISIBILITY aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve);
 /*
  * Conditions, in models that are captured. A handle has a word of 8 bytes in device memory, 0 at
- * first, which kernels and copies write; GetCondPtr gives its address. With ASSIGN_DEFAULT it is set
- * to defaultValue at the beginning of each execution of the whole model. AddCondTask adds a task
- * that looks at the word, and fills in `size` nested models, to be captured with
+ * first, which kernels and copies write; GetCondPtr gives its address. With ASSIGN_DEFAULT it is
+ * set to defaultValue at the beginning of each execution of the whole model. AddCondTask adds a
+ * task that looks at the word, and fills in `size` nested models, to be captured with
  * aclmdlRICaptureToModelRIBegin; one that is not captured does nothing. IF (1 or 2 of them): 0 if
  * the word is not zero, else 1. WHILE (1): again and again, while it is not zero. SWITCH (up to
  * 1024): the one with that number, or none. A handle is for one task. Nested models may nest
  * further; they go with the whole one. Errors: NULL 100000 (in params 107000); model not captured,
- * another model, unknown flag, type or size, handle used before 107000; built by hand 207000; stream
- * not captured 107029; Execute, Destroy, Abort and callbacks of nested models 207000.
+ * another model, unknown flag, type or size, handle used before 107000; built by hand 207000;
+ * stream not captured 107029; Execute, Destroy, Abort and callbacks of nested models 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultValue,
                                                       aclmdlRICondHandleFlag flag,
@@ -3044,10 +3044,10 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, 
  * ExecuteAsync submits one execution; NULL is the default stream. Destroy waits for an execution
  * that is under way, up to 10 s (then 107037, and the model stays), and calls the registered
  * functions in the calling thread when the model's memory is gone. Errors: NULL 100000 (callbacks
- * 107000); unknown or destroyed model 107017; under capture 107026; not built 507011; nested 207000;
- * model or stream of another context 107004, 107003; stream of a model, or PERSISTENT 107000;
- * captured 107027; functions of aclrtLaunchCallback where no thread is subscribed to the stream
- * 107015; the same function registered twice, or not registered 107000.
+ * 107000); unknown or destroyed model 107017; under capture 107026; not built 507011; nested
+ * 207000; model or stream of another context 107004, 107003; stream of a model, or PERSISTENT
+ * 107000; captured 107027; functions of aclrtLaunchCallback where no thread is subscribed to the
+ * stream 107015; the same function registered twice, or not registered 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
@@ -3063,8 +3063,8 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI,
  * Names have up to 512 bytes, longer ones are cut; "" at first. GetName: maxLen 0 107000, too short
  * for the name and its end 507000. Ids are unique in the process. DebugPrint writes a line for each
  * recorded call to the program's log (INFO). DebugJsonPrint writes a file for Chrome's and
- * Perfetto's viewers, an array of an object per recorded call; VERBOSE with the arguments of kernels
- * in hex; a file that cannot be written 107000. NULL 100000; a model under capture 107026.
+ * Perfetto's viewers, an array of an object per recorded call; VERBOSE with the arguments of
+ * kernels in hex; a file that cannot be written 107000. NULL 100000; a model under capture 107026.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRISetName(aclmdlRI modelRI, const char *name);
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char *name);
@@ -3075,14 +3075,14 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char
 /*
  * GetStreams gives names of the streams of a model, for GetTasksByStream alone (107000 for others),
  * which gives its tasks in order; both also of a nested model. An array that is NULL: only the
- * number; too short: 107039, and filled as far as it reaches; too long: NULLs behind. Names and tasks
- * live as long as the model. Types are those of the enum; a task of type DEFAULT has no parameters
- * (107000). Of a kernel, args are the bytes that were copied at the launch (isHostArgs 1), not to be
- * written. SetParams changes a value write or wait in device memory, Disable turns a task into
- * nothing (an edge of the graph stays); both take effect with Update, and answer 107040 while the
- * model runs. Kernels: SetParams 207000, use a task group. Models built by hand, nested ones: 207000.
- * KernelTaskGetAttribute: 207000. Other type than the task's, taskGrp not NULL, memory that is none
- * of the device 107000; NULL 100000.
+ * number; too short: 107039, and filled as far as it reaches; too long: NULLs behind. Names and
+ * tasks live as long as the model. Types are those of the enum; a task of type DEFAULT has no
+ * parameters (107000). Of a kernel, args are the bytes that were copied at the launch (isHostArgs
+ * 1), not to be written. SetParams changes a value write or wait in device memory, Disable turns a
+ * task into nothing (an edge of the graph stays); both take effect with Update, and answer 107040
+ * while the model runs. Kernels: SetParams 207000, use a task group. Models built by hand, nested
+ * ones: 207000. KernelTaskGetAttribute: 207000. Other type than the task's, taskGrp not NULL,
+ * memory that is none of the device 107000; NULL 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams,
                                                 uint32_t *numStreams);

@@ -13,7 +13,7 @@
  *   TASK_CALLBACK  `ordinal` is the index of the callback among those of the list, from 0. It
  *                  always blocks the stream. npud hands over the smallest ordinal that is larger
  *                  than all before it and tells the index, see graph_call_ordinal(). So a callback
- *                  in a loop has another ordinal each time, and one that a jump has passed has none.
+ *                  in a loop has another ordinal each time, and one that a jump has passed none.
  *
  * TASK_GRAPH itself does not stand in a list.
  */

@@ -1,4 +1,6 @@
-/* Row 24: a graph of 1,000 small tasks; vs the same tasks in the stream's ring, the engine alone. */
+/*
+ * Row 24: a graph of 1,000 small tasks; vs the same tasks in the stream's ring, the engine alone.
+ */
 #include "tests/bench/bench.h"
 
 #include <stdlib.h>

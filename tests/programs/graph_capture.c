@@ -1,4 +1,6 @@
-/* Streams that are captured: what is recorded runs when the model is executed, as often as asked. */
+/*
+ * Streams that are captured: what is recorded runs when the model is executed, as often as asked.
+ */
 #include "expect.h"
 
 #include <acl/acl_npud.h>
@@ -206,7 +208,10 @@ static void forked(void)
     CALL(aclrtMemcpy(host, BYTES, device, BYTES, ACL_MEMCPY_DEVICE_TO_HOST));
     EXPECT(host[0] == 4 && host[8] == 3 && host[16] == 2);
     CALL(aclmdlRIDestroy(model));
-    /* used after its capture, the event is an ordinary one again; a wait inside needs a record there */
+    /*
+     * used after its capture, the event is an ordinary one again; a wait inside needs a record
+     * there
+     */
     CALL(aclrtRecordEvent(e, s1));
     CALL(aclrtSynchronizeEvent(e));
     CALL(aclmdlRICaptureBegin(s2, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
@@ -256,7 +261,9 @@ static void external(void)
     CALL(aclrtDestroyEvent(done));
 }
 
-/* The same by a flag of one call: the wait is for the record that is the latest at the execution. */
+/*
+ * The same by a flag of one call: the wait is for the record that is the latest at the execution.
+ */
 static void external_by_flag(void)
 {
     aclrtEvent e, done;

@@ -1,5 +1,5 @@
 /* Every way to hand arguments to a kernel, attributes of launches, and what functions tell. */
-#include "binary/kit.h"
+#include "binary_kit.h"
 
 static aclrtBinHandle bin;
 static aclrtFuncHandle add, scale_all;

@@ -1,5 +1,5 @@
 /* Binaries: loaded from a file and from data, what is in them, and what is no binary or no name. */
-#include "binary/kit.h"
+#include "binary_kit.h"
 
 struct tiling {
     uint32_t n, factor;

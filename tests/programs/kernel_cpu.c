@@ -1,5 +1,5 @@
 /* Kernels of the device's CPU: announced by name, and launched like others. */
-#include "binary/kit.h"
+#include "binary_kit.h"
 
 int main(void)
 {

@@ -20,7 +20,7 @@ run_example() { # NAME OPTION-OF-NPU-RUN... -- COMMAND...
     check "$name is checked, and nothing is found" npu-run "${npu_run_options[@]}" --check "$@"
 }
 
-for e in ipc_event ipc_fanout shared_buffer; do
+for e in ipc_event ipc_fanout shared_buffer vector_add; do
     run_example "$e" --devices 4 -- bash "$top/examples/$e/run.sh" "$build/examples/$e"
 done
 run_example python --devices 2 -- bash "$top/examples/python/run.sh" "$build/examples/ipc_event"

@@ -302,7 +302,9 @@ START_TEST(a_failure_ends_the_execution)
 }
 END_TEST
 
-/* A list that is freed while it is under way: the next execution finds none. _i: in a later npud. */
+/*
+ * A list that is freed while it is under way: the next execution finds none. _i: in a later npud.
+ */
 START_TEST(a_list_that_is_freed_comes_to_its_end)
 {
     start_with_another();

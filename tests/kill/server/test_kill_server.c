@@ -299,9 +299,9 @@ static void count_hits(unsigned keeper)
 
 /*
  * At the first pass, or at one that is drawn, where the next server that comes there dies as well:
- * which of the two, is drawn; in make check-long, at up to so many that are spread over all of them.
- * Every other death in recovery is one in the recovery from the death at another place, which is
- * drawn.
+ * which of the two, is drawn; in make check-long, at up to so many that are spread over all of
+ * them. Every other death in recovery is one in the recovery from the death at another place, which
+ * is drawn.
  */
 #define DEATHS_LONG 24
 

@@ -1,7 +1,7 @@
 /* What the programs with binaries have in common: device vectors, and the file of the kernels. */
 #pragma once
 
-#include "../expect.h"
+#include "expect.h"
 
 #include <string.h>
 
