@@ -32,7 +32,7 @@ struct thread {
     uint32_t res_tag;
     bool in_callback;
     uint8_t capture_mode; /* aclmdlRICaptureThreadExchangeMode() */
-    bool in_kernel; /* runs a block of a kernel: context_refuse_kernel() */
+    bool in_kernel;       /* runs a block of a kernel: context_refuse_kernel() */
     /*
      * Sleeps, of calls that are inside of each other, after which an event is used
      * (api_call_use_no_events()).

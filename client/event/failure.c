@@ -1,4 +1,6 @@
 /* Failures of tasks, seen from the host: abort, and the ids of tasks. */
+#include "client/event/failure.h"
+
 #include <stdlib.h>
 
 #include "acl/acl.h"
@@ -49,16 +51,22 @@ aclError aclrtStreamAbort(aclrtStream stream)
     return s ? abort_stream(s, __func__, ACL_ERROR_RT_STREAM_ABORT) : error;
 }
 
-aclError aclrtStreamStop(aclrtStream stream)
+int failure_stop_stream(const char *function, aclrtStream stream)
 {
-    CALL_SCOPE;
-    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, stream);
-    struct stream *s = FIND_OR_RETURN(own_stream, __func__, stream);
+    struct stream *s = FIND_OR_RETURN(own_stream, function, stream);
     REQUEST(stop_task, STOP_TASK, .slot = s->remote);
 
     if (stream_stopped(s))
         return 0;
-    return session_command(s->session, __func__, &request);
+    return session_command(s->session, function, &request);
+}
+
+aclError aclrtStreamStop(aclrtStream stream)
+{
+    CALL_SCOPE;
+
+    REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, stream);
+    return failure_stop_stream(__func__, stream);
 }
 
 /* --- a device --- */

@@ -153,7 +153,7 @@ static void free_word(struct graph_cond *c)
     if (!c->word || session_lost(c->graph->session))
         return;
     error_save(&ignored); /* its device may have been reset */
-    aclrtFree(c->word);
+    memory_free("aclmdlRIDestroy", c->word, false);
     error_save_end(&ignored);
 }
 

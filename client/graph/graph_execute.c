@@ -11,6 +11,7 @@
 #include "client/core/handle.h"
 #include "client/core/wait.h"
 #include "client/event/event.h"
+#include "client/event/failure.h"
 #include "client/graph/farewell.h"
 #include "client/graph/graph.h"
 #include "client/graph/graph_cond.h"
@@ -222,7 +223,7 @@ aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
         error = graph_execute(g, __func__, NULL);
     graph_put(g);
     /* On the default stream of the context: what fails, or takes too long, is told by that. */
-    return error != 0 ? error : aclrtSynchronizeStreamWithTimeout(NULL, timeout);
+    return error != 0 ? error : stream_synchronize(__func__, NULL, timeout);
 }
 
 static int abort_graph(struct graph *g, const char *function)
@@ -239,7 +240,7 @@ static int abort_graph(struct graph *g, const char *function)
     last = g->last;
     stream = g->last_stream;
     pthread_mutex_unlock(&g->session->captures.run_lock);
-    return point_passed(&last) ? 0 : aclrtStreamStop(stream);
+    return point_passed(&last) ? 0 : failure_stop_stream(function, stream);
 }
 
 aclError aclmdlRIAbort(aclmdlRI modelRI)

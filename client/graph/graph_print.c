@@ -11,6 +11,7 @@
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/graph/graph.h"
+#include "client/runtime/base.h"
 #include "client/runtime/stream_callbacks.h"
 #include "proto/util/lift_fd.h"
 
@@ -211,9 +212,9 @@ aclError aclmdlRIDebugPrint(aclmdlRI modelRI)
     g = FIND_OR_RETURN(graph_find, __func__, modelRI);
     error = check_complete(g, __func__);
     for (uint32_t i = 0; error == 0 && i < g->n_nodes; i++)
-        aclAppLog(ACL_INFO, __func__, __FILE__, __LINE__,
-                  "model %llu, device %u, stream %d, task %u: %s", (unsigned long long)g->id,
-                  g->device, g->branches[g->nodes[i].branch].id, i, type_of(&g->nodes[i]));
+        base_log(ACL_INFO, __func__, __FILE__, __LINE__,
+                 "model %llu, device %u, stream %d, task %u: %s", (unsigned long long)g->id,
+                 g->device, g->branches[g->nodes[i].branch].id, i, type_of(&g->nodes[i]));
     graph_put(g);
     return error;
 }

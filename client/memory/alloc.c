@@ -566,7 +566,7 @@ static int refuse_free(struct session *s, const char *function, const void *poin
                      function, pointer, host ? "aclrtMallocHost" : "aclrtMalloc");
 }
 
-static int free_memory(const char *function, void *pointer, bool host)
+int memory_free(const char *function, void *pointer, bool host)
 {
     struct session *s = session_peek();
     struct memory *m = NULL;
@@ -660,7 +660,7 @@ aclError aclrtFree(void *devPtr)
     CALL_SCOPE;
 
     REQUIRE(devPtr);
-    return free_memory(__func__, devPtr, false);
+    return memory_free(__func__, devPtr, false);
 }
 
 aclError aclrtFreeWithDevSync(void *devPtr)
@@ -669,7 +669,7 @@ aclError aclrtFreeWithDevSync(void *devPtr)
 
     REQUIRE(devPtr);
     RETURN_IF_ERROR(stream_synchronize_device(__func__, -1));
-    return free_memory(__func__, devPtr, false);
+    return memory_free(__func__, devPtr, false);
 }
 
 aclError aclrtMallocHost(void **hostPtr, size_t size)
@@ -686,7 +686,7 @@ aclError aclrtFreeHost(void *hostPtr)
     CALL_SCOPE;
 
     REQUIRE(hostPtr);
-    return free_memory(__func__, hostPtr, true);
+    return memory_free(__func__, hostPtr, true);
 }
 
 aclError aclrtFreeHostWithDevSync(void *hostPtr)
@@ -695,7 +695,7 @@ aclError aclrtFreeHostWithDevSync(void *hostPtr)
 
     REQUIRE(hostPtr);
     RETURN_IF_ERROR(stream_synchronize_device(__func__, -1));
-    return free_memory(__func__, hostPtr, true);
+    return memory_free(__func__, hostPtr, true);
 }
 
 /* --- a device, or the session, goes --- */

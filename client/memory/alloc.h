@@ -222,6 +222,9 @@ int memory_obtain(struct context *c, const char *function, struct memory *m, voi
 struct memory *memory_make(struct context *c, const char *function, size_t size, bool host,
                            void **address, int *error);
 
+/** What aclrtFree, or aclrtFreeHost, does. 0, or an ACL error. */
+int memory_free(const char *function, void *pointer, bool host);
+
 /** May so many bytes be asked for, with this policy? 0, or why not. */
 int memory_check_request(const char *function, size_t size, aclrtMemMallocPolicy policy);
 

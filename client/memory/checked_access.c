@@ -112,7 +112,8 @@ void checked_kernel(const struct stream *s, const uint64_t *words, size_t n)
 {
     struct memory m;
 
-    for (size_t i = 0; i < n; i++) {
+    /* In an update window it is not executed. */
+    for (size_t i = 0; i < n && !s->update; i++) {
         const void *address = (const void *)(uintptr_t)words[i];
         struct access a = {.head.op = TASK_CALLBACK};
 

@@ -9,6 +9,7 @@
 #include <acl/acl_rt.h>
 
 #include "client/core/error.h"
+#include "client/runtime/base.h"
 #include "proto/util/float16.h"
 
 enum {
@@ -153,29 +154,46 @@ static void blank_control_bytes(char *text)
     }
 }
 
-void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line,
-               const char *fmt, ...)
+static void write_log(aclLogLevel level, const char *function, const char *file, uint32_t line,
+                      const char *format, va_list args)
 {
     const int saved_errno = errno;
     char text[LOG_TEXT_MAX + 1];
-    va_list args;
     int length;
 
-    if (func == NULL || file == NULL || fmt == NULL)
-        return;
     pthread_once(&app_log.once, read_log_settings);
-    if ((int)logLevel < app_log.level)
+    if ((int)level < app_log.level)
         return;
-    va_start(args, fmt);
-    length = vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
+    length = vsnprintf(text, sizeof(text), format, args);
     if (length < 0)
         snprintf(text, sizeof(text), "(message with a bad format)");
     blank_control_bytes(text);
-    fprintf(app_log.to, "%s %s %s:%u %s%s\n", level_name(logLevel), func, file, line, text,
+    fprintf(app_log.to, "%s %s %s:%u %s%s\n", level_name(level), function, file, line, text,
             length > LOG_TEXT_MAX ? " [cut]" : "");
     fflush(app_log.to);
     errno = saved_errno;
+}
+
+void base_log(aclLogLevel level, const char *function, const char *file, uint32_t line,
+              const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    write_log(level, function, file, line, format, args);
+    va_end(args);
+}
+
+void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line,
+               const char *fmt, ...)
+{
+    va_list args;
+
+    if (func == NULL || file == NULL || fmt == NULL)
+        return;
+    va_start(args, fmt);
+    write_log(logLevel, func, file, line, fmt, args);
+    va_end(args);
 }
 
 aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)

@@ -105,6 +105,9 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
 /** A stream for the program, in the current context. 0 with *handle, or an ACL error. */
 int stream_create(const char *function, uint32_t priority, uint32_t flags, aclrtStream *handle);
 
+/** The same for one stream of the current context; NULL: the default stream. */
+int stream_synchronize(const char *function, aclrtStream handle, int32_t timeout);
+
 /**
  * Wait for all streams of this process on the current device: `timeout` ms, -1: no limit. 0, or the
  * first error.

@@ -114,7 +114,7 @@ static bool is_target(const struct target *t, struct session *session, void *han
     return c && c->default_stream == t->stream;
 }
 
-static int synchronize_stream(const char *function, aclrtStream handle, int32_t timeout)
+int stream_synchronize(const char *function, aclrtStream handle, int32_t timeout)
 {
     uint64_t deadline = wait_deadline(timeout);
     int error;
@@ -148,7 +148,7 @@ aclError aclrtSynchronizeStream(aclrtStream stream)
 {
     CALL_SCOPE;
 
-    return synchronize_stream(__func__, stream, -1);
+    return stream_synchronize(__func__, stream, -1);
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
@@ -156,7 +156,7 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
     CALL_SCOPE;
     int error = check_timeout(__func__, timeout);
 
-    return error != 0 ? error : synchronize_stream(__func__, stream, timeout);
+    return error != 0 ? error : stream_synchronize(__func__, stream, timeout);
 }
 
 /* All streams of this process on the device, as the API documentation has it: also those that

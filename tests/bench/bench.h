@@ -162,7 +162,7 @@ void rows_kept_stream(void);
 void rows_check(void);  /* 21 */
 void rows_kernel(void); /* 22 */
 void rows_check(void);
-void rows_graph(void); /* 24 */
+void rows_graph(void);   /* 24 */
 void rows_channel(void); /* 26 */
 
 /**

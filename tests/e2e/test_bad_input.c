@@ -991,10 +991,8 @@ END_TEST
 START_TEST(unsupported_functions_say_so)
 {
     static const char *const names[] = {
-        "aclmdlRIKernelTaskGetAttribute",
-        "aclrtSnapShotProcessLock",
-        "aclrtSnapShotProcessUnlock",
-        "aclrtMemMapSetLink",
+        "aclmdlRIKernelTaskGetAttribute",   "aclrtSnapShotProcessLock",
+        "aclrtSnapShotProcessUnlock",       "aclrtMemMapSetLink",
         "aclrtReserveMemAddressNoUCMemory",
     };
 
