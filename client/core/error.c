@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "acl/acl_npud.h"
 #include "client/core/upcall.h"
 #include "client/core/process.h"
 #include "client/core/thread.h"
@@ -240,6 +241,11 @@ int error_no_memory(const char *function)
 int error_null(const char *function, const char *argument)
 {
     return error_set(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", function, argument);
+}
+
+aclError aclnpudReportError(aclError code, const char *sentence)
+{
+    return code == 0 || !sentence ? code : error_store(code, "%s", sentence);
 }
 
 static char *take_of_process(void)

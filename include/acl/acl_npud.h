@@ -187,6 +187,13 @@ ACL_FUNC_VISIBILITY aclError aclnpudTraceRangeEnd(void);
  */
 ACL_FUNC_VISIBILITY int aclnpudCheckCaller(const char *file, const char *function, uint32_t line);
 
+/*
+ * For libraries above this one, as libopapi is: aclGetRecentErrMsg() tells the calling thread this
+ * sentence, with the code before it, which is returned. code 0 or sentence NULL: nothing is told.
+ * Of the sentence the first 500 bytes are kept.
+ */
+ACL_FUNC_VISIBILITY aclError aclnpudReportError(aclError code, const char *sentence);
+
 /* Returns 0. */
 ACL_FUNC_VISIBILITY aclError aclnpudSetInterruptCheck(aclnpudInterruptCheck check, void *arg);
 
