@@ -80,7 +80,8 @@ ERROR_NAMES := $(BUILD)/proto/wire/error_codes.inc
 
 PROTO_SRC  := $(wildcard proto/*/*.c)
 DAEMON_SRC := $(wildcard daemon/*.c daemon/*/*.c)
-CLIENT_SRC := $(filter-out client/python/% client/toolkit/%,$(wildcard client/*.c client/*/*.c))
+CLIENT_SRC := $(filter-out client/python/% client/toolkit/% client/operators/%,\
+              $(wildcard client/*.c client/*/*.c))
 NPUCTL_SRC := $(wildcard client/tools/npuctl/*.c)
 NPU_RUN_SRC := $(wildcard client/tools/npu-run/*.c)
 NPUCHECK_SRC := $(wildcard client/tools/npu-check/*.c)

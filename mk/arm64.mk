@@ -22,11 +22,15 @@ ARM64_DEBS  := libc6 libgcc-s1 libevent-dev libevent-core-2.1-7 libevent-pthread
                libsubunit0 libncurses-dev libncursesw6 libtinfo6 libmicrohttpd-dev \
                libmicrohttpd12 libgnutls30 libp11-kit0 libidn2-0 libunistring2 libtasn1-6 \
                libnettle8 libhogweed6 libgmp10 libffi8 libdw-dev libdw1 libelf-dev \
-               libelf1 libbz2-1.0 zlib1g libbsd-dev
+               libelf1 libbz2-1.0 zlib1g libbsd-dev \
+               libopenblas-pthread-dev libopenblas0-pthread libgfortran5
 ARM64_INC   := -isystem $(ARM64_ROOT)/usr/include \
-               -isystem $(ARM64_ROOT)/usr/include/aarch64-linux-gnu
-ARM64_LINK  := -L$(ARM64_LIB) -L$(ARM64_LIB_C) \
-               -Wl,-rpath-link,$(ARM64_LIB) -Wl,-rpath-link,$(ARM64_LIB_C)
+               -isystem $(ARM64_ROOT)/usr/include/aarch64-linux-gnu \
+               -isystem $(ARM64_ROOT)/usr/include/aarch64-linux-gnu/openblas-pthread
+# Where an installed OpenBLAS is, a link leads that the package makes when it is installed.
+ARM64_LINK  := -L$(ARM64_LIB) -L$(ARM64_LIB_C) -L$(ARM64_LIB)/openblas-pthread \
+               -Wl,-rpath-link,$(ARM64_LIB) -Wl,-rpath-link,$(ARM64_LIB_C) \
+               -Wl,-rpath-link,$(ARM64_LIB)/openblas-pthread
 ARM64_MAKE   = $(MAKE) --no-print-directory BUILD=$(ARM64_BUILD) CC=aarch64-linux-gnu-gcc \
                OBJCOPY=aarch64-linux-gnu-objcopy PYTHON=no CFLAGS='-O2 -g1' \
                CPPFLAGS='$(ARM64_INC)' LDFLAGS='$(ARM64_LINK)'

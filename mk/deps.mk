@@ -8,6 +8,8 @@ DEPS_BUILD += libmicrohttpd-dev
 DEPS_BUILD += libbsd-dev
 # npu-check: functions and lines of programs, from DWARF.
 DEPS_BUILD += libdw-dev
+# aclnnMatmul of libopapi, and nothing else: products of matrices that are fast on any processor.
+DEPS_BUILD += libopenblas-dev
 # The screen of `npuctl top`: what terminals can do, keys, and a new size.
 DEPS_BUILD += libncurses-dev
 # mypy: the stubs of acl (tests/python/test_stubs.py); python3-venv: its wheel (test-pip.sh);

@@ -21,6 +21,17 @@ $(BUILD)/toolkit/libnpud_mstx.so: $(BUILD)/client/toolkit/npud_mstx.pic.o $(LIB)
 	    $(if $(RPATH:no=),-Wl$(comma)-rpath$(comma)'$$ORIGIN/..:$$ORIGIN'))
 TOOLKIT_LIBS += $(BUILD)/toolkit/libnpud_mstx.so
 
+# Operators: above the library, by its public interface.
+OPAPI_OBJ := $(patsubst %.c,$(BUILD)/%.pic.o,$(wildcard client/operators/*.c))
+OPAPI_LDFLAGS := -shared -Wl,-soname,libopapi.so \
+                 -Wl,--version-script=client/operators/libopapi.map \
+                 -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete -L$(BUILD) -laclclient \
+                 $(if $(RPATH:no=),-Wl$(comma)-rpath$(comma)'$$ORIGIN/..:$$ORIGIN')
+$(BUILD)/toolkit/libopapi.so: $(OPAPI_OBJ) $(LIB) client/operators/libopapi.map
+	@mkdir -p $(@D)
+	$(call link,$(OPAPI_LDFLAGS) -lopenblas -lm)
+TOOLKIT_LIBS += $(BUILD)/toolkit/libopapi.so
+
 # What programs that were written for the vendor's toolkit call to look for devices. It finds the
 # library beside itself where it is built, and in the toolkit tree.
 NPU_SMI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/tools/npu-smi/*.c))

@@ -161,7 +161,13 @@ toolkit() {
     for name in $STUBS; do
         file 755 "$BUILD/toolkit/lib$name.so" "$toolkit/lib64/lib$name.so"
     done
-    for name in libprofapi.so libms_tools_ext.so libnpud_mstx.so; do
+    for name in libnnopbase.so libopapi_math.so libopapi_nn.so; do
+        link libopapi.so "$toolkit/lib64/$name"
+    done
+    for header in include/aclnn/*.h include/aclnnop/*.h; do
+        file 644 "$header" "$toolkit/$header"
+    done
+    for name in libprofapi.so libms_tools_ext.so libnpud_mstx.so libopapi.so; do
         file 755 "$BUILD/toolkit/$name" "$toolkit/lib64/$name"
     done
     link ../../../lib64/libms_tools_ext.so "$toolkit/tools/mstx/lib64/libms_tools_ext.so"

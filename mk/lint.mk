@@ -6,7 +6,7 @@ SH_FILES := .ci/run .ci/check-as-user $(shell find tests examples mk -name '*.sh
             debian/tests/demo $(wildcard debian/*.postinst debian/*.prerm debian/*.postrm) \
             client/tools/npuctl/npuctl.bash-completion
 TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCHECK_SRC) $(NPUCTL_SRC) \
-            $(wildcard client/tools/npu-smi/*.c)
+            $(wildcard client/tools/npu-smi/*.c client/operators/*.c)
 
 TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 .PHONY: $(TIDY)
@@ -58,7 +58,8 @@ check-rooms:
 
 # So do calls, and all else that an object takes from another one.
 SYMBOLS_OBJ := $(DAEMON_ALL) $(PROTO_OBJ) \
-               $(sort $(CLIENT_OBJ) $(NPUCTL_OBJ) $(NPU_RUN_OBJ) $(NPUCHECK_OBJ) $(PY_OBJ))
+               $(sort $(CLIENT_OBJ) $(NPUCTL_OBJ) $(NPU_RUN_OBJ) $(NPUCHECK_OBJ) $(PY_OBJ) \
+               $(OPAPI_OBJ))
 check-symbols: $(SYMBOLS_OBJ)
 	$(Q)python3 mk/check-symbols.py $(BUILD) $(SYMBOLS_OBJ)
 

@@ -31,11 +31,13 @@ $(PROTO_BIN): $(BUILD)/tests/proto/%: $(BUILD)/tests/unit/%.o $(BUILD)/tests/com
 RISCV64_RUN := $(patsubst $(BUILD)/%,$(RISCV64_BUILD)/%,$(PROTO_BIN) $(ORDER_BIN))
 RISCV64_OBJ := $(patsubst $(BUILD)/%,$(RISCV64_BUILD)/%,\
     $(PROTO_OBJ) $(DAEMON_ALL) $(CLIENT_OBJ) $(NPUCTL_OBJ) $(NPU_RUN_OBJ) $(NPUCHECK_OBJ) \
-    $(NPU_SMI_OBJ))
+    $(NPU_SMI_OBJ) $(OPAPI_OBJ))
 
+# OpenBLAS has its headers below the name of the processor.
 $(RISCV64_INC):
 	@mkdir -p $@
-	$(Q)ln -sfn $(RISCV64_HEADERS:%=/usr/include/%) $@
+	$(Q)ln -sfn $(RISCV64_HEADERS:%=/usr/include/%) \
+	    $(wildcard /usr/include/*/cblas.h /usr/include/*/openblas_config.h) $@
 
 .PHONY: check-riscv64
 check-riscv64: deps

@@ -193,10 +193,10 @@ done
 report $? "find_package(ASC) by the folder asc_modules"
 
 # All names at once, as makefiles of programs have them.
-empty=(nnopbase ascendc_runtime runtime register error_manager ge_common_base ascendalog
+empty=(ascendc_runtime runtime register error_manager ge_common_base ascendalog
     mmpa c_sec tiling_api platform unified_dlog graph_base)
 names=(ascendcl acl_rt acl_rt_impl acl_tdt_queue acl_tdt_channel ascend_dump msprofiler profapi
-    ms_tools_ext "${empty[@]}")
+    ms_tools_ext nnopbase opapi opapi_math opapi_nn "${empty[@]}")
 cc "$work/prog.c" -o "$work/p5" -I"$ASCEND_HOME_PATH/include" -L"$ASCEND_HOME_PATH/$arch/lib64" \
     -Wl,--no-as-needed "${names[@]/#/-l}" && run "$work/p5"
 report $? "all names of libraries"
@@ -230,6 +230,12 @@ C
 cc -Wall -Wextra -Werror "$work/prof.c" -o "$work/prof" -I"$ASCEND_HOME_PATH/include" \
     -L"$ASCEND_HOME_PATH/lib64" -lprofapi && "$work/prof"
 report $? "libprofapi.so takes what libraries report"
+for l in opapi nnopbase opapi_math opapi_nn; do
+    nm -D --defined-only "$ASCEND_HOME_PATH/lib64/lib$l.so" | grep -q ' T aclCreateTensor$'
+    report $? "lib$l.so has the functions of tensors"
+done
+! nm -D --defined-only "$ASCEND_HOME_PATH/lib64/libopapi.so" | grep -v ' T acl'
+report $? "libopapi.so exports nothing but acl*"
 
 [ "$(command -v npu-smi)" = "$ASCEND_HOME_PATH/bin/npu-smi" ] &&
     [ "$(LD_LIBRARY_PATH='' run npu-smi info -l | awk -F: '/Total/ {print $2 + 0}')" = 2 ]
