@@ -552,7 +552,7 @@ static int enlist_callback(const char *function, struct stream *s, struct callba
 int callback_enlist_graph(const char *function, struct stream *s, struct callback *c,
                           const struct graph_span *span, bool host, uint32_t *word)
 {
-    struct worker *w = worker_of(s);
+    struct worker *w;
 
     if (host && span->calls->n_functions > 0)
         return error_set(ACL_ERROR_RT_STREAM_SUBSCRIBE,

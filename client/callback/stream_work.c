@@ -13,6 +13,7 @@
  */
 #include "client/callback/stream_work.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -144,6 +145,7 @@ struct stream_work *stream_work_running(const struct stream *s)
 {
     struct stream_work *w = s->callbacks.work;
 
+    assert(w);
     return w->graph ? w->graph->instance : w;
 }
 

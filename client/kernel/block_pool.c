@@ -1,5 +1,6 @@
 #include "client/kernel/block_pool.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <utlist.h>
@@ -43,6 +44,7 @@ static CALLS_PROGRAM void *pool_main(void *arg)
     while (process_id() == me) {
         void (*run)(void *) = p->run;
 
+        assert(run);
         p->run = NULL;
         run(p->arg);
         if (process_id() == me)

@@ -169,7 +169,7 @@ static int copy_function(const char *api, const void *handle, struct kernel_func
     if (f)
         *copy = *f;
     pthread_mutex_unlock(&process->kernel_lock);
-    return f ? 0 : error;
+    return f ? 0 : ERROR_NOT_ZERO(error);
 }
 
 static bool is_cpu(const struct kernel_function *f)
