@@ -11,7 +11,7 @@ acltdtDataItem *item_dims_create(acltdtTensorType kind, const void *dims, size_t
                                  aclDataType data_type, void *data, size_t size);
 
 /**
- * Holds the GIL. acltdtGetDimsFromItem. *dims: a new reference, empty after an error; NULL with an
+ * acltdtGetDimsFromItem. Holds the GIL. *dims: a new reference, empty after an error; NULL with an
  * exception.
  */
 int item_dims_get(const acltdtDataItem *item, PyObject **dims);

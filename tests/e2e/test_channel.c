@@ -171,7 +171,7 @@ static void *sleep_in_call(void *arg)
     return NULL;
 }
 
-/* Threads that sleep on the handle are woken; those on another handle of the channel are not. */
+/* Threads that sleep on the handle are woken, and those on another one of the channel are not. */
 START_TEST(stop_wakes_those_of_its_handle)
 {
     acltdtChannelHandle *one, *other;
