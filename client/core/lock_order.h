@@ -12,6 +12,7 @@ enum lock_rank {
     LOCK_PROFILE,      /* client/profile/profile.c */
     LOCK_DUMP,         /* client/dump/dump.c */
     LOCK_THREADS,      /* process->threads_lock */
+    LOCK_CHANNELS,     /* session->channel_lock */
     LOCK_CALLING,      /* exceptions.calling */
     LOCK_REGISTERED,   /* exceptions.registered.lock */
     LOCK_TAKING,       /* exceptions.taking */
@@ -19,7 +20,6 @@ enum lock_rank {
     LOCK_STREAM,       /* stream->lock */
     LOCK_COPIER,       /* the same, of a device's copier: context_lock_copier() */
     LOCK_SESSION,      /* session->lock */
-    LOCK_CHANNELS,     /* session->channel_lock */
     LOCK_FOLLOW,       /* queue->follow_lock */
     LOCK_GRAPHS,       /* session->captures.run_lock */
     LOCK_EVENT,        /* event->lock */
