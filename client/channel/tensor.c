@@ -92,9 +92,10 @@ static int add_part(const struct transfer *t, uint64_t size, uint32_t n, struct 
 static int make_parts(const struct transfer *t, const struct message_plan *plan,
                       struct message_part *parts)
 {
+    uint64_t left = plan->total;
     uint32_t n = 0;
 
-    for (uint64_t left = plan->total; left > 0; n++) {
+    do {
         uint64_t size = left < plan->part ? left : plan->part;
         int error = add_part(t, size, n, &parts[n]);
 
@@ -104,7 +105,8 @@ static int make_parts(const struct transfer *t, const struct message_plan *plan,
             return error;
         }
         left -= size;
-    }
+        n++;
+    } while (left > 0);
     return 0;
 }
 
@@ -119,6 +121,7 @@ static int put_item(const struct transfer *t, const struct acltdtDataItem *item,
     for (;;) {
         uint64_t offset, count;
 
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): there are parts */
         while (position - *start >= (*part)->size)
             *start += (*part)++->size;
         offset = position - *start;

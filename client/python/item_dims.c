@@ -1,6 +1,6 @@
 #include "client/python/item_dims.h"
 
-#include <stdlib.h>
+#define DIMS_MAX 128 /* of an item */
 
 acltdtDataItem *item_dims_create(acltdtTensorType kind, const void *dims, size_t n,
                                  aclDataType data_type, void *data, size_t size)
@@ -11,8 +11,8 @@ acltdtDataItem *item_dims_create(acltdtTensorType kind, const void *dims, size_t
 int item_dims_get(const acltdtDataItem *item, PyObject **dims)
 {
     size_t n = acltdtGetDimNumFromItem(item);
-    int64_t *values = n > 0 ? calloc(n, sizeof(*values)) : NULL;
-    int error = acltdtGetDimsFromItem(item, values, values ? n : 0);
+    int64_t values[DIMS_MAX] = {0};
+    int error = acltdtGetDimsFromItem(item, n > 0 ? values : NULL, n > 0 ? DIMS_MAX : 0);
 
     *dims = PyList_New(error == ACL_SUCCESS ? (Py_ssize_t)n : 0);
     for (size_t i = 0; *dims && error == ACL_SUCCESS && i < n; i++) {
@@ -23,6 +23,5 @@ int item_dims_get(const acltdtDataItem *item, PyObject **dims)
         else
             PyList_SET_ITEM(*dims, (Py_ssize_t)i, value);
     }
-    free(values);
     return error;
 }
