@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "client/capture/capture.h"
 #include "client/core/error.h"
 #include "client/memory/copy.h"
 #include "client/memory/direct.h"
@@ -227,6 +228,9 @@ static int run_call(struct random_call *call)
 {
     struct stream *s = call->stream;
 
+    /* They are made at the call, in a buffer that another copy gets when the stream has passed. */
+    if (stream_captures(s))
+        return capture_error_kind(call->function, "a task of random numbers");
     RETURN_IF_ERROR(reads_device(call->info) ? stream_drain(s, call->function)
                                              : stream_check(s, call->function));
     RETURN_IF_ERROR(read_law(call));

@@ -86,6 +86,9 @@ static void refuse(void)
     FAILS(ACL_ERROR_RT_STREAM_CAPTURED, aclrtDestroyStream(s1));
     FAILS(ACL_ERROR_RT_STREAM_CAPTURED, aclrtDestroyStreamForce(s1));
     FAILS(ACL_ERROR_RT_STREAM_CAPTURED, aclrtResetOverflowStatus(s1));
+    FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtMemsetD32Async(device, BYTES, 0x12345, 8, s1));
+    FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+          aclrtMemcpyAsync(device, BYTES, host, BYTES, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, s1));
     CALL(aclrtSynchronizeStream(s2));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRICaptureEnd(s1, NULL));
     CALL(aclmdlRICaptureEnd(s1, &model));
