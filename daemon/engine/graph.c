@@ -293,7 +293,7 @@ void graph_restore(struct stream *s)
 void graph_restore_under_way(struct stream *s)
 {
     struct stream_kept *k = s->live;
-    struct task t;
+    struct task t = {0};
     struct mem *m = NULL;
 
     if (!stream_kept_in_graph(k))
