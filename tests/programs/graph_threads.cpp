@@ -1,4 +1,5 @@
-// Threads that capture, execute and destroy models beside each other, and one model that all execute
+// Threads that capture, execute and destroy models beside each other, and one model that all
+// execute
 // on streams of their own: its executions do not overlap.
 #include "expect.h"
 
