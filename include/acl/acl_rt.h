@@ -448,8 +448,8 @@ ACL_FUNC_VISIBILITY aclError aclrtRegDeviceStateCallback(const char *regName,
 
 /*
  * Saturating or Inf/NaN arithmetic, for streams created later. It is a setting of the process,
- * Inf/NaN unless set, which is kept and given back: the simulated device has no kernels that it
- * would change. Needs no context. Errors: Get NULL 100000; mode outside 0..1 107000.
+ * Inf/NaN unless set, which is kept and given back: kernels are code of the host, which it does
+ * not change. Needs no context. Errors: Get NULL 100000; mode outside 0..1 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
@@ -1725,9 +1725,12 @@ ACL_FUNC_VISIBILITY uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExcept
 ACL_FUNC_VISIBILITY uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info);
 
 /*
- * Kernel details of a failure: rarely used. npud runs no kernels, so no failure has any: info NULL
- * -1; output pointer NULL 100000; else -1 for arguments, 107000 for the function. The last is not
- * implemented: NULL binHandle or callback 100000, else 207000.
+ * What is known of a kernel that failed, for exception callbacks. The arguments are a copy, which
+ * stays until the calling thread's next call or its end. The latest 64 failures are known. The
+ * third has a callback called for failures of the kernels of a binary, behind the other callbacks;
+ * one per binary. Errors: info NULL -1; another pointer NULL 100000; no kernel, or one that is not
+ * known any more, -1 for arguments, 107000 for the function, as for a kernel without a handle;
+ * stale binHandle 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info,
                                                            void **devArgsPtr, uint32_t *devArgsLen);
