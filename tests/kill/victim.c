@@ -355,6 +355,32 @@ static void act_kernel(void)
     OK(aclrtSynchronizeStream(idle));
 }
 
+/* Captured, executed twice on different streams, and destroyed. */
+static void act_graph(void)
+{
+    static const aclnpudKernel kernel = {.size = sizeof(kernel),
+                                         .name = "nothing",
+                                         .function = &kernel,
+                                         .call = do_nothing_on_device};
+    aclrtStream other;
+    aclmdlRI model;
+    void *memory;
+
+    OK(aclrtCreateStream(&other));
+    OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclmdlRICaptureBegin(other, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    OK(aclrtMemsetAsync(memory, 4096, 1, 4096, other));
+    OK(aclrtLaunchHostFunc(other, do_nothing, NULL));
+    OK(aclnpudLaunchKernel(&kernel, 2, NULL, 0, other));
+    OK(aclmdlRICaptureEnd(other, &model));
+    OK(aclmdlRIExecuteAsync(model, other));
+    OK(aclmdlRIExecuteAsync(model, idle));
+    OK(aclrtSynchronizeStream(idle));
+    OK(aclmdlRIDestroy(model));
+    OK(aclrtFree(memory));
+    OK(aclrtDestroyStream(other));
+}
+
 const struct role roles[] = {
     {.name = "connect", .act = act_connect, .alone = true, .before_connect = true},
     {.name = "create stream", .act = act_create_stream},
@@ -412,6 +438,7 @@ const struct role roles[] = {
      .sleeps_in = "aclrtProcessReport"},
     {.name = "host function", .act = act_host_function, .varies = true},
     {.name = "kernel", .act = act_kernel, .varies = true},
+    {.name = "graph", .act = act_graph, .varies = true},
     {.name = "notify", .act = act_notify, .notifies = true, .varies = true},
     {.name = "notify, queued", .act = act_notify_queued, .notifies = true, .varies = true},
     {.name = "leave", .act = act_leave, .alone = true},
