@@ -6,8 +6,8 @@
  * The tasks of a graph are on several streams, with an event wherever one follows another on
  * another stream: so their order is fixed, and all streams join again.
  *
- * Skipped under TSan: that a copy by the library's thread comes before what the program does after it
- * is told by npud, another process, and TSan sees one.
+ * Skipped under TSan: that a copy by the library's thread comes before what the program does after
+ * it is told by npud, another process, and TSan sees one.
  *
  * Seeds: NPUD_GRAPH_SEED is the first one. The variant in which npud is killed again and again is
  * skipped under chaos, which does that by itself.
