@@ -254,7 +254,7 @@ START_TEST(stop_meets_a_thread_that_goes_to_sleep)
     OK(aclInit(NULL));
     held = join_channel(NAME, 2);
     pthread_create(&thread, NULL, begin_to_sleep, &s);
-    for (unsigned round = 1; round <= choose_effort(20000, 300000); round++) {
+    for (unsigned round = 1; round <= choose_effort(5000, 300000); round++) {
         channel = join_channel(NAME, 2);
         atomic_store(&s.channel, channel);
         atomic_fetch_add(&s.begun, 1);
@@ -693,7 +693,7 @@ static void *open_and_close(void *arg)
 {
     uint64_t seed = (uintptr_t)arg;
 
-    for (unsigned round = choose_effort(300, 5000); round > 0; round--) {
+    for (unsigned round = choose_effort(100, 5000); round > 0; round--) {
         acltdtChannelHandle *channel = join_channel(NAME, 64);
 
         if (draw_chance(&seed, 50))
@@ -991,8 +991,8 @@ int main(void)
 
     tcase_add_loop_test(t, stop_wakes_those_of_its_handle, 0, 2);
     tcase_add_test(t, stop_meets_a_thread_that_goes_to_sleep);
-    tcase_add_loop_test(t, producers_are_killed, 0, (int)choose_effort(2, 20));
-    tcase_add_loop_test(t, consumers_are_killed, 0, (int)choose_effort(2, 20));
+    tcase_add_loop_test(t, producers_are_killed, 0, (int)choose_effort(1, 20));
+    tcase_add_loop_test(t, consumers_are_killed, 0, (int)choose_effort(1, 20));
     tcase_add_test(t, senders_race_for_room);
     tcase_add_test(t, what_was_sent_stays);
     tcase_add_test(t, the_last_peer_leaves);
