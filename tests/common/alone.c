@@ -415,6 +415,32 @@ void end_work(void)
     OK(aclrtDestroyStream(left.other));
 }
 
+#define GRAPH_BYTES  4096
+#define GRAPH_ROUNDS 3
+
+static void do_graph(void)
+{
+    aclmdlRI graph;
+    void *device, *host;
+
+    OK(aclrtMalloc(&device, GRAPH_BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMallocHost(&host, GRAPH_BYTES));
+    OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    for (int i = 1; i <= 3; i++)
+        OK(aclrtMemsetAsync(device, GRAPH_BYTES, i, GRAPH_BYTES, stream));
+    OK(aclrtMemcpyAsync(host, GRAPH_BYTES, device, GRAPH_BYTES, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    OK(aclmdlRICaptureEnd(stream, &graph));
+    for (int round = 0; round < GRAPH_ROUNDS; round++) {
+        memset(host, 0, GRAPH_BYTES);
+        OK(aclmdlRIExecuteAsync(graph, stream));
+        OK(aclrtSynchronizeStream(stream));
+        ck_assert_uint_eq(((unsigned char *)host)[GRAPH_BYTES - 1], 3);
+    }
+    OK(aclmdlRIDestroy(graph));
+    OK(aclrtFreeHost(host));
+    OK(aclrtFree(device));
+}
+
 /* --- */
 
 void do_alone(aclrtStream one, aclrtStream two)
@@ -430,6 +456,7 @@ void do_alone(aclrtStream one, aclrtStream two)
     do_notifies();
     do_failures();
     do_stops();
+    do_graph();
     if (workload->injects)
         do_rules();
 }
