@@ -18,6 +18,7 @@
 #include "client/kernel/block_pool.h"
 #include "client/kernel/kernel_call.h"
 #include "client/kernel/kernel_fault.h"
+#include "client/memory/memory_key.h"
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
 
@@ -238,6 +239,7 @@ static void leave_block(struct kernel_thread **tp)
         fail_run(run, failure_code(run->kernel, FAILURE_FAULT),
                  &(struct kernel_failure){.block = t->block.index, .thread_ended = true});
     }
+    memory_key_open(false);
     thread_self()->in_callback = thread_self()->in_kernel = false;
     free_block_memory(t);
     count_returned(run);
@@ -255,6 +257,7 @@ static CALLS_PROGRAM void run_block(struct kernel_thread *t, struct kernel_run *
     t->block.index = block;
     t->signal = t->stays = 0;
     thread_self()->in_callback = thread_self()->in_kernel = true;
+    memory_key_open(true);
     if (sigsetjmp(t->jump, 0) == 0) {
         t->inside = 1;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -11,6 +11,7 @@
 #include "client/core/error.h"
 #include "client/memory/hold.h"
 #include "client/memory/imports.h"
+#include "client/memory/memory_key.h"
 #include "client/memory/physical.h"
 #include "client/memory/pool_upcall.h"
 #include "client/memory/staging.h"
@@ -205,8 +206,16 @@ void memory_note_gone(const struct memory *m)
 
 void memory_open_to_kernels(const struct session *s, const struct memory *m)
 {
-    if (s->kernels_open > 0 && memory_is_closable(m))
-        mprotect((void *)m->mapped.start, m->mapped.size, PROT_READ | PROT_WRITE);
+    const int access = PROT_READ | PROT_WRITE;
+    int key;
+
+    if (!memory_is_closable(m))
+        return;
+    key = memory_key();
+    if (key >= 0)
+        pkey_mprotect((void *)m->mapped.start, m->mapped.size, access, key);
+    else if (s->kernels_open > 0)
+        mprotect((void *)m->mapped.start, m->mapped.size, access);
 }
 
 /* Caller holds memory_lock. */

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "client/memory/alloc.h"
+#include "client/memory/memory_key.h"
 #include "client/memory/memory_lock.h"
 #include "client/runtime/session.h"
 
@@ -15,17 +16,18 @@ static void protect_all(const struct session *s, int protection)
             mprotect((void *)m->mapped.start, m->mapped.size, protection);
 }
 
-static bool has_strict_device(const struct session *s)
+/* Does what is mapped change with the kernels that run? */
+static bool opens_for_all(const struct session *s)
 {
     for (uint32_t d = 0; d < s->n_devices; d++)
         if (s->device_info[d].strict)
-            return true;
+            return memory_key() < 0;
     return false;
 }
 
 void kernel_access_open(struct session *s)
 {
-    if (!has_strict_device(s))
+    if (!opens_for_all(s))
         return;
     memory_lock_to_change(s);
     if (s->kernels_open++ == 0)
@@ -35,7 +37,7 @@ void kernel_access_open(struct session *s)
 
 void kernel_access_close(struct session *s)
 {
-    if (!has_strict_device(s))
+    if (!opens_for_all(s))
         return;
     memory_lock_to_change(s);
     if (--s->kernels_open == 0)

@@ -1,7 +1,8 @@
 /*
  * Memory of strict devices is mapped without access: a program that uses a device address faults,
- * as on hardware. While a kernel of the session runs it is open, for all threads: protection is the
- * process's. Nothing here costs a session without strict devices anything.
+ * as on hardware. Where processors have keys for memory, it is open to threads that run blocks
+ * (memory_key.h). Elsewhere it is open, to all threads, while a kernel of the session runs:
+ * protection is the process's. Nothing here costs a session without strict devices anything.
  */
 #pragma once
 
