@@ -221,6 +221,7 @@ START_TEST(the_death_of_a_peer_is_an_answer)
     OK(aclrtMemsetAsync(memory, BYTES, 5, BYTES, stream));
     OK(aclmdlRICaptureEnd(stream, &model));
     OK(aclmdlRIExecuteAsync(model, stream));
+    engine_turn(other); /* the wait has begun: one that begins later waits for this process */
     child_kill(pid);
     FAILS(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, aclrtSynchronizeStream(stream));
     OK(aclmdlRIDestroy(model));
