@@ -3,6 +3,9 @@
  * order they have called functions of the program, is what a plain program in C computes, and what
  * the same tasks leave when they are submitted one by one.
  *
+ * Two processes execute theirs in turn, on memory that one of them has from the other, with IPC
+ * events between the executions.
+ *
  * The tasks of a graph are on several streams, with an event wherever one follows another on
  * another stream: so their order is fixed, and all streams join again.
  *
@@ -16,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "acl/acl_npud_kernel.h"
 #include "tests/common/chance.h"
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
@@ -33,6 +37,7 @@ enum op_kind {
     OP_COPY,    /* block a = block b */
     OP_SET,     /* all bytes of block a */
     OP_ADD,     /* block a += block b */
+    OP_KERNEL,  /* block a = 3 * block a + block b, by a kernel */
     OP_OUT,     /* block a of the program's memory = block b */
     OP_IN,      /* the other way */
     OP_ADD_OUT, /* block a of the program's memory += block b */
@@ -119,6 +124,12 @@ static void add_block(int32_t *to, const int32_t *from)
         to[i] = (int32_t)((uint32_t)to[i] + (uint32_t)from[i]);
 }
 
+static void mix_numbers(int32_t *to, const int32_t *from, unsigned begin, unsigned end)
+{
+    for (unsigned i = begin; i < end; i++)
+        to[i] = (int32_t)(3 * (uint32_t)to[i] + (uint32_t)from[i]);
+}
+
 static void run_plain(struct world *w, const struct ops *ops);
 
 static void run_nested(struct world *w, const struct op *op)
@@ -147,6 +158,9 @@ static void run_op(struct world *w, const struct op *op)
         break;
     case OP_ADD:
         add_block(w->device[op->a], w->device[op->b]);
+        break;
+    case OP_KERNEL:
+        mix_numbers(w->device[op->a], w->device[op->b], 0, NUMBERS);
         break;
     case OP_OUT:
         memcpy(w->host[op->a], w->device[op->b], BYTES);
@@ -188,7 +202,8 @@ static struct {
 
 #define MINUS LOOP_MAX /* of the constants: -1 in the low half */
 
-static void lib_begin(void)
+/* memory_key: of the device memory of another process, which this one uses; NULL: none. */
+static void lib_begin(const char *memory_key)
 {
     OK(aclInit(NULL));
     OK(aclrtSetDevice(0));
@@ -197,7 +212,10 @@ static void lib_begin(void)
             OK(aclrtCreateStream(&lib.stream[d][i]));
             OK(aclrtCreateEventExWithFlag(&lib.event[d][i], ACL_EVENT_SYNC));
         }
-    OK(aclrtMalloc((void **)&lib.device, (BLOCKS + 1) * BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
+    if (memory_key)
+        OK(aclrtIpcMemImportByKey((void **)&lib.device, memory_key, 0));
+    else
+        OK(aclrtMalloc((void **)&lib.device, (BLOCKS + 1) * BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
     OK(aclrtMallocHost((void **)&lib.constants, (MINUS + 1) * sizeof(uint64_t)));
     ck_assert_int_eq(posix_memalign((void **)&lib.host, 4096, 4096), 0);
     OK(aclrtHostRegisterV2(lib.host, 4096, ACL_HOST_REG_MAPPED));
@@ -208,12 +226,15 @@ static void lib_begin(void)
                    ACL_MEMCPY_HOST_TO_DEVICE));
 }
 
-static void lib_end(void)
+static void lib_end(const char *memory_key)
 {
     OK(aclrtHostUnregister(lib.host));
     free(lib.host);
     OK(aclrtFreeHost(lib.constants));
-    OK(aclrtFree(lib.device));
+    if (memory_key)
+        OK(aclrtIpcMemClose(memory_key));
+    else
+        OK(aclrtFree(lib.device));
     for (unsigned d = 0; d <= DEPTH; d++)
         for (unsigned i = 0; i < STREAMS; i++) {
             OK(aclrtDestroyEvent(lib.event[d][i]));
@@ -249,6 +270,25 @@ static unsigned char *block(unsigned i)
     return lib.device + i * BYTES;
 }
 
+/* Each of two blocks does its half. */
+static void mix_half(const void *function, const void *args)
+{
+    int32_t *const *blocks = args;
+    unsigned half = NUMBERS / 2, begin = aclnpudBlockSelf()->index * half;
+
+    (void)function;
+    mix_numbers(blocks[0], blocks[1], begin, begin + half);
+}
+
+static void launch_mix(unsigned a, unsigned b, aclrtStream s)
+{
+    static const aclnpudKernel kernel = {
+        .size = sizeof(kernel), .name = "mix", .function = &kernel, .call = mix_half};
+    const void *args[] = {block(a), block(b)};
+
+    OK(aclnpudLaunchKernel(&kernel, 2, args, sizeof(args), s));
+}
+
 static void submit_plain(const struct op *op, aclrtStream s)
 {
     switch (op->kind) {
@@ -262,6 +302,9 @@ static void submit_plain(const struct op *op, aclrtStream s)
     case OP_ADD:
         OK(aclrtReduceAsync(block(op->a), block(op->b), BYTES, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM,
                             ACL_INT32, s, NULL));
+        break;
+    case OP_KERNEL:
+        launch_mix(op->a, op->b, s);
         break;
     case OP_OUT:
         OK(aclrtMemcpyAsync(lib.host[op->a], BYTES, block(op->b), BYTES, ACL_MEMCPY_DEVICE_TO_HOST,
@@ -383,6 +426,24 @@ static void expect_world(const struct world *wanted, uint64_t seed, const char *
                   "");
 }
 
+static void draw_world(uint64_t *random, struct world *w)
+{
+    for (unsigned i = 0; i < BLOCKS * NUMBERS; i++) {
+        w->device[i / NUMBERS][i % NUMBERS] = (int32_t)draw_random(random);
+        w->host[i / NUMBERS][i % NUMBERS] = (int32_t)draw_random(random);
+    }
+}
+
+static aclmdlRI capture_model(const struct ops *ops)
+{
+    aclmdlRI model;
+
+    OK(aclmdlRICaptureBegin(lib.stream[0][0], ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    capture_ops(ops, 0, NULL);
+    OK(aclmdlRICaptureEnd(lib.stream[0][0], &model));
+    return model;
+}
+
 static void play(uint64_t seed)
 {
     uint64_t random = seed;
@@ -391,13 +452,8 @@ static void play(uint64_t seed)
     struct world begin = {.calls = 1}, plain;
     aclmdlRI model;
 
-    for (unsigned i = 0; i < BLOCKS * NUMBERS; i++) {
-        begin.device[i / NUMBERS][i % NUMBERS] = (int32_t)draw_random(&random);
-        begin.host[i / NUMBERS][i % NUMBERS] = (int32_t)draw_random(&random);
-    }
-    OK(aclmdlRICaptureBegin(lib.stream[0][0], ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
-    capture_ops(ops, 0, NULL);
-    OK(aclmdlRICaptureEnd(lib.stream[0][0], &model));
+    draw_world(&random, &begin);
+    model = capture_model(ops);
     lib_set(&begin);
     plain = begin;
     for (unsigned i = 0; i < times; i++) {
@@ -427,10 +483,10 @@ static uint64_t first_seed(void)
 
 static void play_many(unsigned n)
 {
-    lib_begin();
+    lib_begin(NULL);
     for (unsigned i = 0; i < n; i++)
         play(first_seed() + i);
-    lib_end();
+    lib_end(NULL);
 }
 
 START_TEST(graphs_do_what_the_plain_program_does)
@@ -440,12 +496,144 @@ START_TEST(graphs_do_what_the_plain_program_does)
 }
 END_TEST
 
+/* --- between two processes: each executes its graph on the memory of one of them, in turn --- */
+
+static struct pair {
+    char key[65]; /* of the memory */
+    aclrtIpcEventHandle done[2];
+} * pair;
+
+static aclrtEvent done[2]; /* a process's own, and the other one's */
+
+/* What both know: the graphs, how often they are executed, and what each has at first. */
+struct game {
+    struct ops *ops[2];
+    struct world world[2];
+    unsigned rounds;
+};
+
+static void game_draw(struct game *g, uint64_t seed)
+{
+    uint64_t random = seed;
+
+    for (unsigned i = 0; i < 2; i++) {
+        g->ops[i] = draw_ops(&random, 2 + draw_below(&random, OPS_MAX - 1), DEPTH);
+        g->world[i].calls = 1;
+        draw_world(&random, &g->world[i]);
+    }
+    g->rounds = 1 + draw_below(&random, 50);
+    memcpy(g->world[1].device, g->world[0].device, sizeof(g->world[0].device));
+}
+
+/* What the plain program makes of it. */
+static void game_run_plain(struct game *g)
+{
+    for (unsigned i = 0; i < 2 * g->rounds; i++) {
+        struct world *now = &g->world[i % 2], *next = &g->world[(i + 1) % 2];
+
+        run_plain(now, g->ops[i % 2]);
+        memcpy(next->device, now->device, sizeof(now->device));
+    }
+}
+
+static void pass_turn(unsigned side)
+{
+    turn_tell(side == 0 ? &to_child : &to_parent);
+}
+
+static void await_pass(unsigned side)
+{
+    turn_await(side == 0 ? &to_parent : &to_child);
+}
+
+static void game_play(uint64_t seed, unsigned side)
+{
+    aclrtStream s = lib.stream[0][0];
+    struct game g = {.rounds = 0};
+    aclmdlRI model;
+
+    game_draw(&g, seed);
+    model = capture_model(g.ops[side]);
+    if (side == 0)
+        lib_set(&g.world[0]);
+    memcpy(lib.host, g.world[side].host, sizeof(g.world[side].host));
+    lib.calls = 1;
+    for (unsigned round = 0; round < g.rounds; round++) {
+        if (side == 1 || round > 0) {
+            await_pass(side);
+            OK(aclrtStreamWaitEvent(s, done[1 - side]));
+        }
+        OK(aclmdlRIExecuteAsync(model, s));
+        OK(aclrtRecordEvent(done[side], s));
+        pass_turn(side);
+    }
+    OK(aclrtSynchronizeStream(s));
+    if (side == 0) {
+        await_pass(side);
+        OK(aclrtSynchronizeEvent(done[1]));
+    }
+    game_run_plain(&g);
+    expect_world(&g.world[side], seed, side == 0 ? "first process" : "second process");
+    OK(aclmdlRIDestroy(model));
+    free_ops(g.ops[0]);
+    free_ops(g.ops[1]);
+    /* The next game begins when both have looked. */
+    if (side == 1)
+        pass_turn(side);
+    else
+        await_pass(side);
+}
+
+static void games_play(unsigned side)
+{
+    for (unsigned i = 0; i < choose_effort(20, 500); i++)
+        game_play(first_seed() + i, side);
+    OK(aclrtDestroyEvent(done[0]));
+    OK(aclrtDestroyEvent(done[1]));
+}
+
+static int play_second(void *arg)
+{
+    (void)arg;
+    turn_await(&to_child);
+    lib_begin(pair->key);
+    for (unsigned i = 0; i < 2; i++)
+        OK(aclrtIpcOpenEventHandle(pair->done[i], &done[i]));
+    games_play(1);
+    lib_end(pair->key);
+    return 0;
+}
+
+START_TEST(two_processes_execute_in_turn)
+{
+    pid_t pid;
+
+    pair = child_share(sizeof(*pair));
+    turns_init();
+    pid = child_start(play_second, NULL);
+    lib_begin(NULL);
+    OK(aclrtIpcMemGetExportKey(lib.device, (BLOCKS + 1) * BYTES, pair->key, sizeof(pair->key),
+                               ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
+    for (unsigned i = 0; i < 2; i++) {
+        OK(aclrtCreateEventExWithFlag(&done[i], ACL_EVENT_IPC));
+        OK(aclrtIpcGetEventHandle(done[i], &pair->done[i]));
+    }
+    turn_tell(&to_child);
+    games_play(0);
+    child_expect_ok(pid);
+    lib_end(NULL);
+    npud_expect_empty();
+}
+END_TEST
+
+/* --- while npud ends --- */
+
 static _Atomic int *ended;
 
 static int play_in_child(void *arg)
 {
     (void)arg;
-    play_many((unsigned)choose_effort(30, 1000));
+    play_many((unsigned)choose_effort(6, 300));
     atomic_store(ended, 1);
     return 0;
 }
@@ -477,6 +665,8 @@ static Suite *make_suite(void)
 
     tcase_add_test(suite_case(s, "graphs", 600, npud_setup, npud_teardown),
                    graphs_do_what_the_plain_program_does);
+    tcase_add_test(suite_case(s, "two processes", 600, npud_setup, npud_teardown),
+                   two_processes_execute_in_turn);
     tcase_add_test(suite_case(s, "killed npud", 600, begin_restartable, npud_teardown),
                    also_while_npud_is_killed);
     return s;
