@@ -50,6 +50,8 @@ struct graph *graph_get(struct session *s, void *handle)
 static void free_graph(struct graph *g)
 {
     upcalls->graph_free_rest(g);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        free(g->nodes[i].info);
     free(g->nodes);
     free(g->branches);
     free(g->events);
@@ -134,6 +136,8 @@ struct graph_node *graph_add(struct graph *g, uint32_t branch)
 
     if (g->n_nodes < GRAPH_TASKS_MAX / 2 &&
         make_room((void **)&g->nodes, g->n_nodes, &g->nodes_size, sizeof(*g->nodes))) {
+        thread_self()->last_task = THREAD_TASK_RECORDED | g->n_nodes;
+        thread_self()->last_model = g->handle;
         node = &g->nodes[g->n_nodes++];
         *node = (struct graph_node){.branch = branch, .at = NODE_NO_TASK};
         g->branches[branch].last_record = 0;

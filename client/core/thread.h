@@ -18,6 +18,8 @@ struct ring_guard;
 struct stream;
 struct trace_ranges;
 
+#define THREAD_TASK_RECORDED (1ull << 32)
+
 struct thread {
     /* Current context: valid while that session is current and the object carries this tag. */
     uint64_t session; /* serial */
@@ -25,7 +27,8 @@ struct thread {
     uint32_t context_tag;
     int32_t last_error;
     uint32_t tid;
-    uint32_t last_task;
+    uint64_t last_task; /* its id; or THREAD_TASK_RECORDED and its node in last_model */
+    void *last_model;   /* handle of the graph that has recorded it */
     /* Whose limits on cores are in force here: valid like the context (limits.c). */
     uint64_t res_session;
     struct stream *res_stream;

@@ -22,7 +22,7 @@ aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
 
     REQUIRE(taskId);
     RETURN_IF_ERROR(process_enter());
-    *taskId = thread_self()->last_task;
+    *taskId = (uint32_t)thread_self()->last_task;
     return 0;
 }
 

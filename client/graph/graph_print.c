@@ -111,7 +111,9 @@ static cJSON *args_of(const struct graph *g, uint32_t i, const struct work_descr
     cJSON_AddStringToObject(args, "Task Type", d->name ? "KERNEL" : type_of(node));
     if (node->kind == NODE_START)
         cJSON_AddNumberToObject(args, "Active Stream Id", g->branches[node->other].id);
-    if (node->group != 0)
+    if (node->info)
+        cJSON_AddStringToObject(args, "ExtendInfo", node->info);
+    else if (node->group != 0)
         cJSON_AddNumberToObject(args, "ExtendInfo", node->group);
     if (d->name)
         cJSON_AddNumberToObject(args, "Numblocks", d->blocks);

@@ -1010,10 +1010,10 @@ ACL_FUNC_VISIBILITY aclError aclrtValueWait(void *devAddr, uint64_t value, uint3
                                             aclrtStream stream);
 
 /*
- * The id of the last task that the calling thread submitted to a stream that the program created;
- * 0xFFFFFFFF before the first. Unique within a stream, and wraps. Records and resets have one even
- * where they take effect at the call; a wait for what is complete has none and changes nothing.
- * Errors: NULL 100000.
+ * The id of the last task that the calling thread submitted to a stream that the program created,
+ * or its number in the model that recorded it; 0xFFFFFFFF before the first. Unique within a stream,
+ * and wraps. Records and resets have one even where they take effect at the call; a wait for what
+ * is complete has none and changes nothing. Errors: NULL 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetThreadLastTaskId(uint32_t *taskId);
 
@@ -1272,6 +1272,12 @@ typedef struct aclrtTaskUpdateInfo aclrtTaskUpdateInfo; /* layout not in the ref
 ACL_FUNC_VISIBILITY aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId,
                                                   aclrtTaskUpdateInfo *info,
                                                   aclrtStream execStream);
+/*
+ * For tools: what the last task of the calling thread is, which a model has recorded. The text,
+ * which ends at infoSize or at its NUL, is copied in place of an earlier one, and is the ExtendInfo
+ * of aclmdlRIDebugJsonPrint. The block is not kept: npud has no tool that shows it. Errors: NULL or
+ * size 0 100000; the last task went to no model, or the model has ended 507000.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskOpInfo(const void *const infoPtr,
                                                       const size_t infoSize);
 ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskExtendInfo(const char *const extendInfoPtr,

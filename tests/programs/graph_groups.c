@@ -195,6 +195,45 @@ static void expect_text(const char *path, const char *text, int times)
     EXPECT(times == 0);
 }
 
+/* What tools say of tasks. */
+static void said(void)
+{
+    char path[] = "/tmp/graph_groups_XXXXXX";
+    aclmdlRI model;
+    uint32_t id;
+
+    EXPECT(mkstemp(path) >= 0);
+    CALL(launch(stream, 1, 0));
+    FAILS(ACL_ERROR_RT_INTERNAL_ERROR, aclrtCacheLastTaskOpInfo(path, sizeof(path)));
+    CALL(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    FAILS(ACL_ERROR_RT_INTERNAL_ERROR, aclrtCacheLastTaskExtendInfo("early", 5));
+    CALL(launch(stream, 10, 1));
+    CALL(launch(stream, 10, 2));
+    CALL(aclrtGetThreadLastTaskId(&id));
+    EXPECT(id == 1);
+    CALL(aclrtCacheLastTaskOpInfo(path, sizeof(path)));
+    CALL(aclrtCacheLastTaskExtendInfo("replaced", 8));
+    CALL(aclrtCacheLastTaskExtendInfo("shape 4x4, and more", 9));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclrtCacheLastTaskExtendInfo(NULL, 5));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclrtCacheLastTaskExtendInfo("none", 0));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclrtCacheLastTaskOpInfo(NULL, 5));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclrtCacheLastTaskOpInfo(path, 0));
+    CALL(aclmdlRICaptureEnd(stream, &model));
+    CALL(aclmdlRIDebugJsonPrint(model, path, ACL_MDLRI_DEBUG_JSON_PRINT_SUMMARY));
+    expect_text(path, "\"shape 4x4\"", 1);
+    expect_text(path, "ExtendInfo", 1);
+    CALL(launch(updates, 1, 0));
+    FAILS(ACL_ERROR_RT_INTERNAL_ERROR, aclrtCacheLastTaskExtendInfo("late", 4));
+    CALL(aclrtSynchronizeDevice());
+    CALL(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    CALL(launch(stream, 10, 1));
+    CALL(aclmdlRIDestroy(model));
+    CALL(aclmdlRICaptureEnd(stream, &model));
+    CALL(aclmdlRIDestroy(model));
+    FAILS(ACL_ERROR_RT_INTERNAL_ERROR, aclrtCacheLastTaskExtendInfo("ended", 5));
+    unlink(path);
+}
+
 /* What a viewer shows of it. */
 static void printed(void)
 {
@@ -229,6 +268,7 @@ int main(void)
     in_order();
     refused();
     printed();
+    said();
     CALL(aclrtFree(device));
     CALL(aclrtDestroyStream(stream));
     CALL(aclrtDestroyStream(updates));
