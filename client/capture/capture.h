@@ -66,7 +66,9 @@ struct graph_node {
     void *event;     /* handle, of records, waits and resets */
     void *address;   /* of the word, of value writes and waits */
     const char *function;
-    char *info;                    /* aclrtCacheLastTaskExtendInfo(); NULL: none */
+    char *info; /* aclrtCacheLastTaskExtendInfo(); NULL: none */
+    struct stream_work
+        *changed_work;             /* kernels: what it is from the next update on; NULL: as it is */
     struct graph_cond *cond;       /* NODE_COND */
     struct label_list *label_list; /* NODE_LABEL, NODE_SWITCH_LABEL */
     uint32_t other; /* branch that starts; index of the label there; or how many there are */

@@ -6,6 +6,7 @@
 #include "acl/acl_npud.h"
 #include "client/callback/graph_calls.h"
 #include "client/callback/graph_launch.h"
+#include "client/callback/stream_work.h"
 #include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
@@ -346,4 +347,6 @@ void graph_free_rest(struct graph *g)
     graph_list_free(g->list);
     farewells_free(g);
     graph_groups_free(g);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        stream_work_free(g->nodes[i].changed_work);
 }

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "client/callback/callback.h"
+#include "client/callback/graph_calls.h"
+#include "client/callback/stream_work.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/event/event.h"
@@ -149,6 +152,8 @@ static const struct stream_work *work_of(const struct graph *g, const struct gra
         g = g->parent;
     if (node->task.op != TASK_CALLBACK || !node->has_task || !g->calls)
         return NULL;
+    if (node->changed_work)
+        return node->changed_work;
     return g->calls->call[node->call].work;
 }
 
@@ -267,6 +272,33 @@ aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params)
     return error;
 }
 
+static int get_attribute(const struct graph *g, const struct graph_node *node, const char *function,
+                         unsigned id, aclrtLaunchKernelAttrValue *value)
+{
+    const struct stream_work *w = work_of(g, node);
+
+    if (w && w->attribute && w->attribute(w, id, value))
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: the task is no kernel, or attribute %u cannot be asked for", function,
+                     id);
+}
+
+aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId,
+                                        aclrtLaunchKernelAttrValue *attrValue)
+{
+    CALL_SCOPE;
+    struct graph_node *node;
+    struct graph *g;
+    int error;
+
+    REQUIRE(attrValue);
+    g = FIND_OR_RETURN(find_task, __func__, task, &node);
+    error = get_attribute(g, node, __func__, attrId, attrValue);
+    graph_put(g);
+    return error;
+}
+
 /* --- changing --- */
 
 static int check_changeable(struct graph *g, const char *function)
@@ -308,6 +340,23 @@ static int set_value(struct graph *g, struct graph_node *node, const char *funct
     return 0;
 }
 
+static int set_kernel(struct graph_node *node, const char *function, const struct stream_work *w,
+                      const aclmdlRITaskParams *p)
+{
+    struct stream_work *changed;
+    int error;
+
+    if (p->type != ACL_MODEL_RI_TASK_KERNEL || p->taskGrp)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: type must be that of the task, and taskGrp NULL", function);
+    changed = w->change(w, function, &p->kernelTaskParams, &error);
+    if (!changed)
+        return error;
+    stream_work_free(node->changed_work); /* not before: the arguments may be those */
+    node->changed_work = changed;
+    return 0;
+}
+
 static int set_params(struct graph *g, struct graph_node *node, const char *function,
                       const aclmdlRITaskParams *p)
 {
@@ -315,10 +364,7 @@ static int set_params(struct graph *g, struct graph_node *node, const char *func
 
     RETURN_IF_ERROR(check_changeable(g, function));
     if (type == ACL_MODEL_RI_TASK_KERNEL)
-        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                         "%s: kernels are exchanged by task groups: "
-                         "aclmdlRICaptureTaskUpdateBegin()",
-                         function);
+        return set_kernel(node, function, work_of(g, node), p);
     if (p->type != type || p->taskGrp ||
         (type != ACL_MODEL_RI_TASK_VALUE_WRITE && type != ACL_MODEL_RI_TASK_VALUE_WAIT) ||
         (node->task.op != TASK_VALUE_WRITE && node->task.op != TASK_VALUE_WAIT))
@@ -374,6 +420,17 @@ aclError aclmdlRITaskDisable(aclmdlRITask task)
     return error;
 }
 
+static void change_kernel(struct graph *g, struct graph_node *node)
+{
+    struct stream_work *over;
+
+    callback_lock();
+    over = graph_calls_replace(g->calls, &node->call, &node->changed_work, 1);
+    callback_unlock();
+    node->changed_work = NULL;
+    graph_works_drop(over);
+}
+
 static void write_changes(struct graph *g)
 {
     struct task *tasks = g->list ? graph_list_tasks(g->list) : NULL;
@@ -381,6 +438,8 @@ static void write_changes(struct graph *g)
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         struct graph_node *node = &g->nodes[i];
 
+        if (node->changed_work)
+            change_kernel(g, node);
         if (node->changed && node->has_task && tasks)
             tasks[node->at] = node->disabled ? (struct task){.op = TASK_NOP} : node->task;
         node->changed = false;

@@ -104,11 +104,17 @@ size_t kernel_code_size(const void *function);
 /** What attributes of a launch ask for. */
 struct kernel_config {
     uint64_t limit_ns; /* 0: no limit */
+    /* Kept to be asked for: they change nothing. */
+    uint32_t ubuf_size;
+    uint8_t schem_mode, data_dump, profiling;
 };
 
 /** Of a launch: cfg NULL is that of the process. 0, or 107000. */
 int kernel_config_read(const char *api, const aclrtLaunchKernelCfg *cfg,
                        struct kernel_config *config);
+/** One of them. False: none of this id is kept. */
+bool kernel_config_get(const struct kernel_config *config, unsigned id,
+                       aclrtLaunchKernelAttrValue *value);
 
 /* --- client/kernel/kernel_task.c: launches --- */
 
@@ -125,6 +131,15 @@ struct kernel_launch {
     const aclrtPlaceHolderInfo *placeholders;
     size_t n_placeholders;
 };
+
+typedef struct kernel_function *kernel_find_fn(const char *api, const void *func, int *error);
+
+/**
+ * What func is becomes that of the launch, with a reference to its binary; copy: room for it. 0, or
+ * an error. Takes kernel_lock. In client/kernel/kernel_launch.c.
+ */
+int kernel_launch_find(const char *api, const void *func, kernel_find_fn *find,
+                       struct kernel_launch *launch, struct kernel_function *copy);
 
 /**
  * Launch. 0, or an ACL error: 107000 for a number of blocks, those of a stream, 107017 on a device

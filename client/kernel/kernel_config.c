@@ -17,8 +17,10 @@ static const char *read_value(const aclrtLaunchKernelAttr *a, struct kernel_conf
 
     switch (a->id) {
     case ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE:
+        config->schem_mode = v->schemMode;
         return v->schemMode > 1 ? "schemMode must be 0 or 1" : NULL;
     case ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE:
+        config->ubuf_size = v->dynUBufSize;
         return NULL;
     case ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE:
         *given |= GIVEN_ENGINE;
@@ -29,6 +31,7 @@ static const char *read_value(const aclrtLaunchKernelAttr *a, struct kernel_conf
     case ACL_RT_LAUNCH_KERNEL_ATTR_BLOCK_TASK_PREFETCH:
         return v->isBlockTaskPrefetch > 1 ? "isBlockTaskPrefetch must be 0 or 1" : NULL;
     case ACL_RT_LAUNCH_KERNEL_ATTR_DATA_DUMP:
+        config->data_dump = v->isDataDump;
         return v->isDataDump > 1 ? "isDataDump must be 0 or 1" : NULL;
     case ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT:
         *given |= GIVEN_TIMEOUT;
@@ -42,6 +45,7 @@ static const char *read_value(const aclrtLaunchKernelAttr *a, struct kernel_conf
         return NULL;
     }
     case ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING:
+        config->profiling = v->enableProfiling;
         return v->enableProfiling > 1 ? "enableProfiling must be 0 or 1" : NULL;
     default:
         return "its id is not known";
@@ -64,7 +68,7 @@ int kernel_config_read(const char *api, const aclrtLaunchKernelCfg *cfg,
     const char *wrong;
     unsigned given = 0;
 
-    config->limit_ns = op_timeout_ns();
+    *config = (struct kernel_config){.limit_ns = op_timeout_ns()};
     if (!cfg)
         return 0;
     if (!cfg->attrs)
@@ -77,4 +81,43 @@ int kernel_config_read(const char *api, const aclrtLaunchKernelCfg *cfg,
     }
     wrong = check_given(given);
     return wrong ? error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: in cfg, %s", api, wrong) : 0;
+}
+
+static void get_timeout(uint64_t ns, bool in_us, aclrtLaunchKernelAttrValue *value)
+{
+    uint64_t us = ns / NSEC_PER_USEC, seconds = ns / NSEC_PER_SEC + (ns % NSEC_PER_SEC != 0);
+
+    if (in_us)
+        value->timeoutUs = (aclrtTimeoutUs){(uint32_t)us, (uint32_t)(us >> 32)};
+    else
+        value->timeout = seconds > UINT16_MAX ? UINT16_MAX : (uint16_t)seconds;
+}
+
+bool kernel_config_get(const struct kernel_config *config, unsigned id,
+                       aclrtLaunchKernelAttrValue *value)
+{
+    aclrtLaunchKernelAttrValue v = {.rsv = {0}};
+
+    switch (id) {
+    case ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE:
+        v.schemMode = config->schem_mode;
+        break;
+    case ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE:
+        v.dynUBufSize = config->ubuf_size;
+        break;
+    case ACL_RT_LAUNCH_KERNEL_ATTR_DATA_DUMP:
+        v.isDataDump = config->data_dump;
+        break;
+    case ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT:
+    case ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT_US:
+        get_timeout(config->limit_ns, id == ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT_US, &v);
+        break;
+    case ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING:
+        v.enableProfiling = config->profiling;
+        break;
+    default:
+        return false;
+    }
+    *value = v;
+    return true;
 }

@@ -7,10 +7,7 @@
 #include "client/kernel/kernel.h"
 #include "client/kernel/kernel_args.h"
 
-typedef struct kernel_function *find_fn(const char *api, const void *func, int *error);
-
-/* 0, or an error. The reference to the binary is the launch's. */
-static int find_target(const char *api, const void *func, find_fn *find,
+int kernel_launch_find(const char *api, const void *func, kernel_find_fn *find,
                        struct kernel_launch *launch, struct kernel_function *copy)
 {
     struct kernel_function *f;
@@ -43,7 +40,7 @@ static int launch_device_args(const char *api, aclrtFuncHandle func, uint32_t bl
     RETURN_IF_ERROR(kernel_config_read(api, cfg, &launch.config));
     if (size == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: argsSize is 0", api);
-    RETURN_IF_ERROR(find_target(api, func, kernel_function_find, &launch, &copy));
+    RETURN_IF_ERROR(kernel_launch_find(api, func, kernel_function_find, &launch, &copy));
     return kernel_launch(api, &launch, stream);
 }
 
@@ -86,7 +83,7 @@ aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t blockD
     RETURN_IF_ERROR(check_blocks(__func__, blockDim));
     RETURN_IF_ERROR(kernel_args_use(__func__, argsHandle, &launch));
     RETURN_IF_ERROR(kernel_config_read(__func__, cfg, &launch.config));
-    RETURN_IF_ERROR(find_target(__func__, funcHandle, kernel_function_find, &launch, &copy));
+    RETURN_IF_ERROR(kernel_launch_find(__func__, funcHandle, kernel_function_find, &launch, &copy));
     return kernel_launch(__func__, &launch, stream);
 }
 
@@ -126,7 +123,7 @@ aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t bloc
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: argsSize is 0", __func__);
     RETURN_IF_ERROR(check_placeholders(__func__, placeHolderArray, placeHolderNum, argsSize));
     RETURN_IF_ERROR(kernel_config_read(__func__, cfg, &launch.config));
-    RETURN_IF_ERROR(find_target(__func__, funcHandle, kernel_function_find, &launch, &copy));
+    RETURN_IF_ERROR(kernel_launch_find(__func__, funcHandle, kernel_function_find, &launch, &copy));
     return kernel_launch(__func__, &launch, stream);
 }
 
@@ -173,7 +170,7 @@ aclError aclrtLaunchKernelWithArgsArray(void *func, uint32_t blockDim, aclrtStre
     RETURN_IF_ERROR(kernel_config_read(__func__, cfg, &launch.config));
     error = kernel_function_parameters(__func__, func, gather_args, &g);
     if (error == 0)
-        error = find_target(__func__, func, kernel_function_find_any, &launch, &copy);
+        error = kernel_launch_find(__func__, func, kernel_function_find_any, &launch, &copy);
     if (error == 0) {
         launch.args = g.bytes;
         launch.size = g.size;

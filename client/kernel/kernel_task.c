@@ -38,6 +38,10 @@ struct kernel_task {
     uint64_t begun_ns; /* 0: no trace runs */
     bool borrows;      /* the binary: the task that was recorded keeps it loaded */
     struct kernel_run run;
+    struct kernel_config config;
+    /* Of args, of tasks that are recorded, for kernels that take their place */
+    aclrtPlaceHolderInfo *placeholders;
+    size_t n_placeholders;
     size_t size;
     uint64_t *args;   /* `words`, or those of the task that this is a copy of */
     uint64_t words[]; /* KERNEL_WORDS at least, if the kernel takes words */
@@ -56,6 +60,7 @@ static void free_task(struct stream_work *w)
         kernel_binary_unref(t->binary);
     pthread_mutex_destroy(&t->run.lock);
     pthread_cond_destroy(&t->run.left);
+    free(t->placeholders);
     free(t->name);
     free(t);
 }
@@ -196,12 +201,25 @@ static void describe_task(const struct stream_work *w, struct work_description *
                                    .function = t->function};
 }
 
+static bool get_attribute(const struct stream_work *w, unsigned id,
+                          aclrtLaunchKernelAttrValue *value)
+{
+    const struct kernel_task *t = (const struct kernel_task *)(const void *)w;
+
+    return kernel_config_get(&t->config, id, value);
+}
+
+static struct stream_work *change_task(const struct stream_work *w, const char *api,
+                                       const aclmdlRIKernelTaskParams *p, int *error);
+
 static const struct stream_work kernel_work = {.kind = STREAM_WORK_KERNEL,
                                                .run = run_task,
                                                .end = end_task,
                                                .free = free_task,
                                                .copy = copy_task,
-                                               .describe = describe_task};
+                                               .describe = describe_task,
+                                               .change = change_task,
+                                               .attribute = get_attribute};
 
 /* For a graph: the arguments are those of the task that was recorded. */
 static struct stream_work *copy_task(const struct stream_work *w, const struct stream *s,
@@ -228,14 +246,15 @@ static struct stream_work *copy_task(const struct stream_work *w, const struct s
     t->borrows = true;
     t->device_args = of->device_args;
     t->reads_args = of->reads_args;
+    t->config = of->config;
     t->size = of->size;
     t->args = of->args;
     init_run(t, of->run.blocks, of->run.limit_ns);
     return &t->work;
 }
 
-/* The reference to the binary becomes the task's. */
-static struct kernel_task *make_task(struct stream *s, const struct kernel_launch *launch)
+/* The reference to the binary becomes the task's. Where it runs, the caller fills in. */
+static struct kernel_task *make_task(const struct kernel_launch *launch)
 {
     struct kernel_task *t = calloc(1, sizeof(*t) + words_of(launch) * sizeof(uint64_t));
     char *name = strdup(launch->kernel->name);
@@ -247,20 +266,19 @@ static struct kernel_task *make_task(struct stream *s, const struct kernel_launc
     }
     t->work = kernel_work;
     t->args = t->words;
-    t->session = s->session;
-    t->stream = s->id;
-    t->device = s->device;
     t->kernel = *launch->kernel;
     t->kernel.name = t->name = name;
     t->function = launch->function ? handle_of(HANDLE_FUNCTION, launch->function) : NULL;
     t->binary = launch->binary;
+    t->config = launch->config;
     t->size = launch->size;
     init_run(t, launch->blocks, launch->config.limit_ns);
     fill_args(t, launch);
     return t;
 }
 
-static int check_launch(const char *api, const struct kernel_launch *launch, const struct stream *s)
+static int check_launch(const char *api, const struct kernel_launch *launch, struct session *s,
+                        uint32_t device)
 {
     const struct kernel_function *f = launch->function;
 
@@ -270,12 +288,27 @@ static int check_launch(const char *api, const struct kernel_launch *launch, con
     if (launch->size > UINT32_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: argsSize is %zu, must be at most %u", api,
                          launch->size, UINT32_MAX);
-    if (f && (f->session != s->session->serial || !(f->devices >> s->device & 1)))
+    if (f && (f->session != s->serial || !(f->devices >> device & 1)))
         return error_set(ACL_ERROR_RT_INVALID_HANDLE,
                          "%s: the function was not looked up on device %d: look it up there, and "
                          "after each aclrtResetDevice",
-                         api, device_user_id(s->session, s->device));
+                         api, device_user_id(s, device));
     return 0;
+}
+
+/* For kernels that take the place of this one. False: no memory. */
+static bool keep_placeholders(struct kernel_task *t, const struct kernel_launch *launch)
+{
+    size_t size = launch->n_placeholders * sizeof(*t->placeholders);
+
+    if (size == 0)
+        return true;
+    t->placeholders = malloc(size);
+    if (!t->placeholders)
+        return false;
+    memcpy(t->placeholders, launch->placeholders, size);
+    t->n_placeholders = launch->n_placeholders;
+    return true;
 }
 
 /* The stream is locked. The reference to the binary is still the caller's if this fails. */
@@ -285,13 +318,21 @@ static int launch_locked(const char *api, const struct kernel_launch *launch, st
     struct place at;
     int error;
 
-    RETURN_IF_ERROR(check_launch(api, launch, s));
+    RETURN_IF_ERROR(check_launch(api, launch, s->session, s->device));
     if (launch->device_args)
         RETURN_IF_ERROR(
             place_find(s->session, api, launch->device_args, launch->size, "argsData", &at));
-    t = make_task(s, launch);
+    t = make_task(launch);
+    if (t && (stream_captures(s) || s->update) && !keep_placeholders(t, launch)) {
+        t->binary = NULL;
+        free_task(&t->work);
+        t = NULL;
+    }
     if (!t)
         return error_no_memory(api);
+    t->session = s->session;
+    t->stream = s->id;
+    t->device = s->device;
     t->reads_args = launch->device_args != NULL;
     if (t->reads_args)
         t->device_args = at;
@@ -322,4 +363,79 @@ int kernel_launch(const char *api, const struct kernel_launch *launch, aclrtStre
     if (error != 0)
         kernel_binary_unref(launch->binary);
     return error;
+}
+
+/* --- in place of another kernel of a graph --- */
+
+/* The reference to the binary is the launch's. NULL is a kernel that was launched by its record. */
+static int find_changed(const char *api, const struct kernel_task *of, aclrtFuncHandle func,
+                        struct kernel_launch *launch, struct kernel_function *copy)
+{
+    if (func)
+        return kernel_launch_find(api, func, kernel_function_find, launch, copy);
+    if (of->function)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: funcHandle is NULL", api);
+    launch->kernel = &of->kernel;
+    launch->binary = of->binary;
+    pthread_mutex_lock(&process->kernel_lock);
+    kernel_binary_ref(launch->binary);
+    pthread_mutex_unlock(&process->kernel_lock);
+    return 0;
+}
+
+/* The reference to the binary becomes the task's. NULL with *error set. */
+static struct kernel_task *make_changed(const struct kernel_task *of, const char *api,
+                                        const struct kernel_launch *launch, int *error)
+{
+    struct kernel_task *t = NULL;
+    struct place at = {0};
+
+    *error = check_launch(api, launch, of->session, of->device);
+    if (*error == 0 && launch->device_args)
+        *error = place_find(of->session, api, launch->device_args, launch->size, "args", &at);
+    if (*error == 0) {
+        t = make_task(launch);
+        if (t)
+            t->session = of->session;
+        if (!t || !keep_placeholders(t, launch))
+            *error = error_no_memory(api);
+    }
+    if (*error == 0) {
+        t->stream = of->stream;
+        t->device = of->device;
+        t->id = of->id;
+        t->reads_args = launch->device_args != NULL;
+        t->device_args = at;
+        return t;
+    }
+    if (t)
+        free_task(&t->work);
+    else
+        kernel_binary_unref(launch->binary);
+    return NULL;
+}
+
+static struct stream_work *change_task(const struct stream_work *w, const char *api,
+                                       const aclmdlRIKernelTaskParams *p, int *error)
+{
+    const struct kernel_task *of = (const struct kernel_task *)(const void *)w;
+    struct kernel_launch launch = {.blocks = p->numBlocks,
+                                   .size = p->argsSize,
+                                   .args = p->isHostArgs ? p->args : NULL,
+                                   .device_args = p->isHostArgs ? NULL : p->args};
+    struct kernel_function copy;
+    struct kernel_task *t = NULL;
+
+    *error = !p->args || p->argsSize == 0
+                 ? error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: args is NULL, or argsSize 0", api)
+                 : kernel_config_read(api, p->cfg, &launch.config);
+    if (launch.args && launch.size == of->size) {
+        launch.placeholders = of->placeholders;
+        launch.n_placeholders = of->n_placeholders;
+    }
+    if (*error == 0)
+        *error = find_changed(api, of, p->funcHandle, &launch, &copy);
+    if (*error == 0)
+        t = make_changed(of, api, &launch, error);
+    return t ? &t->work : NULL;
 }

@@ -15,6 +15,8 @@ struct callback_run;
 struct stream;
 struct stream_work;
 struct worker;
+struct aclmdlRIKernelTaskParams;
+union aclrtLaunchKernelAttrValue;
 
 /** Of a stream. */
 struct callbacks {
@@ -97,8 +99,14 @@ struct stream_work {
      * copy NULL: it cannot be recorded.
      */
     struct stream_work *(*copy)(const struct stream_work *w, const struct stream *s, uint32_t task);
-    /* What it is, for reports; NULL: no kernel */
+    /* What it is, for reports; NULL: no kernel, and the two below are, too */
     void (*describe)(const struct stream_work *w, struct work_description *d);
+    /* A new one for the same task of a graph: aclmdlRITaskSetParams(). NULL with *error set. */
+    struct stream_work *(*change)(const struct stream_work *w, const char *function,
+                                  const struct aclmdlRIKernelTaskParams *p, int *error);
+    /* What the launch gave for this aclrtLaunchKernelAttrId. False: that is kept of none. */
+    bool (*attribute)(const struct stream_work *w, unsigned id,
+                      union aclrtLaunchKernelAttrValue *value);
     struct graph_works *graph; /* it stands for the work of an execution: client/callback */
 };
 

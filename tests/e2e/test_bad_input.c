@@ -991,8 +991,9 @@ END_TEST
 START_TEST(unsupported_functions_say_so)
 {
     static const char *const names[] = {
-        "aclmdlRIKernelTaskGetAttribute",   "aclrtSnapShotProcessLock",
-        "aclrtSnapShotProcessUnlock",       "aclrtMemMapSetLink",
+        "aclrtSnapShotProcessLock",
+        "aclrtSnapShotProcessUnlock",
+        "aclrtMemMapSetLink",
         "aclrtReserveMemAddressNoUCMemory",
     };
 

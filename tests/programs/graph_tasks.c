@@ -9,9 +9,11 @@
 static aclrtStream s1, s2;
 static uint64_t *words;
 
-static void nothing(uint64_t a)
+static uint64_t sum; /* of what the kernels were given */
+
+static void add(uint64_t a)
 {
-    (void)a;
+    __atomic_fetch_add(&sum, a, __ATOMIC_RELAXED);
 }
 
 static uint64_t get(unsigned i)
@@ -27,8 +29,8 @@ static aclmdlRI capture(aclrtEvent *e, aclrtEvent *e2)
     const uint64_t args[] = {5};
     const aclnpudKernel kernel = {.size = sizeof(kernel),
                                   .kind = ACL_KERNEL_TYPE_AICORE,
-                                  .name = "nothing",
-                                  .function = (const void *)(uintptr_t)nothing};
+                                  .name = "add",
+                                  .function = (const void *)(uintptr_t)add};
     aclmdlRI model;
 
     CALL(aclrtCreateEventExWithFlag(e, ACL_EVENT_SYNC));
@@ -55,6 +57,81 @@ static aclmdlRITaskType type_of(aclmdlRITask task)
     return type;
 }
 
+static void run_kernel(aclmdlRI model, uint64_t wanted)
+{
+    sum = 0;
+    CALL(aclmdlRIExecuteAsync(model, s1));
+    CALL(aclrtSynchronizeStream(s1));
+    EXPECT(__atomic_load_n(&sum, __ATOMIC_RELAXED) == wanted);
+}
+
+/* A kernel is another one from the next update on. */
+static void change_kernel(aclmdlRI model, aclmdlRITask task)
+{
+    aclrtLaunchKernelAttr attr = {.id = ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT_US,
+                                  .value.timeoutUs.timeoutLow = 2500000};
+    aclrtLaunchKernelCfg cfg = {&attr, 1};
+    aclrtLaunchKernelAttrValue value;
+    aclmdlRITaskParams p, wrong;
+
+    run_kernel(model, 15);
+    CALL(aclmdlRITaskGetParams(task, &p));
+    p.kernelTaskParams.numBlocks = 4; /* its arguments are those of the kernel that goes */
+    CALL(aclmdlRITaskSetParams(task, &p));
+    run_kernel(model, 15);
+    CALL(aclmdlRITaskGetParams(task, &p));
+    EXPECT(p.kernelTaskParams.numBlocks == 4 && *(uint64_t *)p.kernelTaskParams.args == 5);
+    CALL(aclmdlRIUpdate(model));
+    run_kernel(model, 20);
+    for (uint64_t i = 0; i < 100; i++) {
+        p.kernelTaskParams.args = &i;
+        p.kernelTaskParams.cfg = &cfg;
+        CALL(aclmdlRITaskSetParams(task, &p)); /* the one before it goes unused */
+        i++;
+        CALL(aclmdlRITaskSetParams(task, &p));
+        CALL(aclmdlRIUpdate(model));
+        run_kernel(model, 4 * i);
+    }
+    CALL(aclmdlRIKernelTaskGetAttribute(task, ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT_US, &value));
+    EXPECT(value.timeoutUs.timeoutLow == 2500000 && value.timeoutUs.timeoutHigh == 0);
+    CALL(aclmdlRIKernelTaskGetAttribute(task, ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT, &value));
+    EXPECT(value.timeout == 3);
+    CALL(aclmdlRIKernelTaskGetAttribute(task, ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE, &value));
+    EXPECT(value.schemMode == 0);
+    FAILS(ACL_ERROR_RT_PARAM_INVALID,
+          aclmdlRIKernelTaskGetAttribute(task, ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE, &value));
+    FAILS(ACL_ERROR_INVALID_PARAM,
+          aclmdlRIKernelTaskGetAttribute(task, ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT, NULL));
+    /* arguments that are read when the kernel begins */
+    p.kernelTaskParams.isHostArgs = 0;
+    p.kernelTaskParams.args = &words[5];
+    CALL(aclmdlRITaskSetParams(task, &p));
+    CALL(aclmdlRIUpdate(model));
+    CALL(aclrtMemset(&words[5], 8, 1, 8));
+    run_kernel(model, 4 * 0x0101010101010101u);
+    CALL(aclrtMemset(&words[5], 8, 2, 8));
+    run_kernel(model, 4 * 0x0202020202020202u);
+    wrong = p;
+    wrong.kernelTaskParams.args = NULL;
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskSetParams(task, &wrong));
+    wrong = p;
+    wrong.kernelTaskParams.argsSize = 0;
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskSetParams(task, &wrong));
+    wrong = p;
+    wrong.kernelTaskParams.numBlocks = 0;
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskSetParams(task, &wrong));
+    wrong = p;
+    wrong.taskGrp = &wrong;
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskSetParams(task, &wrong));
+    wrong = p;
+    wrong.type = ACL_MODEL_RI_TASK_VALUE_WRITE;
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskSetParams(task, &wrong));
+    wrong = p;
+    wrong.kernelTaskParams.funcHandle = task;
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclmdlRITaskSetParams(task, &wrong));
+    CALL(aclmdlRITaskSetParams(task, &p)); /* stays without an update */
+}
+
 int main(void)
 {
     aclrtEvent e, e2;
@@ -63,6 +140,7 @@ int main(void)
     aclmdlRITaskParams p;
     aclmdlRITaskType type;
     aclmdlRI model;
+    aclrtLaunchKernelAttrValue value;
     uint32_t n = 0, id;
 
     CALL(aclInit(NULL));
@@ -105,7 +183,6 @@ int main(void)
     CALL(aclmdlRITaskGetParams(first[3], &p));
     EXPECT(p.kernelTaskParams.numBlocks == 3 && p.kernelTaskParams.argsSize == 8 &&
            *(uint64_t *)p.kernelTaskParams.args == 5);
-    FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclmdlRITaskSetParams(first[3], &p));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskGetParams(second[2], &p));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskDisable(second[2]));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskGetType(&p, &type));
@@ -139,6 +216,9 @@ int main(void)
     CALL(aclmdlRIExecuteAsync(model, s1));
     CALL(aclrtSynchronizeStream(s1));
     EXPECT(get(0) == 0 && get(3) == 11);
+    FAILS(ACL_ERROR_RT_PARAM_INVALID,
+          aclmdlRIKernelTaskGetAttribute(first[4], ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT, &value));
+    change_kernel(model, first[3]);
     CALL(aclmdlRIDestroy(model));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskGetType(first[0], &type));
     FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclmdlRIUpdate(model));

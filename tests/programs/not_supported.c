@@ -13,7 +13,6 @@ int main(void)
 
     CALL(aclInit(NULL));
     CALL(aclrtSetDevice(0));
-    NOT(aclmdlRIKernelTaskGetAttribute(NULL, ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT, NULL));
     NOT(aclrtSnapShotProcessLock(getpid(), NULL));
     sentence = aclGetRecentErrMsg();
     EXPECT(sentence && strncmp(sentence, "[207000] aclrtSnapShotProcessLock", 33) == 0);
