@@ -391,7 +391,9 @@ END_TEST
 
 /* --- what ends them --- */
 
-static void do_wrong(uint64_t how, uint64_t block, uint64_t c)
+/* The undefined behaviour sanitizer would say so first, and end the program. */
+__attribute__((no_sanitize("undefined"))) static void do_wrong(uint64_t how, uint64_t block,
+                                                               uint64_t c)
 {
     volatile int zero = 0;
 
@@ -636,6 +638,7 @@ START_TEST(a_kernel_is_refused_what_would_wait_for_it)
 }
 END_TEST
 
+#ifndef __SANITIZE_ADDRESS__ /* whose allocator has locks that nobody knows of */
 /* Small blocks come from a cache of the thread, without a lock: these do not. */
 static void allocate(uint64_t p, uint64_t b, uint64_t c)
 {
@@ -654,6 +657,7 @@ static void allocate(uint64_t p, uint64_t b, uint64_t c)
         free(two);
     }
 }
+#endif
 
 static void sleep_for_ever(uint64_t p, uint64_t b, uint64_t c)
 {
@@ -675,7 +679,11 @@ static void call_for_ever(uint64_t p, uint64_t b, uint64_t c)
     (void)c;
 }
 
-static kernel_fn *const left_at[] = {allocate, sleep_for_ever, call_for_ever};
+static kernel_fn *const left_at[] = {
+#ifndef __SANITIZE_ADDRESS__
+    allocate,
+#endif
+    sleep_for_ever, call_for_ever};
 
 /* A lock that stays taken is met by the next abort or allocation. */
 START_TEST(leaves_no_lock_taken)
@@ -744,6 +752,16 @@ static void fault(void)
     *(volatile int *)(uintptr_t)0x1230 = 1;
 }
 
+/* Where the address sanitizer has the signal, its report and exit code stand for the death. */
+static bool died_of(int status, int signal)
+{
+#ifdef __SANITIZE_ADDRESS__
+    if (signal == SIGSEGV && WIFEXITED(status) && WEXITSTATUS(status) == 1)
+        return true;
+#endif
+    return WIFSIGNALED(status) && WTERMSIG(status) == signal;
+}
+
 static int own_fault(void *arg)
 {
     int how = *(int *)arg;
@@ -756,7 +774,7 @@ static int own_fault(void *arg)
         sigaction(SIGSEGV, &action, NULL);
     streams_open(&stream, &other);
     if (run_good_and_bad() != 0)
-        return 1;
+        return 7;
     if (how == 3)
         raise(SIGTRAP);
     else
@@ -769,8 +787,7 @@ START_TEST(faults_of_others_are_passed_on)
     int how = _i, status = child_reap(child_start(own_fault, &how));
 
     if (how == 0 || how == 3)
-        ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == (how == 3 ? SIGTRAP : SIGSEGV),
-                      "status %#x", status);
+        ck_assert_msg(died_of(status, how == 3 ? SIGTRAP : SIGSEGV), "status %#x", status);
     else
         ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == how + 2, "status %#x", status);
     npud_expect_empty();
@@ -831,7 +848,7 @@ START_TEST(faults_dump_core_if_wanted)
 {
     int status = child_reap(child_start(fault_for_core, NULL));
 
-    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "status %#x", status);
+    ck_assert_msg(died_of(status, SIGSEGV), "status %#x", status);
     npud_expect_empty();
 }
 END_TEST
