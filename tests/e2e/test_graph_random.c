@@ -491,7 +491,7 @@ static void play_many(unsigned n)
 
 START_TEST(graphs_do_what_the_plain_program_does)
 {
-    play_many((unsigned)choose_effort(40, 3000));
+    play_many((unsigned)choose_effort(40 / SUITE_STRIDE, 3000));
     npud_expect_empty();
 }
 END_TEST
@@ -586,7 +586,7 @@ static void game_play(uint64_t seed, unsigned side)
 
 static void games_play(unsigned side)
 {
-    for (unsigned i = 0; i < choose_effort(12, 500); i++)
+    for (unsigned i = 0; i < choose_effort(12 / SUITE_STRIDE, 500); i++)
         game_play(first_seed() + i, side);
     OK(aclrtDestroyEvent(done[0]));
     OK(aclrtDestroyEvent(done[1]));
