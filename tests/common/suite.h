@@ -21,13 +21,13 @@ static inline TCase *suite_case(Suite *suite, const char *name, double seconds,
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SUITE_STRIDE 3
+#define SUITE_STRIDE 6
 #else
 #define SUITE_STRIDE 1
 #endif
 
 /**
- * A loop test of n cases. Under a sanitizer, where each takes several times as long, every third of
+ * A loop test of n cases. Under a sanitizer, where each takes several times as long, every sixth of
  * them: CI runs all in the ordinary build.
  */
 static inline void suite_add_cases(TCase *t, const TTest *test, int n)
