@@ -132,24 +132,13 @@ static void change_kernel(aclmdlRI model, aclmdlRITask task)
     CALL(aclmdlRITaskSetParams(task, &p)); /* stays without an update */
 }
 
-int main(void)
+static void look(aclmdlRI model, aclrtEvent e, aclmdlRITask *first, aclmdlRITask *second)
 {
-    aclrtEvent e, e2;
     aclrtStream streams[3];
-    aclmdlRITask first[TASKS], second[TASKS];
     aclmdlRITaskParams p;
     aclmdlRITaskType type;
-    aclmdlRI model;
-    aclrtLaunchKernelAttrValue value;
     uint32_t n = 0, id;
 
-    CALL(aclInit(NULL));
-    CALL(aclrtSetDevice(0));
-    CALL(aclrtCreateStream(&s1));
-    CALL(aclrtCreateStream(&s2));
-    CALL(aclrtMalloc((void **)&words, 64, ACL_MEM_MALLOC_HUGE_FIRST));
-    CALL(aclrtMemset(words, 64, 0, 64));
-    model = capture(&e, &e2);
     CALL(aclmdlRIGetStreams(model, NULL, &n));
     EXPECT(n == 2);
     n = 1;
@@ -191,6 +180,14 @@ int main(void)
     CALL(aclmdlRITaskGetParams(first[4], &p));
     EXPECT(p.type == ACL_MODEL_RI_TASK_VALUE_WRITE && p.valueWriteTaskParams.devAddr == &words[2] &&
            p.valueWriteTaskParams.value == 9);
+}
+
+static void change(aclmdlRI model, aclmdlRITask *first, aclmdlRITask *second)
+{
+    aclrtLaunchKernelAttrValue value;
+    aclmdlRITaskParams p;
+
+    CALL(aclmdlRITaskGetParams(first[4], &p));
     CALL(aclmdlRIExecuteAsync(model, s1));
     CALL(aclrtSynchronizeStream(s1));
     EXPECT(get(0) == 7 && get(2) == 9);
@@ -219,6 +216,24 @@ int main(void)
     FAILS(ACL_ERROR_RT_PARAM_INVALID,
           aclmdlRIKernelTaskGetAttribute(first[4], ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT, &value));
     change_kernel(model, first[3]);
+}
+
+int main(void)
+{
+    aclrtEvent e, e2;
+    aclmdlRITask first[TASKS], second[TASKS];
+    aclmdlRITaskType type;
+    aclmdlRI model;
+
+    CALL(aclInit(NULL));
+    CALL(aclrtSetDevice(0));
+    CALL(aclrtCreateStream(&s1));
+    CALL(aclrtCreateStream(&s2));
+    CALL(aclrtMalloc((void **)&words, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+    CALL(aclrtMemset(words, 64, 0, 64));
+    model = capture(&e, &e2);
+    look(model, e, first, second);
+    change(model, first, second);
     CALL(aclmdlRIDestroy(model));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskGetType(first[0], &type));
     FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclmdlRIUpdate(model));
