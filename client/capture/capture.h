@@ -137,6 +137,7 @@ struct graph {
     struct graph_calls *calls; /* what threads of the process run; NULL: nothing */
     struct graph_list *list;   /* what npud reads; NULL: there is no task in it */
     struct point last;         /* behind its latest execution */
+    uint64_t executions;       /* of checked processes: each is an edge to the next */
     uint32_t last_remote;      /* npud's slot of that stream */
     void *last_stream;         /* its handle */
     uint32_t n_tasks;          /* in the list */

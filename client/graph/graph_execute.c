@@ -122,6 +122,17 @@ static void tell_nodes(const struct graph *g, struct stream *s, uint64_t base)
     }
 }
 
+/*
+ * npud's order of executions is an edge, also where the one before has passed already. Written as
+ * an event that each waits for and records; no event has the handle of a graph.
+ */
+static __attribute__((cold)) void check_order(struct graph *g, struct stream *s,
+                                              enum check_kind kind, uint64_t number)
+{
+    if (number != 0)
+        checked_event_use(kind, stream_checked_name(s), (uintptr_t)g->handle, number);
+}
+
 /* --- executing --- */
 
 /* Two executions of a graph do not overlap: this one waits for the latest on another stream. */
@@ -159,8 +170,12 @@ static int submit_graph(struct stream *s, struct graph *g, const char *function)
     g->last = (struct point){.ctrl = s->ctrl, .position = s->tail};
     g->last_remote = s->remote;
     g->last_stream = handle_of(HANDLE_STREAM, s);
+    if (checked_runs())
+        check_order(g, s, CHECK_WAIT, g->executions);
     if (g->externals || checked_runs())
         tell_nodes(g, s, task.graph.base);
+    if (checked_runs())
+        check_order(g, s, CHECK_RECORD, ++g->executions);
     return 0;
 }
 
