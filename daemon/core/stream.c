@@ -252,8 +252,7 @@ static void reset_engine_part(struct stream *s)
     s->count_change = 0;
     s->timer = (struct timer){0};
     s->in_callback = false;
-    s->has_graph = false;
-    s->graph = (struct graph_run){0};
+    s->graph = NULL;
     waitlist_init(&s->passed);
 }
 

@@ -76,9 +76,12 @@ struct value_range {
     uint64_t next, last;
 };
 
-/** The graph that it executes, or is to execute next: engine/graph.c. */
+/**
+ * The graph that a stream executes, or is to execute next: engine/graph.c. It is a stream's only
+ * while there is one: few streams ever have one, and each session pays for its streams.
+ */
 struct graph_run {
-    struct mem *memory; /* with the list; NULL: there is no graph */
+    struct mem *memory; /* with the list */
     struct work_place list;
     uint64_t base, last;
     uint32_t count, calls;
@@ -109,16 +112,16 @@ struct stream {
 
     /* engine */
     enum stream_run run;
-    bool rung; /* active because the doorbell said so, and no task was found so far */
+    bool rung;        /* active because the doorbell said so, and no task was found so far */
+    bool in_inbox;    /* under the engine's inbox lock, so not one of the bits */
+    bool in_work;     /* parked while the device works for it */
+    bool in_callback; /* parked until the callback of the current task has run */
+    bool delayed;     /* its next task waits, or has waited: engine/shuffle.h */
     /* memory, and not all streams that wait for it have been looked at: see changed */
-    bool changing;
-    bool counted;               /* TASK_VALUE_WAIT: in value_waiters of the session page */
-    bool in_inbox;              /* under the engine's inbox lock */
-    bool held_watched;          /* it was watched when it was held */
-    bool in_work;               /* parked while the device works for it */
-    bool in_callback;           /* parked until the callback of the current task has run */
-    bool delayed;               /* its next task waits, or has waited: engine/shuffle.h */
-    bool has_graph;             /* `graph` is one */
+    bool changing : 1;
+    bool counted : 1;           /* TASK_VALUE_WAIT: in value_waiters of the session page */
+    bool held_watched : 1;      /* it was watched when it was held */
+    struct graph_run *graph;    /* NULL: it has none */
     struct stream *prev, *next; /* attach->active, or attach->stuck */
     uint64_t idle_since;
     uint64_t traced_ns; /* engine/trace_note.c: when its current task has begun; 0: it has not */
@@ -152,10 +155,9 @@ struct stream {
      * engines.
      */
     struct discards *discards;
-    struct graph_run graph;
 };
 
-static_assert(sizeof(void *) != 8 || sizeof(struct stream) == 384, "six cache lines");
+static_assert(sizeof(void *) != 8 || sizeof(struct stream) == 320, "five cache lines");
 static_assert(sizeof(void *) != 8 || offsetof(struct stream, waiting_on) == 128, "two are hot");
 
 static inline int32_t stream_id(const struct stream *stream)

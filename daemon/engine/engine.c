@@ -228,7 +228,7 @@ static bool fetch_task(struct stream *s)
 {
     struct stream_kept *k = s->live;
 
-    if (__builtin_expect(s->has_graph, 0)) {
+    if (__builtin_expect(s->graph != NULL, 0)) {
         graph_fetch(s);
         return true;
     }
@@ -253,7 +253,7 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now, unsigne
         if (r == RUN_RETIRED || r == RUN_WORKED) {
             KILL_HERE(TASK_DONE);
             kept_order();
-            if (__builtin_expect(s->has_graph, 0))
+            if (__builtin_expect(s->graph != NULL, 0))
                 graph_advance(s);
             else
                 s->live->position++;

@@ -263,8 +263,8 @@ static enum run_result run_callback(struct stream *s, uint64_t now)
  */
 static uint64_t number_dropped(const struct stream *s, const struct event_obj *ev)
 {
-    return s->has_graph ? atomic_load_explicit(&ev->shm->records, memory_order_relaxed)
-                        : s->live->task.record.number;
+    return s->graph ? atomic_load_explicit(&ev->shm->records, memory_order_relaxed)
+                    : s->live->task.record.number;
 }
 
 /* In a graph that has failed, it is the failure of that, which is the stream's latest. */
@@ -300,7 +300,7 @@ static void pass_over_ipc_record(struct stream *s)
 /* The wait that the record would have ended fails, too. */
 static void pass_over_notify_record(struct stream *s)
 {
-    notify_drop_task(s, s->has_graph ? NOTIFY_IN_GRAPH : s->live->position, &s->live->task,
+    notify_drop_task(s, s->graph ? NOTIFY_IN_GRAPH : s->live->position, &s->live->task,
                      s->attach->device->index);
 }
 
@@ -331,7 +331,7 @@ static void fail_ipc_record(struct stream *s)
 static void fail_callback(struct stream *s)
 {
     /* In a graph the next one has its place: it never runs. */
-    if (!stream_has_begun(s) && !s->has_graph)
+    if (!stream_has_begun(s) && !s->graph)
         run_callback(s, 0);
     s->in_callback = false;
 }
@@ -441,7 +441,7 @@ enum run_result execute_task(struct stream *s, uint64_t now)
     enum run_result r = RUN_RETIRED;
 
     if (atomic_load_explicit(&s->stopped, memory_order_relaxed) != 0 ||
-        __builtin_expect(s->has_graph && s->graph.passes, 0))
+        __builtin_expect(s->graph && s->graph->passes, 0))
         return failure_pass_over(s);
     if (!stream_has_failed(s)) { /* else it has failed before, and there was no room to tell */
         if (stream_has_begun(s) && !tell_changes(s))

@@ -1,6 +1,8 @@
 #include "daemon/engine/graph.h"
 
+#include <assert.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -47,7 +49,7 @@ static void read_entry(const struct stream *s, struct work_place list, uint32_t 
 /* What no list has becomes an op that there is not: it fails like any bad entry. */
 static void fit_entry(const struct stream *s, struct task *t)
 {
-    const struct graph_run *g = &s->graph;
+    const struct graph_run *g = s->graph;
 
     t->implicit = (uint16_t)s->live->implicit;
     t->thread = g->thread;
@@ -74,7 +76,7 @@ static void fit_entry(const struct stream *s, struct task *t)
 void graph_fetch(struct stream *s)
 {
     struct stream_kept *k = s->live;
-    struct graph_run *g = &s->graph;
+    struct graph_run *g = s->graph;
     struct task task;
 
     read_entry(s, g->list, graph_at_index(k->graph_at), &task);
@@ -89,26 +91,32 @@ void graph_fetch(struct stream *s)
 
 /* --- beginning and ending --- */
 
-/* What TASK_GRAPH names becomes what the stream has. */
-static void prepare(struct stream *s, const struct task *t, struct mem *m, bool passes)
+/* What TASK_GRAPH names becomes what the stream has. False: there is no memory. */
+static bool prepare(struct stream *s, const struct task *t, struct mem *m, bool passes)
 {
-    s->graph = (struct graph_run){.memory = m,
-                                  .list = place_of(m, t),
-                                  .base = t->graph.base,
-                                  .last = t->graph.last,
-                                  .count = t->graph.count,
-                                  .calls = t->graph.calls,
-                                  .thread = t->thread,
-                                  .word = t->graph.word,
-                                  .next = UINT32_MAX,
-                                  .passes = passes};
-    s->has_graph = true;
+    struct graph_run *g = malloc(sizeof(*g));
+
+    assert(!s->graph);
+    if (!g)
+        return false;
+    *g = (struct graph_run){.memory = m,
+                            .list = place_of(m, t),
+                            .base = t->graph.base,
+                            .last = t->graph.last,
+                            .count = t->graph.count,
+                            .calls = t->graph.calls,
+                            .thread = t->thread,
+                            .word = t->graph.word,
+                            .next = UINT32_MAX,
+                            .passes = passes};
+    s->graph = g;
+    return true;
 }
 
 static void forget_graph(struct stream *s)
 {
-    s->graph = (struct graph_run){0};
-    s->has_graph = false;
+    free(s->graph);
+    s->graph = NULL;
 }
 
 static struct mem *memory_of(struct stream *s, const struct task *t)
@@ -126,9 +134,8 @@ enum run_result graph_run(struct stream *s, uint64_t now)
         return run_bad_entry(s, "no such list");
     if (!place_of(m, t).memory)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
-    if (!allocation_filled(m))
+    if (!allocation_filled(m) || !prepare(s, t, m, false))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
-    prepare(s, t, m, false);
     return RUN_RETIRED;
 }
 
@@ -137,17 +144,17 @@ void graph_fail(struct stream *s)
     const struct task *t = &s->live->task;
     struct mem *m = memory_of(s, t);
 
-    /* Only notifies have to be told. */
+    /* Only notifies have to be told; without memory they are not, as when the list is lost. */
     if ((t->flags & TASK_GRAPH_NOTIFIES) && place_of(m, t).memory && allocation_filled(m))
-        prepare(s, t, m, true);
+        (void)prepare(s, t, m, true);
 }
 
 static void enter(struct stream *s)
 {
     struct stream_kept *k = s->live;
 
-    allocation_begin_work(s->graph.memory);
-    k->graph_at = graph_at_make(graph_at_step(k->graph_at) + 1, 0, s->graph.passes);
+    allocation_begin_work(s->graph->memory);
+    k->graph_at = graph_at_make(graph_at_step(k->graph_at) + 1, 0, s->graph->passes);
     kept_order();
     KILL_HERE(GRAPH_BEGINS);
     k->graph_for = k->position + 1;
@@ -156,7 +163,7 @@ static void enter(struct stream *s)
 
 void engine_leave_graph(struct stream *s)
 {
-    struct mem *m = s->graph.memory;
+    struct mem *m = s->graph ? s->graph->memory : NULL;
     bool under_way = stream_kept_in_graph(s->live);
 
     forget_graph(s);
@@ -168,7 +175,7 @@ void engine_leave_graph(struct stream *s)
 
 static void retire_graph(struct stream *s)
 {
-    struct mem *m = s->graph.memory;
+    struct mem *m = s->graph->memory;
 
     forget_graph(s);
     s->live->position++;
@@ -181,7 +188,7 @@ static void retire_graph(struct stream *s)
 void graph_advance(struct stream *s)
 {
     struct stream_kept *k = s->live;
-    struct graph_run *g = &s->graph;
+    struct graph_run *g = s->graph;
     uint32_t next;
 
     if (!stream_kept_in_graph(k)) {
@@ -241,7 +248,7 @@ enum run_result graph_run_jump(struct stream *s, uint64_t now)
 
     (void)now;
     if (!stream_kept_in_graph(s->live) || t->flags >= JUMP_CONDITIONS ||
-        t->jump.target > s->graph.count)
+        t->jump.target > s->graph->count)
         return run_bad_entry(s, "no such place or condition");
     if (t->flags != JUMP_ALWAYS) {
         struct mem *m = allocation_get(s->session, t->object, t->generation);
@@ -254,7 +261,7 @@ enum run_result graph_run_jump(struct stream *s, uint64_t now)
             return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     }
     if (holds(t->flags, left, right))
-        s->graph.next = t->jump.target;
+        s->graph->next = t->jump.target;
     return RUN_RETIRED;
 }
 
@@ -300,12 +307,12 @@ void graph_restore_under_way(struct stream *s)
         return;
     if (stream_read_entry(s, k->position, &t) && is_list(&t))
         m = allocation_get_begun(s->session, t.object, t.generation);
-    if (!place_of(m, &t).memory || graph_at_index(k->graph_at) >= t.graph.count) {
+    if (!place_of(m, &t).memory || graph_at_index(k->graph_at) >= t.graph.count ||
+        !prepare(s, &t, m, (k->graph_at & GRAPH_AT_PASSES) != 0)) {
         /* It is over, as nothing is left of it. */
         k->position++;
         stream_forget_task(s);
         return;
     }
-    prepare(s, &t, m, (k->graph_at & GRAPH_AT_PASSES) != 0);
     allocation_begin_work(m);
 }

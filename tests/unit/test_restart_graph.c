@@ -54,7 +54,7 @@ static void tell_all(void)
     slots_foreach (&session->streams, i, s)
         tell("stream %u: %llu done, error %d, %s\n", s->slot.number,
              (unsigned long long)(atomic_load(&s->ctrl->done) - s->live->first),
-             stream_error_code(client_error(s)), s->has_graph ? "in a graph" : "in none");
+             stream_error_code(client_error(s)), s->graph ? "in a graph" : "in none");
     slots_foreach (&session->mems, i, m)
         tell("memory %u: %u works\n", m->slot.number, atomic_load(&m->works));
     for (unsigned i = 0; i < NUMBERS; i++)
@@ -346,7 +346,7 @@ START_TEST(bad_lists_fail)
     act_turns();
     ck_assert_int_eq(numbers(MARK)[0], 1);
     ck_assert_int_ne(stream_error_code(client_error(s)), 0);
-    ck_assert(!s->has_graph);
+    ck_assert(!s->graph);
     stop_all();
 }
 END_TEST
@@ -405,7 +405,7 @@ START_TEST(a_loop_without_end_ends_with_its_session)
     if (_i)
         restart_npud();
     act_turns();
-    ck_assert(stream_in(OWNER, 0)->has_graph);
+    ck_assert(stream_in(OWNER, 0)->graph);
     stop_all();
 }
 END_TEST
