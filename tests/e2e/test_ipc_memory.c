@@ -34,7 +34,7 @@
 #define DENIED    ACL_ERROR_RT_NO_PERMISSION
 #define DESERTED  ACL_ERROR_RT_SUSPECT_REMOTE_ERROR
 #define EXPORTS   256 /* of one allocation, at most */
-#define ANSWER_MS 60000
+#define ANSWER_MS 300000
 
 /* Between all. */
 static struct shared {
@@ -1000,12 +1000,12 @@ START_TEST(the_first_write_after_the_export_wakes)
 }
 END_TEST
 
-#define TURNS 2000
+#define TURNS choose_effort(500, 2000)
 
 /* Each turn a stream parks, or does not, while the other process stores what it waits for. */
 static aclError take_turns(int first)
 {
-    for (int i = 0; i < 2 * TURNS; i++) {
+    for (int i = 0; i < 2 * (int)TURNS; i++) {
         if (i % 2 == first)
             OK(set_word(i + 1));
         OK(aclrtValueWait(common(), (uint64_t)i + 1, ACL_STREAM_WAIT_VALUE_GEQ, stream));

@@ -23,7 +23,7 @@
 #define ANY       ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION
 #define EQ        ACL_STREAM_WAIT_VALUE_EQ
 #define DESERTED  ACL_ERROR_RT_SUSPECT_REMOTE_ERROR
-#define ANSWER_MS 60000
+#define ANSWER_MS 300000
 
 enum way { BY_KEY, BY_DESCRIPTOR, BY_NUMBER, WAYS };
 /* IDLES: it finalizes with its device set, and its session stays. */
