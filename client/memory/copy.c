@@ -124,9 +124,24 @@ static __attribute__((cold)) int check_capture(struct stream *s, const char *fun
 {
     if (to->kind != PLACE_PAGEABLE && from->kind != PLACE_PAGEABLE)
         return 0;
-    if (stream_captures(s))
+    if (stream_captures(s) && !s->model)
         return check_pinned(function, to, from);
     return capture_refuse_blocking(s->context, function, ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC);
+}
+
+/*
+ * A stream that is bound to a model, which records, has nothing to wait for, and no task may run on
+ * it: the copy is made now, and is no part of the model.
+ */
+static __attribute__((cold)) int copy_beside_model(struct stream *s, const char *function,
+                                                   const struct place *to, const struct place *from,
+                                                   size_t count)
+{
+    RETURN_IF_ERROR(stream_check(s, function));
+    RETURN_IF_ERROR(direct_copy(s->session, function, to, from, count));
+    if (checked_runs())
+        checked_access(s->session, NULL, to, from, count);
+    return place_tell_written(s->session, function, to, count);
 }
 
 /*
@@ -139,6 +154,8 @@ static int copy_by_hand(struct stream *s, const char *function, const struct pla
 {
     if (capture_runs(s->session))
         RETURN_IF_ERROR(check_capture(s, function, to, from));
+    if (s->model && (to->kind == PLACE_PAGEABLE || from->kind == PLACE_PAGEABLE))
+        return copy_beside_model(s, function, to, from, count);
     RETURN_IF_ERROR(stream_drain(s, function));
     RETURN_IF_ERROR(direct_copy_on(s, function, to, from, count));
     if (checked_runs())

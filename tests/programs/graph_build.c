@@ -197,6 +197,42 @@ static void labels(void)
     CALL(aclrtDestroyStream(stream));
 }
 
+/* A copy of pageable memory is made at the call, also while a capture runs, and is no task. */
+static void pageable(void)
+{
+    aclrtStream stream = persistent(), other;
+    aclmdlRI model, captured;
+    int64_t value = 7, back = 0;
+
+    set(0, 0);
+    set(1, 1);
+    CALL(aclrtCreateStream(&other));
+    CALL(aclmdlRICaptureBegin(other, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    CALL(aclmdlRIBuildBegin(&model, 0));
+    CALL(aclmdlRIBindStream(model, stream, 0));
+    add(0, 1, stream);
+    CALL(aclrtMemcpyAsync(&words[0], sizeof(value), &value, sizeof(value),
+                          ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    EXPECT(get(0) == 7);
+    CALL(aclmdlRICaptureEnd(other, &captured));
+    CALL(aclmdlRIDestroy(captured));
+    value = 100;
+    CALL(aclrtMemcpy2dAsync(&back, sizeof(back), &words[0], sizeof(back), sizeof(back), 1,
+                            ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    EXPECT(back == 7);
+    CALL(aclmdlRIEndTask(model, stream));
+    CALL(aclmdlRIBuildEnd(model, NULL));
+    FAILS(ACL_ERROR_RT_STREAM_MODEL,
+          aclrtMemcpyAsync(&words[0], sizeof(value), &value, sizeof(value),
+                           ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    CALL(aclmdlRIExecute(model, -1));
+    CALL(aclmdlRIExecute(model, -1));
+    EXPECT(get(0) == 9 && back == 7);
+    CALL(aclmdlRIDestroy(model));
+    CALL(aclrtDestroyStream(stream));
+    CALL(aclrtDestroyStream(other));
+}
+
 /* Too late, and ended. */
 static void limits(void)
 {
@@ -227,6 +263,7 @@ int main(void)
     loop_of_streams();
     started();
     labels();
+    pageable();
     limits();
     CALL(aclrtFree(words));
     CALL(aclrtResetDevice(0));
