@@ -218,8 +218,8 @@ static void get_kernel(const struct stream_work *w, aclmdlRIKernelTaskParams *ke
 
     w->describe(w, &d);
     kernel->funcHandle = d.function;
-    kernel->args = (void *)(uintptr_t)d.args;
-    kernel->isHostArgs = 1;
+    kernel->args = (void *)(uintptr_t)(d.device_args ? d.device_args : d.args);
+    kernel->isHostArgs = 0;
     kernel->argsSize = d.size;
     kernel->numBlocks = d.blocks;
 }
@@ -340,16 +340,35 @@ static int set_value(struct graph *g, struct graph_node *node, const char *funct
     return 0;
 }
 
-static int set_kernel(struct graph_node *node, const char *function, const struct stream_work *w,
+static bool is_args_of(const struct stream_work *w, const void *args)
+{
+    struct work_description d;
+
+    w->describe(w, &d);
+    return args == d.args;
+}
+
+/* What aclmdlRITaskGetParams() gave as device memory is the task's, and goes with it. */
+static bool is_own_args(const struct graph *g, const struct graph_node *node, const void *args)
+{
+    return is_args_of(g->calls->call[node->call].work, args) ||
+           (node->changed_work && is_args_of(node->changed_work, args));
+}
+
+static int set_kernel(const struct graph *g, struct graph_node *node, const char *function,
                       const aclmdlRITaskParams *p)
 {
+    const struct stream_work *w = work_of(g, node);
+    aclmdlRIKernelTaskParams kernel = p->kernelTaskParams;
     struct stream_work *changed;
     int error;
 
     if (p->type != ACL_MODEL_RI_TASK_KERNEL || p->taskGrp)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: type must be that of the task, and taskGrp NULL", function);
-    changed = w->change(w, function, &p->kernelTaskParams, &error);
+    if (is_own_args(g, node, kernel.args))
+        kernel.isHostArgs = 1;
+    changed = w->change(w, function, &kernel, &error);
     if (!changed)
         return error;
     stream_work_free(node->changed_work); /* not before: the arguments may be those */
@@ -364,7 +383,7 @@ static int set_params(struct graph *g, struct graph_node *node, const char *func
 
     RETURN_IF_ERROR(check_changeable(g, function));
     if (type == ACL_MODEL_RI_TASK_KERNEL)
-        return set_kernel(node, function, work_of(g, node), p);
+        return set_kernel(g, node, function, p);
     if (p->type != type || p->taskGrp ||
         (type != ACL_MODEL_RI_TASK_VALUE_WRITE && type != ACL_MODEL_RI_TASK_VALUE_WAIT) ||
         (node->task.op != TASK_VALUE_WRITE && node->task.op != TASK_VALUE_WAIT))

@@ -197,6 +197,7 @@ static void describe_task(const struct stream_work *w, struct work_description *
     *d = (struct work_description){.name = t->name,
                                    .blocks = t->run.blocks,
                                    .args = t->args,
+                                   .device_args = t->reads_args ? t->device_args.address : NULL,
                                    .size = t->size,
                                    .function = t->function};
 }
@@ -392,7 +393,8 @@ static struct kernel_task *make_changed(const struct kernel_task *of, const char
 
     *error = check_launch(api, launch, of->session, of->device);
     if (*error == 0 && launch->device_args)
-        *error = place_find(of->session, api, launch->device_args, launch->size, "args", &at);
+        *error = place_find_device(of->session, api, of->device, "args", launch->device_args,
+                                   launch->size, &at);
     if (*error == 0) {
         t = make_task(launch);
         if (t)

@@ -45,8 +45,9 @@ struct work_description {
     const char *name; /* NULL: it is none */
     uint32_t blocks;
     const void *args;
-    size_t size;    /* of args */
-    void *function; /* handle */
+    const void *device_args; /* from which args are read when it begins, or NULL */
+    size_t size;             /* of args */
+    void *function;          /* handle */
 };
 
 /** What a thread of the process runs when a graph gets there: client/callback/graph_calls.h. */

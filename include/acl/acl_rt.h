@@ -3088,16 +3088,17 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char
  * which gives its tasks in order; both also of a nested model. An array that is NULL: only the
  * number; too short: 107039, and filled as far as it reaches; too long: NULLs behind. Names and
  * tasks live as long as the model. Types are those of the enum; a task of type DEFAULT has no
- * parameters (107000). Of a kernel, args are the bytes that were copied at the launch (isHostArgs
- * 1), not to be written, and gone with the next change of the task. SetParams changes a value write
- * or wait in device memory, or a kernel, Disable turns a task into nothing (an edge of the graph
- * stays); both take effect with Update, and answer 107040 while the model runs. For a kernel,
- * arguments are copied (isHostArgs 1: placeholders are filled in again if argsSize is as before) or
- * read from device memory whenever it begins (0), cfg NULL is that of the process, and funcHandle
- * NULL keeps the kernel, if it has no handle. KernelTaskGetAttribute tells the attributes 1, 2 and
- * 6 to 9 of a launch. Models built by hand, nested ones: 207000. Other type than the task's,
- * taskGrp not NULL, memory that is none of the device, args NULL or of size 0, another attribute
- * 107000; the function has ended 107017; NULL 100000.
+ * parameters (107000). Of a kernel, args count as device memory (isHostArgs 0): aclrtMemcpy reads
+ * them, SetParams takes them as they are, nothing writes them, and they are gone with the next
+ * change of the task. SetParams changes a value write or wait in device memory, or a kernel,
+ * Disable turns a task into nothing (an edge of the graph stays); both take effect with Update, and
+ * answer 107040 while the model runs. For a kernel, arguments are copied (isHostArgs 1:
+ * placeholders are filled in again if argsSize is as before) or read from device memory whenever it
+ * begins (0), cfg NULL is that of the process, and funcHandle NULL keeps the kernel, if it has no
+ * handle. KernelTaskGetAttribute tells the attributes 1, 2 and 6 to 9 of a launch. Models built by
+ * hand, nested ones: 207000. Other type than the task's, taskGrp not NULL, memory that is none of
+ * the device, args NULL or of size 0, another attribute 107000; the function has ended 107017; NULL
+ * 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams,
                                                 uint32_t *numStreams);

@@ -49,6 +49,16 @@ static aclmdlRI capture(aclrtEvent *e, aclrtEvent *e2)
     return model;
 }
 
+/* The first word of the arguments. */
+static uint64_t word_of(const aclmdlRIKernelTaskParams *p)
+{
+    uint64_t word = 0;
+
+    EXPECT(p->isHostArgs == 0);
+    CALL(aclrtMemcpy(&word, sizeof(word), p->args, sizeof(word), ACL_MEMCPY_DEVICE_TO_HOST));
+    return word;
+}
+
 static aclmdlRITaskType type_of(aclmdlRITask task)
 {
     aclmdlRITaskType type;
@@ -73,6 +83,7 @@ static void change_kernel(aclmdlRI model, aclmdlRITask task)
     aclrtLaunchKernelCfg cfg = {&attr, 1};
     aclrtLaunchKernelAttrValue value;
     aclmdlRITaskParams p, wrong;
+    uint64_t word = 1;
 
     run_kernel(model, 15);
     CALL(aclmdlRITaskGetParams(task, &p));
@@ -80,9 +91,11 @@ static void change_kernel(aclmdlRI model, aclmdlRITask task)
     CALL(aclmdlRITaskSetParams(task, &p));
     run_kernel(model, 15);
     CALL(aclmdlRITaskGetParams(task, &p));
-    EXPECT(p.kernelTaskParams.numBlocks == 4 && *(uint64_t *)p.kernelTaskParams.args == 5);
+    EXPECT(p.kernelTaskParams.numBlocks == 4 && word_of(&p.kernelTaskParams) == 5);
+    CALL(aclmdlRITaskSetParams(task, &p));
     CALL(aclmdlRIUpdate(model));
     run_kernel(model, 20);
+    p.kernelTaskParams.isHostArgs = 1;
     for (uint64_t i = 0; i < 100; i++) {
         p.kernelTaskParams.args = &i;
         p.kernelTaskParams.cfg = &cfg;
@@ -111,6 +124,11 @@ static void change_kernel(aclmdlRI model, aclmdlRITask task)
     run_kernel(model, 4 * 0x0101010101010101u);
     CALL(aclrtMemset(&words[5], 8, 2, 8));
     run_kernel(model, 4 * 0x0202020202020202u);
+    CALL(aclmdlRITaskGetParams(task, &p));
+    EXPECT(p.kernelTaskParams.args == &words[5] && p.kernelTaskParams.isHostArgs == 0);
+    wrong = p;
+    wrong.kernelTaskParams.args = &word;
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskSetParams(task, &wrong));
     wrong = p;
     wrong.kernelTaskParams.args = NULL;
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskSetParams(task, &wrong));
@@ -171,7 +189,7 @@ static void look(aclmdlRI model, aclrtEvent e, aclmdlRITask *first, aclmdlRITask
            p.eventRecordTaskParams.eventFlag == ACL_EVENT_SYNC);
     CALL(aclmdlRITaskGetParams(first[3], &p));
     EXPECT(p.kernelTaskParams.numBlocks == 3 && p.kernelTaskParams.argsSize == 8 &&
-           *(uint64_t *)p.kernelTaskParams.args == 5);
+           word_of(&p.kernelTaskParams) == 5);
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskGetParams(second[2], &p));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskDisable(second[2]));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRITaskGetType(&p, &type));
