@@ -18,6 +18,7 @@
 #include "client/event/event.h"
 #include "client/graph/graph.h"
 #include "client/graph/graph_group.h"
+#include "client/kernel/kernel.h"
 #include "client/kernel/kernel_failure.h"
 #include "client/memory/alloc.h"
 #include "client/profile/profile.h"
@@ -103,6 +104,7 @@ static const struct upcalls table = {
     .exception_copier_ended = exception_copier_ended,
     .kernel_failure_text = kernel_failure_text,
     .kernel_failure_tell = kernel_failure_tell,
+    .kernel_registry_holds = kernel_registry_holds,
     .state_callback_stream = state_callback_stream,
     .state_callback_device = state_callback_device,
     .capture_has = capture_has,

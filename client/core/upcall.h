@@ -127,6 +127,11 @@ struct upcalls {
     /** The failure may be that of a kernel: call what its binary has set. Without locks. */
     void (*kernel_failure_tell)(aclrtExceptionInfo *info);
 
+    /* --- client/kernel/kernel.h --- */
+
+    /** Are these bytes in a variable of kernels? Any locks. */
+    bool (*kernel_registry_holds)(const void *address, size_t count);
+
     /* --- client/callback/state_callback.h; without locks --- */
 
     /** After a stream was made, or before it goes. */

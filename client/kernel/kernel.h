@@ -49,6 +49,24 @@ const struct kernel_binary *kernel_registry_begin(const struct kernel_binary *bi
 const aclnpudKernel *kernel_registry_find(const struct kernel_binary *binary, const char *name,
                                           uint64_t entry, const void *function);
 
+/**
+ * The variable of the binary (NULL: of none) with this name, or if that is NULL the one at this
+ * address, of any binary. False: there is none. Any locks.
+ */
+bool kernel_registry_find_variable(const struct kernel_binary *binary, const char *name,
+                                   const void *address, aclnpudVariable *variable);
+
+/**
+ * Are these bytes in a variable? Then they are used like registered memory
+ * (client/memory/registration.h). Any locks.
+ */
+bool kernel_registry_holds(const void *address, size_t count);
+
+/** The binary has such a variable, if its library has registered none there. False: no memory. */
+bool kernel_registry_add_variable(const struct kernel_binary *binary, void *address, size_t bytes);
+/** The binary is about to be unloaded: it has no variables any more. */
+void kernel_registry_drop_variables(const struct kernel_binary *binary);
+
 /* --- client/kernel/kernel_function.c --- */
 
 /** The function that a handle names. NULL with *error set: 100000, 107017. Under kernel_lock. */

@@ -439,6 +439,7 @@ void kernel_binary_unref(struct kernel_binary *binary)
     pthread_mutex_unlock(&process->kernel_lock);
     if (!last)
         return;
+    kernel_registry_drop_variables(binary);
     dlclose(binary->library);
     put_binary(binary);
 }
@@ -734,24 +735,48 @@ size_t kernel_code_size(const void *function)
     return symbol ? symbol->st_size : 0;
 }
 
+/*
+ * A symbol, or a variable that is registered: one that is static has no symbol. Copies find what
+ * was asked for. The binary is held.
+ */
+static int find_global(const char *api, const struct kernel_binary *b, const char *name,
+                       void **address, size_t *size)
+{
+    aclnpudVariable v;
+
+    *address = find_symbol(b, name, true, size);
+    if (!*address && kernel_registry_find_variable(b, name, NULL, &v)) {
+        *address = v.address;
+        *size = v.bytes;
+        return 0;
+    }
+    if (!*address)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the binary has no global object %s", api,
+                         name);
+    return kernel_registry_add_variable(b, *address, *size) ? 0 : error_no_memory(api);
+}
+
 aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char *name, void **dptr, size_t *size)
 {
     CALL_SCOPE;
     struct kernel_binary *b;
     void *address;
+    size_t bytes;
+    int error;
 
     REQUIRE(binHandle);
     REQUIRE(name);
     if (!dptr && !size)
-        return error_set(ACL_ERROR_INVALID_PARAM, "aclrtBinaryGetGlobal: dptr and size are NULL");
+        return error_set(ACL_ERROR_INVALID_PARAM, "%s: dptr and size are NULL", __func__);
     b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
-    address = find_symbol(b, name, true, size);
+    error = find_global(__func__, b, name, &address, &bytes);
     kernel_binary_unref(b);
-    if (!address)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtBinaryGetGlobal: the binary has no global object %s", name);
+    if (error != 0)
+        return error;
     if (dptr)
         *dptr = address;
+    if (size)
+        *size = bytes;
     return 0;
 }
 

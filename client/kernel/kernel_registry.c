@@ -1,3 +1,4 @@
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -12,11 +13,22 @@ struct known {
     const struct kernel_binary *binary; /* NULL: of none */
 };
 
+/* A variable that is registered, or that a binary was asked for. */
+struct variable {
+    struct variable *prev, *next;
+    const aclnpudVariable *record;
+    const struct kernel_binary *binary; /* NULL: of none */
+    aclnpudVariable own;                /* the record, if it is the library's */
+};
+
 /*
  * Under process->known_lock, the innermost of all: constructors of libraries take it, and the
  * loader holds a lock of its own around them.
  */
 static struct known *known;
+static struct variable *variables;
+/* Most programs have none, and their copies do not take the lock. */
+static atomic_bool has_variables;
 static __thread const struct kernel_binary *loading;
 
 const struct kernel_binary *kernel_registry_begin(const struct kernel_binary *binary)
@@ -90,4 +102,138 @@ const aclnpudKernel *kernel_registry_find(const struct kernel_binary *binary, co
             break;
     pthread_mutex_unlock(&process->known_lock);
     return k ? k->record : NULL;
+}
+
+/* --- variables --- */
+
+static bool is_usable_variable(const aclnpudVariable *v)
+{
+    return v && v->size >= sizeof(*v) && v->name && v->address && v->bytes > 0;
+}
+
+/* Under known_lock. */
+static struct variable *find_variable(const aclnpudVariable *record)
+{
+    struct variable *v;
+
+    DL_FOREACH (variables, v)
+        if (v->record == record)
+            return v;
+    return NULL;
+}
+
+/* Under known_lock. NULL: no memory. */
+static struct variable *add_variable(const aclnpudVariable *record,
+                                     const struct kernel_binary *binary)
+{
+    struct variable *v = calloc(1, sizeof(*v));
+
+    if (!v)
+        return NULL;
+    v->record = record;
+    v->binary = binary;
+    DL_APPEND(variables, v);
+    /* A thread that uses the variable has synchronised with the one that has loaded it. */
+    atomic_store_explicit(&has_variables, true, memory_order_relaxed);
+    return v;
+}
+
+void aclnpudVariableRegister(const aclnpudVariable *variable)
+{
+    if (!is_usable_variable(variable))
+        return;
+    pthread_mutex_lock(&process->known_lock);
+    if (!find_variable(variable))
+        add_variable(variable, loading);
+    pthread_mutex_unlock(&process->known_lock);
+}
+
+void aclnpudVariableUnregister(const aclnpudVariable *variable)
+{
+    struct variable *v;
+
+    pthread_mutex_lock(&process->known_lock);
+    v = find_variable(variable);
+    if (v)
+        DL_DELETE(variables, v);
+    pthread_mutex_unlock(&process->known_lock);
+    free(v);
+}
+
+static bool is_variable(const struct variable *v, const struct kernel_binary *binary,
+                        const char *name, const void *address)
+{
+    if (name)
+        return v->binary == binary && strcmp(v->record->name, name) == 0;
+    return v->record->address == address;
+}
+
+bool kernel_registry_find_variable(const struct kernel_binary *binary, const char *name,
+                                   const void *address, aclnpudVariable *variable)
+{
+    struct variable *v;
+
+    pthread_mutex_lock(&process->known_lock);
+    DL_FOREACH (variables, v)
+        if (is_variable(v, binary, name, address))
+            break;
+    if (v)
+        *variable = *v->record;
+    pthread_mutex_unlock(&process->known_lock);
+    return v != NULL;
+}
+
+/* Under known_lock. */
+static bool has_bytes(const void *address, size_t count)
+{
+    struct variable *v;
+
+    DL_FOREACH (variables, v) {
+        size_t offset = (uintptr_t)address - (uintptr_t)v->record->address;
+
+        if (offset < v->record->bytes && count <= v->record->bytes - offset)
+            return true;
+    }
+    return false;
+}
+
+bool kernel_registry_holds(const void *address, size_t count)
+{
+    bool holds;
+
+    if (!atomic_load_explicit(&has_variables, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&process->known_lock);
+    holds = has_bytes(address, count);
+    pthread_mutex_unlock(&process->known_lock);
+    return holds;
+}
+
+bool kernel_registry_add_variable(const struct kernel_binary *binary, void *address, size_t bytes)
+{
+    struct variable *v;
+    bool holds;
+
+    pthread_mutex_lock(&process->known_lock);
+    holds = has_bytes(address, bytes);
+    v = holds ? NULL : add_variable(NULL, binary);
+    if (v) {
+        v->own = (aclnpudVariable){sizeof(v->own), 0, "", address, bytes};
+        v->record = &v->own;
+    }
+    pthread_mutex_unlock(&process->known_lock);
+    return holds || v;
+}
+
+void kernel_registry_drop_variables(const struct kernel_binary *binary)
+{
+    struct variable *v, *next;
+
+    pthread_mutex_lock(&process->known_lock);
+    DL_FOREACH_SAFE (variables, v, next)
+        if (v->binary == binary) {
+            DL_DELETE(variables, v);
+            free(v);
+        }
+    pthread_mutex_unlock(&process->known_lock);
 }

@@ -10,6 +10,7 @@
 #include "client/memory/staging.h"
 #include "client/memory/submit.h"
 #include "client/capture/capture.h"
+#include "client/core/upcall.h"
 #include "client/runtime/context.h"
 
 static int check_copy(const char *function, void *dst, size_t dest_max, const void *src,
@@ -36,22 +37,26 @@ int copy_find(struct session *s, const char *function, void *dst, const void *sr
     return place_check_peer_devices(s, function, to, from, count);
 }
 
+int copy_blocking(struct context *c, const char *function, void *dst, const void *src, size_t count)
+{
+    struct place to, from;
+
+    RETURN_IF_ERROR(capture_check_blocking(c, function));
+    RETURN_IF_ERROR(copy_find(c->session, function, dst, src, count, &to, &from));
+    RETURN_IF_ERROR(direct_copy(c->session, function, &to, &from, count));
+    if (checked_runs())
+        checked_access(c->session, NULL, &to, &from, count);
+    return place_tell_written(c->session, function, &to, count);
+}
+
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
 {
     CALL_SCOPE;
     int error = check_copy(__func__, dst, destMax, src, count, kind);
-    struct context *c;
-    struct place to, from;
 
     if (error >= 0)
         return error;
-    c = FIND_OR_RETURN(context_get, __func__);
-    RETURN_IF_ERROR(capture_check_blocking(c, __func__));
-    RETURN_IF_ERROR(copy_find(c->session, __func__, dst, src, count, &to, &from));
-    RETURN_IF_ERROR(direct_copy(c->session, __func__, &to, &from, count));
-    if (checked_runs())
-        checked_access(c->session, NULL, &to, &from, count);
-    return place_tell_written(c->session, __func__, &to, count);
+    return copy_blocking(FIND_OR_RETURN(context_get, __func__), __func__, dst, src, count);
 }
 
 /*
@@ -214,6 +219,14 @@ static int copy_taken(struct stream *s, const char *function, const struct place
     return 0;
 }
 
+/* The addresses tell which of the two is memory of a device: a variable of kernels may be. */
+static bool is_with_variable(const struct place *to, const struct place *from, aclrtMemcpyKind kind)
+{
+    return kind == ACL_MEMCPY_DEFAULT &&
+           ((to->kind == PLACE_REGISTERED && upcalls->kernel_registry_holds(to->address, 1)) ||
+            (from->kind == PLACE_REGISTERED && upcalls->kernel_registry_holds(from->address, 1)));
+}
+
 /* Is there such an asynchronous copy? 0, or why not. */
 static int check_pair(struct session *s, const char *function, const struct place *to,
                       const struct place *from, aclrtMemcpyKind kind)
@@ -224,7 +237,7 @@ static int check_pair(struct session *s, const char *function, const struct plac
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: kind %d does not fit the two addresses: dst is %s, src is %s",
                          function, kind, place_row(to)->name, place_row(from)->name);
-    if (!to_device && !copy_from_device(s, from, kind))
+    if (!to_device && !copy_from_device(s, from, kind) && !is_with_variable(to, from, kind))
         return error_set(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "%s: there is no asynchronous copy from host to host memory: use aclrtMemcpy",
@@ -232,8 +245,8 @@ static int check_pair(struct session *s, const char *function, const struct plac
     return 0;
 }
 
-static int copy_async(struct stream *s, const char *function, void *dst, const void *src,
-                      size_t count, aclrtMemcpyKind kind, bool pinned)
+static int copy_in_turn(struct stream *s, const char *function, void *dst, const void *src,
+                        size_t count, aclrtMemcpyKind kind, bool pinned)
 {
     struct place to, from;
 
@@ -247,6 +260,12 @@ static int copy_async(struct stream *s, const char *function, void *dst, const v
     return copy_in_order(s, function, &to, &from, count);
 }
 
+int copy_async(struct stream *s, const char *function, void *dst, const void *src, size_t count,
+               aclrtMemcpyKind kind)
+{
+    return copy_in_turn(s, function, dst, src, count, kind, false);
+}
+
 static int lock_and_copy(const char *function, void *dst, size_t dest_max, const void *src,
                          size_t count, aclrtMemcpyKind kind, aclrtStream stream, bool pinned)
 {
@@ -256,7 +275,7 @@ static int lock_and_copy(const char *function, void *dst, size_t dest_max, const
     if (error >= 0)
         return error;
     s = FIND_OR_RETURN(stream_lock, function, stream);
-    error = copy_async(s, function, dst, src, count, kind, pinned);
+    error = copy_in_turn(s, function, dst, src, count, kind, pinned);
     stream_unlock(s);
     return error;
 }

@@ -16,6 +16,16 @@
 int copy_find(struct session *s, const char *function, void *dst, const void *src, size_t count,
               struct place *to, struct place *from);
 
+struct context;
+
+/** What aclrtMemcpy() does once its arguments are checked. 0, or an ACL error. */
+int copy_blocking(struct context *c, const char *function, void *dst, const void *src,
+                  size_t count);
+
+/** The same for aclrtMemcpyAsync(). The stream is locked. */
+int copy_async(struct stream *s, const char *function, void *dst, const void *src, size_t count,
+               aclrtMemcpyKind kind);
+
 /** Is the copy a task of an engine, or made by the calling thread? */
 static inline bool copy_is_task(const struct place *to, const struct place *from)
 {

@@ -4,6 +4,7 @@
 #include "acl/acl.h"
 #include "client/buffers/segment.h"
 #include "client/core/error.h"
+#include "client/core/upcall.h"
 #include "client/memory/alloc.h"
 #include "client/memory/place.h"
 #include "client/memory/registration.h"
@@ -27,6 +28,12 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
                                     : m.host  ? ACL_MEM_LOCATION_TYPE_HOST
                                               : ACL_MEM_LOCATION_TYPE_DEVICE;
         attributes->location.id = m.host ? 0 : (uint32_t)device_user_id(s, m.device);
+    } else if (s && upcalls->kernel_registry_holds(ptr, 1)) {
+        /* of each device: that of the calling thread, if it has one */
+        struct context *c = context_peek(thread_self());
+
+        attributes->location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+        attributes->location.id = c ? (uint32_t)device_user_id(s, c->device) : 0;
     } else if (s && (segment_locate(s, ptr, &buffer) || registration_holds(s, ptr, 1))) {
         /* of no device, and for every device to copy from and to */
         attributes->location.type = ACL_MEM_LOCATION_TYPE_HOST;

@@ -21,6 +21,8 @@ bool registration_holds(struct session *s, const void *address, size_t count)
     struct address_range *r;
     bool holds;
 
+    if (upcalls->kernel_registry_holds(address, count))
+        return true;
     if (!atomic_load_explicit(&s->registers, memory_order_acquire))
         return false;
     memory_lock_to_look(s);

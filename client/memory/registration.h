@@ -18,5 +18,5 @@
 
 struct session;
 
-/** Are `count` bytes at address in one registered range? */
+/** Are `count` bytes at address in one registered range, or in a variable of kernels? */
 bool registration_holds(struct session *s, const void *address, size_t count);

@@ -54,6 +54,23 @@ typedef struct aclnpudKernel {
 ACL_FUNC_VISIBILITY void aclnpudKernelRegister(const aclnpudKernel *kernel);
 ACL_FUNC_VISIBILITY void aclnpudKernelUnregister(const aclnpudKernel *kernel);
 
+/* A variable of kernels: with __gm__, outside of functions. */
+typedef struct aclnpudVariable {
+    uint32_t size;     /* sizeof(aclnpudVariable): it may grow with versions */
+    uint32_t readOnly; /* 1: it is const, and aclrtMemcpyToSymbol() refuses to write it */
+    const char *name;  /* what aclrtBinaryGetGlobal() looks for if there is no such symbol */
+    void *address;     /* what the functions for symbols look for */
+    size_t bytes;
+} aclnpudVariable;
+
+/*
+ * Make the variable known, as kernels are made known: the functions for symbols find it by its
+ * address, and to copies, fills and words it is memory of each device. Without memory, and with a
+ * name or an address that is NULL or 0 bytes, it stays unknown.
+ */
+ACL_FUNC_VISIBILITY void aclnpudVariableRegister(const aclnpudVariable *variable);
+ACL_FUNC_VISIBILITY void aclnpudVariableUnregister(const aclnpudVariable *variable);
+
 /*
  * Launch a kernel, registered or not: the record is copied, but for what it points to. What
  * `<<<blocks, l2, stream>>>` becomes. `size` bytes of arguments are copied before the call returns;

@@ -2199,10 +2199,19 @@ ACL_FUNC_VISIBILITY aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint
                                                  size_t N, aclrtStream stream);
 
 /*
- * Variables of kernels, by symbol: rarely used. Symbols come with kernels that are loaded, and here
- * none are: what is not refused otherwise gets 107042. Copies of 0 bytes succeed. Need a context.
- * Errors: NULL 100000; kind not 2, 3 or 4 (from a symbol), 1, 3 or 4 (to one) 100000; count above
- * dstMax 107000; stream codes; no such symbol 107042.
+ * Variables of kernels, by symbol: the address of a variable with __gm__, outside of functions, in
+ * a source that the toolkit tree has compiled (docs/kernels.md). It is memory of the process: its
+ * device address is its own, all devices see the same variable, and it keeps its value over
+ * aclrtResetDevice. Other functions may use the address as device memory: copies, sets and words
+ * in the order of a stream.
+ *
+ * Copies are aclrtMemcpy() and aclrtMemcpyAsync() of `count` bytes from `offset` on: with memory of
+ * aclrtMallocHost and of devices the asynchronous ones are tasks of the stream, with other memory
+ * of the host the call returns when they are over. Copies of 0 bytes succeed. Any thread with a
+ * context. A library that has the variable stays loaded until the stream has passed the copy.
+ * Errors: NULL 100000; kind not 2, 3 or 4 (from a symbol), 1, 3 or 4 (to one) 100000; offset and
+ * count leave the variable 100000; count above dstMax 107000; a variable that is const (to it)
+ * 107000; no context 107002; stream codes; no such symbol 107042.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetSymbolAddress(const void *symbol, void **devPtr);
 ACL_FUNC_VISIBILITY aclError aclrtGetSymbolSize(const void *symbol, size_t *size);
@@ -2622,7 +2631,9 @@ ACL_FUNC_VISIBILITY aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t in
  * read. aclrtBinaryGetFunction: kernelName is plain for extern "C", else mangled; a name that is no
  * registered kernel is looked up as a symbol, and called with 8-byte words.
  * aclrtBinaryGetDevAddress: where it is loaded, and its extent. aclrtBinaryGetGlobal: an object of
- * the shared object; devPtr or size may be NULL.
+ * the shared object, by its symbol, or a variable with __gm__ by its name in the source (a::b),
+ * also if it is static; dptr or size may be NULL. Its address may be used as device memory until
+ * the binary is unloaded.
  */
 #define ACL_RT_BINARY_MAGIC_ELF_AICORE      0x43554245U
 #define ACL_RT_BINARY_MAGIC_ELF_VECTOR_CORE 0x41415246U

@@ -6,6 +6,8 @@
 
 #ifdef __cplusplus
 
+#include <type_traits>
+
 /* With a limit in milliseconds; for the wait of a stream, in seconds. */
 static inline aclError aclrtSynchronizeDevice(int32_t timeout)
 {
@@ -78,6 +80,69 @@ static inline aclError aclrtMemAllocManaged(T **ptr, uint64_t size,
         *ptr = static_cast<T *>(p);
     }
     return ret;
+}
+
+/*
+ * Variables of kernels by their names: what is no array and no pointer. An array is its address
+ * anyway; a variable that is a pointer is named by its address, because a pointer is that of a
+ * variable to the functions of C.
+ */
+template <typename T>
+using aclnpudVariableName =
+    typename std::enable_if<!std::is_convertible<const T &, const void *>::value, aclError>::type;
+
+template <typename T> static inline const void *aclnpudVariableAddress(const T &symbol)
+{
+    return &reinterpret_cast<const char &>(
+        const_cast<const typename std::remove_cv<T>::type &>(symbol));
+}
+
+template <typename T>
+static inline aclnpudVariableName<T> aclrtGetSymbolAddress(const T &symbol, void **devPtr)
+{
+    return aclrtGetSymbolAddress(aclnpudVariableAddress(symbol), devPtr);
+}
+
+template <typename T>
+static inline aclnpudVariableName<T> aclrtGetSymbolSize(const T &symbol, size_t *size)
+{
+    return aclrtGetSymbolSize(aclnpudVariableAddress(symbol), size);
+}
+
+template <typename T>
+static inline aclnpudVariableName<T> aclrtMemcpyFromSymbol(void *dst, size_t dstMax,
+                                                           const T &symbol, size_t count,
+                                                           size_t offset, aclrtMemcpyKind kind)
+{
+    return aclrtMemcpyFromSymbol(dst, dstMax, aclnpudVariableAddress(symbol), count, offset, kind);
+}
+
+template <typename T>
+static inline aclnpudVariableName<T> aclrtMemcpyFromSymbolAsync(void *dst, size_t dstMax,
+                                                                const T &symbol, size_t count,
+                                                                size_t offset, aclrtMemcpyKind kind,
+                                                                aclrtStream stream)
+{
+    return aclrtMemcpyFromSymbolAsync(dst, dstMax, aclnpudVariableAddress(symbol), count, offset,
+                                      kind, stream);
+}
+
+template <typename T>
+static inline aclnpudVariableName<T> aclrtMemcpyToSymbol(const T &symbol, const void *src,
+                                                         size_t count, size_t offset,
+                                                         aclrtMemcpyKind kind)
+{
+    return aclrtMemcpyToSymbol(aclnpudVariableAddress(symbol), src, count, offset, kind);
+}
+
+template <typename T>
+static inline aclnpudVariableName<T> aclrtMemcpyToSymbolAsync(const T &symbol, const void *src,
+                                                              size_t count, size_t offset,
+                                                              aclrtMemcpyKind kind,
+                                                              aclrtStream stream)
+{
+    return aclrtMemcpyToSymbolAsync(aclnpudVariableAddress(symbol), src, count, offset, kind,
+                                    stream);
 }
 
 /* Batches without the index of the failed entry, and registration by flags. */

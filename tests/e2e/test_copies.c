@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "acl/acl_npud_kernel.h"
 #include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "tests/e2e/pattern.h"
@@ -942,7 +943,7 @@ END_TEST
 
 /* --- symbols --- */
 
-START_TEST(there_are_no_symbols)
+START_TEST(what_is_no_symbol_is_refused)
 {
     static const int symbol = 1;
     const aclError none = ACL_ERROR_RT_SYMBOL_NOT_FOUND;
@@ -975,6 +976,67 @@ START_TEST(there_are_no_symbols)
     OK(aclrtMemcpyFromSymbol(NULL, 0, NULL, 0, 0, 99));
     OK(aclrtMemcpyToSymbolAsync(NULL, NULL, 0, 0, 99, NULL));
     OK(aclrtMemcpyFromSymbolAsync(NULL, 0, NULL, 0, 0, 99, NULL));
+}
+END_TEST
+
+static uint32_t variable[4];
+static const aclnpudVariable record = {sizeof(record), 0, "variable", variable, sizeof(variable)};
+
+/* Copies before and behind a wait of the stream; its device address is like that of the device. */
+START_TEST(a_symbol_is_copied_in_order)
+{
+    aclnpudVariable unusable = record;
+    const uint32_t ones = 0x01010101;
+    aclrtEvent gate;
+    size_t size;
+    void *p;
+
+    unusable.size--;
+    aclnpudVariableRegister(&unusable);
+    aclnpudVariableRegister(NULL);
+    FAILS(ACL_ERROR_RT_SYMBOL_NOT_FOUND, aclrtGetSymbolAddress(variable, &p));
+    aclnpudVariableRegister(&record);
+    aclnpudVariableRegister(&record);
+    OK(aclrtGetSymbolAddress(variable, &p));
+    OK(aclrtGetSymbolSize(variable, &size));
+    ck_assert(p == variable && size == sizeof(variable));
+    OK(aclrtMemcpyToSymbol(variable, &ones, 4, 4, H2D));
+    ck_assert(variable[0] == 0 && variable[1] == ones);
+    memset(from[PINNED], 2, 16);
+    gate = stream_hold(stream);
+    OK(aclrtMemcpyToSymbolAsync(variable, from[PINNED], 8, 8, H2D, stream));
+    OK(aclrtMemcpyFromSymbolAsync(to[DEVICE], 16, variable, 16, 0, D2D, stream));
+    OK(aclrtMemcpyToSymbolAsync(variable, from[PINNED], 4, 0, ACL_MEMCPY_DEFAULT, stream));
+    ck_assert(variable[2] == 0 && variable[0] == 0);
+    stream_let_go(gate);
+    OK(aclrtSynchronizeStream(stream));
+    ck_assert(variable[0] == 2 * ones && variable[2] == 2 * ones);
+    OK(aclrtMemcpy(variable, 16, to[DEVICE], 16, D2H));
+    ck_assert(variable[0] == 0 && variable[1] == ones && variable[3] == 2 * ones);
+    aclnpudVariableUnregister(&record);
+    aclnpudVariableUnregister(&record);
+    FAILS(ACL_ERROR_RT_SYMBOL_NOT_FOUND, aclrtGetSymbolAddress(variable, &p));
+}
+END_TEST
+
+START_TEST(a_symbol_has_its_bounds)
+{
+    aclnpudVariable constant = record;
+
+    constant.readOnly = 1;
+    aclnpudVariableRegister(&record);
+    FAILS(NULL_ARG, aclrtMemcpyToSymbol(variable, from[PINNED], 17, 0, H2D));
+    FAILS(NULL_ARG, aclrtMemcpyToSymbolAsync(variable, from[PINNED], 1, 16, H2D, stream));
+    FAILS(NULL_ARG, aclrtMemcpyFromSymbol(to[PINNED], 2, variable, 2, SIZE_MAX, D2H));
+    FAILS(ACL_ERROR_RT_SYMBOL_NOT_FOUND,
+          aclrtMemcpyFromSymbol(to[PINNED], 4, variable + 1, 4, 0, D2H));
+    OK(aclrtMemcpyFromSymbol(to[PINNED], 16, variable, 16, 0, ACL_MEMCPY_DEFAULT));
+    OK(aclrtMemcpyFromSymbol(to[PINNED], 1, variable, 1, 15, D2D));
+    aclnpudVariableUnregister(&record);
+    aclnpudVariableRegister(&constant);
+    FAILS(PARAM, aclrtMemcpyToSymbol(variable, from[PINNED], 4, 0, H2D));
+    OK(aclrtMemcpyFromSymbol(to[PINNED], 16, variable, 16, 0, D2H));
+    aclnpudVariableUnregister(&constant);
 }
 END_TEST
 
@@ -1118,7 +1180,9 @@ static void add_others(Suite *s)
     tcase_add_test(t, words_need_a_context_and_its_stream);
     tcase_add_test(t, words_wait_for_their_turn);
     tcase_add_test(t, small_sources_share_buffers);
-    tcase_add_test(t, there_are_no_symbols);
+    tcase_add_test(t, what_is_no_symbol_is_refused);
+    tcase_add_test(t, a_symbol_is_copied_in_order);
+    tcase_add_test(t, a_symbol_has_its_bounds);
     tcase_add_test(t, symbols_need_a_context);
     tcase_add_loop_test(t, memory_that_goes_before_its_task_is_an_error, 0, 5);
 }

@@ -91,6 +91,31 @@ static void load_twice(void)
     FAILS(ACL_ERROR_INVALID_PARAM, aclrtDestroyBinary(NULL));
 }
 
+/* What was asked for may be used as device memory, until the binary goes. */
+static void copy_global(void)
+{
+    aclrtPtrAttributes attributes;
+    aclrtBinHandle bin;
+    uint32_t *host;
+    void *scale;
+
+    CALL(aclrtMallocHost((void **)&host, 2 * sizeof(*host)));
+    CALL(aclrtBinaryLoadFromFile(KERNELS, NULL, &bin));
+    for (int i = 0; i < 2; i++)
+        CALL(aclrtBinaryGetGlobal(bin, "scale", &scale, NULL));
+    *host = 44;
+    CALL(aclrtMemcpyAsync(scale, 4, host, 4, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    CALL(aclrtMemcpyAsync(host + 1, 4, scale, 4, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    CALL(aclrtSynchronizeStream(stream));
+    EXPECT(host[1] == 44);
+    CALL(aclrtPointerGetAttributes(scale, &attributes));
+    EXPECT(attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE);
+    CALL(aclrtBinaryUnLoad(bin));
+    CALL(aclrtPointerGetAttributes(scale, &attributes));
+    EXPECT(attributes.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED);
+    CALL(aclrtFreeHost(host));
+}
+
 static aclError load_with(aclrtBinaryLoadOptionType type, uint32_t value, int file)
 {
     aclrtBinaryLoadOption option = {.type = type};
@@ -175,6 +200,7 @@ int main(void)
     set_up();
     load_and_launch();
     load_twice();
+    copy_global();
     options_and_bad_images();
     looked_up_on_another_device();
     return tear_down();
