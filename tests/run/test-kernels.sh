@@ -53,8 +53,8 @@ modes=("strict --strict")
 [ -n "${NPUD_STRICT+set}" ] || modes=("ordinary" "${modes[@]}")
 for mode in "${modes[@]}"; do
     read -ra words <<<"$mode"
-    for name in plain_static plain_shared launch_header_static launch_header_shared templates \
-        vector_add vector_ops matrix print sync trap binary; do
+    for name in plain_static plain_shared launch_header_static launch_header_shared symbols \
+        templates vector_add vector_ops matrix print sync trap binary; do
         npu_run "${words[@]:1}" -- "$work/build/$name" >"$work/log" 2>&1 && [ ! -s "$work/log" ]
         report $? "$name (${words[0]})"
     done

@@ -1,5 +1,5 @@
 """Turns what C++ does not have in the source of a kernel into C++: launches `k<<<...>>>(...)`,
-`__global__`, and asm("trap").
+`__global__`, `__gm__`, and asm("trap").
 
 The driver `bisheng` (driver.py) calls this between the preprocessor and the compiler: so macros and
 headers may have launches and kernels, and the line markers of the preprocessor tell which line of
@@ -8,7 +8,8 @@ lines of a debugger are those of the user's files.
 
 A launch becomes `::npud::launch("k", k, blocks, l2, stream)(arguments)`: an ordinary call of what
 launch() returns, whose parameters are those of the kernel. After each kernel that is a function and
-no template stands an object that registers it (npud_kernel.h).
+no template stands an object that registers it (npud_kernel.h), and so behind each variable with
+__gm__.
 """
 
 import bisect
@@ -31,7 +32,12 @@ MARKER = re.compile(
     r'^[ \t]*#(?:line)?[ \t]+(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)"([ \d]*))?[ \t]*$', re.M
 )
 # Without one of these there is nothing to do.
-NEEDED = re.compile(r"<[ \t]*<[ \t]*<|__global__|\b(?:__)?asm(?:__)?\b[^;]{0,40}\"trap\"")
+NEEDED = re.compile(
+    r"<[ \t]*<[ \t]*<|__global__|__npud_gm__|\b(?:__)?asm(?:__)?\b[^;]{0,40}\"trap\""
+)
+# What __gm__ is to the preprocessor (npud_kernel.h).
+GM = "__npud_gm__"
+GM_WORD = re.compile(rf"\b{GM}\b")
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 KINDS = {"__cube__": "CUBE", "__vector__": "VECTOR", "__mix__": "MIX"}
@@ -44,6 +50,9 @@ KEYWORDS = frozenset(
     "goto typename template not and or xor decltype alignas noexcept catch".split()
 )
 ATTRIBUTES = frozenset("__attribute__ __attribute __declspec alignas decltype __mix__".split())
+CLASSES = frozenset("struct class union enum".split())
+# A declaration with one of these defines no variable of a file.
+NO_VARIABLE = frozenset("template typedef using friend operator thread_local".split())
 SCALARS = frozenset(
     "int unsigned signed short long char float double bool size_t int8_t int16_t int32_t int64_t "
     "uint8_t uint16_t uint32_t uint64_t intptr_t uintptr_t".split()
@@ -77,10 +86,13 @@ class Kernel:
 
 
 def find_user_parts(text):
-    """Yields (start, end) of all that is from no system header."""
-    start, system = 0, False
+    """Yields (start, end) of all that is from no system header. What a macro of one has left in a
+    file of the user is the user's."""
+    start, system, user = 0, False, None
     for marker in MARKER.finditer(text):
-        is_system = "3" in (marker.group(3) or "").split()
+        flags = (marker.group(3) or "").split()
+        is_system = "3" in flags and not (marker.group(2) == user and not {"1", "2"} & set(flags))
+        user = user if is_system else marker.group(2)
         if is_system != system:
             if is_system:
                 yield start, marker.start()
@@ -109,6 +121,8 @@ class Translation:
         self.launches = []  # (start, end of the kernel's name, end of <<<, start and end of >>>)
         self.scopes = []  # (kind, name or Kernel)
         self.kernels = []
+        self.variables = []
+        self.looked_at = -1  # begin of a declaration with __gm__
         self.markers = list(MARKER.finditer(text))
         self.marker_starts = [m.start() for m in self.markers]
 
@@ -264,7 +278,7 @@ class Translation:
         """The kernel as the source has it, without blanks and outer parentheses."""
         if self.at(first) == "(" and self.close_of(first) == index - 1:
             return self.shown_name(first + 1, index - 1)
-        name = " ".join(t.text for t in self.tokens[first:index])
+        name = " ".join(t.text for t in self.tokens[first:index] if t.text != GM)
         return re.sub(r" ?(::|\.|->|[<>()\[\]&*]) ?", r"\1", name).replace(" ,", ",")
 
     def last_name(self, first, index):
@@ -385,6 +399,104 @@ class Translation:
             text += " " + launch_function(kernel)
         self.edits.append((closing.end, closing.end, text))
 
+    # --- variables ---
+
+    def skip_angles(self, index):
+        """Behind the arguments of a template that begin at index."""
+        depth = 0
+        while index < len(self.tokens) and self.at(index) not in (";", "{", "}"):
+            depth += (self.at(index) == "<") - (self.at(index) == ">")
+            index = index + 1 if self.at(index) not in CLOSING else self.close_of(index) + 1
+            if depth == 0:
+                break
+        return index
+
+    def skip_initializer(self, index):
+        """At the , or ; behind the value that follows the = at index."""
+        angles = False
+        while index < len(self.tokens) and self.at(index) not in (",", ";", "}"):
+            angles = angles or self.at(index) == "<"
+            index = index + 1 if self.at(index) not in CLOSING else self.close_of(index) + 1
+        if angles and self.at(index) == ",":
+            self.fail(self.tokens[index], "this comma is of a template, or before another "
+                                          "variable: write one variable with __gm__ in each "
+                                          "declaration")
+        return index
+
+    def read_declarator(self, i):
+        """From i on: (name, whether it has a value, index of the , or ; behind it). The name is a
+        list of tokens; None: this is no variable."""
+        name = []
+        while i < len(self.tokens):
+            text = self.at(i)
+            if text in (",", ";"):
+                return name, False, i
+            if text in NO_VARIABLE or text in ("}", ":"):
+                return None
+            if text in ATTRIBUTES and self.at(i + 1) == "(":
+                i = self.close_of(i + 1)
+            elif text == "[":
+                i = self.close_of(i)
+            elif text == "<":
+                i = self.skip_angles(i) - 1
+            elif text == "=":
+                return name, True, self.skip_initializer(i)
+            elif text == "{" and name:
+                return name, True, self.close_of(i) + 1
+            elif text == "(":
+                closing = self.close_of(i)
+                if self.at(closing + 1) not in ("(", "["):
+                    return None  # a function
+                inside = [j for j in range(i, closing) if self.is_name(j)]
+                name = [self.at(inside[-1])] if inside else []
+                i = closing if self.at(closing + 1) == "[" else self.close_of(closing + 1)
+            elif self.is_name(i) and text != GM:
+                name = name + [text] if name[-1:] == ["::"] else [text]
+            elif text == "::" and name:
+                name = name + [text]
+            i += 1
+        return None
+
+    def skip_class(self, start):
+        """Behind the braces of a type that the declaration defines, if it does."""
+        i = start
+        while i < len(self.tokens) and self.at(i) not in (";", "=", "(", "{", "}"):
+            i += 1
+        if self.at(i) == "{" and (self.at(i - 1) in CLASSES or self.at(i - 2) in CLASSES):
+            return self.close_of(i) + 1
+        return start
+
+    def note_variables(self, start, index):
+        """__gm__ at index, outside of functions, of a declaration that begins at start."""
+        self.looked_at = start
+        words = [t.text for t in self.tokens[start:index]]
+        if "=" in words or NO_VARIABLE & set(words):
+            return
+        i, found = self.skip_class(start), []
+        while self.at(i) != ";":
+            declarator = self.read_declarator(i + (self.at(i) == ","))
+            if not declarator:
+                return
+            name, valued, i = declarator
+            if name and (valued or "extern" not in words):
+                found.append("".join(name))
+            if self.at(i) not in (",", ";"):
+                return
+        spaces = [s[1] for s in self.scopes if s[0] == "namespace" and s[1]]
+        text = ""
+        for name in found:
+            self.variables.append(name)
+            text += (
+                f" static const ::npud::Variable npud_variable_{len(self.variables) - 1}"
+                f"({quote('::'.join(spaces + [name]))}, {name});"
+            )
+        self.edits.append((self.tokens[i].end, self.tokens[i].end, text))
+
+    def blank_gm(self):
+        """Also where headers of the system have it."""
+        for match in GM_WORD.finditer(self.text):
+            self.edits.append((match.start(), match.end(), " " * len(GM)))
+
     # --- the walk ---
 
     def open_scope(self, start, index):
@@ -412,6 +524,10 @@ class Translation:
             return self.note_kernel(start, index)
         if text in KINDS:
             self.blank_kind(index)
+        elif text == GM:
+            top = all(s[0] in ("linkage", "namespace") for s in self.scopes)
+            if top and self.looked_at != start:
+                self.note_variables(start, index)
         elif text in ("asm", "__asm__", "__asm"):
             opening = index + 1 + (self.at(index + 1) in ("volatile", "__volatile__"))
             if [self.at(opening + i) for i in range(3)] == ["(", '"trap"', ")"]:
@@ -441,6 +557,7 @@ class Translation:
                 start = i + 1
             i += 1
         self.write_launches()
+        self.blank_gm()
         return self.apply()
 
     def apply(self):
@@ -467,7 +584,7 @@ def launch_type(parameter):
     words = [t.text for t in parameter]
     if "=" in words:
         words = words[: words.index("=")]
-    words = [w for w in words if w not in ("const", "volatile", "struct")]
+    words = [w for w in words if w not in ("const", "volatile", "struct", "__gm__", GM)]
     if len(words) > 1 and re.match(r"[^\W\d]", words[-1]) and words[-1] not in SCALARS:
         words.pop()
     return " ".join(words) if words and set(words) <= SCALARS else "void *"

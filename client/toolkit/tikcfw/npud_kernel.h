@@ -19,15 +19,17 @@
 #include "npud_half.h"
 
 /* The translator of the driver reads these words; without it they say nothing. */
-#ifndef NPUD_TRANSLATE
+#ifdef NPUD_TRANSLATE
+#define __gm__ __npud_gm__ /* a macro: headers ask whether there is one */
+#else
 #define __global__
 #define __cube__
 #define __vector__
 #define __mix__(...)
+#define __gm__
 #endif
 /* All memory is that of the process. */
 #define __aicore__
-#define __gm__
 #define __ubuf__
 #define __cbuf__
 #define __ca__
@@ -228,6 +230,26 @@ template <auto Function> class Record
 
   private:
     aclnpudKernel kernel_;
+};
+
+/* Stands behind each variable with __gm__. */
+class Variable
+{
+  public:
+    template <typename T>
+    Variable(const char *name, T &variable)
+        : variable_{sizeof variable_, std::is_const_v<std::remove_all_extents_t<T>>, name,
+                    const_cast<void *>(static_cast<const volatile void *>(&variable)),
+                    sizeof variable}
+    {
+        aclnpudVariableRegister(&variable_);
+    }
+    ~Variable() { aclnpudVariableUnregister(&variable_); }
+    Variable(const Variable &) = delete;
+    Variable &operator=(const Variable &) = delete;
+
+  private:
+    aclnpudVariable variable_;
 };
 
 /* Types of tasks, by which a kernel says on which cores it runs; the translator looks for the name

@@ -10,7 +10,7 @@ struct Pair {
     int64_t b;
 };
 
-static void launch(Device &device, aclrtBinHandle binary)
+static void launch(Device &device, aclrtBinHandle binary, double filled)
 {
     Array<double> out(std::vector<double>(2));
     Array<int> number({5});
@@ -27,9 +27,31 @@ static void launch(Device &device, aclrtBinHandle binary)
     CALL(aclrtLaunchKernelWithArgsArray(fill, 2, device.stream, nullptr, args));
     CALL(aclrtLaunchKernelWithArgsArray(other, 1, device.stream, nullptr, other_args));
     device.wait();
-    EXPECT(out.read()[0] == 1044.5 && out.read()[1] == 1044.5);
+    EXPECT(out.read()[0] == filled && out.read()[1] == filled);
     EXPECT(number.read()[0] == 12);
-    CALL(aclrtBinaryUnLoad(binary));
+}
+
+// One that is static has no symbol. Each handle has its own.
+static void use_globals(Device &device, aclrtBinHandle binary)
+{
+    int32_t *host, *calls;
+    uint32_t *added;
+    size_t size;
+
+    CALL(aclrtMallocHost((void **)&host, 4));
+    CALL(aclrtBinaryGetGlobal(binary, "counters::calls", (void **)&calls, &size));
+    EXPECT(size == 4);
+    CALL(aclrtMemcpyAsync(host, 4, calls, 4, ACL_MEMCPY_DEVICE_TO_HOST, device.stream));
+    device.wait();
+    EXPECT(*host == 101);
+    CALL(aclrtBinaryGetGlobal(binary, "added", (void **)&added, &size));
+    *host = 1040;
+    CALL(aclrtMemcpyAsync(added, 4, host, 4, ACL_MEMCPY_HOST_TO_DEVICE, device.stream));
+    launch(device, binary, 2044.5);
+    CALL(aclrtFreeHost(host));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID,
+          aclrtBinaryGetGlobal(binary, "calls", (void **)&calls, &size));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtBinaryGetGlobal(binary, "fill", (void **)&calls, &size));
 }
 
 static void look(aclrtBinHandle binary)
@@ -44,6 +66,9 @@ static void look(aclrtBinHandle binary)
     CALL(aclrtGetFunctionAttribute(fill, ACL_FUNC_ATTR_KERNEL_TYPE, &kind));
     EXPECT(count == 4 && offset == 32 && size == 1 && kind == ACL_KERNEL_TYPE_VECTOR);
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtBinaryGetFunction(binary, "other", &fill));
+    CALL(aclrtBinaryGetFunction(binary, "_Z5otherPii", &fill));
+    CALL(aclrtGetFunctionAttribute(fill, ACL_FUNC_ATTR_KERNEL_TYPE, &kind));
+    EXPECT(kind == ACL_KERNEL_TYPE_CUBE);
 }
 
 // A library that the program loads itself: its kernels are known until it is closed.
@@ -76,8 +101,12 @@ int main()
     load_library(device);
     CALL(aclrtBinaryLoadFromFile(BINARY, nullptr, &binary));
     look(binary);
-    launch(device, binary);
-    CALL(aclrtBinaryLoadFromData(image.data(), image.size(), nullptr, &binary));
-    launch(device, binary);
+    for (int i = 0; i < 2; i++) {
+        launch(device, binary, 1044.5);
+        use_globals(device, binary);
+        CALL(aclrtBinaryUnLoad(binary));
+        if (i == 0)
+            CALL(aclrtBinaryLoadFromData(image.data(), image.size(), nullptr, &binary));
+    }
     return 0;
 }

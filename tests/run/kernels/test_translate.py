@@ -97,6 +97,11 @@ KERNELS = [
      "                         void k() {}" + record("k", kind="MIX")),
     ("__global__ void k() { npud::task_type_KERNEL_TYPE_AIV_ONLY; }",
      "           void k() { npud::task_type_KERNEL_TYPE_AIV_ONLY; }" + record("k", kind="VECTOR")),
+    # What a macro of a system header has left here.
+    ('# 3 "a.cpp"\n__global__ void k() {\n# 4 "a.cpp" 3 4\nnpud::task_type_KERNEL_TYPE_AIV_ONLY\n'
+     '# 4 "a.cpp"\n; }',
+     '# 3 "a.cpp"\n           void k() {\n# 4 "a.cpp" 3 4\nnpud::task_type_KERNEL_TYPE_AIV_ONLY\n'
+     '# 4 "a.cpp"\n; }' + record("k", kind="VECTOR")),
     ("static __global__ __attribute__((used)) void k(int (*f)(int), A<1, 2> b) noexcept {}",
      "static            __attribute__((used)) void k(int (*f)(int), A<1, 2> b) noexcept {}"
      + record("k")),
@@ -127,6 +132,37 @@ KERNELS = [
      '::npud::launch<ACL_KERNEL_TYPE_VECTOR>("k<int>", k<int>, 1,0,s)();'),
 ]
 
+# Declarations with __gm__, and the variables that they define: what registers each, by its name.
+VARIABLES = [
+    ("GM int x;", ["x"]),
+    ("static GM float y[4] = {1, 2}, z{3}, *w;", ["y", "z", "w"]),
+    ("GM unsigned long n = f(1, g<2>(3));", ["n"]),
+    ("GM std::array<int, 4> q, r;", ["q", "r"]),
+    ("alignas(64) GM int x __attribute__((aligned(8)));", ["x"]),
+    ("[[gnu::used]] const GM volatile float c[3][4] = {{1}, {2}};", ["c"]),
+    ("GM void (*f)(int, GM char *);", ["f"]),
+    ("GM int (*table[4])(int) = {g, h};", ["table"]),
+    ("GM struct P { int a; GM float *b; } p = {1}, q;", ["p", "q"]),
+    ("struct { int a; } GM x;", ["x"]),
+    ("GM struct P p{1};", ["p"]),
+    ("GM enum { A, B } e = B;", ["e"]),
+    ("extern GM int e = 3;", ["e"]),
+    ("GM int S::m = 3;", ["S::m"]),
+    ('extern "C" { GM int x; }', ["x"]),
+    # None.
+    ("extern GM int e;", []),
+    ('extern "C" GM int e;', []),
+    ("GM char *f(GM char *x); GM T *g(GM T *a) { GM T *b = a; return b; }", []),
+    ("template <typename T> GM T v;", []),
+    ("using P = GM float *; typedef GM float *Q;", []),
+    ("struct S { static GM int m; GM int *p; };", []),
+    ("void f() { static GM int x; }", []),
+    ("auto l = [](GM int *x) { return x; };", []),
+    ("__global__ void k(GM int *x) { GM int *y; }", []),
+    ("GM int x = {", []),
+    ("GM", []),
+]
+
 # What must stay as it is.
 UNCHANGED = [
     "a << b; a <<= b; x<(1 << 2)> y; std::cout << a << b << c;",
@@ -139,6 +175,8 @@ UNCHANGED = [
     "template <> std::ostream &operator<< <char>(std::ostream &, char);",
     'asm("nop"); asm volatile("trap" : : "r"(x)); f("trap");',
     'int system;\n# 1 "/usr/include/x.h" 1 3\n__global__ k<<<1, 0, s>>>(a);\n# 2 "a.cpp" 2\nint y;',
+    '# 1 "a.h"\n# 1 "x.h" 1 3\n__global__ k\n# 1 "a.h" 1 3\n__global__\n# 9 "x.h" 2 3\n<<<\n'
+    '# 2 "a.h" 2',
 ]
 
 ERRORS = [
@@ -158,6 +196,8 @@ ERRORS = [
     ("__global__ void k() {}\n__global__ void k(int) {}", "a.cpp:2", "two kernels are called k"),
     ("template <typename T> __global__ void k(T) {}\nint r = k<<<1,0,s>>>(1);", "a.cpp:2",
      "k<...><<<"),
+    ("GM int a = 1;\nGM int b = x < y, c;".replace("GM", translate.GM), "a.cpp:2",
+     "one variable with __gm__"),
     ("__mix__(1 __global__ void k() {}", "a.cpp:1", "closes this __mix__"),
     ('# 40 "dir/b.h" 1\n\nk<<<1>>>(a);\n# 3 "a.cpp" 2\n', "dir/b.h:41", "all three values"),
 ]
@@ -177,10 +217,10 @@ SOUP = (
     "<<< >>> << >> < > ( ) [ ] { } ; , :: . -> = ' \" \\ # ` @ $ \n \t __global__ __mix__ __cube__ "
     "__vector__ template typename namespace extern \"C\" struct operator asm \"trap\" return k "
     "k<1> f(x) R\"(x)\" R\"x( )x\" // /* */ 1'0 'a' 0x1p-3 const void int #define \\\n <= >= ... ä "
-    "# 1 \"a\" 3\n k<<<1,0,s>>>(a) __global__ void k() {"
+    "# 1 \"a\" 3\n k<<<1,0,s>>>(a) __global__ void k() { __npud_gm__ = __npud_gm__ int "
 ).split(" ")
-QUIET = [w for w in SOUP if "<<" not in w and "__global__" not in w and w not in ("asm", '"trap"')
-         and "__asm" not in w and w != "<"]
+QUIET = [w for w in SOUP if "<<" not in w and "__global__" not in w and "gm" not in w
+         and w not in ("asm", '"trap"') and "__asm" not in w and w != "<"]
 
 
 class Translator(unittest.TestCase):
@@ -195,6 +235,25 @@ class Translator(unittest.TestCase):
         for source, result in KERNELS:
             with self.subTest(source):
                 self.assertEqual(translate.translate(source, "a.cpp"), result)
+
+    def test_variables(self):
+        pattern = r'npud::Variable npud_variable_(\d)\("(.*?)", (.*?)\);'
+        for source, names in VARIABLES:
+            for around, space in ("%s", ""), ("namespace a { namespace { %s } }", "a::"):
+                with self.subTest(around % source):
+                    text = (around % source).replace("GM", translate.GM)
+                    result = translate.translate(text, "a.cpp")
+                    self.assertNotIn(translate.GM, result)
+                    self.assertEqual(re.findall(pattern, result),
+                                     [(str(i), space + name, name)
+                                      for i, name in enumerate(names)])
+        # Behind the declaration, on its line; and the word goes wherever it is.
+        text = translate.translate('GM int a =\n3; GM int b;\n# 1 "s.h" 3\nGM int c;'
+                                   .replace("GM", translate.GM))
+        space = " " * len(translate.GM)
+        self.assertEqual(text, f'{space} int a =\n3; static const ::npud::Variable npud_variable_0'
+                         f'("a", a); {space} int b; static const ::npud::Variable npud_variable_1'
+                         f'("b", b);\n# 1 "s.h" 3\n{space} int c;')
 
     def test_unchanged(self):
         for source in UNCHANGED:
