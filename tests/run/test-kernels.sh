@@ -178,10 +178,15 @@ refused() { # PLACE WORDS: the source is the input
         tr -s '\n ' ' ' <"$work/log" | grep -q "$1.*$2"
     report $? "refused: $2"
 }
-refused refused.asc:3 "k is a template: write the arguments of the template" <<'C'
+refused refused.asc:3 "k is a template, one of whose parameters has no name" <<'C'
 #include "kernel_operator.h"
-template <typename T> __global__ __aicore__ void k(T *x) {}
+template <typename T, int = 2> __global__ __aicore__ void k(T *x) {}
 void f(void *s) { k<<<1, nullptr, s>>>((int *)s); }
+C
+refused refused.asc:3 "couldn.t \(deduce\|infer\) template \(parameter\|argument\) .T" <<'C'
+#include "kernel_operator.h"
+template <typename T> __global__ __aicore__ void k(GM_ADDR x) {}
+void f(GM_ADDR x, void *s) { k<<<1, nullptr, s>>>(x); }
 C
 refused refused.asc:4 "with all three values" <<'C'
 #include "kernel_operator.h"

@@ -7,9 +7,10 @@ which file a text is from. Nothing here removes or adds a line, so messages of t
 lines of a debugger are those of the user's files.
 
 A launch becomes `::npud::launch("k", k, blocks, l2, stream)(arguments)`: an ordinary call of what
-launch() returns, whose parameters are those of the kernel. After each kernel that is a function and
-no template stands an object that registers it (npud_kernel.h), and so behind each variable with
-__gm__.
+launch() returns, whose parameters are those of the kernel. If the kernel is a template and the
+launch leaves out arguments of it, a declaration behind the template has them deduced from those of
+the call. After each kernel that is a function and no template stands an object that registers it
+(npud_kernel.h), and so behind each variable with __gm__.
 """
 
 import bisect
@@ -80,6 +81,9 @@ class Kernel:
         self.kind = "AICORE"
         self.plain = False  # extern "C"
         self.template = False
+        self.needed = 0  # arguments of the template that a launch gives or has deduced
+        self.deducer = ""  # what deduces them; "": nothing
+        self.end = 0  # offset behind the body or the declaration
         self.top = False  # in no namespace
         self.member = False  # in a class or function
         self.parameters = []  # lists of tokens
@@ -260,19 +264,44 @@ class Translation:
 
     def write_launches(self):
         kinds = {k.name: k.kind for k in self.kernels}
-        templates = {k.name for k in self.kernels if k.template}
         for first, index, close in self.launches:
             last = self.last_name(first, index)
-            if self.at(index - 1) == last and last in templates:
-                self.fail(self.tokens[index], f"the kernel {last} is a template: write the "
-                                              f"arguments of the template, {last}<...><<<")
             kind = kinds.get(last, "AICORE")
             kind = "" if kind == "AICORE" else f"<ACL_KERNEL_TYPE_{kind}>"
-            begin = self.tokens[first].start
-            name = quote(self.shown_name(first, index))
-            self.edits.append((begin, begin, f"::npud::launch{kind}({name}, "))
-            self.edits.append((self.tokens[index].start, self.tokens[index + 2].end, ", "))
+            begin, name = self.tokens[first].start, quote(self.shown_name(first, index))
+            launch, comma = "launch", ", "
+            if self.needs_deduction(first, index, last):
+                launch, comma = "launch_deduced", "(npud_values...))::value; }, "
+                name += ", [](auto &&...npud_values) { return decltype("
+                self.edits.append((begin, begin, f"::npud::{launch}{kind}({name}"))
+                token = next(t for t in reversed(self.tokens[first:index]) if t.text == last)
+                self.edits.append((token.start, token.start, "npud_deduce_"))
+            else:
+                self.edits.append((begin, begin, f"::npud::{launch}{kind}({name}, "))
+            self.edits.append((self.tokens[index].start, self.tokens[index + 2].end, comma))
             self.edits.append((self.tokens[close].start, self.tokens[close + 2].end, ")"))
+
+    def needs_deduction(self, first, index, last):
+        """Does the launch of the kernel, whose name is from first to index, leave out arguments of
+        a template? Then what deduces them is written."""
+        templates = [k for k in self.kernels if k.template and k.name == last]
+        given, name = None, index - 1
+        if self.at(name) == ">":
+            opening = self.open_of(name, "<", ">")
+            given, name = len(self.read_parameters(opening, name)), opening - 1
+        if not templates or self.at(name) != last:
+            return False
+        if given is not None and given >= min(k.needed for k in templates):
+            return False
+        deduced = [k for k in templates if k.deducer and k.end]
+        if not deduced and given is None:
+            self.fail(self.tokens[index], f"the kernel {last} is a template, one of whose "
+                                          f"parameters has no name: write the arguments of the "
+                                          f"template, {last}<...><<<")
+        for kernel in deduced:
+            if (kernel.end, kernel.end, kernel.deducer) not in self.edits:
+                self.edits.append((kernel.end, kernel.end, kernel.deducer))
+        return bool(deduced)
 
     def shown_name(self, first, index):
         """The kernel as the source has it, without blanks and outer parentheses."""
@@ -320,6 +349,35 @@ class Translation:
             parts.append(part)
         return [] if [t.text for p in parts for t in p] == ["void"] else parts
 
+    def text_of(self, first, last):
+        """The tokens in one line."""
+        text = ""
+        for token, after in zip(self.tokens[first : last + 1], self.tokens[first + 1 : last + 2]):
+            word = "" if token.text == GM or token.text in KINDS else token.text
+            text += word + " " * (after.start > token.end)
+        return text.rstrip()
+
+    def read_template(self, kernel, start, opening, closing):
+        """Of a kernel whose declaration begins with a template at start, and whose parameters are
+        from opening to closing: how the template's arguments are deduced."""
+        if self.at(start) != "template" or self.at(start + 1) != "<":
+            return
+        end, names = self.skip_angles(start + 1) - 1, []
+        for part in self.read_parameters(start + 1, end):
+            words = [t.text for t in part]
+            head = words[: words.index("=")] if "=" in words else words
+            kernel.needed += "=" not in words and "." not in words
+            if len(head) < 2 or not re.match(r"[^\W\d]", head[-1]) or head[-2] == "::":
+                return  # it has no name
+            names.append(head[-1] + "..." * ("." in head))
+        if not names or kernel.member:
+            return  # a specialisation
+        one = f"&{kernel.name}<{', '.join(names)}>"
+        kernel.deducer = (
+            f" {self.text_of(start, end)} ::npud::Deduced<decltype({one}), {one}> "
+            f"npud_deduce_{kernel.name}{self.text_of(opening, closing)};"
+        )
+
     def find_parameters(self, index):
         """The parenthesis of the parameters of the function whose declaration has index."""
         i = index + 1
@@ -362,6 +420,7 @@ class Translation:
         kernel.member = any(s[0] not in ("linkage", "namespace") for s in self.scopes)
         kernel.kind = next((KINDS[w] for w in words if w in KINDS), "AICORE")
         kernel.parameters = self.read_parameters(opening, closing)
+        self.read_template(kernel, start, opening, closing)
         for i in range(index + 1, opening):
             if self.at(i) in KINDS:
                 self.blank_kind(i)
@@ -383,10 +442,13 @@ class Translation:
         if defined:
             self.scopes.append(("kernel", kernel))
             i += 1
+        elif self.at(i) == ";":
+            kernel.end = self.tokens[i].end
         return i
 
     def write_kernel(self, kernel, closing):
         """After the body of a kernel, whose last brace is closing."""
+        kernel.end = closing.end
         if kernel.template or kernel.member:
             return
         number = len([e for e in self.edits if "npud_record" in e[2]])

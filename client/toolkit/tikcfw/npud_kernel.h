@@ -202,6 +202,22 @@ inline Launch<Parameters...> launch(const char *name, void (*kernel)(Parameters.
     return {describe_kernel(name, kernel, kind), blocks, stream};
 }
 
+/* A kernel of a template, by what the translator has declared behind the template: a function that
+ * has its parameters. */
+template <typename Function, Function function>
+using Deduced = std::integral_constant<Function, function>;
+
+/* The same for a template whose arguments deduce() finds from those of the call. */
+template <aclrtKernelType kind = ACL_KERNEL_TYPE_AICORE, typename Deduce, typename L2>
+inline auto launch_deduced(const char *name, Deduce deduce, uint32_t blocks, const L2 &l2,
+                           aclrtStream stream)
+{
+    return [=](auto &&...values) {
+        return launch<kind>(name, deduce(values...), blocks, l2,
+                            stream)(std::forward<decltype(values)>(values)...);
+    };
+}
+
 /* --- records --- */
 
 /* The name that the function has for the linker. A program's own functions have none while it runs

@@ -132,6 +132,20 @@ KERNELS = [
      '::npud::launch<ACL_KERNEL_TYPE_VECTOR>("k<int>", k<int>, 1,0,s)();'),
 ]
 
+# The head of a template, how a launch names it, and what is deduced: of which template, by what.
+DEDUCTIONS = [
+    ("<typename T, class U>", "k", "k", "k<T, U>"),
+    ("<typename T, int N = f(1, 2)>", "a::k", "a::npud_deduce_k", "k<T, N>"),
+    ("<typename T, int N = 3>", "k<A<int>>", None, None),
+    ("<typename T, typename U>", "k<A<int>>", "npud_deduce_k<A<int>>", "k<T, U>"),
+    ("<typename T, typename U>", "k<int, float>", None, None),
+    ("<typename T>", "k<>", "npud_deduce_k<>", "k<T>"),
+    ("<typename... T>", "k", "k", "k<T...>"),
+    ("<typename... T>", "k<int>", None, None),
+    ("<template <typename, typename> class C, bool b, auto v>", "k", "k", "k<C, b, v>"),
+    ("<typename T, int = 3>", "k<int>", None, None),
+]
+
 # Declarations with __gm__, and the variables that they define: what registers each, by its name.
 VARIABLES = [
     ("GM int x;", ["x"]),
@@ -194,8 +208,10 @@ ERRORS = [
     ("\n__global__ int x;", "a.cpp:2", "no function follows"),
     ("__global__", "a.cpp:1", "no function follows"),
     ("__global__ void k() {}\n__global__ void k(int) {}", "a.cpp:2", "two kernels are called k"),
-    ("template <typename T> __global__ void k(T) {}\nint r = k<<<1,0,s>>>(1);", "a.cpp:2",
-     "k<...><<<"),
+    ("template <typename T, typename> __global__ void k(T) {}\nint r = k<<<1,0,s>>>(1);",
+     "a.cpp:2", "k<...><<<"),
+    ("struct A { template <typename T> static __global__ void k(T) {} };\n"
+     "int r = A::k<<<1,0,s>>>(1);", "a.cpp:2", "k<...><<<"),
     ("GM int a = 1;\nGM int b = x < y, c;".replace("GM", translate.GM), "a.cpp:2",
      "one variable with __gm__"),
     ("__mix__(1 __global__ void k() {}", "a.cpp:1", "closes this __mix__"),
@@ -235,6 +251,31 @@ class Translator(unittest.TestCase):
         for source, result in KERNELS:
             with self.subTest(source):
                 self.assertEqual(translate.translate(source, "a.cpp"), result)
+
+    def test_deductions(self):
+        for head, name, call, kernel in DEDUCTIONS:
+            source = f"template {head} __global__ __cube__ void k(T const t, GM x)\n{{}}"
+            with self.subTest(head + name):
+                result = translate.translate(f"{source} auto r = {name}<<<1,0,s>>>(a);"
+                                             .replace("GM", translate.GM))
+                shown = name.replace(" ", "").replace(",", ", ")
+                if not call:
+                    self.assertIn(f'{{}} auto r = ::npud::launch<ACL_KERNEL_TYPE_CUBE>("{shown}", '
+                                  f"{name}, 1,", result)
+                    continue
+                call = "npud_deduce_k" if call == "k" else call
+                kernel = f"::npud::Deduced<decltype(&{kernel}), &{kernel}>"
+                self.assertIn(f"{{}} template {head} {kernel} npud_deduce_k(T const t,  x); "
+                              "auto r = ::npud::launch_deduced"
+                              f'<ACL_KERNEL_TYPE_CUBE>("{shown}", [](auto &&...npud_values) {{ '
+                              f"return decltype({call}(npud_values...))::value; }}, 1,0,s)(a);",
+                              result)
+        # Behind each declaration, once; and for launches alone that need it.
+        source = ("template <typename T> __global__ void k(T); "
+                  "template <typename T> __global__ void m(T);")
+        result = translate.translate(source + " void f() { k<<<1,0,s>>>(1); k<<<1,0,s>>>(2); }")
+        self.assertEqual(result.count("> npud_deduce_k(T);"), 1)
+        self.assertNotIn("npud_deduce_m", result)
 
     def test_variables(self):
         pattern = r'npud::Variable npud_variable_(\d)\("(.*?)", (.*?)\);'
