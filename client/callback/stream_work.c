@@ -363,6 +363,8 @@ static struct stream_work *begin_call(struct stream *s, struct stream_work *w)
     g->instance = call->work->copy(call->work, s, g->span.task);
     if (!g->instance)
         return NULL; /* end_call() follows all the same */
+    g->instance->model = g->span.calls->model;
+    g->instance->call = (uint32_t)(call - g->span.calls->call);
     w->awaits = g->instance->awaits;
     w->pause_ns = 0;
     if (w->awaits)

@@ -137,8 +137,10 @@ int graph_place(struct graph *g, const char *function, struct emit *e)
 
     g->calls = e->calls;
     if (error == 0) {
-        if (g->calls)
+        if (g->calls) {
             g->calls->loops = e->loops;
+            g->calls->model = g->id;
+        }
         g->n_tasks = e->n;
         g->notifies = e->notifies;
         g->externals = e->externals;

@@ -36,6 +36,7 @@ struct kernel_task {
     bool reads_args;   /* from device_args, when it begins */
     bool ended;        /* another thread did: its stream is aborted, or ends */
     uint64_t begun_ns; /* 0: no trace runs */
+    uint64_t told_ns;  /* when it began, of a graph's that is told of; else 0 */
     bool borrows;      /* the binary: the task that was recorded keeps it loaded */
     struct kernel_run run;
     struct kernel_config config;
@@ -104,6 +105,16 @@ static int read_args(struct kernel_task *t)
     return direct_copy_in_turn(t->session, "aclrtLaunchKernel", &to, &t->device_args, t->size);
 }
 
+static void tell_operator(const struct kernel_task *t)
+{
+    profile_operator_ran(&(struct profile_operator){.model = t->work.model,
+                                                    .call = t->work.call,
+                                                    .device = t->device,
+                                                    .stream = t->stream,
+                                                    .name = t->name,
+                                                    .begin_ns = t->told_ns});
+}
+
 /* Also when the kernel has ended the thread; not in a child that was forked in the kernel. */
 static void leave_kernel(struct kernel_task **tp)
 {
@@ -113,6 +124,8 @@ static void leave_kernel(struct kernel_task **tp)
         return;
     kernel_access_close(t->session);
     KILL_POINT(KERNEL_OVER);
+    if (t->told_ns != 0)
+        tell_operator(t);
     if (t->begun_ns != 0)
         trace_text(&t->session->trace, TRACE_KERNEL, t->begun_ns, t->name);
     t->work.code = atomic_load(&t->run.code);
@@ -126,6 +139,7 @@ static void run_kernel(struct kernel_task *t)
 
     (void)left;
     kernel_access_open(t->session);
+    t->told_ns = profile_operator_begins(t->work.model, t->device);
     kernel_run(&t->run);
 }
 

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "acl/acl_prof.h"
+#include "client/core/npud_clock.h"
 #include "client/profile/profile_file.h"
 #include "client/runtime/stream.h"
 #include "proto/shm/doorbell.h"
@@ -93,6 +94,31 @@ enum profile_point {
  */
 int profile_put_point(const char *function, aclrtStream handle, enum profile_point kind,
                       uint64_t number, const char *text);
+
+/** A kernel of an execution of a graph, that has ended. */
+struct profile_operator {
+    uint64_t model; /* id of the graph */
+    uint32_t call;  /* which of the graph's calls it is */
+    uint32_t device;
+    int32_t stream; /* id */
+    const char *name;
+    uint64_t begin_ns; /* npud's clock */
+};
+
+/**
+ * A kernel begins, of the graph with this id (0: of none): the time, or 0: nothing is told of it.
+ * The load is relaxed: its execution was submitted after the start.
+ */
+static inline uint64_t profile_operator_begins(uint64_t model, uint32_t device)
+{
+    return __builtin_expect(model != 0, 0) &&
+                   atomic_load_explicit(&collecting.devices, memory_order_relaxed) >> device & 1
+               ? npud_clock_ns()
+               : 0;
+}
+
+/** It ends now: an event in the file of its device. Without locks. */
+void profile_operator_ran(const struct profile_operator *o) __attribute__((cold));
 
 /* --- profile_outside.c --- */
 

@@ -1,4 +1,5 @@
 /* Times of the tasks of streams: stamps around them, and what is read of these. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ static const char *const op_names[TASK_OPS] = {
     [TASK_VALUE_WRITE] = "value write",
     [TASK_VALUE_WAIT] = "value wait",
     [TASK_REDUCE] = "reduce",
+    [TASK_GRAPH] = "model",
 };
 
 static const char *op_name(uint8_t op)
@@ -99,6 +101,20 @@ static void put_point_event(struct stream *s, const struct pending *point, uint6
                          s->id, point->point == POINT_STEP_BEGIN ? "b" : "e",
                          (unsigned long long)point->number, (unsigned long long)point->number,
                          PROFILE_US(ns));
+}
+
+void profile_operator_ran(const struct profile_operator *o)
+{
+    uint64_t end_ns = npud_clock_ns();
+    char part[NAME_MAX_BYTES + 1], quoted[PROFILE_QUOTED(sizeof(part))];
+
+    snprintf(part, sizeof(part), "%s", o->name);
+    profile_file_put(&profile_files.device[o->device],
+                     "\"tid\":%d,\"ph\":\"X\",\"cat\":\"operator\",\"name\":%s,"
+                     "\"ts\":" PROFILE_TIME ",\"dur\":" PROFILE_TIME
+                     ",\"args\":{\"model\":%llu,\"operator\":%u}",
+                     o->stream, profile_quote(quoted, part), PROFILE_US(o->begin_ns),
+                     PROFILE_US(end_ns - o->begin_ns), (unsigned long long)o->model, o->call);
 }
 
 /* The task is over, at ns; 0: it was discarded, and so was its stamp. */
@@ -170,17 +186,22 @@ static void put_stamp(struct stream *s)
     stream_put_stamp(s);
 }
 
+/*
+ * No stamp may come before it: a callback that the library tells its thread of may begin before an
+ * engine hears of it, and the id of a kernel's task, or the place of an execution with calls, is
+ * noted before it is submitted.
+ */
+static bool is_noted(const struct task *task)
+{
+    return task->op == TASK_CALLBACK || (task->op == TASK_GRAPH && task->graph.calls > 0);
+}
+
 void profile_task_begins(struct stream *s, const struct task *task)
 {
     struct stream_profile *p = s->profile;
 
     read_times(s);
-    /*
-     * A callback that the library tells its thread of may begin before an engine hears of it; and
-     * the id of a kernel's task is noted before it is submitted.
-     */
-    if (task->op != TASK_CALLBACK &&
-        atomic_load_explicit(&s->ctrl->done, memory_order_relaxed) == s->tail)
+    if (!is_noted(task) && atomic_load_explicit(&s->ctrl->done, memory_order_relaxed) == s->tail)
         put_stamp(s);
     *pending_at_tail(s) = (struct pending){
         .kind = PENDING_TASK,

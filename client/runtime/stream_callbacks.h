@@ -63,7 +63,8 @@ struct graph_calls {
     uint32_t refs; /* under process->callback_lock: the graph's, and one of each execution */
     uint32_t n, size;
     uint32_t n_functions, n_host, n_works, n_kernels; /* of which kinds; kernels are works */
-    bool loops; /* they may run several times in one execution */
+    bool loops;     /* they may run several times in one execution */
+    uint64_t model; /* id of the graph */
     struct graph_call *call;
     uint32_t instances;          /* copies of works that run, or run again */
     struct stream_work *retired; /* replaced while there were some */
@@ -109,6 +110,9 @@ struct stream_work {
     bool (*attribute)(const struct stream_work *w, unsigned id,
                       union aclrtLaunchKernelAttrValue *value);
     struct graph_works *graph; /* it stands for the work of an execution: client/callback */
+    /* Of an execution of a graph: the id of that, and which of its calls it is. Else 0. */
+    uint64_t model;
+    uint32_t call;
 };
 
 /** What run() returns if the word is not as it shall be: it is called again after a while. */

@@ -20,10 +20,11 @@
  * Files: <path>/PROF_<session>_<time>_<pid and 8 letters>/host/trace_<pid>.json and
  * .../device_<N>/trace_<pid>.json, with the N of the program, in Chrome's trace format (Perfetto,
  * chrome://tracing): arrays of events, times in microseconds of CLOCK_MONOTONIC, threads of a
- * device are its streams. Each write leaves a whole array, one event a line: of a process that is
- * killed, a file lacks what was in memory, up to 64 KiB of events, and if that was in the middle of
- * a write, its last line is cut off. A file that reaches ACL_PROF_STORAGE_LIMIT grows no more.
- * Folders have mode 750.
+ * device are its streams. An execution of a graph is one task, "model", with its kernels inside of
+ * it. Each write leaves a whole array, one event a line: of a process that is killed, a file
+ * lacks what was in memory, up to 64 KiB of events, and if that was in the middle of a write, its
+ * last line is cut off. A file that reaches ACL_PROF_STORAGE_LIMIT grows no more. Folders have mode
+ * 750.
  *
  * Profiling can begin from outside: the object `profiler` in the configuration of aclInit, of which
  * switch, output, storage_limit, msproftx and task_time have an effect, and on/off values are

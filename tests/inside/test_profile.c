@@ -175,6 +175,79 @@ START_TEST(a_task_has_the_name_of_its_kernel)
 }
 END_TEST
 
+static void work_for_a_while(uint64_t word)
+{
+    uint64_t end = now_ns() + 2000000;
+
+    (void)word;
+    while (now_ns() < end)
+        ;
+}
+
+static double number_of(const cJSON *event, const char *key)
+{
+    return cJSON_GetNumberValue(cJSON_GetObjectItem(event, key));
+}
+
+/* The next event of that category, behind `event`; NULL: the first. */
+static const cJSON *next_of(const cJSON *events, const cJSON *event, const char *category)
+{
+    event = event ? event->next : events->child;
+    while (event && strcmp(text_of(event, "cat"), category) != 0)
+        event = event->next;
+    return event;
+}
+
+/* Each execution is a task, with its kernels in it. */
+START_TEST(a_graph_has_its_kernels)
+{
+    const aclnpudKernel k = {.size = sizeof(k),
+                             .kind = ACL_KERNEL_TYPE_AICORE,
+                             .name = "a \"while\"",
+                             .function = (const void *)(uintptr_t)work_for_a_while};
+    const cJSON *task = NULL, *kernel = NULL;
+    const uint64_t word = 0;
+    aclrtStream one, two;
+    double begin, end;
+    aclmdlRI model;
+    cJSON *events;
+
+    streams_open(&one, &two);
+    OK(aclmdlRICaptureBegin(one, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    OK(aclnpudLaunchKernel(&k, 1, &word, sizeof(word), one));
+    OK(aclnpudLaunchKernel(&k, 1, &word, sizeof(word), one));
+    OK(aclmdlRICaptureEnd(one, &model));
+    start_all();
+    for (int i = 0; i < 3; i++)
+        OK(aclmdlRIExecuteAsync(model, one));
+    OK(aclrtSynchronizeStream(one));
+    OK(aclprofFinalize());
+    OK(aclmdlRIExecuteAsync(model, one));
+    OK(aclrtSynchronizeStream(one));
+    events = read_events("PROF_*/device_0/trace_*.json");
+    ck_assert_uint_eq(count_tasks(events, "model"), 3);
+    while ((task = next_of(events, task, "task"))) {
+        begin = number_of(task, "ts");
+        end = begin + number_of(task, "dur");
+        for (int i = 0; i < 2; i++) {
+            kernel = next_of(events, kernel, "operator");
+            ck_assert_ptr_nonnull(kernel);
+            ck_assert_str_eq(text_of(kernel, "name"), "a \"while\"");
+            ck_assert_double_eq(number_of(kernel, "tid"), number_of(task, "tid"));
+            ck_assert_double_ge(number_of(kernel, "ts"), begin);
+            ck_assert_double_ge(number_of(kernel, "dur"), 2000);
+            begin = number_of(kernel, "ts") + number_of(kernel, "dur");
+            ck_assert_double_le(begin, end);
+            ck_assert_double_eq(number_of(cJSON_GetObjectItem(kernel, "args"), "operator"), i);
+        }
+    }
+    ck_assert_ptr_null(next_of(events, kernel, "operator"));
+    cJSON_Delete(events);
+    OK(aclmdlRIDestroy(model));
+    session_close();
+}
+END_TEST
+
 static unsigned found_args;
 
 static void find_args(aclrtExceptionInfo *info)
@@ -780,6 +853,7 @@ int main(void)
     TCase *c = suite_case(suite, "kernels", 60, setup, teardown);
 
     tcase_add_test(c, a_task_has_the_name_of_its_kernel);
+    tcase_add_test(c, a_graph_has_its_kernels);
     tcase_add_loop_test(c, a_failed_kernel_has_its_id_beside_stamps, 0, 2);
     tcase_add_loop_test(c, a_failed_kernel_leaves_its_arguments, 0, 2);
     tcase_add_test(c, nothing_is_dumped_when_nothing_is_on);
