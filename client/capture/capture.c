@@ -50,14 +50,14 @@ struct graph *graph_get(struct session *s, void *handle)
 static void free_graph(struct graph *g)
 {
     upcalls->graph_free_rest(g);
-    for (uint32_t i = 0; i < g->n_nodes; i++)
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
         free(g->nodes[i].info);
+        graph_checks_free(g->nodes[i].checks);
+    }
     free(g->nodes);
     free(g->branches);
     free(g->events);
-    for (uint32_t i = 0; i < g->n_checks; i++)
-        free(g->checks[i].record);
-    free(g->checks);
+    graph_checks_free(g->checks);
     free(g->name);
     free(g);
 }
@@ -139,7 +139,8 @@ struct graph_node *graph_add(struct graph *g, uint32_t branch)
         thread_self()->last_task = THREAD_TASK_RECORDED | g->n_nodes;
         thread_self()->last_model = g->handle;
         node = &g->nodes[g->n_nodes++];
-        *node = (struct graph_node){.branch = branch, .at = NODE_NO_TASK};
+        *node = (struct graph_node){.branch = branch, .at = NODE_NO_TASK, .checks = g->checks};
+        g->checks = NULL;
         g->branches[branch].last_record = 0;
         g->branches[branch].joined = false;
     } else {
@@ -370,25 +371,36 @@ int capture_call(struct stream *s, const char *function, const struct graph_call
     return error;
 }
 
+void graph_check_add(struct graph_check **list, const struct check_access *record, size_t size)
+{
+    struct graph_check *check = malloc(sizeof(*check) + size);
+
+    if (!check)
+        return;
+    *check = (struct graph_check){.size = size, .record = (struct check_access *)(check + 1)};
+    memcpy(check->record, record, size);
+    LL_APPEND(*list, check);
+}
+
+void graph_checks_free(struct graph_check *list)
+{
+    struct graph_check *check, *next;
+
+    LL_FOREACH_SAFE (list, check, next)
+        free(check);
+}
+
 bool capture_keep_record(const struct stream *s, const struct check_access *record, size_t size)
 {
-    struct graph_check *check;
     struct graph *g;
-    void *copy;
 
     if (!atomic_load_explicit(&s->capture, memory_order_relaxed))
         return false;
-    copy = malloc(size);
     captures_lock(s->session);
     g = capture_of(s);
-    if (g && copy && make_room((void **)&g->checks, g->n_checks, &g->checks_size, sizeof(*check))) {
-        check = &g->checks[g->n_checks++];
-        *check = (struct graph_check){.node = g->n_nodes, .size = size, .record = copy};
-        memcpy(copy, record, size);
-        copy = NULL;
-    }
+    if (g)
+        graph_check_add(&g->checks, record, size);
     captures_unlock(s->session);
-    free(copy);
     return g != NULL;
 }
 

@@ -21,6 +21,7 @@
 #include "proto/shm/task.h"
 #include "proto/util/slots.h"
 
+struct check_access;
 struct context;
 struct graph_calls;
 struct stream_work;
@@ -69,16 +70,17 @@ struct graph_node {
     char *info; /* aclrtCacheLastTaskExtendInfo(); NULL: none */
     struct stream_work
         *changed_work;             /* kernels: what it is from the next update on; NULL: as it is */
+    struct graph_check *checks;    /* what a checked process writes down of it, but for `task` */
     struct graph_cond *cond;       /* NODE_COND */
     struct label_list *label_list; /* NODE_LABEL, NODE_SWITCH_LABEL */
     uint32_t other; /* branch that starts; index of the label there; or how many there are */
 };
 
-/** What a checked process writes down for a node. */
+/** What a checked process writes down at each execution: an access. */
 struct graph_check {
-    uint32_t node;
+    struct graph_check *next;
     size_t size;
-    struct check_access *record;
+    struct check_access *record; /* behind this */
 };
 
 /** A stream of a graph. */
@@ -126,8 +128,7 @@ struct graph {
 
     struct graph_node *nodes;
     uint32_t n_nodes, nodes_size;
-    struct graph_check *checks; /* records of a checked process, oldest first */
-    uint32_t n_checks, checks_size;
+    struct graph_check *checks; /* of the node that is recorded next */
     struct graph_branch *branches;
     uint32_t n_branches;
     struct graph_event *events;
@@ -220,9 +221,13 @@ void capture_name_node(struct stream *s, enum graph_node_kind kind, void *event,
  * A checked process: the access of what is recorded next is written down at each execution. False:
  * the stream does not record.
  */
-struct check_access;
 bool capture_keep_record(const struct stream *s, const struct check_access *record, size_t size)
     __attribute__((cold));
+
+/** Append a copy to a list, or nothing without memory; and free such a list. */
+void graph_check_add(struct graph_check **list, const struct check_access *record, size_t size)
+    __attribute__((cold));
+void graph_checks_free(struct graph_check *list);
 
 /** The node just recorded by this thread on s is of the word at this address. */
 void capture_note_word(struct stream *s, void *address);

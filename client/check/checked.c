@@ -23,7 +23,14 @@ void checked_text(enum check_kind kind, const char *text)
 
 void checked_task(uint64_t stream, const struct task *task, uint64_t position)
 {
-    struct check_task record = RECORD(check_task, CHECK_TASK, .stream = stream);
+    checked_graph_task(stream, task, position, 0, false);
+}
+
+void checked_graph_task(uint64_t stream, const struct task *task, uint64_t position, uint32_t calls,
+                        bool maybe)
+{
+    struct check_task record =
+        RECORD(check_task, CHECK_TASK, .stream = stream, .calls = calls, .maybe = maybe);
 
     memcpy(&record.task, task, sizeof(*task));
     atomic_init(&record.task.sequence, position + 1);

@@ -54,6 +54,10 @@ void checked_text(enum check_kind kind, const char *text) __attribute__((cold));
 void checked_task(uint64_t stream, const struct task *task, uint64_t position)
     __attribute__((cold));
 
+/** The same of a task of a graph: the last members of struct check_task. */
+void checked_graph_task(uint64_t stream, const struct task *task, uint64_t position, uint32_t calls,
+                        bool maybe) __attribute__((cold));
+
 /** RECORD, RESET, WAIT, SYNC_EVENT, EMPTY_SYNC. stream: CHECK_NO_STREAM for the last two. */
 void checked_event_use(enum check_kind kind, uint64_t stream, uint64_t event, uint64_t number)
     __attribute__((cold));

@@ -296,14 +296,19 @@ static inline void event_unlock(struct event *e)
 }
 
 /**
- * A graph that has just been submitted to s records, resets, or waits for the event, of kind
+ * A graph that has just been submitted to s records, or resets or waits for the event, of kind
  * EVENT_EXTERNAL, or one that no longer is. The stream is locked.
  */
 void event_recorded_by_graph(aclrtEvent event, struct stream *s);
+void event_used_by_graph(aclrtEvent event, struct stream *s, bool waits);
 /** Before that: the record that was the latest counts no more. */
 void event_lower_for_graph(aclrtEvent event, struct stream *s);
-void event_reset_by_graph(aclrtEvent event, struct stream *s);
-void event_waited_by_graph(aclrtEvent event, struct stream *s);
+/**
+ * Likewise: a checked process writes down that it will do so (CHECK_RECORD, RESET, WAIT).
+ * before: of the graph's records of the event, how many come first.
+ */
+void event_note_by_graph(aclrtEvent event, struct stream *s, enum check_kind kind, uint64_t before)
+    __attribute__((cold));
 
 /** Locked: the task just submitted to s uses the event. */
 void event_used(struct event *e, struct stream *s, unsigned how);

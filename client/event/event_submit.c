@@ -343,7 +343,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 
     error = event_lock(e, __func__, event);
     if (error == 0) {
-        if (checked_runs())
+        if (checked_runs() && !stream_captures(s))
             checked_event_use(CHECK_RESET, stream_checked_name(s), (uintptr_t)event, 0);
         if (event_has_level(e)) {
             reset_level(e, s);
@@ -435,13 +435,29 @@ static struct event *lock_named(aclrtEvent event, const struct stream *s)
     return e && event_lock(e, "aclmdlRIExecuteAsync", event) == 0 ? e : NULL;
 }
 
+void event_note_by_graph(aclrtEvent event, struct stream *s, enum check_kind kind, uint64_t before)
+{
+    struct event *e = lock_named(event, s);
+    struct record r;
+    uint64_t number = 0;
+
+    if (!e)
+        return;
+    event_record_locked(e, &r);
+    if (kind == CHECK_RECORD)
+        number = atomic_load_explicit(&e->record_number, memory_order_relaxed) + 1 + before;
+    else if (kind == CHECK_WAIT)
+        number = r.number;
+    checked_event_use(kind, stream_checked_name(s), (uintptr_t)event, number);
+    event_unlock(e);
+}
+
 void event_recorded_by_graph(aclrtEvent event, struct stream *s)
 {
     struct event *e = lock_named(event, s);
 
     if (!e)
         return;
-    note_recorded(e, s, event);
     set_record(e, s->ctrl, s->tail, 0);
     e->record_stream = s->remote;
     event_used(e, s, USE_FENCE);
@@ -459,28 +475,13 @@ void event_lower_for_graph(aclrtEvent event, struct stream *s)
     event_unlock(e);
 }
 
-void event_reset_by_graph(aclrtEvent event, struct stream *s)
+void event_used_by_graph(aclrtEvent event, struct stream *s, bool waits)
 {
     struct event *e = lock_named(event, s);
 
     if (!e)
         return;
-    if (checked_runs())
-        checked_event_use(CHECK_RESET, stream_checked_name(s), (uintptr_t)event, 0);
-    event_used(e, s, USE_FENCE);
-    event_unlock(e);
-}
-
-void event_waited_by_graph(aclrtEvent event, struct stream *s)
-{
-    struct event *e = lock_named(event, s);
-    struct record r;
-
-    if (!e)
-        return;
-    event_record_locked(e, &r);
-    note_waits(s, event, r.number);
-    event_used(e, s, USE_FENCE | USE_WAITS);
+    event_used(e, s, USE_FENCE | (waits ? USE_WAITS : 0));
     event_unlock(e);
 }
 

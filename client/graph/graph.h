@@ -28,6 +28,13 @@ bool graph_has_open_nested(const struct graph *g);
 /** Streams that are bound to it are free again. */
 void graph_release_streams(struct graph *g);
 
+/**
+ * A checked process: executions write down what this kernel may do in place of what the node was.
+ * The caller sees to it that none is being submitted.
+ */
+void graph_note_kernel(struct graph *g, struct graph_node *node, const struct stream_work *kernel)
+    __attribute__((cold));
+
 /** A word that an execution reads, of the stream's device. 0, or 107000. */
 struct place;
 int graph_find_word(struct stream *s, const char *function, const char *name, const void *address,

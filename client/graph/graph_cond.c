@@ -119,6 +119,19 @@ void conds_emit_defaults(struct emit *e, struct graph *g)
     }
 }
 
+struct task cond_test(const struct graph_cond *cond)
+{
+    struct task task = jump_if(cond, JUMP_EQUAL, 0);
+
+    task.op = TASK_JUMP;
+    return task;
+}
+
+const struct graph *cond_nested(const struct graph_cond *cond, uint32_t i)
+{
+    return i < cond->size ? cond->nested[i] : NULL;
+}
+
 /* --- life --- */
 
 bool graph_has_open_nested(const struct graph *g)

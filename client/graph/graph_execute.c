@@ -17,6 +17,7 @@
 #include "client/graph/graph.h"
 #include "client/graph/graph_cond.h"
 #include "client/graph/graph_group.h"
+#include "client/graph/graph_tell.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 #include "proto/shm/graph_shm.h"
@@ -65,62 +66,7 @@ static int check_stream(struct stream *s, const struct graph *g, const char *fun
     return stream_captures(s) ? capture_refuse_stream(s, function) : 0;
 }
 
-/* --- what a checked process writes down: the accesses of its tasks, as if they stood here --- */
-
-static __attribute__((cold)) uint32_t write_checks(const struct graph *g, uint32_t node,
-                                                   uint32_t check, uint64_t stream)
-{
-    for (; check < g->n_checks && g->checks[check].node <= node; check++) {
-        g->checks[check].record->stream = stream;
-        checked_write(&g->checks[check].record->r, g->checks[check].size);
-    }
-    return check;
-}
-
-/* Events that are not edges are used by the execution; true: the node is such a use. */
-static bool tell_event(const struct graph_node *node, struct stream *s)
-{
-    switch (node->kind) {
-    case NODE_RECORD:
-        event_recorded_by_graph(node->event, s);
-        return true;
-    case NODE_RESET:
-        event_reset_by_graph(node->event, s);
-        return true;
-    case NODE_WAIT:
-        event_waited_by_graph(node->event, s);
-        return true;
-    default:
-        return false;
-    }
-}
-
-static __attribute__((cold)) void write_task(const struct graph_node *node, uint64_t stream,
-                                             uint64_t position, uint64_t base)
-{
-    struct task task = node->task;
-
-    if (task.op == TASK_CALLBACK)
-        task.callback.ordinal += base + 1;
-    checked_task(stream, &task, position);
-}
-
-/* What others have to know of an execution: its events, and of a checked process, its accesses. */
-static void tell_nodes(const struct graph *g, struct stream *s, uint64_t base)
-{
-    bool checked = checked_runs();
-    uint64_t stream = checked ? stream_checked_name(s) : CHECK_NO_STREAM;
-    uint32_t check = 0;
-
-    for (uint32_t i = 0; i < g->n_nodes; i++) {
-        const struct graph_node *node = &g->nodes[i];
-
-        if (checked)
-            check = write_checks(g, i, check, stream);
-        if (node->has_task && !node->disabled && !tell_event(node, s) && checked)
-            write_task(node, stream, s->tail, base);
-    }
-}
+/* --- executing --- */
 
 /*
  * npud's order of executions is an edge, also where the one before has passed already. Written as
@@ -133,7 +79,13 @@ static __attribute__((cold)) void check_order(struct graph *g, struct stream *s,
         checked_event_use(kind, stream_checked_name(s), (uintptr_t)g->handle, number);
 }
 
-/* --- executing --- */
+/* Before it is submitted: nobody learns of what it does before that is written down. */
+static __attribute__((cold)) void write_checks(struct graph *g, struct stream *s)
+{
+    check_order(g, s, CHECK_WAIT, g->executions);
+    graph_write_checks(g, s);
+    check_order(g, s, CHECK_RECORD, ++g->executions);
+}
 
 /* Two executions of a graph do not overlap: this one waits for the latest on another stream. */
 static void submit_order(struct stream *s, const struct graph *g)
@@ -147,13 +99,6 @@ static void submit_order(struct stream *s, const struct graph *g)
         stream_submit_reserved(s, &wait);
 }
 
-static void lower_events(const struct graph *g, struct stream *s)
-{
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i].kind == NODE_RECORD && g->nodes[i].flag != 0)
-            event_lower_for_graph(g->nodes[i].event, s);
-}
-
 /* Room for two tasks is there, and the lock of executions is held. */
 static int submit_graph(struct stream *s, struct graph *g, const char *function)
 {
@@ -162,7 +107,9 @@ static int submit_graph(struct stream *s, struct graph *g, const char *function)
 
     submit_order(s, g);
     if (g->externals)
-        lower_events(g, s);
+        graph_lower_events(g, s);
+    if (checked_runs())
+        write_checks(g, s);
     graph_list_name(g->list, &task);
     error = graph_calls_launch(s, function, g->calls, &task);
     if (error != 0)
@@ -170,12 +117,8 @@ static int submit_graph(struct stream *s, struct graph *g, const char *function)
     g->last = (struct point){.ctrl = s->ctrl, .position = s->tail};
     g->last_remote = s->remote;
     g->last_stream = handle_of(HANDLE_STREAM, s);
-    if (checked_runs())
-        check_order(g, s, CHECK_WAIT, g->executions);
-    if (g->externals || checked_runs())
-        tell_nodes(g, s, task.graph.base);
-    if (checked_runs())
-        check_order(g, s, CHECK_RECORD, ++g->executions);
+    if (g->externals)
+        graph_tell_events(g, s);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "client/callback/callback.h"
 #include "client/callback/graph_calls.h"
 #include "client/callback/stream_work.h"
+#include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/graph/graph.h"
 #include "client/runtime/stream.h"
@@ -298,6 +299,19 @@ static struct exchange *make_exchange(const struct group_update *u)
     return x;
 }
 
+/* From now on executions write down what the new kernels may do. */
+static __attribute__((cold)) void exchange_checks(const struct group_update *u)
+{
+    struct graph *g = u->group->graph;
+    uint32_t n = 0;
+
+    pthread_mutex_lock(&g->session->captures.run_lock);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i].group == u->group->number)
+            graph_note_kernel(g, &g->nodes[i], u->works[n++]);
+    pthread_mutex_unlock(&g->session->captures.run_lock);
+}
+
 static int submit_exchange(struct stream *s, const char *function, struct group_update *u)
 {
     struct exchange *x;
@@ -312,6 +326,8 @@ static int submit_exchange(struct stream *s, const char *function, struct group_
     x = make_exchange(u);
     if (!x)
         return error_no_memory(function);
+    if (checked_runs())
+        exchange_checks(u);
     error = stream_work_launch(s, function, &x->work);
     if (error == 0) {
         u->n = 0;

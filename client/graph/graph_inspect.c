@@ -10,10 +10,12 @@
 #include "client/callback/callback.h"
 #include "client/callback/graph_calls.h"
 #include "client/callback/stream_work.h"
+#include "client/check/checked.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/event/event.h"
 #include "client/graph/graph.h"
+#include "client/memory/checked_access.h"
 #include "client/memory/place.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream_callbacks.h"
@@ -439,10 +441,21 @@ aclError aclmdlRITaskDisable(aclmdlRITask task)
     return error;
 }
 
+void graph_note_kernel(struct graph *g, struct graph_node *node, const struct stream_work *kernel)
+{
+    struct work_description d;
+
+    kernel->describe(kernel, &d);
+    graph_checks_free(node->checks);
+    node->checks = checked_graph_kernel(g->session, d.args, d.size / sizeof(uint64_t));
+}
+
 static void change_kernel(struct graph *g, struct graph_node *node)
 {
     struct stream_work *over;
 
+    if (checked_runs())
+        graph_note_kernel(g, node, node->changed_work);
     callback_lock();
     over = graph_calls_replace(g->calls, &node->call, &node->changed_work, 1);
     callback_unlock();

@@ -40,13 +40,16 @@ static bool name_place(struct session *session, const struct place *at, uint64_t
     return true;
 }
 
+static size_t size_of(const struct access *a)
+{
+    return sizeof(a->head) + a->head.n * sizeof(a->use[0]);
+}
+
 /* Of a stream that is captured, each execution writes it down. */
 static void give_access(const struct stream *s, struct access *a)
 {
-    size_t size = sizeof(a->head) + a->head.n * sizeof(a->use[0]);
-
-    if (a->head.n > 0 && !(s && capture_keep_record(s, &a->head, size)))
-        checked_write(&a->head.r, size);
+    if (a->head.n > 0 && !(s && capture_keep_record(s, &a->head, size_of(a))))
+        checked_write(&a->head.r, size_of(a));
 }
 
 static void write_access(struct session *session, const struct stream *s, struct access *a,
@@ -108,24 +111,40 @@ void checked_word(const struct stream *s, enum task_op op, const struct place *a
                  CHECK_WORD | (op == TASK_VALUE_WRITE ? CHECK_WRITE : CHECK_READ));
 }
 
-void checked_kernel(const struct stream *s, const uint64_t *words, size_t n)
+/* False: the word is no address of memory that npud knows. */
+static bool name_word(struct session *session, uint64_t word, struct access *a)
 {
     struct memory m;
 
-    /* In an update window it is not executed. */
-    for (size_t i = 0; i < n && !s->update; i++) {
-        const void *address = (const void *)(uintptr_t)words[i];
-        struct access a = {.head.op = TASK_CALLBACK};
+    if (word == 0 || !memory_look_up(session, (const void *)(uintptr_t)word, &m))
+        return false;
+    *a = (struct access){.head.r.kind = CHECK_ACCESS, .head.op = TASK_CALLBACK, .head.n = 1};
+    a->use[0] = (struct check_range_use){.name = {m.remote, m.remote_generation},
+                                         .offset = m.remote_offset + word - m.mapped.start,
+                                         .size = m.mapped.start + m.size - word,
+                                         .how = CHECK_WRITE | CHECK_WORD | CHECK_MAYBE};
+    return true;
+}
 
-        if (words[i] == 0 || !memory_look_up(s->session, address, &m))
+void checked_kernel(const struct stream *s, const uint64_t *words, size_t n)
+{
+    struct access a;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!name_word(s->session, words[i], &a))
             continue;
-        a.head.r.kind = CHECK_ACCESS;
         a.head.stream = stream_checked_name(s);
-        a.head.n = 1;
-        a.use[0] = (struct check_range_use){.name = {m.remote, m.remote_generation},
-                                            .offset = m.remote_offset + words[i] - m.mapped.start,
-                                            .size = m.mapped.start + m.size - words[i],
-                                            .how = CHECK_WRITE | CHECK_WORD | CHECK_MAYBE};
         give_access(s, &a);
     }
+}
+
+struct graph_check *checked_graph_kernel(struct session *session, const uint64_t *words, size_t n)
+{
+    struct graph_check *list = NULL;
+    struct access a;
+
+    for (size_t i = 0; i < n; i++)
+        if (name_word(session, words[i], &a))
+            graph_check_add(&list, &a.head, size_of(&a));
+    return list;
 }

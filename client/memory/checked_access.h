@@ -32,6 +32,13 @@ void checked_reduce(const struct stream *s, const struct place *to, const struct
  */
 void checked_kernel(const struct stream *s, const uint64_t *words, size_t n) __attribute__((cold));
 
+/**
+ * The same of a kernel of a graph: each execution writes the list down. NULL: nothing is known of
+ * what it points to.
+ */
+struct graph_check *checked_graph_kernel(struct session *session, const uint64_t *words, size_t n)
+    __attribute__((cold));
+
 /** A wait for a word, or a write of one (op: TASK_VALUE_WAIT, TASK_VALUE_WRITE). */
 void checked_word(const struct stream *s, enum task_op op, const struct place *at, uint64_t value,
                   uint32_t condition) __attribute__((cold));

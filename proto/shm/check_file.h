@@ -247,20 +247,24 @@ struct check_object {
 };
 
 /**
- * The entry as it is in the ring: task.sequence - 1 is its position, task.op says what it does.
+ * The entry as it is in the ring, or in the list of a graph: task.sequence - 1 is its position, task.op says what it does.
  * Copies, fills, reductions and words name their memory by struct check_memory_name.
  */
 struct check_task {
     struct check_record r;
     uint64_t stream;
     struct task task;
+    uint32_t calls; /* of the graph that the task is of: its CALLBACK may have any ordinal that is
+                       a multiple of this higher. 0: it is of none */
+    uint32_t maybe; /* the graph may have passed it over */
 };
 
 enum check_how {
     CHECK_READ = 1,
     CHECK_WRITE = 2,
     CHECK_WORD = 4,  /* a word that tasks wait for, or write so that others do: no race by itself */
-    CHECK_MAYBE = 8, /* a kernel may read and write there: with WORD and WRITE */
+    CHECK_MAYBE = 8, /* a kernel may read and write there: with WORD and WRITE; else: a task that a
+                        graph may have passed over */
 };
 
 struct check_range_use {

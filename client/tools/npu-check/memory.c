@@ -259,6 +259,8 @@ static void tell_use(void *owner, enum shadow_tells what, const struct history *
     struct use_context *c = owner;
     struct byte_range bytes = {.use = c->use, .start = start, .end = end};
 
+    if (what == SHADOW_UNWRITTEN && c->use->how & CHECK_MAYBE)
+        return;
     if (what == SHADOW_UNWRITTEN)
         find_uninitialised(c->m, c->act, &bytes);
     else if (what == SHADOW_FREED)

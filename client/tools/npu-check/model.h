@@ -148,9 +148,11 @@ struct operation {
     uint8_t mode; /* of a COUNT, a condition of a WORD */
     bool clear;
     bool is_cause;
+    bool maybe; /* a graph may have passed it over */
     uint8_t n_uses;
     uint32_t act;
-    uint64_t value; /* of a COUNT, of a WORD; ordinal of a CALLBACK */
+    uint64_t value; /* of a COUNT, of a WORD; ordinal of a CALLBACK ... */
+    uint32_t calls; /* ... of a graph: or a multiple of this higher. 0: no other */
     struct point submit;
     struct point end; /* CALLBACK: what the thread knew when it had returned */
     struct signal *signal;

@@ -382,41 +382,64 @@ void stream_synchronise(struct model *m, struct stream *s, uint64_t ns, struct a
 
 /* ----------------------------------------------------------------------------------- callbacks */
 
+/*
+ * Of a graph: of the latest execution that it can be of, because those before it have other
+ * ordinals, and have passed over what is left of them.
+ */
 static struct operation *find_callback(const struct stream *s, uint64_t ordinal)
 {
-    struct operation *o;
+    struct operation *o, *found = NULL;
 
-    for (o = s->head; o; o = o->next)
-        if (o->kind == OPERATION_CALLBACK && o->value == ordinal)
+    for (o = s->head; o; o = o->next) {
+        if (o->kind != OPERATION_CALLBACK || o->value > ordinal)
+            continue;
+        if (o->value == ordinal)
             return o;
-    return NULL;
+        if (o->calls > 0 && (ordinal - o->value) % o->calls == 0)
+            found = o;
+    }
+    return found;
 }
 
-/* It and those before it have begun. */
-static void drop_callbacks(struct stream *s, uint64_t ordinal)
+/* The first n of them have begun. */
+static void drop_callbacks(struct stream *s, uint32_t n)
 {
-    uint32_t n = 0;
-
-    while (n < s->n_callbacks && s->callbacks[n].ordinal <= ordinal)
-        point_free(&s->callbacks[n++].point);
+    for (uint32_t i = 0; i < n; i++)
+        point_free(&s->callbacks[i].point);
     s->n_callbacks -= n;
     if (n > 0)
         memmove(s->callbacks, s->callbacks + n, s->n_callbacks * sizeof(*s->callbacks));
 }
 
+/* A thread runs one that is not known: of a graph that runs it once more, if of any. */
+static void begin_unknown(const struct stream *s, struct actor *a)
+{
+    struct point all = actor_point(s->actor);
+
+    actor_join(a, &all);
+    point_free(&all);
+}
+
 void stream_begin_callback(struct model *m, struct stream *s, uint64_t ordinal, struct actor *a)
 {
     struct operation *o = find_callback(s, ordinal);
+    uint32_t i = 0;
 
+    if (o)
+        ordinal = o->value;
     if (o && !o->begun) {
         stream_force(m, s, o->sequence - 1);
         set_ready(m, s);
         stream_look_at_ready(m);
     }
-    for (uint32_t i = 0; i < s->n_callbacks; i++)
-        if (s->callbacks[i].ordinal == ordinal)
-            actor_join(a, &s->callbacks[i].point);
-    drop_callbacks(s, ordinal);
+    while (i < s->n_callbacks && s->callbacks[i].ordinal != ordinal)
+        i++;
+    if (i == s->n_callbacks) {
+        begin_unknown(s, a);
+        return;
+    }
+    actor_join(a, &s->callbacks[i].point);
+    drop_callbacks(s, i + 1);
 }
 
 void stream_end_callback(struct model *m, struct stream *s, uint64_t ordinal, struct actor *a)
@@ -513,7 +536,7 @@ void stream_free(struct model *m, struct stream *s)
     free_waits(m, s);
     for (unsigned i = 0; i < STREAM_HISTORY; i++)
         clock_unref(s->past[i].known);
-    drop_callbacks(s, UINT64_MAX);
+    drop_callbacks(s, s->n_callbacks);
     free(s->callbacks);
     acts_unref(&m->acts, s->last.act);
     acts_unref(&m->acts, s->made);

@@ -4,6 +4,7 @@
 #include "client/tools/npu-check/model.h"
 #include "client/tools/npu-check/need.h"
 #include "proto/shm/callback_shm.h"
+#include "proto/shm/graph_shm.h"
 
 struct handover {
     uint64_t buffer;
@@ -23,8 +24,10 @@ static void add_bytes(struct model *m, struct operation *o, uint32_t slot, uint3
                       uint64_t offset, uint64_t size, uint32_t how)
 {
     add_use(m, o,
-            &(struct check_range_use){
-                .name = {slot, generation}, .offset = offset, .size = size, .how = how});
+            &(struct check_range_use){.name = {slot, generation},
+                                      .offset = offset,
+                                      .size = size,
+                                      .how = how | (o->maybe ? CHECK_MAYBE : 0)});
 }
 
 static void fill_copy(struct model *m, struct operation *o, const struct task *t)
@@ -84,6 +87,18 @@ static void fill_value(struct model *m, struct operation *o, const struct task *
     operation_set_signal(o, word_find(m, o->use[0].memory, t->value.offset));
 }
 
+static void fill_jump(struct model *m, struct operation *o, const struct task *t)
+{
+    uint64_t size = t->jump.wide ? 8 : 4;
+
+    if (t->flags == JUMP_ALWAYS)
+        return;
+    add_bytes(m, o, t->object, t->generation, t->jump.offset, size, CHECK_READ);
+    if (t->jump.memory)
+        add_bytes(m, o, t->jump.right_object, t->jump.right_generation, t->jump.right, size,
+                  CHECK_READ);
+}
+
 static const struct {
     void (*fill)(struct model *, struct operation *, const struct task *);
     uint8_t kind;
@@ -101,6 +116,7 @@ static const struct {
     [TASK_VALUE_WRITE] = {fill_value, OPERATION_RAISE, ACT_RECORD},
     [TASK_VALUE_WAIT] = {fill_value, OPERATION_WAIT, ACT_WAIT},
     [TASK_REDUCE] = {fill_reduce, OPERATION_USE, ACT_SUBMIT},
+    [TASK_JUMP] = {fill_jump, OPERATION_USE, ACT_READ},
 };
 
 static uint32_t act_of_task(struct model *m, const struct stream *s, const struct task *t)
@@ -127,6 +143,8 @@ static void take_task(struct model *m, struct process *p)
     o = operation_make(m, tasks[t->op].kind, act_of_task(m, s, t));
     o->stream = s;
     o->is_task = true;
+    o->calls = r->calls;
+    o->maybe = r->maybe != 0;
     tasks[t->op].fill(m, o, t);
     stream_give(m, s, o);
 }
