@@ -225,10 +225,10 @@ class TPipe
         buffer.set_memory(npud_allocate(npud_round_block(length)), npud_round_block(length));
         return true;
     }
-    template <HardEvent event> int32_t AllocEventID() { return EVENT_ID0; }
-    template <HardEvent event> void ReleaseEventID(int32_t) {}
-    int32_t FetchEventID(HardEvent) { return EVENT_ID0; }
-    template <HardEvent event> int32_t FetchEventID() { return EVENT_ID0; }
+    template <HardEvent event> TEventID AllocEventID() { return EVENT_ID0; }
+    template <HardEvent event> void ReleaseEventID(TEventID) {}
+    TEventID FetchEventID(HardEvent) { return EVENT_ID0; }
+    template <HardEvent event> TEventID FetchEventID() { return EVENT_ID0; }
     void Init() {}
     void Reset() {}
     void Destroy() {}
