@@ -99,6 +99,9 @@ void emit_node(struct emit *e, struct graph_node *node, uint32_t first_call)
     if (task.op == TASK_CALLBACK) {
         task.callback.ordinal += first_call;
         node->call = (uint32_t)task.callback.ordinal;
+        /* Back to a call of a graph that this one is nested in: more ordinals than calls. */
+        e->loops |= node->call < e->next_call;
+        e->next_call = node->call + 1;
     }
     e->externals |=
         node->kind == NODE_RECORD || node->kind == NODE_RESET || node->kind == NODE_WAIT;

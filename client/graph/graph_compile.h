@@ -15,6 +15,7 @@ struct emit {
     struct task *tasks;
     uint32_t n, size;
     struct graph_calls *calls; /* of the whole graph; NULL: none so far */
+    uint32_t next_call;        /* behind the latest one that was written */
     bool loops, notifies, externals;
     bool failed; /* no memory: what follows is of no use */
 };

@@ -63,7 +63,7 @@ struct graph_calls {
     uint32_t refs; /* under process->callback_lock: the graph's, and one of each execution */
     uint32_t n, size;
     uint32_t n_functions, n_host, n_works, n_kernels; /* of which kinds; kernels are works */
-    bool loops;     /* they may run several times in one execution */
+    bool loops;     /* an execution may take more ordinals than there are calls */
     uint64_t model; /* id of the graph */
     struct graph_call *call;
     uint32_t instances;          /* copies of works that run, or run again */

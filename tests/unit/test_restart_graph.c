@@ -393,6 +393,57 @@ START_TEST(bad_graphs_fail)
 }
 END_TEST
 
+/* What each condition makes of a word and the value that it is compared with. */
+static const struct {
+    int64_t word, right;
+    bool narrow_too; /* the low half of the word says the same */
+    bool holds[JUMP_CONDITIONS];
+} comparisons[] = {
+    {5, 5, true, {true, true, false, false, true, false, true}},
+    {4, 5, true, {true, false, true, false, false, true, true}},
+    {6, 5, true, {true, false, true, true, true, false, false}},
+    {-1, 0, true, {true, false, true, false, false, true, true}},
+    {0, -1, true, {true, false, true, true, true, false, false}},
+    {INT32_MIN, INT32_MAX, true, {true, false, true, false, false, true, true}},
+    {INT64_C(1) << 32, 0, false, {true, false, true, true, true, false, false}},
+    {INT64_MIN, 1, false, {true, false, true, false, false, true, true}},
+};
+
+/* 1: it holds; 0: it does not. form 0: of 32 bits, 1: of 64, 2: of 64 with another word */
+static int32_t compare(unsigned form, enum jump_condition condition, int64_t word, int64_t right)
+{
+    struct task *t = list();
+
+    memcpy(numbers(COUNTER + (form == 0 ? 4 : 0)), &word, form == 0 ? 4 : 8);
+    memcpy(numbers(MINUS), &right, 8);
+    numbers(MARK)[0] = 0;
+    t[0] = jump(condition, COUNTER + (form == 0 ? 4 : 0), (uint64_t)right, 2);
+    t[0].jump.wide = form != 0;
+    if (form == 2) {
+        t[0].jump.memory = 1;
+        t[0].jump.right = MINUS;
+        t[0].jump.right_object = t[0].object;
+        t[0].jump.right_generation = t[0].generation;
+    }
+    t[1] = reduce(MARK, ADD, 1);
+    client_submit(stream_in(OWNER, 0), graph(2));
+    act_turns();
+    ck_assert_int_eq(stream_error_code(client_error(stream_in(OWNER, 0))), 0);
+    return 1 - numbers(MARK)[0];
+}
+
+START_TEST(jumps_compare)
+{
+    start_clients();
+    for (unsigned c = JUMP_ALWAYS; c < JUMP_CONDITIONS; c++)
+        for (unsigned form = comparisons[_i].narrow_too ? 0 : 1; form < 3; form++)
+            ck_assert_msg(compare(form, (enum jump_condition)c, comparisons[_i].word,
+                                  comparisons[_i].right) == comparisons[_i].holds[c],
+                          "condition %u, form %u", c, form);
+    stop_all();
+}
+END_TEST
+
 /* A loop without an end takes its turns, and its session ends as others do. */
 START_TEST(a_loop_without_end_ends_with_its_session)
 {
@@ -420,6 +471,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, a_list_that_is_freed_comes_to_its_end, 0, 2);
     tcase_add_loop_test(t, bad_lists_fail, 0, 7);
     tcase_add_loop_test(t, bad_graphs_fail, 0, 7);
+    tcase_add_loop_test(t, jumps_compare, 0, (int)(sizeof(comparisons) / sizeof(comparisons[0])));
     tcase_add_loop_test(t, a_loop_without_end_ends_with_its_session, 0, 2);
     tcase_add_loop_test(t, each_act_at_each_place, 0, (int)(sizeof(acts) / sizeof(acts[0])));
     return s;
