@@ -98,6 +98,7 @@ static const struct upcalls table = {
     .stream_work_launch = stream_work_launch,
     .stream_work_written = stream_work_written,
     .stream_work_await = stream_work_await,
+    .stream_work_kernel_due = stream_work_kernel_due,
     .stream_work_abort_begins = stream_work_abort_begins,
     .stream_work_abort_over = stream_work_abort_over,
     .exception_drain = exception_drain,

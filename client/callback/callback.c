@@ -236,7 +236,7 @@ static void await_running(struct stream *s)
     while (cb->running && cb->runs == runs) {
         if (pthread_equal(cb->running->thread, pthread_self()))
             return;
-        if (!interrupt_cond_wait(&process->callback_idle, &process->callback_lock))
+        if (!interrupt_cond_wait(&process->callback_idle, &process->callback_lock, UINT64_MAX))
             return;
     }
 }

@@ -14,6 +14,7 @@
 #include "client/core/wait.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
+#include "proto/util/clock.h"
 #include "proto/util/futex.h"
 
 #define IDLE_KEPT 8u /* idle threads beyond these end */
@@ -68,6 +69,7 @@ static bool run_kernel(struct stream *s)
     struct stream_work *over, *run_next, *w = stream_work_begin(s, &over);
 
     s->callbacks.work_runs = true;
+    s->callbacks.work_ns = clock_ns();
     stream_work_list(s, &session->works.kernels.running);
     kernel_lane_watch(session);
     callback_unlock();

@@ -26,6 +26,7 @@
 #include "client/core/error.h"
 #include "client/core/thread.h"
 #include "client/core/wait.h"
+#include "client/runtime/context.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
 #include "proto/util/clock.h"
@@ -193,6 +194,22 @@ void stream_work_await(struct session *s)
     while (s->works.runs && s->works.done == done)
         pthread_cond_wait(&process->callback_idle, &process->callback_lock);
     callback_unlock();
+}
+
+uint64_t stream_work_kernel_due(const struct context *c)
+{
+    uint64_t now = clock_ns(), due = now + c->kernel_ns;
+    const struct stream *s;
+
+    callback_lock();
+    DL_FOREACH2 (c->session->works.kernels.running, s, callbacks.work_next) {
+        uint64_t since = s->callbacks.work_ns > c->ends_ns ? s->callbacks.work_ns : c->ends_ns;
+
+        if (s->context == c && since + c->kernel_ns < due)
+            due = since + c->kernel_ns;
+    }
+    callback_unlock();
+    return due;
 }
 
 /* --- work that waits for a word --- */

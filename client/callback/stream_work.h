@@ -10,12 +10,14 @@
 
 #include "client/runtime/stream_callbacks.h"
 
+struct context;
 struct session;
 struct stream;
 
 int stream_work_launch(struct stream *s, const char *function, struct stream_work *w);
 void stream_work_written(struct session *s, const void *address, uint64_t size);
 void stream_work_await(struct session *s);
+uint64_t stream_work_kernel_due(const struct context *c);
 void stream_work_abort_begins(struct session *session);
 void stream_work_abort_over(struct session *session);
 

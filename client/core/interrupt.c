@@ -79,17 +79,18 @@ bool interrupt_take_slow(struct biased_lock *lock)
     return true;
 }
 
-bool interrupt_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+bool interrupt_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline)
 {
     struct timespec end;
     bool asked;
 
-    if (!interrupt_possible()) {
+    if (!interrupt_possible() && deadline == UINT64_MAX) {
         pthread_cond_wait(cond, mutex);
         return true;
     }
-    end = slice_end();
-    if (pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &end) != ETIMEDOUT)
+    end = timespec_from_ns(interrupt_possible() ? interrupt_slice(deadline) : deadline);
+    if (pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &end) != ETIMEDOUT ||
+        !interrupt_possible())
         return true;
     pthread_mutex_unlock(mutex);
     asked = interrupt_asked(false);

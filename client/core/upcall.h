@@ -102,6 +102,11 @@ struct upcalls {
     /** If any work of the session runs at this moment, wait until it has returned. */
     void (*stream_work_await)(struct session *s);
     /**
+     * A reset ends the context: when (CLOCK_MONOTONIC) will the kernel that has run longest have
+     * run for c->kernel_ns since the reset began? If none runs: that time from now. Any locks.
+     */
+    uint64_t (*stream_work_kernel_due)(const struct context *c);
+    /**
      * An abort of a device begins, before any stream hears of it, and is over, when all have. Work
      * that it has let go in streams that it has left as they were begins anew then.
      */

@@ -378,7 +378,7 @@ static void run_on_pool(void *arg)
 static void await_threads(struct kernel_run **rp)
 {
     struct kernel_run *run = *rp;
-    uint64_t at = clock_ns() + run->limit_ns;
+    uint64_t at = run->limit_ns == 0 ? 0 : clock_ns() + run->limit_ns;
 
     if (run->process != process_id())
         return;

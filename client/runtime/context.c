@@ -6,8 +6,10 @@
 #include "client/runtime/device.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
+#include "client/runtime/op_timeout.h"
 #include "client/runtime/stream.h"
 #include "client/core/upcall.h"
+#include "proto/util/clock.h"
 
 /* --- binding --- */
 
@@ -49,6 +51,7 @@ static int context_new(struct session *s, const char *function, uint32_t device,
     c->primary = primary;
     c->hidden = cp == &s->devices[device].copier;
     c->host = NULL;
+    c->kernel_ns = 0;
     c->number = ++s->contexts_made;
     for (unsigned i = 0; i < CONTEXT_OPTIONS; i++)
         atomic_store_explicit(&c->option[i], 0, memory_order_relaxed);
@@ -303,6 +306,33 @@ static int device_not_set(const char *function, int32_t user_id, bool force)
         function, user_id));
 }
 
+/*
+ * Work comes to its end, but a kernel may run for ever. This is enough for kernels of programs that
+ * do not synchronise before, also where a debugger or valgrind makes them slow.
+ */
+static uint64_t kernel_time_ns(bool force)
+{
+    uint64_t limit = op_timeout_or_longest_ns();
+
+    return force && limit > NSEC_PER_SEC ? NSEC_PER_SEC : limit;
+}
+
+static void limit_kernels(struct context *c, uint64_t ns)
+{
+    c->kernel_ns = ns;
+    c->ends_ns = clock_ns();
+}
+
+static int kernel_ended(const char *function, int32_t user_id, bool force)
+{
+    return ERROR_NOT_ZERO((force ? error_store_soft : error_store)(
+        ACL_ERROR_RT_AICORE_TIMEOUT,
+        "%s: device %d was reset, but a kernel did not come to its end in time: it was ended, and "
+        "what was queued in the streams is discarded; synchronise before, or set "
+        "aclrtSetOpExecuteTimeOut",
+        function, user_id));
+}
+
 static int reset_device(const char *function, int32_t user_id, bool force)
 {
     int error = 0;
@@ -326,6 +356,7 @@ static int reset_device(const char *function, int32_t user_id, bool force)
     if (d->set_count == 0) {
         ended = d->primary;
         d->primary = NULL;
+        limit_kernels(ended, kernel_time_ns(force));
         slots_unpublish(ended);
     }
     if (d->set_count == 0 && d->contexts == 0)
@@ -333,6 +364,8 @@ static int reset_device(const char *function, int32_t user_id, bool force)
     pthread_mutex_unlock(&s->lock);
     if (ended)
         error = context_end(ended, function);
+    if (error == ACL_ERROR_RT_AICORE_TIMEOUT)
+        error = kernel_ended(function, user_id, force);
     end_copiers(s, function, device);
     upcalls->memory_release(s, function, leftovers);
     if (ended)

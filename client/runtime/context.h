@@ -28,6 +28,8 @@ struct context {
     struct stream *default_stream;
     _Atomic uint8_t option[CONTEXT_OPTIONS]; /* its value + 1; 0: not set */
     struct worker *host; /* runs its host functions; NULL: none launched so far */
+    /* Once a reset ends it: a kernel may run for so long after that began; 0: for ever */
+    uint64_t kernel_ns, ends_ns;
 };
 
 /** The current context if there is one and it is alive; no binding to a default device, no error.

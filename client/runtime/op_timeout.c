@@ -47,6 +47,13 @@ uint64_t op_timeout_ns(void)
     return limit == NEVER ? 0 : limit * NSEC_PER_USEC;
 }
 
+uint64_t op_timeout_or_longest_ns(void)
+{
+    uint64_t limit = op_timeout_ns();
+
+    return limit != 0 ? limit : STEPS * STEP_US * NSEC_PER_USEC;
+}
+
 /* A TASK_DELAY, the stand-in for a kernel: cut off at the limit in force, and then it fails. */
 static void apply_limit(struct task *delay)
 {

@@ -128,7 +128,8 @@ bool stream_is(const struct stream *s, uint32_t tag);
 
 /**
  * Let all streams of a context that is ending finish and go, and wait for those that other threads
- * are destroying. 0, or why the first that did not could not.
+ * are destroying. 0, or why the first that did not could not; 507014, without a sentence: a kernel
+ * ran for longer than c->kernel_ns, and was ended with all that was queued.
  */
 int stream_destroy_all_of(struct context *c, const char *function);
 

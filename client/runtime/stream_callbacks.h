@@ -36,6 +36,7 @@ struct callbacks {
     /* Work of the library, with ordinals of the same sequence: client/callback/stream_work.c */
     struct stream_work *work, **work_last; /* oldest first; the first one may run */
     bool work_runs;
+    uint64_t work_ns;                     /* a kernel: since then (CLOCK_MONOTONIC) */
     struct stream **work_list;            /* that it is in: of session->works; NULL: none */
     struct stream *work_prev, *work_next; /* there */
 };

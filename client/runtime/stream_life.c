@@ -10,6 +10,7 @@
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 #include "client/core/upcall.h"
+#include "proto/util/clock.h"
 
 #define FLAGS_KNOWN                                                                                \
     (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE |     \
@@ -207,37 +208,78 @@ int stream_new(struct context *c, const char *function, uint32_t priority, uint3
     return 0;
 }
 
-/* Everything that was submitted is done, whatever came of it. False: the call is to end before. */
-static bool await_work(struct stream *s, const char *function)
+/* The end of streams by one call. */
+struct leaving {
+    bool limited; /* c->kernel_ns holds */
+    bool force;   /* what is queued is discarded; also once the caller was interrupted, or: */
+    bool overrun; /* a kernel ran for longer than that */
+};
+
+/* May the call wait for work of the context, and until when before it asks again? */
+static bool may_wait(struct context *c, struct leaving *l, uint64_t *until)
 {
-    uint64_t tail;
+    *until = WAIT_FOREVER;
+    if (!l->limited)
+        return true;
+    *until = upcalls->stream_work_kernel_due(c);
+    if (*until > clock_ns())
+        return true;
+    l->overrun = true;
+    return false;
+}
+
+/* False: the call is to end before. */
+static bool lock_leaving(struct stream *s, struct leaving *l)
+{
+    struct timespec end;
+    uint64_t until;
+
+    while (may_wait(s->context, l, &until)) {
+        if (until == WAIT_FOREVER)
+            return interrupt_take(&s->lock);
+        end = timespec_from_ns(interrupt_possible() ? interrupt_slice(until) : until);
+        if (biased_lock_take_until(&s->lock, &end))
+            return true;
+        if (interrupt_possible() && interrupt_asked(false))
+            return false;
+    }
+    return false;
+}
+
+/* Everything that was submitted is done, whatever came of it. False: the call is to end before. */
+static bool await_work(struct stream *s, const char *function, struct leaving *l)
+{
+    uint64_t tail, until;
+    int r = -ETIMEDOUT;
 
     /* The lock lets submitters out; an abort may need it during the wait. */
-    if (!interrupt_take(&s->lock))
+    if (!lock_leaving(s, l))
         return false;
     tail = s->tail;
     biased_lock_give(&s->lock);
-    return wait_position(&s->session->waits, function, s->ctrl, tail, WAIT_FOREVER, NULL) != -EINTR;
+    while (r == -ETIMEDOUT && may_wait(s->context, l, &until))
+        r = wait_position(&s->session->waits, function, s->ctrl, tail, until, NULL);
+    return r != -EINTR && r != -ETIMEDOUT;
 }
 
 /*
  * The handle is dead already. Submitters that were in time are let out, then npud forgets the
  * stream: not before, because its slot may be another stream's from then on. Callbacks that have
  * not begun are dropped, but for host functions of a stream that is to come to its end: those
- * always do. *force: what is queued is discarded; becomes true when the caller was interrupted.
+ * always do.
  */
-static int stream_end(struct stream *s, const char *function, bool *force)
+static int stream_end(struct stream *s, const char *function, struct leaving *l)
 {
     struct session *session = s->session;
     REQUEST(destroy_stream, DESTROY_STREAM, .slot = s->remote);
     int error;
 
-    if (*force)
+    if (l->force)
         abort_discard(s, function);
-    upcalls->callback_stream_end(s, *force);
-    if (!*force && !await_work(s, function)) {
+    upcalls->callback_stream_end(s, l->force);
+    if (!l->force && !await_work(s, function, l)) {
         /* Not half: what is left of it goes, and of the caller's other streams too. */
-        *force = true;
+        l->force = true;
         abort_discard(s, function);
     }
     /* No thread submits any more: one that had the lock when the handle died has let go of it. */
@@ -245,7 +287,7 @@ static int stream_end(struct stream *s, const char *function, bool *force)
     upcalls->graph_group_end_stream(s);
     upcalls->profile_stream_ends(s);
     if (checked_runs())
-        note_ended(s, *force);
+        note_ended(s, l->force);
     pthread_mutex_lock(&session->lock);
     set_phase(s, STREAM_ENDING);
     arena_pages_ring_leaving(session, s->remote, s->tail - s->first);
@@ -271,7 +313,7 @@ static void begin_to_leave(struct stream *s)
 }
 
 /* The last that the program sees of it; the calling thread has begun to leave. */
-static int stream_leave(struct stream *s, const char *function, bool *force)
+static int stream_leave(struct stream *s, const char *function, struct leaving *l)
 {
     struct session *session = s->session;
 
@@ -280,46 +322,56 @@ static int stream_leave(struct stream *s, const char *function, bool *force)
     pthread_mutex_lock(&session->lock);
     slots_unpublish(s);
     pthread_mutex_unlock(&session->lock);
-    return stream_end(s, function, force);
+    return stream_end(s, function, l);
+}
+
+/* Under session->lock: the first stream of the context that another thread destroys, or NULL. */
+static struct stream *find_leaving(const struct context *c)
+{
+    struct session *session = c->session;
+
+    for (uint32_t i = 0; i < session->streams.end; i++) {
+        struct stream *s = slots_at(&session->streams, i);
+
+        if (phase_of(s) >= STREAM_LEAVING && s->context == c &&
+            !pthread_equal(s->leaver, pthread_self()))
+            return s;
+    }
+    return NULL;
 }
 
 /*
  * Under session->lock: wait for streams of the context that other threads are destroying. One whose
  * callback the caller runs goes on without that callback, as if the caller destroyed it itself. A
- * stream whose state callback is what calls here ends later. If the caller is interrupted, they end
- * by force.
+ * stream whose state callback is what calls here ends later. By force, what is queued in each is
+ * discarded.
  */
-static void await_leaving(struct context *c, const char *function)
+static void await_leaving(struct context *c, const char *function, struct leaving *l)
 {
     struct session *session = c->session;
-    struct stream *s;
+    struct stream *s, *discarded = NULL;
+    uint64_t until;
     uint32_t tag;
-    bool found;
 
-    do {
-        found = false;
-        for (uint32_t i = 0; i < session->streams.end && !found; i++) {
-            s = slots_at(&session->streams, i);
-            found = phase_of(s) >= STREAM_LEAVING && s->context == c &&
-                    !pthread_equal(s->leaver, pthread_self());
-        }
-        if (found) {
-            upcalls->callback_stream_disown(s, true);
-            tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
-            if (interrupt_cond_wait(&session->stream_gone, &session->lock))
-                continue;
-            pthread_mutex_unlock(&session->lock);
-            abort_discard_leaving(s, tag, function);
-            pthread_mutex_lock(&session->lock);
-        }
-    } while (found);
+    while ((s = find_leaving(c))) {
+        upcalls->callback_stream_disown(s, true);
+        tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
+        if ((!l->force || s == discarded) && may_wait(c, l, &until) &&
+            interrupt_cond_wait(&session->stream_gone, &session->lock, until))
+            continue;
+        l->force = true;
+        discarded = s;
+        pthread_mutex_unlock(&session->lock);
+        abort_discard_leaving(s, tag, function);
+        pthread_mutex_lock(&session->lock);
+    }
 }
 
 int stream_destroy_all_of(struct context *c, const char *function)
 {
     struct session *session = c->session;
+    struct leaving l = {.limited = c->kernel_ns != 0};
     struct stream *s;
-    bool force = false;
     int error, first = 0;
 
     pthread_mutex_lock(&session->lock);
@@ -328,14 +380,14 @@ int stream_destroy_all_of(struct context *c, const char *function)
             continue;
         begin_to_leave(s);
         pthread_mutex_unlock(&session->lock);
-        error = stream_leave(s, function, &force);
+        error = stream_leave(s, function, &l);
         if (first == 0)
             first = error;
         pthread_mutex_lock(&session->lock);
     }
-    await_leaving(c, function);
+    await_leaving(c, function, &l);
     pthread_mutex_unlock(&session->lock);
-    return first;
+    return first == 0 && l.overrun ? ACL_ERROR_RT_AICORE_TIMEOUT : first;
 }
 
 int stream_create(const char *function, uint32_t priority, uint32_t flags, aclrtStream *handle)
@@ -384,6 +436,7 @@ static int destroy_by_handle(const char *function, aclrtStream handle, bool forc
 {
     int error = 0;
     struct context *c = FIND_OR_RETURN(context_get, function);
+    struct leaving l = {.force = force};
     struct stream *s;
 
     pthread_mutex_lock(&c->session->lock);
@@ -399,7 +452,7 @@ static int destroy_by_handle(const char *function, aclrtStream handle, bool forc
     else if ((error = upcalls->capture_refuse_stream(s, function)) == 0)
         begin_to_leave(s);
     pthread_mutex_unlock(&c->session->lock);
-    return error != 0 ? error : stream_leave(s, function, &force);
+    return error != 0 ? error : stream_leave(s, function, &l);
 }
 
 aclError aclrtDestroyStream(aclrtStream stream)

@@ -333,11 +333,20 @@ ACL_FUNC_VISIBILITY aclError aclrtSetDevice(int32_t deviceId);
  * Lowers the set count. At zero it waits for the work of the primary context, destroys that context
  * with all its streams, and closes the device unless an explicit context holds it; threads bound to
  * the primary context get 107002 from then on, and device memory of the process is gone. A binding
- * of the calling thread to another device stays. Errors: 107001; 507007 when the count is zero.
+ * of the calling thread to another device stays.
+ *
+ * A kernel that runs meanwhile may run for the limit of aclrtSetOpExecuteTimeOut, or for 25.4 s if
+ * none is set, from its beginning or that of the reset, the later one. Then it is ended, what is
+ * queued in the streams of the context is discarded, and the call returns 507014. The device is
+ * reset all the same.
+ * Errors: 107001; 507007 when the count is zero; 507014.
  */
 ACL_FUNC_VISIBILITY aclError aclrtResetDevice(int32_t deviceId);
 
-/* As aclrtResetDevice, but drops the whole set count at once. */
+/*
+ * As aclrtResetDevice, but drops the whole set count at once, and a kernel may run for a second at
+ * most.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtResetDeviceForce(int32_t deviceId);
 
 /*

@@ -504,6 +504,129 @@ START_TEST(ends_with_its_stream)
 }
 END_TEST
 
+static aclrtStream no_stream; /* the default stream, which is the first to go */
+
+/* s waits for the kernel of `stream`. */
+static void await_kernel_by_event(aclrtStream s)
+{
+    aclrtEvent behind;
+
+    OK(aclrtCreateEvent(&behind));
+    OK(aclrtRecordEvent(behind, stream));
+    OK(aclrtStreamWaitEvent(s, behind));
+}
+
+static void *destroy_stream(void *context)
+{
+    ck_assert_int_eq(aclrtSetCurrentContext(context), 0);
+    (void)aclrtDestroyStream(stream);
+    return NULL;
+}
+
+static void *destroy_other(void *context)
+{
+    ck_assert_int_eq(aclrtSetCurrentContext(context), 0);
+    (void)aclrtDestroyStream(other);
+    return NULL;
+}
+
+static void *fill_stream(void *context)
+{
+    int error = aclrtSetCurrentContext(context);
+
+    while (error == 0)
+        error = aclnpudLaunchDelay(0, 0, stream);
+    return NULL;
+}
+
+/* What else hangs on the kernel when the device is reset. */
+static const struct {
+    aclrtStream *behind; /* the stream that waits for it */
+    void *(*thread)(void *context);
+    const char *call; /* of the thread */
+} hanging[] = {
+    {NULL, NULL, NULL},
+    {&no_stream, NULL, NULL},
+    {NULL, destroy_stream, "aclrtDestroyStream"},
+    {&other, destroy_other, "aclrtDestroyStream"},
+    {NULL, fill_stream, "aclnpudLaunchDelay"},
+};
+enum { RESET_KINDS = sizeof(hanging) / sizeof(hanging[0]) };
+
+static void begin_thread(int kind, pthread_t *thread)
+{
+    aclrtContext context;
+
+    OK(aclrtGetCurrentContext(&context));
+    ck_assert_int_eq(pthread_create(thread, NULL, hanging[kind].thread, context), 0);
+    EVENTUALLY(npud_lists_sleeper(getpid(), hanging[kind].call), "%s does not wait",
+               hanging[kind].call);
+}
+
+static void reset_with_kernel(int kind, bool force)
+{
+    uint64_t begun_ns = clock_ns();
+    pthread_t thread;
+
+    if (hanging[kind].behind)
+        await_kernel_by_event(*hanging[kind].behind);
+    if (hanging[kind].thread)
+        begin_thread(kind, &thread);
+    FAILS_SAYING(ACL_ERROR_RT_AICORE_TIMEOUT, "a kernel did not come to its end",
+                 force ? aclrtResetDeviceForce(0) : aclrtResetDevice(0));
+    ck_assert_uint_lt(clock_ns() - begun_ns, 20 * NSEC_PER_SEC);
+    if (hanging[kind].thread)
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+/* It was launched without a limit. With force, the reset has one of its own. */
+START_TEST(ends_with_its_device)
+{
+    bool force = _i >= RESET_KINDS;
+
+    launch_endless(1 + 2 * (unsigned)force);
+    if (!force)
+        OK(aclrtSetOpExecuteTimeOutWithMs(100));
+    reset_with_kernel(_i % RESET_KINDS, force);
+    OK(aclrtSetDevice(0));
+    OK(aclrtCreateStream(&stream));
+    LAUNCH(sixteen, 2, stream, 0, 0, 0);
+    await(stream);
+}
+END_TEST
+
+static _Atomic int past;
+
+static void set_past(void *arg)
+{
+    (void)arg;
+    atomic_store(&past, 1);
+}
+
+/* What is no kernel comes to its end, and the reset waits for it. */
+START_TEST(a_reset_awaits_what_ends)
+{
+    OK(aclrtSetOpExecuteTimeOutWithMs(100));
+    LAUNCH(sixteen, 2, stream, 0, 0, 0);
+    OK(aclnpudLaunchDelay(90000, 0, stream));
+    OK(aclnpudLaunchDelay(90000, 0, stream));
+    OK(aclrtLaunchHostFunc(stream, set_past, NULL));
+    OK(aclrtResetDevice(0));
+    ck_assert_int_eq(atomic_load(&past), 1);
+}
+END_TEST
+
+/* The session stays, because the device is open. */
+START_TEST(outlives_a_finalize)
+{
+    launch_endless(1);
+    OK(aclFinalize());
+    ck_assert_int_eq(aclrtStreamAbort(stream), 0);
+    LAUNCH(sixteen, 1, stream, 0, 0, 0);
+    await(stream);
+}
+END_TEST
+
 START_TEST(ends_at_its_time_limit)
 {
     OK(aclrtSetOpExecuteTimeOutWithMs(100));
@@ -986,6 +1109,9 @@ static void add_tests(Suite *s, const char *name, void (*before)(void))
     tcase_add_test(t, a_kernel_holds_no_copy);
     tcase_add_loop_test(t, faults_fail_the_stream, 0, sizeof(faults) / sizeof(faults[0]));
     tcase_add_loop_test(t, ends_with_its_stream, 0, 2 * STREAM_ENDS);
+    tcase_add_loop_test(t, ends_with_its_device, 0, 2 * RESET_KINDS);
+    tcase_add_test(t, a_reset_awaits_what_ends);
+    tcase_add_test(t, outlives_a_finalize);
     tcase_add_test(t, ends_at_its_time_limit);
     tcase_add_test(t, a_kernel_that_ends_its_thread);
     tcase_add_loop_test(t, a_thread_that_ends_is_told, 0, 2);
