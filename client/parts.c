@@ -31,7 +31,7 @@ static const struct part *const parts[] = {
     &stream_part,
     &capture_part,
     &graph_label_part,
-    &op_timeout_part,
+    &op_limit_part,
     &init_callback_part,
     /* Free: waits until no thread is inside aclrtProcessReport. Before anything is freed. */
     &callback_part,

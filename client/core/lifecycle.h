@@ -48,7 +48,7 @@ extern const struct part acl_config_part, allocator_part, api_call_part, block_p
     event_part, event_submit_part, exception_part, failure_part, graph_label_part, hold_part,
     init_callback_part, kernel_args_part, kernel_failure_part, kernel_fault_part, kernel_lane_part,
     kernel_registry_part, mbuf_cache_part, memory_part, memory_pool_part, notify_part,
-    op_timeout_part, physical_part, pool_part, profile_part, profile_stamp_part, profile_step_part,
+    op_limit_part, physical_part, pool_part, profile_part, profile_stamp_part, profile_step_part,
     profile_subscribe_part, queue_part, registration_part, retire_part, segment_part, session_part,
     state_callback_part, stream_part, stream_work_part, thread_part, trace_part, virtual_part;
 

@@ -1,7 +1,7 @@
 /* Attributes of a launch. */
 #include "client/core/error.h"
 #include "client/kernel/kernel.h"
-#include "client/runtime/op_timeout.h"
+#include "client/runtime/op_limit.h"
 #include "proto/util/clock.h"
 
 enum { GIVEN_ENGINE = 1, GIVEN_OFFSET = 2, GIVEN_TIMEOUT = 4, GIVEN_TIMEOUT_US = 8 };
@@ -68,7 +68,7 @@ int kernel_config_read(const char *api, const aclrtLaunchKernelCfg *cfg,
     const char *wrong;
     unsigned given = 0;
 
-    *config = (struct kernel_config){.limit_ns = op_timeout_ns()};
+    *config = (struct kernel_config){.limit_ns = op_limit_ns()};
     if (!cfg)
         return 0;
     if (!cfg->attrs)

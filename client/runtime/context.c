@@ -6,7 +6,7 @@
 #include "client/runtime/device.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
-#include "client/runtime/op_timeout.h"
+#include "client/runtime/op_limit.h"
 #include "client/runtime/stream.h"
 #include "client/core/upcall.h"
 #include "proto/util/clock.h"
@@ -312,7 +312,7 @@ static int device_not_set(const char *function, int32_t user_id, bool force)
  */
 static uint64_t kernel_time_ns(bool force)
 {
-    uint64_t limit = op_timeout_or_longest_ns();
+    uint64_t limit = op_limit_or_longest_ns();
 
     return force && limit > NSEC_PER_SEC ? NSEC_PER_SEC : limit;
 }

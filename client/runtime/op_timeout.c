@@ -1,63 +1,16 @@
-/*
- * How long a kernel may run: process-wide, for what is launched afterwards. And
- * aclnpudLaunchDelay(), the stand-in for a kernel.
- */
-#include <stdatomic.h>
-
+/* How long a kernel may run; and aclnpudLaunchDelay(), the stand-in for a kernel. */
 #include "acl/acl.h"
 #include "acl/acl_npud.h"
 #include "client/runtime/context.h"
-#include "client/runtime/op_timeout.h"
+#include "client/runtime/op_limit.h"
 #include "client/core/error.h"
 #include "client/runtime/stream.h"
 #include "proto/util/clock.h"
 
-/* Of the simulated NPU: limits are whole steps, and not more than so many. */
-#define STEP_US UINT64_C(100000)
-#define STEPS   254
-
-#define NEVER UINT64_MAX
-
-static _Atomic uint64_t limit_us = NEVER; /* until a program sets one */
-
-static uint64_t round_up(uint64_t us)
-{
-    if (us == 0 || us > STEPS * STEP_US)
-        return STEPS * STEP_US;
-    return (us + STEP_US - 1) / STEP_US * STEP_US;
-}
-
-static uint64_t set_limit(uint64_t us)
-{
-    uint64_t limit = round_up(us);
-
-    atomic_store_explicit(&limit_us, limit, memory_order_relaxed);
-    return limit;
-}
-
-static void forget_limit(void)
-{
-    atomic_store_explicit(&limit_us, NEVER, memory_order_relaxed);
-}
-
-uint64_t op_timeout_ns(void)
-{
-    uint64_t limit = atomic_load_explicit(&limit_us, memory_order_relaxed);
-
-    return limit == NEVER ? 0 : limit * NSEC_PER_USEC;
-}
-
-uint64_t op_timeout_or_longest_ns(void)
-{
-    uint64_t limit = op_timeout_ns();
-
-    return limit != 0 ? limit : STEPS * STEP_US * NSEC_PER_USEC;
-}
-
 /* A TASK_DELAY, the stand-in for a kernel: cut off at the limit in force, and then it fails. */
 static void apply_limit(struct task *delay)
 {
-    uint64_t limit = op_timeout_ns();
+    uint64_t limit = op_limit_ns();
 
     if (limit == 0 || delay->delay.ns <= limit)
         return;
@@ -71,7 +24,7 @@ aclError aclrtSetOpExecuteTimeOut(uint32_t timeout)
     int error = process_enter();
 
     if (error == 0)
-        set_limit((uint64_t)timeout * 1000000);
+        op_limit_set((uint64_t)timeout * 1000000);
     return error;
 }
 
@@ -81,7 +34,7 @@ aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
     int error = process_enter();
 
     if (error == 0)
-        set_limit((uint64_t)timeout * 1000);
+        op_limit_set((uint64_t)timeout * 1000);
     return error;
 }
 
@@ -93,7 +46,7 @@ aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
     REQUIRE(actualTimeout);
     if (!context_get(__func__, &error))
         return error;
-    *actualTimeout = set_limit(timeout);
+    *actualTimeout = op_limit_set(timeout);
     return 0;
 }
 
@@ -105,7 +58,7 @@ aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
     REQUIRE(interval);
     if (!context_get(__func__, &error))
         return error;
-    *interval = STEP_US;
+    *interval = OP_LIMIT_STEP_US;
     return 0;
 }
 
@@ -118,8 +71,8 @@ aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs)
     REQUIRE(timeoutMs);
     if (error != 0)
         return error;
-    limit = atomic_load_explicit(&limit_us, memory_order_relaxed);
-    *timeoutMs = limit == NEVER ? UINT32_MAX : (uint32_t)(limit / 1000);
+    limit = op_limit_ns();
+    *timeoutMs = limit == 0 ? UINT32_MAX : (uint32_t)(limit / NSEC_PER_MSEC);
     return 0;
 }
 
@@ -148,5 +101,3 @@ aclError aclnpudLaunchDelay(uint64_t microseconds, aclError result, aclrtStream 
     stream_unlock(s);
     return error;
 }
-
-const struct part op_timeout_part = {.fork_child = forget_limit};

@@ -247,8 +247,9 @@ struct check_object {
 };
 
 /**
- * The entry as it is in the ring, or in the list of a graph: task.sequence - 1 is its position, task.op says what it does.
- * Copies, fills, reductions and words name their memory by struct check_memory_name.
+ * The entry as it is in the ring, or in the list of a graph: task.sequence - 1 is its position,
+ * task.op says what it does. Copies, fills, reductions and words name their memory by struct
+ * check_memory_name.
  */
 struct check_task {
     struct check_record r;
