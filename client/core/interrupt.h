@@ -65,7 +65,7 @@ static inline bool interrupt_take(struct biased_lock *lock)
 }
 
 /**
- * pthread_cond_clockwait(), by CLOCK_MONOTONIC; UINT64_MAX: for ever. False: the call is to end. The
- * check runs without the mutex, as long as no other one is held.
+ * pthread_cond_clockwait(), by CLOCK_MONOTONIC; UINT64_MAX: for ever. False: the call is to end.
+ * The check runs without the mutex, as long as no other one is held.
  */
 bool interrupt_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline);

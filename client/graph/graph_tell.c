@@ -1,7 +1,7 @@
 /*
  * The accesses of an execution are written down as if its tasks stood in the stream, in the order
- * of the calls that recorded them. Which tasks conditions and switches of streams pass over is known
- * to npud alone: what they may pass over is written down as what may be done.
+ * of the calls that recorded them. Which tasks conditions and switches of streams pass over is
+ * known to npud alone: what they may pass over is written down as what may be done.
  */
 #include "client/graph/graph_tell.h"
 
