@@ -164,10 +164,21 @@ static int error_folder(const char *function, const char *path, int r)
 
 /* --- sessions --- */
 
+static int check_no_subscription(const char *function)
+{
+    return profile_has_subscriptions()
+               ? error_set(ACL_ERROR_PROF_API_CONFLICT,
+                           "%s: models are subscribed to: aclprofModelUnSubscribe ends that",
+                           function)
+               : 0;
+}
+
 static int begin_session(const char *function, enum owner owner, const char *path)
 {
-    int r = make_folders(path);
+    int r;
 
+    RETURN_IF_ERROR(check_no_subscription(function));
+    r = make_folders(path);
     if (r != 0)
         return error_folder(function, path, r);
     profile.path = strdup(path);
@@ -326,6 +337,27 @@ static int error_outside(const char *function)
                      function);
 }
 
+int profile_lock_without_session(const char *function)
+{
+    enum owner owner;
+
+    pthread_mutex_lock(&profile.lock);
+    owner = profile.owner;
+    if (owner == OWNER_NONE)
+        return 0;
+    pthread_mutex_unlock(&profile.lock);
+    return owner == OWNER_OUTSIDE
+               ? error_outside(function)
+               : error_set(ACL_ERROR_PROF_API_CONFLICT,
+                           "%s: a session of profiling is there: aclprofFinalize ends it",
+                           function);
+}
+
+void profile_unlock(void)
+{
+    pthread_mutex_unlock(&profile.lock);
+}
+
 static int init_locked(const char *function, const char *path)
 {
     if (profile.owner == OWNER_OUTSIDE)
@@ -456,6 +488,7 @@ static int stop_locked(const char *function, const aclprofConfig *config)
     struct aclprofConfig c = profile.running;
 
     RETURN_IF_ERROR(read_config(function, config, &c));
+    RETURN_IF_ERROR(check_no_subscription(function));
     if (profile.owner == OWNER_OUTSIDE)
         return error_outside(function);
     if (profile.runs && !is_same(&c, &profile.running))

@@ -31,6 +31,7 @@ struct task;
 struct collecting {
     _Atomic uint32_t devices; /* bit d: times of tasks of npud's device d */
     _Atomic uint32_t stamps;  /* not 0: the program's stamps; each start has another number */
+    _Atomic uint32_t models;  /* how many are subscribed to */
 };
 extern struct collecting collecting;
 
@@ -105,20 +106,8 @@ struct profile_operator {
     uint64_t begin_ns; /* npud's clock */
 };
 
-/**
- * A kernel begins, of the graph with this id (0: of none): the time, or 0: nothing is told of it.
- * The load is relaxed: its execution was submitted after the start.
- */
-static inline uint64_t profile_operator_begins(uint64_t model, uint32_t device)
-{
-    return __builtin_expect(model != 0, 0) &&
-                   atomic_load_explicit(&collecting.devices, memory_order_relaxed) >> device & 1
-               ? npud_clock_ns()
-               : 0;
-}
-
-/** It ends now: an event in the file of its device. Without locks. */
-void profile_operator_ran(const struct profile_operator *o) __attribute__((cold));
+/** Its event, in the file of its device. Without locks. */
+void profile_put_operator(const struct profile_operator *o, uint64_t end_ns);
 
 /* --- profile_outside.c --- */
 
@@ -126,7 +115,33 @@ void profile_operator_ran(const struct profile_operator *o) __attribute__((cold)
 int profile_configure(const char *text);
 void profile_unconfigure(void);
 
+/* --- subscribe.c --- */
+
+/**
+ * A kernel begins, of the graph with this id (0: of none): the time, or 0: nothing is told of it.
+ * The loads are relaxed: its execution was submitted after the subscription, or the start.
+ */
+static inline uint64_t profile_operator_begins(uint64_t model, uint32_t device)
+{
+    if (__builtin_expect(model == 0, 1))
+        return 0;
+    if (atomic_load_explicit(&collecting.models, memory_order_relaxed) == 0 &&
+        !(atomic_load_explicit(&collecting.devices, memory_order_relaxed) >> device & 1))
+        return 0;
+    return npud_clock_ns();
+}
+
+/** It ends now: a record for its subscription, or an event of the profile. Without locks. */
+void profile_operator_ran(const struct profile_operator *o) __attribute__((cold));
+
+/** Is any model subscribed to? With the lock of sessions held, none is from then on. */
+bool profile_has_subscriptions(void);
+
 /* --- profile.c --- */
+
+/** 0: no session is there, and none begins until profile_unlock(). Or 148047 or 100042. */
+int profile_lock_without_session(const char *function);
+void profile_unlock(void);
 
 /** The settings of aclprofSetConfig that have an effect here. */
 struct profile_settings {

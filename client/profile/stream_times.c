@@ -103,9 +103,8 @@ static void put_point_event(struct stream *s, const struct pending *point, uint6
                          PROFILE_US(ns));
 }
 
-void profile_operator_ran(const struct profile_operator *o)
+void profile_put_operator(const struct profile_operator *o, uint64_t end_ns)
 {
-    uint64_t end_ns = npud_clock_ns();
     char part[NAME_MAX_BYTES + 1], quoted[PROFILE_QUOTED(sizeof(part))];
 
     snprintf(part, sizeof(part), "%s", o->name);

@@ -21,10 +21,9 @@
  * .../device_<N>/trace_<pid>.json, with the N of the program, in Chrome's trace format (Perfetto,
  * chrome://tracing): arrays of events, times in microseconds of CLOCK_MONOTONIC, threads of a
  * device are its streams. An execution of a graph is one task, "model", with its kernels inside of
- * it. Each write leaves a whole array, one event a line: of a process that is killed, a file
- * lacks what was in memory, up to 64 KiB of events, and if that was in the middle of a write, its
- * last line is cut off. A file that reaches ACL_PROF_STORAGE_LIMIT grows no more. Folders have mode
- * 750.
+ * it. Each write leaves a whole array, one event a line: of a process that is killed, a file lacks
+ * what was in memory, up to 64 KiB of events, and if that was in the middle of a write, its last
+ * line is cut off. A file that reaches ACL_PROF_STORAGE_LIMIT grows no more. Folders have mode 750.
  *
  * Profiling can begin from outside: the object `profiler` in the configuration of aclInit, of which
  * switch, output, storage_limit, msproftx and task_time have an effect, and on/off values are
@@ -198,12 +197,42 @@ ACL_FUNC_VISIBILITY aclError aclprofStart(const aclprofConfig *profilerConfig);
 ACL_FUNC_VISIBILITY aclError aclprofStop(const aclprofConfig *profilerConfig);
 
 /*
- * Subscriptions to the operators of a model of the graph engine, and the records that a pipe
- * delivers. npud executes no such models: aclprofModelSubscribe and aclprofModelUnSubscribe answer
- * 100011 for each id, after the checks of the configuration (NULL or destroyed, without fd, or
- * without times and metrics: 100000). Records never come, so no buffer has any: the functions that
- * read them answer 100000 (aclprofGetModelId as its value), 0 for times, ACL_SUBSCRIBE_NONE, or
- * NULL. aclprofGetOpDescSize gives the size of a record: 512.
+ * Subscriptions: how long the operators of a model take, through a pipe, while it is executed. A
+ * model is a graph (aclmdlRI) that can be executed, by its id of aclmdlRIGetId; nested ones go with
+ * the whole one. An operator is a kernel; copies and functions of the host are none, nor is what is
+ * launched outside of the model. Each that has run, in each execution, also one that has failed, is
+ * a record; what is discarded before it begins has none.
+ *
+ * aclprofCreateSubscribeConfig: fd points to the descriptor (an int) of the writing end of a pipe,
+ * and is read by aclprofModelSubscribe. timeInfoSwitch not 0: times; with 0, all times are 0, as
+ * there are no metrics. NULL for no memory. A subscription needs neither the configuration nor the
+ * descriptor any more once it has begun: both may go.
+ *
+ * aclprofModelSubscribe: records from here on. They come in the order of the kernels' ends. A
+ * thread of the library writes them, so that no stream waits for the reader; up to 65,536 wait in
+ * memory. Errors: configuration NULL, destroyed, without fd, with a descriptor that cannot be
+ * written, or without times and metrics 100000; no such model 100011; subscribed already 148046; a
+ * session of aclprofInit or aclprofStart 148047, of aclInit 100042 (while a model is subscribed to,
+ * aclprofInit, aclprofStart and aclprofStop answer 148047); another model of the device with
+ * another configuration 100010; no thread or descriptor 500005.
+ *
+ * aclprofModelUnSubscribe: no record comes after it. It writes what is there, as long as the reader
+ * makes room at least once a second: so synchronise the streams before it, and read until it has
+ * returned. It is due also when the model was destroyed; the last aclFinalize does it, too. Then
+ * the pipe ends, once the program has closed its own descriptor. Errors: not subscribed 100011;
+ * records were lost, because the reader was too slow or the descriptor failed, 500005. A reader
+ * that has closed the pipe is no error, and no SIGPIPE.
+ *
+ * The reader takes records of the size that aclprofGetOpDescSize tells (512), whole: a read may end
+ * in the middle of one. The functions below take a buffer of them. Type: the name of the kernel,
+ * cut after 64 bytes. Name: it, "_", and the place of the kernel among the kernels and functions of
+ * the host of the model, from 0, in the order of their recording: so each operator has its own.
+ * Times: microseconds of CLOCK_MONOTONIC when its first block began and its last one had ended, and
+ * the difference. Flag: ACL_SUBSCRIBE_OP. Attribute ACL_SUBSCRIBE_ATTRI_THREADID: the id of the
+ * thread that led the kernel, as text in the buffer.
+ * Errors: buffer NULL, length 0 or no multiple, index behind the end, something else than a record
+ * there, room too small for the text, output NULL: 100000 (aclprofGetModelId as its value), 0 for
+ * times, ACL_SUBSCRIBE_NONE, NULL.
  */
 ACL_FUNC_VISIBILITY aclprofSubscribeConfig *aclprofCreateSubscribeConfig(
     int8_t timeInfoSwitch, aclprofAicoreMetrics aicoreMetrics, void *fd);

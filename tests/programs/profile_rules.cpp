@@ -185,7 +185,7 @@ static void try_subscriptions()
     uint32_t n;
     size_t size;
 
-    FAILS(ACL_ERROR_INVALID_MODEL_ID, aclprofModelSubscribe(1, config));
+    FAILS(ACL_ERROR_INVALID_MODEL_ID, aclprofModelSubscribe(1, config)); // there is no model
     FAILS(ACL_ERROR_INVALID_MODEL_ID, aclprofModelUnSubscribe(1));
     FAILS(ACL_ERROR_INVALID_PARAM, aclprofModelSubscribe(1, nullptr));
     FAILS(ACL_ERROR_INVALID_PARAM, aclprofModelSubscribe(1, without));
