@@ -122,6 +122,7 @@ static const struct upcalls table = {
     .profile_stream_ends = profile_stream_ends,
     .profile_task_begins = profile_task_begins,
     .profile_task_put = profile_task_put,
+    .profile_call = profile_call,
     .profile_configure = profile_configure,
     .profile_unconfigure = profile_unconfigure,
     .dump_configure = dump_configure,

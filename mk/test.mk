@@ -72,7 +72,8 @@ $(BUILD)/tests/unit/test_heap: UNIT_LDFLAGS += $(NPUD_MALLOC)
 
 MBUF_STEPS := chain.o segment_use.o sweep.o
 $(BUILD)/tests/unit/test_mbuf_steps: $(MBUF_STEPS:%=$(BUILD)/tests/unit/hooks/%)
-$(BUILD)/tests/unit/test_api_call: $(addprefix $(BUILD)/client/core/,api_call.o thread_mark.o)
+$(BUILD)/tests/unit/test_api_call: \
+    $(addprefix $(BUILD)/client/core/,api_call.o npud_clock.o thread_mark.o)
 $(BUILD)/tests/unit/test_callback_table: $(BUILD)/client/callback/callback_table.o
 $(BUILD)/tests/unit/test_wait: \
     $(addprefix $(BUILD)/client/core/,wait.o api_call.o biased_lock.o thread_mark.o \

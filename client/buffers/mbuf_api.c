@@ -57,7 +57,7 @@ static INLINE int find_head(const char *function, acltdtBuf buf, struct session 
  */
 static INLINE int alloc_long(const char *function, size_t size, acltdtBuf *buf)
 {
-    CALL_SCOPE;
+    CALL_SCOPE_OF(function);
     struct session *s;
     struct mbuf_ref m;
 
@@ -87,7 +87,7 @@ CHECKED_LONG_WAY(rt_alloc_long, aclrtAllocBuf);
 static INLINE int alloc_buf(int (*long_way)(size_t size, acltdtBuf *buf), size_t size,
                             acltdtBuf *buf)
 {
-    struct api_call_mark *mark = api_call_mine;
+    struct api_call_mark *mark = api_call_mark_at_door();
     struct mbuf_ref m;
     acltdtBuf made;
 
@@ -103,7 +103,7 @@ static INLINE int alloc_buf(int (*long_way)(size_t size, acltdtBuf *buf), size_t
 
 static INLINE int free_long(const char *function, acltdtBuf buf)
 {
-    CALL_SCOPE;
+    CALL_SCOPE_OF(function);
     struct session *s;
     struct mbuf_ref m = {0};
 
@@ -131,7 +131,7 @@ CHECKED_LONG_WAY(rt_free_long, aclrtFreeBuf);
 
 static INLINE int free_buf(int (*long_way)(acltdtBuf buf), acltdtBuf buf)
 {
-    struct api_call_mark *mark = api_call_mine;
+    struct api_call_mark *mark = api_call_mark_at_door();
     bool done;
 
     if (!FAST(api_call_try(mark)))
@@ -314,7 +314,7 @@ static int from_chain(const char *function, acltdtBuf head, uint32_t index, aclt
 
 static __attribute__((cold, noinline)) int error_type(const char *function, uint32_t type)
 {
-    CALL_SCOPE;
+    CALL_SCOPE_OF(function);
 
     return error_set(ACL_ERROR_INVALID_PARAM,
                      "%s: type is %u, must be ACL_TDT_NORMAL_MEM (0) or ACL_TDT_DVPP_MEM (1)",
@@ -331,7 +331,7 @@ aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf)
 
 static __attribute__((cold, noinline)) int error_size(const char *function, const acltdtBuf *buf)
 {
-    CALL_SCOPE;
+    CALL_SCOPE_OF(function);
 
     return buf ? error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0", function)
                : error_null(function, "buf");

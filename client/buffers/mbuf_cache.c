@@ -209,7 +209,7 @@ void mbuf_cache_drop(struct session *s, const struct mbuf_ref *m)
 
 static void leave_session(struct mbuf_cache *cache)
 {
-    CALL_SCOPE;
+    CALL_SCOPE_OF(NULL);
     struct session *s;
 
     /*

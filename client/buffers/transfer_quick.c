@@ -81,7 +81,7 @@ static INLINE void leave_queue(const struct quick *q, bool putting)
 static __attribute__((noinline)) int enqueue_long(uint32_t qid, acltdtBuf buf, int32_t timeout)
 {
     static const char name[] = "acltdtEnqueue";
-    CALL_SCOPE;
+    CALL_SCOPE_OF(name);
     struct mbuf_ref buffer;
     struct transfer t;
 
@@ -115,13 +115,13 @@ static INLINE bool put_quickly(uint32_t qid, acltdtBuf buf)
 
 aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
 {
-    struct api_call_mark *mark = api_call_mine;
+    struct api_call_mark *mark = api_call_mark_at_door();
     bool done;
 
     if (!FAST(api_call_try(mark)))
         return enqueue_long(qid, buf, timeout);
     done = put_quickly(qid, buf);
-    api_call_leave(&mark);
+    api_call_end(mark);
     return FAST(done) ? 0 : enqueue_long(qid, buf, timeout);
 }
 
@@ -130,7 +130,7 @@ aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
 static __attribute__((noinline)) int dequeue_long(uint32_t qid, acltdtBuf *buf, int32_t timeout)
 {
     static const char name[] = "acltdtDequeue";
-    CALL_SCOPE;
+    CALL_SCOPE_OF(name);
     struct mbuf_ref buffer;
     struct transfer t;
 
@@ -192,12 +192,12 @@ static INLINE bool take_quickly(uint32_t qid, acltdtBuf *buf)
 
 aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout)
 {
-    struct api_call_mark *mark = api_call_mine;
+    struct api_call_mark *mark = api_call_mark_at_door();
     bool done;
 
     if (!FAST(buf && api_call_try(mark)))
         return dequeue_long(qid, buf, timeout);
     done = take_quickly(qid, buf);
-    api_call_leave(&mark);
+    api_call_end(mark);
     return FAST(done) ? 0 : dequeue_long(qid, buf, timeout);
 }

@@ -33,6 +33,7 @@ struct api_call_mark {
     _Atomic uint64_t epoch; /* in which its thread began its call; 0: it is in none */
     _Atomic bool resting;   /* its thread sleeps, and uses no view of a segment */
     _Atomic bool no_events; /* it sleeps, and uses no event that it has found before */
+    _Atomic(struct api_call_mark *) *door; /* its thread's, under process->door_lock; or NULL */
 };
 
 /**
@@ -43,10 +44,30 @@ extern __thread struct api_call_mark *api_call_mine;
 extern _Atomic uint64_t api_call_epoch;
 
 /**
+ * The mark that a call of the thread tries to enter. It is the thread's own, unless calls are told
+ * of (api_call_watch()): then it is the common one, so that each call takes the slow way, which
+ * looks at the time. So it costs a call nothing that it might be told of. api_call_watch() stores
+ * here for other threads.
+ */
+extern __thread _Atomic(struct api_call_mark *) api_call_door;
+
+static inline struct api_call_mark *api_call_mark_at_door(void)
+{
+    return atomic_load_explicit(&api_call_door, memory_order_relaxed);
+}
+
+/**
  * The rest of api_call_enter(): for a thread that has no mark yet, or that is inside a call
- * already. Returns what api_call_enter() returns.
+ * already, or whose calls are told of. Returns what api_call_enter() returns.
  */
 struct api_call_mark *api_call_enter_slow(void) __attribute__((cold));
+
+/**
+ * The rest of leaving a call for which api_call_enter() has returned NULL. function: as it is told
+ * of; NULL: not at all. It is named here, and not by api_call_enter_slow(), where the arguments of
+ * the function are in the registers that it would take: each call would save them.
+ */
+void api_call_leave_slow(const char *function) __attribute__((cold));
 
 /** Enter with the own mark. False: the thread has none yet, or is inside a call already. */
 static inline __attribute__((always_inline)) bool api_call_try(struct api_call_mark *mark)
@@ -64,10 +85,13 @@ static inline __attribute__((always_inline)) bool api_call_try(struct api_call_m
     return true;
 }
 
-/** The mark to leave with; NULL when an outer call of this thread does that. */
+/**
+ * The mark to leave with; NULL when an outer call of this thread does that, or when the call is
+ * told of.
+ */
 static inline __attribute__((always_inline)) struct api_call_mark *api_call_enter(void)
 {
-    struct api_call_mark *mark = api_call_mine;
+    struct api_call_mark *mark = api_call_mark_at_door();
 
     return __builtin_expect(api_call_try(mark), 1) ? mark : api_call_enter_slow();
 }
@@ -79,10 +103,17 @@ static inline __attribute__((always_inline)) void api_call_end(struct api_call_m
     atomic_store_explicit(&mark->epoch, 0, memory_order_release);
 }
 
-static inline __attribute__((always_inline)) void api_call_leave(struct api_call_mark **mark)
+struct api_call_scope {
+    struct api_call_mark *mark; /* of api_call_enter() */
+    const char *function;
+};
+
+static inline __attribute__((always_inline)) void api_call_leave(const struct api_call_scope *scope)
 {
-    if (__builtin_expect(*mark != NULL, 1))
-        api_call_end(*mark);
+    if (__builtin_expect(scope->mark != NULL, 1))
+        api_call_end(scope->mark);
+    else
+        api_call_leave_slow(scope->function);
 }
 
 /**
@@ -95,12 +126,27 @@ static inline bool api_call_inside(void)
 }
 
 /** First line of each public function that may look for the session. */
-#define CALL_SCOPE                                                                                 \
-    struct api_call_mark *call_scope __attribute__((cleanup(api_call_leave), unused)) =            \
-        api_call_enter()
+#define CALL_SCOPE CALL_SCOPE_OF(__FUNCTION__)
+
+/** The same where the function has another name than what the program has called. NULL: nothing. */
+#define CALL_SCOPE_OF(name_)                                                                       \
+    const struct api_call_scope call_scope                                                         \
+        __attribute__((cleanup(api_call_leave), unused)) = {api_call_enter(), name_}
 
 /** Inside a function with CALL_SCOPE: whether this thread is inside another call as well. */
-#define CALL_IS_NESTED (call_scope == NULL)
+#define CALL_IS_NESTED (!call_scope.mark && api_call_is_nested())
+bool api_call_is_nested(void) __attribute__((cold));
+
+/* Who is told of calls: which function, from when to when. */
+enum api_call_watcher {
+    API_CALL_PROFILE = 1, /* upcalls->profile_call() */
+};
+
+/**
+ * Calls that begin from now on are told to this watcher when they end, or are no more. Any thread;
+ * calls beside this are told or not.
+ */
+void api_call_watch(enum api_call_watcher watcher, bool on);
 
 /** Begin a new epoch, after a session was taken away. 0: the kernel cannot make the barrier. */
 uint64_t api_call_new_epoch(void);

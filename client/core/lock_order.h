@@ -40,6 +40,7 @@ enum lock_rank {
     LOCK_EVENT_FDS,    /* event_fds.lock */
     LOCK_STAMPS,       /* client/profile/stamp.c */
     LOCK_PROFILE_FILE, /* of client/profile/profile_file.h */
+    LOCK_DOORS,        /* process->door_lock */
     LOCK_SENTENCES,    /* process->store_lock */
 };
 

@@ -29,6 +29,7 @@ static void set_up(void)
     lock_order_know(&process->lock, LOCK_PROCESS);
     lock_order_know(&process->threads_lock, LOCK_THREADS);
     lock_order_know(&process->callback_lock, LOCK_CALLBACK);
+    lock_order_know(&process->door_lock, LOCK_DOORS);
     lock_order_know(&process->store_lock, LOCK_SENTENCES);
     owner = getpid();
     atomic_store_explicit(&process->alive, true, memory_order_release);

@@ -41,6 +41,7 @@ struct process {
      * that exits runs their destructors, which take the second one, whatever its parent did.
      */
     pthread_mutex_t kernel_lock, known_lock;
+    pthread_mutex_t door_lock; /* client/core/api_call.c */
     /* threads that end and give back what they kept, and a session that goes; before its locks */
     pthread_mutex_t threads_lock;
     unsigned init_count;

@@ -16,6 +16,7 @@ struct recent;
 struct profile_pushes;
 struct ring_guard;
 struct stream;
+struct timed_calls;
 struct trace_ranges;
 
 #define THREAD_TASK_RECORDED (1ull << 32)
@@ -42,8 +43,10 @@ struct thread {
      */
     uint32_t keep_events;
     uint32_t worker; /* where it was found among the workers (callback.h): where to look first */
-    struct ring_guard *guard;      /* NULL: it has used no queue */
-    struct api_call_mark *mark;    /* NULL: it has called nothing */
+    struct ring_guard *guard;        /* NULL: it has used no queue */
+    struct api_call_mark *mark;      /* NULL: it has called nothing */
+    struct timed_calls *timed_calls; /* client/core/api_call.c; NULL: none was told of */
+    uint32_t call_depth; /* calls that it is in for which api_call_enter() has returned NULL */
     struct profile_pushes *pushes; /* client/profile/stamp.c; NULL: it is in no range */
     struct trace_ranges *ranges;   /* client/runtime/trace_range.c; NULL: it has begun none */
     struct mbuf_cache *buffers;    /* slots that it keeps; NULL: none */

@@ -177,6 +177,8 @@ struct upcalls {
      */
     void (*profile_task_begins)(struct stream *s, const struct task *task);
     void (*profile_task_put)(struct stream *s);
+    /** A call of the calling thread ends: api_call_watch(). npud's clock. No lock of a session. */
+    void (*profile_call)(const char *function, uint64_t begin_ns, uint64_t end_ns);
 
     /* --- what stands in the configuration of aclInit --- */
 

@@ -237,7 +237,7 @@ static void let_signals_through(void)
 static bool has_mark(void)
 {
     {
-        CALL_SCOPE;
+        CALL_SCOPE_OF(NULL);
     }
     return !api_call_inside();
 }

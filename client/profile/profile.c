@@ -17,6 +17,7 @@
 #include "client/core/lifecycle.h"
 #include "client/core/lock_order.h"
 #include "client/core/process.h"
+#include "client/core/thread.h"
 #include "client/runtime/device.h"
 
 struct aclprofConfig {
@@ -62,6 +63,9 @@ struct profile_files profile_files;
 #define DATA_TIMES                                                                                 \
     (ACL_PROF_TASK_TIME | ACL_PROF_TASK_TIME_L0 | ACL_PROF_TASK_TIME_L2 | ACL_PROF_TASK_TIME_L3 |  \
      ACL_PROF_TRAINING_TRACE)
+
+/* Any of these: calls of the interface, which has one layer. */
+#define DATA_CALLS (ACL_PROF_ACL_API | ACL_PROF_RUNTIME_API)
 
 /* Without the lock: may connect. */
 static void find_devices(const char *function, struct seen *seen)
@@ -154,6 +158,17 @@ static int make_folder(void)
                                    profile.settings.limit);
     }
     return r;
+}
+
+/* --- calls --- */
+
+void profile_call(const char *function, uint64_t begin_ns, uint64_t end_ns)
+{
+    profile_file_put(&profile_files.host,
+                     "\"tid\":%u,\"ph\":\"X\",\"cat\":\"call\",\"name\":\"%s\","
+                     "\"ts\":" PROFILE_TIME ",\"dur\":" PROFILE_TIME,
+                     thread_self()->tid, function, PROFILE_US(begin_ns),
+                     PROFILE_US(end_ns - begin_ns));
 }
 
 static int error_folder(const char *function, const char *path, int r)
@@ -249,6 +264,8 @@ static int start_running(const char *function, const struct aclprofConfig *c)
     /* release: the files are there. */
     if (c->data & ACL_PROF_MSPROFTX)
         atomic_store_explicit(&collecting.stamps, profile.starts, memory_order_release);
+    if (c->data & DATA_CALLS)
+        api_call_watch(API_CALL_PROFILE, true);
     if (c->data & DATA_TIMES) {
         atomic_store_explicit(&collecting.devices, c->devices, memory_order_release);
         profile_streams_begin();
@@ -261,6 +278,7 @@ static void stop_collecting(bool wait)
     profile.runs = false;
     atomic_store(&collecting.stamps, 0);
     atomic_store(&collecting.devices, 0);
+    api_call_watch(API_CALL_PROFILE, false);
     profile_streams_end(wait);
 }
 

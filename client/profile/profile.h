@@ -139,6 +139,9 @@ bool profile_has_subscriptions(void);
 
 /* --- profile.c --- */
 
+/** Described in client/core/upcall.h. */
+void profile_call(const char *function, uint64_t begin_ns, uint64_t end_ns);
+
 /** 0: no session is there, and none begins until profile_unlock(). Or 148047 or 100042. */
 int profile_lock_without_session(const char *function);
 void profile_unlock(void);

@@ -75,12 +75,35 @@ static int read_limit(const cJSON *profiler, uint64_t *bytes)
     return 0;
 }
 
-static const char *const switches[] = {"ascendcl", "runtime_api", "aicpu", "hccl", "task_memory"};
+/* What is on or off, and what that collects: 0 has no effect, but is checked. */
+static const struct {
+    const char *key;
+    bool otherwise; /* if the key is absent */
+    uint64_t data;
+} switches[] = {
+    {"ascendcl", true, ACL_PROF_ACL_API},
+    {"runtime_api", true, ACL_PROF_RUNTIME_API},
+    {"msproftx", false, ACL_PROF_MSPROFTX},
+    {"aicpu", false, 0},
+    {"hccl", false, 0},
+    {"task_memory", false, 0},
+};
+
+static int read_switches(const cJSON *profiler, uint64_t *data)
+{
+    for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++) {
+        bool on = switches[i].otherwise;
+
+        RETURN_IF_ERROR(read_switch(profiler, switches[i].key, &on));
+        *data |= on ? switches[i].data : 0;
+    }
+    return 0;
+}
 
 /* data: what is collected; 0: nothing. */
 static int read_profiler(const cJSON *profiler, uint64_t *data, struct profile_settings *set)
 {
-    bool on = false, times = true, stamps = false, ignored = false;
+    bool on = false, times = true;
 
     if (!cJSON_IsObject(profiler))
         return error_set(ACL_ERROR_INVALID_PROFILING_CONFIG, "aclInit: profiler must be an object");
@@ -88,12 +111,9 @@ static int read_profiler(const cJSON *profiler, uint64_t *data, struct profile_s
     if (!on)
         return 0;
     RETURN_IF_ERROR(read_task_time(profiler, &times));
-    RETURN_IF_ERROR(read_switch(profiler, "msproftx", &stamps));
-    for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
-        RETURN_IF_ERROR(read_switch(profiler, switches[i], &ignored));
-    RETURN_IF_ERROR(read_limit(profiler, &set->limit));
-    *data = (times ? ACL_PROF_TASK_TIME : 0) | (stamps ? ACL_PROF_MSPROFTX : 0) | ACL_PROF_ACL_API;
-    return 0;
+    *data = times ? ACL_PROF_TASK_TIME : 0;
+    RETURN_IF_ERROR(read_switches(profiler, data));
+    return read_limit(profiler, &set->limit);
 }
 
 static int begin_profiler(const cJSON *profiler)

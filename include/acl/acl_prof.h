@@ -9,28 +9,34 @@
  *                    ACL_PROF_TRAINING_TRACE. The streams tell them themselves: behind each task
  *                    npud's engine stores the time. So a task takes two entries of its stream's
  *                    ring, and ids of tasks leave some out, while its times are collected.
+ *   calls            which function of the interface which thread was in, from when to when, also
+ *                    one that fails, and calls in callbacks inside of others; with ACL_PROF_ACL_API
+ *                    or ACL_PROF_RUNTIME_API, which are one layer here. A call then takes about a
+ *                    microsecond more. Not those that only compute, or read an object of the
+ *                    program, such as aclDataTypeSize and aclGetRecentErrMsg.
  *   steps            as tasks: aclprofGetStepTimestamp
  *   stamps           messages of the program; with ACL_PROF_MSPROFTX. They also go into a trace
  *                    (npuctl trace) and the reports of npud check.
  *
  * Other bits of dataTypeConfig and metrics are accepted, and collect nothing more: a simulated
- * device has no counters. Calls of the interface are not collected: `npuctl trace` shows what
- * threads submit and wait for.
+ * device has no counters.
  *
  * Files: <path>/PROF_<session>_<time>_<pid and 8 letters>/host/trace_<pid>.json and
  * .../device_<N>/trace_<pid>.json, with the N of the program, in Chrome's trace format (Perfetto,
  * chrome://tracing): arrays of events, times in microseconds of CLOCK_MONOTONIC, threads of a
  * device are its streams. An execution of a graph is one task, "model", with its kernels inside of
- * it. Each write leaves a whole array, one event a line: of a process that is killed, a file lacks
- * what was in memory, up to 64 KiB of events, and if that was in the middle of a write, its last
- * line is cut off. A file that reaches ACL_PROF_STORAGE_LIMIT grows no more. Folders have mode 750.
+ * it. Calls stand in the file of the host, threads by their ids. Each write leaves a whole array,
+ * one event a line: of a process that is killed, a file lacks what was in memory, up to 64 KiB of
+ * events, and if that was in the middle of a write, its last line is cut off. A file that reaches
+ * ACL_PROF_STORAGE_LIMIT grows no more. Folders have mode 750.
  *
  * Profiling can begin from outside: the object `profiler` in the configuration of aclInit, of which
- * switch, output, storage_limit, msproftx and task_time have an effect, and on/off values are
- * checked: wrong ones fail aclInit with 100010. It collects on all devices until the last
- * aclFinalize, in `output`; else below ASCEND_WORK_PATH in profiling_data; else in ACL_PROF_PATH;
- * else in the current folder. aclprofInit, aclprofStart and aclprofStop fail with 100042 then.
- * PROFILER_SAMPLECONFIG, of the vendor's launching tool, has no effect.
+ * switch, output, storage_limit, msproftx, task_time, ascendcl and runtime_api have an effect
+ * (calls are collected unless the last two are off), and on/off values are checked: wrong ones fail
+ * aclInit with 100010. It collects on all devices until the last aclFinalize, in `output`; else
+ * below ASCEND_WORK_PATH in profiling_data; else in ACL_PROF_PATH; else in the current folder.
+ * aclprofInit, aclprofStart and aclprofStop fail with 100042 then. PROFILER_SAMPLECONFIG, of the
+ * vendor's launching tool, has no effect.
  *
  * Threads: any; starting and stopping is one thread at a time. A process that exits in the middle
  * writes what it has. A forked child has no session, and writes nothing into its parent's files.

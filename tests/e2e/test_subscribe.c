@@ -1,6 +1,6 @@
 /*
- * Subscriptions to models (include/acl/acl_prof.h): whatever the reader of the pipe does, streams go
- * on, records are whole and in order, and what is lost is told.
+ * Subscriptions to models (include/acl/acl_prof.h): whatever the reader of the pipe does, streams
+ * go on, records are whole and in order, and what is lost is told.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -10,6 +10,8 @@
 
 #include "client/core/api_call.h"
 #include "client/core/interrupt.h"
+#include "client/core/lifecycle.h"
+#include "client/core/process.h"
 #include "client/core/ring_guard.h"
 #include "client/core/thread.h"
 #include "proto/shm/doorbell.h"
@@ -39,6 +41,14 @@ bool interrupt_asked(bool locked)
 bool ring_guard_barrier(void)
 {
     return true;
+}
+
+union process_page process_page;
+const struct upcalls *upcalls;
+
+pid_t process_id(void)
+{
+    return 1;
 }
 
 /* waits.lock is a plain lock then. */
