@@ -3,6 +3,7 @@
 #define NPUD_KERNEL_OPERATOR_H
 
 #include "npud_kernel.h"
+#include "npud_print.h"
 #include "npud_ascendc.h"
 
 #endif

@@ -81,14 +81,19 @@ struct BlockState {
 
 inline thread_local BlockState block_state;
 
-/* Ends the kernel as by a trap, after a sentence that says why. */
-template <typename... Values> [[noreturn]] inline void fail(const char *format, Values... values)
-{
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-security"
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    aclnpudKernelPrint(format, values...);
+template <typename... Values> inline int print(const char *format, Values... values)
+{
+    return aclnpudKernelPrint(format, values...);
+}
 #pragma GCC diagnostic pop
+
+/* Ends the kernel as by a trap, after a sentence that says why. */
+template <typename... Values> [[noreturn]] inline void fail(const char *format, Values... values)
+{
+    print(format, values...);
     __builtin_trap();
 }
 
