@@ -144,6 +144,8 @@ kernels() {
         "$toolkit/lib64/cmake/ASC/ASCConfig.cmake"
     file 644 client/toolkit/tikicpulib-config.cmake \
         "$toolkit/tools/tikicpulib/lib/cmake/tikicpulib/tikicpulib-config.cmake"
+    link ../../../tools/tikicpulib/lib/cmake/tikicpulib/tikicpulib-config.cmake \
+        "$toolkit/lib64/cmake/tikicpulib/tikicpulib-config.cmake"
     file 644 client/toolkit/AscendCLConfig.cmake \
         "$toolkit/lib64/cmake/AscendCL/AscendCLConfig.cmake"
 }

@@ -26,6 +26,7 @@ if(NOT TARGET host_intf_pub)
     add_library(host_intf_pub INTERFACE IMPORTED GLOBAL)
     set_target_properties(host_intf_pub PROPERTIES
         INTERFACE_INCLUDE_DIRECTORIES "${NPUD_TOOLKIT}/include"
+        INTERFACE_LINK_DIRECTORIES "${NPUD_TOOLKIT}/lib64" # programs name ascendcl, c_sec
         INTERFACE_LINK_LIBRARIES "${NPUD_TOOLKIT}/lib64/libascendcl.so")
 endif()
 

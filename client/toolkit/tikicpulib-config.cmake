@@ -10,6 +10,7 @@ foreach(npud_name cpu ${SOC_VERSION})
         set_target_properties(tikicpulib::${npud_name} PROPERTIES
             INTERFACE_INCLUDE_DIRECTORIES
                 "${npud_cpu_tree}/include;${npud_cpu_tree}/tools/tikcpp/tikcfw"
+            INTERFACE_LINK_DIRECTORIES "${npud_cpu_tree}/lib64" # programs name ascendcl
             INTERFACE_COMPILE_DEFINITIONS ASCENDC_CPU_DEBUG=1
             INTERFACE_COMPILE_FEATURES cxx_std_17
             INTERFACE_LINK_LIBRARIES

@@ -222,6 +222,17 @@ project() { # LINE...: configures
     rm -rf "$work/project/out"
     cmake -S "$work/project" -B "$work/project/out" >"$work/log" 2>&1
 }
+by_name() { # TARGET LINE...: a program finds the libraries of the tree by their names
+    local target=$1
+    shift
+    project "$@" 'add_executable(prog ../prog.cpp)' \
+        "target_link_libraries(prog $target ascendcl c_sec)" &&
+        cmake --build "$work/project/out" >"$work/log" 2>&1
+    report $? "$target, and ascendcl by name"
+}
+echo 'int main() { return 0; }' >"$work/prog.cpp"
+by_name host_intf_pub
+by_name tikicpulib::cpu 'find_package(tikicpulib REQUIRED)'
 stopped() { # WORDS LINE...
     local sentence=$1
     shift

@@ -590,7 +590,9 @@ NPUD_LACKS(Mmad) NPUD_LACKS(LoadData) NPUD_LACKS(Fixpipe) NPUD_LACKS(Gather) NPU
 NPUD_LACKS(Transpose) NPUD_LACKS(Broadcast) NPUD_LACKS(Brcb) NPUD_LACKS(WholeReduceSum)
 NPUD_LACKS(WholeReduceMax) NPUD_LACKS(WholeReduceMin) NPUD_LACKS(BlockReduceSum)
 NPUD_LACKS(RepeatReduceSum) NPUD_LACKS(PairReduceSum) NPUD_LACKS(Sort) NPUD_LACKS(SoftMax)
-NPUD_LACKS(CrossCoreSetFlag) NPUD_LACKS(CrossCoreWaitFlag)
+NPUD_LACKS(CrossCoreSetFlag) NPUD_LACKS(CrossCoreWaitFlag) NPUD_LACKS(BlockReduceMax)
+NPUD_LACKS(SetMaskCount) NPUD_LACKS(SetMaskNorm) NPUD_LACKS(GatherMask) NPUD_LACKS(Power)
+NPUD_LACKS(Sum) NPUD_LACKS(Mean) NPUD_LACKS(TopK) NPUD_LACKS(MrgSort) NPUD_LACKS(LayerNorm)
 // clang-format on
 
 } // namespace AscendC
