@@ -94,19 +94,19 @@ static void load_library(Device &device)
 int main()
 {
     Device device;
-    aclrtBinHandle binary;
+    aclrtBinHandle binaries[2];
     std::ifstream file(BINARY, std::ios::binary);
     std::vector<char> image((std::istreambuf_iterator<char>(file)), {});
 
     load_library(device);
-    CALL(aclrtBinaryLoadFromFile(BINARY, nullptr, &binary));
-    look(binary);
-    for (int i = 0; i < 2; i++) {
+    CALL(aclrtBinaryLoadFromFile(BINARY, nullptr, &binaries[0]));
+    CALL(aclrtBinaryLoadFromData(image.data(), image.size(), nullptr, &binaries[1]));
+    look(binaries[0]);
+    for (aclrtBinHandle binary : binaries) {
         launch(device, binary, 1044.5);
         use_globals(device, binary);
-        CALL(aclrtBinaryUnLoad(binary));
-        if (i == 0)
-            CALL(aclrtBinaryLoadFromData(image.data(), image.size(), nullptr, &binary));
     }
+    for (aclrtBinHandle binary : binaries)
+        CALL(aclrtBinaryUnLoad(binary));
     return 0;
 }

@@ -210,6 +210,8 @@ ERRORS = [
     ("__global__ void k() {}\n__global__ void k(int) {}", "a.cpp:2", "two kernels are called k"),
     ("template <typename T, typename> __global__ void k(T) {}\nint r = k<<<1,0,s>>>(1);",
      "a.cpp:2", "k<...><<<"),
+    ("template <typename T, typename E<T>::type = 0> __global__ void k(T) {}\n"
+     "int r = k<<<1,0,s>>>(1);", "a.cpp:2", "k<...><<<"),
     ("struct A { template <typename T> static __global__ void k(T) {} };\n"
      "int r = A::k<<<1,0,s>>>(1);", "a.cpp:2", "k<...><<<"),
     ("GM int a = 1;\nGM int b = x < y, c;".replace("GM", translate.GM), "a.cpp:2",
