@@ -30,6 +30,7 @@ int main(void)
         CALL(aclrtStreamWaitEvent(stream, event));
     /* check: read by */
     CALL(aclmdlRIExecuteAsync(model, stream));
+    /* check: missing must wait */
     end_streams(stream, other);
     CALL(aclmdlRIDestroy(model));
     CALL(aclrtDestroyEvent(event));

@@ -6,7 +6,8 @@
 #
 # A patch begins with two lines, before the diff:
 #     what: one sentence: what the mutation breaks
-#     test: unit/test_a e2e/test_b      programs below tests/; at least one must fail
+#     test: unit/test_a e2e/test_b      programs below tests/; at least one must fail.
+#                                       run/test-check:NAME: a script with an argument
 # FOLDER keeps a copy of the tree with a build of its own, so that a mutant compiles only the files
 # that it changes. With NPUD_MUTANT_SECONDS=n a test that runs for longer than n seconds counts as
 # failed (default 120).
@@ -24,7 +25,7 @@ header() { # FIELD PATCH
 # The source file of a test, or nothing.
 source_of() {
     for suffix in .c .sh .cpp; do
-        if [ -e "tests/$1$suffix" ]; then echo "tests/$1$suffix"; fi
+        if [ -e "tests/${1%:*}$suffix" ]; then echo "tests/${1%:*}$suffix"; fi
     done
 }
 
@@ -99,7 +100,7 @@ target_of() {
 program_of() {
     case $1 in
     kill/* | unit/test_restart_* | unit/test_kept | unit/test_kept_p*) echo "build/kill/tests/$1" ;;
-    run/*) echo "tests/$1.sh" ;;
+    run/*) echo "tests/${1%:*}.sh" ;;
     *) echo "build/tests/$1" ;;
     esac
 }
@@ -116,7 +117,10 @@ run_test() {
     local program
     program=$(program_of "$1")
     case $program in
-    *.sh) set -- bash "$program" build ;;
+    *.sh) case $1 in
+        *:*) set -- bash "$program" build "${1##*:}" ;;
+        *) set -- bash "$program" build ;;
+        esac ;;
     *) set -- "$program" ;;
     esac
     (cd "$tree" && NPUD_BINDIR=build timeout -k 5 "$limit" "$@") >"$folder/test.log" 2>&1

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The pairs of tests/check: what npu-run --check says of programs that are wrong in one thing, and
-# of those that are right. usage: test-check.sh BUILD_DIR
+# of those that are right. usage: test-check.sh BUILD_DIR [PAIR...]
 set -u
 build=$(cd "$1" && pwd)
+shift
 top=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=tests/run/mode.sh
 . "$top/tests/run/mode.sh"
@@ -19,8 +20,9 @@ if ! "$build/npu-run" --help | grep -q -- '--check'; then
     echo "SKIPPED what npu-run --check says: it has no --check. The programs run without it"
     plain=(--plain)
 fi
-/usr/bin/python3 "$top/tests/check/run.py" "${plain[@]}" "$build" -- "${npu_run_options[@]}" ||
-    failed=1
+/usr/bin/python3 "$top/tests/check/run.py" "${plain[@]}" "$build" "$@" -- \
+    "${npu_run_options[@]}" || failed=1
+[ $# -eq 0 ] || exit $failed
 
 # As packages have it: the library says which of its functions was called, without its symbols.
 if [ ${#plain[@]} -eq 0 ]; then

@@ -393,6 +393,38 @@ START_TEST(bad_graphs_fail)
 }
 END_TEST
 
+/* A task that a jump comes back to is another one: its wait is not over. _i: in a later npud. */
+START_TEST(a_wait_in_a_loop_waits_each_time)
+{
+    struct task of_other = {.object = 1};
+    struct task *t;
+
+    start_with_another();
+    of_other.generation = slot_generation(notify_of(1));
+    t = list();
+    t[0] = copy(COUNTER, FULL, 1);
+    t[1] = of_other;
+    t[1].op = TASK_NOTIFY_WAIT;
+    t[2] = reduce(COUNTER, MINUS, 1);
+    t[3] = jump(JUMP_NOT_EQUAL, COUNTER, 0, 1);
+    client_submit(stream_in(OWNER, 0), graph(4));
+    for (int left = ROUNDS; left > 0; left--) {
+        act_turns();
+        ck_assert_int_eq(numbers(COUNTER)[0], left);
+        if (_i)
+            restart_npud();
+        act_turns();
+        ck_assert_int_eq(numbers(COUNTER)[0], left);
+        of_other.op = TASK_NOTIFY_RECORD;
+        client_submit(stream_in(OWNER, 1), of_other);
+    }
+    act_turns();
+    ck_assert_int_eq(numbers(COUNTER)[0], 0);
+    ck_assert(!stream_in(OWNER, 0)->graph);
+    stop_all();
+}
+END_TEST
+
 /* What each condition makes of a word and the value that it is compared with. */
 static const struct {
     int64_t word, right;
@@ -447,6 +479,8 @@ END_TEST
 /* A loop without an end takes its turns, and its session ends as others do. */
 START_TEST(a_loop_without_end_ends_with_its_session)
 {
+    uint64_t mark;
+
     start_clients();
     list()[0] = jump(JUMP_ALWAYS, 0, 0, 0);
     client_submit(stream_in(OWNER, 0), graph(1));
@@ -457,6 +491,10 @@ START_TEST(a_loop_without_end_ends_with_its_session)
         restart_npud();
     act_turns();
     ck_assert(stream_in(OWNER, 0)->graph);
+    /* What is noted of a task is of this round alone: no mark comes again. */
+    mark = head_mark(stream_in(OWNER, 0)->live);
+    turn_engines(1);
+    ck_assert_uint_gt(head_mark(stream_in(OWNER, 0)->live), mark);
     stop_all();
 }
 END_TEST
@@ -471,6 +509,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(t, a_list_that_is_freed_comes_to_its_end, 0, 2);
     tcase_add_loop_test(t, bad_lists_fail, 0, 7);
     tcase_add_loop_test(t, bad_graphs_fail, 0, 7);
+    tcase_add_loop_test(t, a_wait_in_a_loop_waits_each_time, 0, 2);
     tcase_add_loop_test(t, jumps_compare, 0, (int)(sizeof(comparisons) / sizeof(comparisons[0])));
     tcase_add_loop_test(t, a_loop_without_end_ends_with_its_session, 0, 2);
     tcase_add_loop_test(t, each_act_at_each_place, 0, (int)(sizeof(acts) / sizeof(acts[0])));
