@@ -48,6 +48,16 @@ void callback_worker_wake(struct session *session, const struct worker *w)
 
 /* --- what is to be run --- */
 
+/* Nothing of it is to run: it only has not left the list yet. Or functions are, ... */
+static bool holds_nothing_back(const struct stream *s, const struct graph_works *g)
+{
+    bool runs = s->callbacks.work_runs && s->callbacks.work == &g->work;
+
+    /* ... and the functions of a graph are dropped together with its work. */
+    return graph_span_has_functions(&g->span) ||
+           (!runs && graph_span_over(&g->span, s, callback_handed_over(s)));
+}
+
 void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring)
 {
     struct callbacks *cb = &s->callbacks;
@@ -62,8 +72,7 @@ void callback_acknowledge(struct stream *s, uint64_t ordinal, bool ring)
     LL_FOREACH (cb->work, w) {
         if (w->ordinal > cb->returned)
             break;
-        /* The functions of a graph are dropped together with its work. */
-        if (w->graph && graph_span_has_functions(&w->graph->span))
+        if (w->graph && holds_nothing_back(s, w->graph))
             continue;
         done = w->ordinal - 1;
         break;

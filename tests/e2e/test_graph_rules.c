@@ -418,8 +418,6 @@ START_TEST(calls_run_in_the_order_of_the_model)
 }
 END_TEST
 
-/* --- exchanges --- */
-
 static void set_sum(const void *function, const void *args)
 {
     const struct {
@@ -438,6 +436,26 @@ static void launch_set(aclrtStream s, uint64_t value)
 
     OK(aclnpudLaunchKernel(&kernel, 1, args, sizeof(args), s));
 }
+
+/* A function behind a model that calls none: the stream goes on when it has returned. */
+START_TEST(a_call_behind_a_model_returns)
+{
+    aclmdlRI model;
+
+    capture_begin();
+    launch_set(stream, 3);
+    model = capture_end();
+    for (int i = 0; i < 3; i++) {
+        OK(aclmdlRIExecuteAsync(model, stream));
+        call("f", stream);
+        OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    }
+    ck_assert_str_eq(order, "fff");
+    OK(aclmdlRIDestroy(model));
+}
+END_TEST
+
+/* --- exchanges --- */
 
 static aclmdlRI capture_group(aclrtTaskGrp *group, void (*launch)(aclrtStream s, uint64_t value))
 {
@@ -556,6 +574,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, the_end_of_an_execution_is_enough);
     tcase_add_test(t, a_model_is_destroyed_when_it_is_over);
     tcase_add_test(t, calls_run_in_the_order_of_the_model);
+    tcase_add_test(t, a_call_behind_a_model_returns);
     t = suite_case(s, "conditions", 60, begin, end);
     tcase_add_loop_test(t, conditions_begin_with_their_defaults, 0, 2);
     tcase_add_test(t, conditions_have_rules);
