@@ -128,7 +128,8 @@ struct upcalls {
 
     /* --- client/kernel/kernel_failure.h --- */
 
-    bool (*kernel_failure_text)(int32_t stream, int code, char *text, size_t size);
+    bool (*kernel_failure_text)(const struct stream_ctrl *ctrl, uint64_t error, bool of_context,
+                                char *text, size_t size);
     /** The failure may be that of a kernel: call what its binary has set. Without locks. */
     void (*kernel_failure_tell)(aclrtExceptionInfo *info);
 

@@ -16,7 +16,9 @@
 #define TEXT_SIZE 320u
 
 static struct kept {
-    struct kernel_failed failed; /* but for run and name; args: on the heap */
+    struct kernel_failed failed; /* but for ctrl, run and name; args: on the heap */
+    uint64_t stream_name, context_name;
+    uint64_t number; /* of the stream's failure, modulo 2^10 */
     char text[TEXT_SIZE];
 } kept[KEPT];
 static uint64_t count; /* failures so far: the latest is kept[(count - 1) % KEPT] */
@@ -77,12 +79,22 @@ static void describe_failure(const struct kernel_failed *f, char *text, size_t s
 
 /* --- keeping --- */
 
+/* The stream is at the kernel: what fails next there is this. */
+static void name_failure(struct kept *k, const struct stream_ctrl *ctrl)
+{
+    k->stream_name = atomic_load_explicit(&ctrl->stream_name, memory_order_relaxed);
+    k->context_name = atomic_load_explicit(&ctrl->context_name, memory_order_relaxed);
+    k->number = stream_error_next(atomic_load_explicit(&ctrl->error, memory_order_acquire));
+}
+
 void kernel_failure_keep(const struct kernel_failed *failed)
 {
     struct kept fresh = {.failed = *failed};
     struct kept *k;
 
+    name_failure(&fresh, failed->ctrl);
     describe_failure(failed, fresh.text, sizeof(fresh.text));
+    fresh.failed.ctrl = NULL;
     fresh.failed.run = NULL;
     fresh.failed.name = NULL;
     fresh.failed.args = failed->size > 0 ? malloc(failed->size) : NULL;
@@ -97,25 +109,32 @@ void kernel_failure_keep(const struct kernel_failed *failed)
     pthread_mutex_unlock(&lock);
 }
 
-/* Under the lock. The latest one first. */
-static struct kept *find_failure(int32_t stream, const uint32_t *task, int code)
-{
-    for (uint64_t i = count; i > 0 && count - i < KEPT; i--) {
-        struct kept *k = &kept[(i - 1) % KEPT];
+/* The latest one first. */
+#define FOREACH_KEPT(k)                                                                            \
+    for (uint64_t i_ = count; i_ > 0 && count - i_ < KEPT && ((k) = &kept[(i_ - 1) % KEPT]); i_--)
 
-        if (k->failed.code == code && (stream < 0 || k->failed.stream == stream) &&
-            (!task || k->failed.task == *task))
-            return k;
-    }
+/* Under the lock. */
+static struct kept *find_failure(const struct stream_ctrl *ctrl, uint64_t error, bool of_context)
+{
+    uint64_t stream = atomic_load_explicit(&ctrl->stream_name, memory_order_relaxed);
+    uint64_t context = atomic_load_explicit(&ctrl->context_name, memory_order_relaxed);
+    struct kept *k;
+
+    FOREACH_KEPT(k)
+    if (k->failed.code == stream_error_code(error) &&
+        (of_context ? k->context_name == context
+                    : k->stream_name == stream && stream_error_has_number(error, k->number)))
+        return k;
     return NULL;
 }
 
-bool kernel_failure_text(int32_t stream, int code, char *text, size_t size)
+bool kernel_failure_text(const struct stream_ctrl *ctrl, uint64_t error, bool of_context,
+                         char *text, size_t size)
 {
     struct kept *k;
 
     pthread_mutex_lock(&lock);
-    k = find_failure(stream, NULL, code);
+    k = find_failure(ctrl, error, of_context);
     if (k)
         snprintf(text, size, "%s", k->text);
     pthread_mutex_unlock(&lock);
@@ -124,9 +143,16 @@ bool kernel_failure_text(int32_t stream, int code, char *text, size_t size)
 
 /* --- of an exception --- */
 
+/* Under the lock. */
 static struct kept *find_of_exception(const aclrtExceptionInfo *info)
 {
-    return find_failure((int32_t)info->failure.stream, &info->failure.task, info->failure.code);
+    struct kept *k;
+
+    FOREACH_KEPT(k)
+    if (k->failed.code == info->failure.code && k->failed.stream == (int32_t)info->failure.stream &&
+        k->failed.task == info->failure.task)
+        return k;
+    return NULL;
 }
 
 void kernel_failure_tell(aclrtExceptionInfo *info)

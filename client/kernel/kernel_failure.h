@@ -10,10 +10,12 @@
 
 #include "client/kernel/kernel.h"
 #include "client/kernel/kernel_run.h"
+#include "proto/shm/stream_shm.h"
 
 struct kernel_failed {
-    int32_t stream; /* its id */
-    uint32_t task;  /* its id */
+    const struct stream_ctrl *ctrl; /* of its stream, which has not heard of it */
+    int32_t stream;                 /* its id */
+    uint32_t task;                  /* its id */
     uint32_t device;
     int code;
     const struct kernel_run *run;
@@ -28,10 +30,12 @@ struct kernel_failed {
 void kernel_failure_keep(const struct kernel_failed *failed);
 
 /**
- * upcalls->kernel_failure_text: "kernel add, block 3 of 8: SIGSEGV at address 0x0" of the latest
- * failure with this code, of this stream (-1: of any). False: none is kept.
+ * upcalls->kernel_failure_text: "kernel add, block 3 of 8: SIGSEGV at address 0x0" of the failure
+ * that the stream with this control block told with this word; of_context: of the latest one with
+ * this code in the context of the stream. False: that was no kernel, or it is not kept any more.
  */
-bool kernel_failure_text(int32_t stream, int code, char *text, size_t size);
+bool kernel_failure_text(const struct stream_ctrl *ctrl, uint64_t error, bool of_context,
+                         char *text, size_t size);
 
 /** upcalls->kernel_failure_tell: call the callback of the binary that the failure is of, if any. */
 void kernel_failure_tell(aclrtExceptionInfo *info);

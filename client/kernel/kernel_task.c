@@ -25,7 +25,8 @@
 struct kernel_task {
     struct stream_work work;
     struct session *session;
-    int32_t stream; /* its id */
+    const struct stream_ctrl *ctrl; /* of its stream */
+    int32_t stream;                 /* its id */
     uint32_t device;
     uint32_t id; /* of the task */
     aclnpudKernel kernel;
@@ -86,7 +87,8 @@ static void keep_failure(const struct kernel_task *t, int code)
 {
     dump_failure(t, code);
     kernel_failure_keep(
-        &(struct kernel_failed){.stream = t->stream,
+        &(struct kernel_failed){.ctrl = t->ctrl,
+                                .stream = t->stream,
                                 .task = t->id,
                                 .device = t->device,
                                 .code = code,
@@ -251,6 +253,7 @@ static struct stream_work *copy_task(const struct stream_work *w, const struct s
     }
     t->work = kernel_work;
     t->session = of->session;
+    t->ctrl = s->ctrl;
     t->stream = s->id;
     t->device = s->device;
     t->id = task;
@@ -346,6 +349,7 @@ static int launch_locked(const char *api, const struct kernel_launch *launch, st
     if (!t)
         return error_no_memory(api);
     t->session = s->session;
+    t->ctrl = s->ctrl;
     t->stream = s->id;
     t->device = s->device;
     t->reads_args = launch->device_args != NULL;
@@ -417,6 +421,7 @@ static struct kernel_task *make_changed(const struct kernel_task *of, const char
             *error = error_no_memory(api);
     }
     if (*error == 0) {
+        t->ctrl = of->ctrl;
         t->stream = of->stream;
         t->device = of->device;
         t->id = of->id;

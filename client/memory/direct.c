@@ -162,8 +162,7 @@ int direct_run(struct session *session, const char *function, uint32_t device,
     failed = stream_take_error(s->ctrl);
     stream_unlock(s);
     if (error == 0 && stream_error_code(failed) != 0)
-        error = stream_error_failed(s->id, function, stream_error_code(failed),
-                                    stream_error_pid(failed));
+        error = stream_error_failed(s->ctrl, s->id, function, failed);
     return error;
 }
 

@@ -201,10 +201,12 @@ static inline bool stream_stopped(const struct stream *s)
 }
 
 /** The code of that failure, with its sentence. The stream may be gone meanwhile. */
-int stream_error_stopped(struct stream_ctrl *ctrl, const char *function) __attribute__((cold));
+int stream_error_stopped(const struct stream_ctrl *ctrl, const char *function)
+    __attribute__((cold));
 
 /** The same for a value of `stopped` that was read before. */
-int stream_error_stopped_by(uint64_t stopped, const char *function) __attribute__((cold));
+int stream_error_stopped_by(const struct stream_ctrl *ctrl, uint64_t stopped, const char *function)
+    __attribute__((cold));
 
 /** Its name in what a checked process writes down; CHECK_NO_STREAM: it is the library's own. */
 uint64_t stream_checked_name(const struct stream *s) __attribute__((cold));
@@ -217,10 +219,11 @@ int stream_error_foreign(const struct stream *s, const struct context *current,
                          const char *function) __attribute__((cold));
 
 /**
- * A task of stream id failed with code; pid: of the process that it waited for, or 0. Code, with
- * its sentence.
+ * A task of stream id failed with this word of ctrl->error: its code, with a sentence. The stream
+ * may be gone meanwhile.
  */
-int stream_error_failed(int32_t id, const char *function, int code, int pid) __attribute__((cold));
+int stream_error_failed(const struct stream_ctrl *ctrl, int32_t id, const char *function,
+                        uint64_t error) __attribute__((cold));
 
 /** What was or would be submitted is discarded: code, with its sentence. */
 int stream_error_aborted(const char *function, int32_t code) __attribute__((cold));

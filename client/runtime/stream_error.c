@@ -62,14 +62,19 @@ static bool finished_with_remark(int code)
     }
 }
 
-/* What a kernel has failed with is known in more words. id -1: of any stream. */
-static const char *describe_cause(int32_t id, int code, char *text, size_t size)
+/* What a kernel has failed with is known in more words. */
+static const char *describe_cause(const struct stream_ctrl *ctrl, uint64_t error, bool of_context,
+                                  char *text, size_t size)
 {
-    return upcalls->kernel_failure_text(id, code, text, size) ? text : error_cause(code);
+    return upcalls->kernel_failure_text(ctrl, error, of_context, text, size)
+               ? text
+               : error_cause(stream_error_code(error));
 }
 
-int stream_error_failed(int32_t id, const char *function, int code, int pid)
+int stream_error_failed(const struct stream_ctrl *ctrl, int32_t id, const char *function,
+                        uint64_t error)
 {
+    int code = stream_error_code(error);
     char text[320];
 
     if (code == ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
@@ -78,26 +83,25 @@ int stream_error_failed(int32_t id, const char *function, int code, int pid)
                          "word of shared memory, by process %d, which ended, finalized, dropped "
                          "its stream or gave the memory up before that was executed, or the record "
                          "failed",
-                         function, id, pid);
+                         function, id, stream_error_pid(error));
     if (finished_with_remark(code))
         return error_soft(code, "%s: stream %d finished with a remark", function, id);
     return error_set(code, "%s: a task of stream %d failed: %s", function, id,
-                     describe_cause(id, code, text, sizeof(text)));
+                     describe_cause(ctrl, error, false, text, sizeof(text)));
 }
 
-int stream_error_stopped_by(uint64_t error, const char *function)
+int stream_error_stopped_by(const struct stream_ctrl *ctrl, uint64_t stopped, const char *function)
 {
-    int code = stream_error_code(error);
     char text[320];
 
-    return error_set(code,
+    return error_set(stream_error_code(stopped),
                      "%s: a task of this context failed (%s), and its streams stop on failure: "
                      "destroy the context or reset the device",
-                     function, describe_cause(-1, code, text, sizeof(text)));
+                     function, describe_cause(ctrl, stopped, true, text, sizeof(text)));
 }
 
-int stream_error_stopped(struct stream_ctrl *ctrl, const char *function)
+int stream_error_stopped(const struct stream_ctrl *ctrl, const char *function)
 {
-    return stream_error_stopped_by(atomic_load_explicit(&ctrl->stopped, memory_order_acquire),
+    return stream_error_stopped_by(ctrl, atomic_load_explicit(&ctrl->stopped, memory_order_acquire),
                                    function);
 }

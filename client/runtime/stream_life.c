@@ -62,6 +62,18 @@ bool stream_is(const struct stream *s, uint32_t tag)
            has_tasks(s);
 }
 
+static void name_stream(struct stream *s)
+{
+    static _Atomic uint64_t streams;
+
+    atomic_store_explicit(&s->ctrl->stream_name,
+                          atomic_fetch_add_explicit(&streams, 1, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    atomic_store_explicit(&s->ctrl->context_name,
+                          (uint64_t)s->session->serial << 32 | s->context->number,
+                          memory_order_relaxed);
+}
+
 static void fill_stream(struct stream *s, struct context *c, const Npud__CreateStreamReply *reply,
                         void *map)
 {
@@ -78,6 +90,7 @@ static void fill_stream(struct stream *s, struct context *c, const Npud__CreateS
     s->bell = &session->page->doorbell[c->device];
     s->doorbell = session->devices[c->device].doorbell;
     s->tail = s->first = s->done_seen = reply->position;
+    name_stream(s);
     arena_pages_ring_taken(session, s->remote);
     upcalls->callback_stream_init(s);
     s->implicit = 0;

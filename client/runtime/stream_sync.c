@@ -64,7 +64,7 @@ static int wait_until(struct session *session, const struct target *t, const cha
     if (checked_runs() && stream_is(t->stream, t->tag))
         checked_sync(stream_checked_name(t->stream), t->since);
     if (stopped != 0 && stream_is(t->stream, t->tag))
-        return stream_error_stopped_by(stopped, function);
+        return stream_error_stopped_by(ctrl, stopped, function);
     return discarded == 0 ? 0 : stream_error_aborted(function, discarded);
 }
 
@@ -89,10 +89,7 @@ static int take_error(struct session *session, const struct target *t, const cha
     }
     /* Until it is back, whatever its streams had to report. */
     RETURN_IF_ERROR(device_check_lost(session, function, t->device));
-    return stream_error_code(error) == 0
-               ? 0
-               : stream_error_failed(t->id, function, stream_error_code(error),
-                                     stream_error_pid(error));
+    return stream_error_code(error) == 0 ? 0 : stream_error_failed(t->ctrl, t->id, function, error);
 }
 
 static int check_timeout(const char *function, int32_t timeout)

@@ -6,8 +6,8 @@
  * 1)]. They go on when a slot is given to a new stream, so that an event that captured a position
  * of the old stream reads as complete and needs no generation.
  *
- * Writers: the client writes `tail`, `wake_at`, `callbacks_done`, `work_result` and the ring, both
- * write `error`; npud writes the rest, and in the ring the times that the client asks for
+ * Writers: the client writes `tail`, `wake_at`, `callbacks_done`, `work_result`, the names and the
+ * ring, both write `error`; npud writes the rest, and in the ring the times that the client asks for
  * (TASK_NOP_TIME), each in the entry of its task before `done` passes it. npud keeps its own head
  * and never reads back what it published. It takes an entry when its sequence says that it is
  * there; tail is for the client's own threads, and for npud when it discards what is queued (where
@@ -75,6 +75,8 @@ struct stream_ctrl {
      * batch.
      */
     _Atomic uint64_t wake_at;
+    /* The client, for itself: no other stream, or context, of the process ever has this name */
+    _Atomic uint64_t stream_name, context_name;
     /*
      * The latest failure: ACL error code in the lower half, 0 once it was reported; above it the
      * pid that is to blame (0: none), and which of the stream's failures it is, modulo 2^10. In one
@@ -131,6 +133,12 @@ static inline int32_t stream_error_pid(uint64_t error)
 static inline int32_t stream_error_code(uint64_t error)
 {
     return (int32_t)(uint32_t)error;
+}
+
+/** The ordinal, modulo 2^10, of the failure that npud stores after this one. */
+static inline uint64_t stream_error_next(uint64_t error)
+{
+    return ((error >> STREAM_ERROR_SHIFT) + 1) % (UINT64_C(1) << (64 - STREAM_ERROR_SHIFT));
 }
 
 /** Is `error` of failure number `ordinal`, reported or not? */

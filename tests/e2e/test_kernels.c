@@ -476,6 +476,57 @@ START_TEST(faults_fail_the_stream)
 }
 END_TEST
 
+#define FAULT ACL_ERROR_RT_AICORE_EXCEPTION
+
+static void fail_kernel(const char *name, aclrtStream s)
+{
+    OK(launch(name, do_wrong, CUBE, 1, s, SIGSEGV, 0, 0));
+}
+
+/* A failure of another task with the same code is not that of the kernel before. */
+static void expect_no_kernel(aclrtStream s)
+{
+    OK(aclnpudLaunchDelay(0, FAULT, s));
+    FAILS_SAYING(FAULT, "ACL_ERROR_RT_AICORE_EXCEPTION", aclrtSynchronizeStream(s));
+}
+
+START_TEST(a_failure_names_its_kernel)
+{
+    fail_kernel("first", stream);
+    fail_kernel("second", stream);
+    fail_kernel("elsewhere", other);
+    FAILS_SAYING(FAULT, "kernel elsewhere,", aclrtSynchronizeStream(other));
+    FAILS_SAYING(FAULT, "kernel second,", aclrtSynchronizeStream(stream));
+    expect_no_kernel(stream);
+    expect_no_kernel(other);
+    fail_kernel("third", stream);
+    FAILS_SAYING(FAULT, "kernel third,", aclrtSynchronizeStream(stream));
+    /* The next stream has its place, and maybe its id. */
+    OK(aclrtDestroyStream(stream));
+    OK(aclrtCreateStream(&stream));
+    expect_no_kernel(stream);
+}
+END_TEST
+
+/* Each context that stops names its own. */
+START_TEST(a_stop_names_its_kernel)
+{
+    aclrtContext contexts[2];
+    aclrtStream streams[2];
+
+    for (int i = 0; i < 2; i++) {
+        OK(aclrtCreateContext(&contexts[i], 0));
+        OK(aclrtCreateStream(&streams[i]));
+        OK(aclrtSetStreamFailureMode(streams[i], 1));
+        fail_kernel(i == 0 ? "one" : "two", streams[i]);
+        FAILS(FAULT, aclrtSynchronizeStream(streams[i]));
+    }
+    OK(aclrtSetCurrentContext(contexts[0]));
+    FAILS_SAYING(FAULT, "kernel one,", aclrtSynchronizeStream(streams[0]));
+    FAILS_SAYING(FAULT, "kernel one,", aclrtSynchronizeStream(NULL));
+}
+END_TEST
+
 static void run_for_ever(uint64_t p, uint64_t b, uint64_t c)
 {
     (void)b;
@@ -1108,6 +1159,8 @@ static void add_tests(Suite *s, const char *name, void (*before)(void))
     tcase_add_test(t, kernels_of_streams_wait_for_each_other);
     tcase_add_test(t, a_kernel_holds_no_copy);
     tcase_add_loop_test(t, faults_fail_the_stream, 0, sizeof(faults) / sizeof(faults[0]));
+    tcase_add_test(t, a_failure_names_its_kernel);
+    tcase_add_test(t, a_stop_names_its_kernel);
     tcase_add_loop_test(t, ends_with_its_stream, 0, 2 * STREAM_ENDS);
     tcase_add_loop_test(t, ends_with_its_device, 0, 2 * RESET_KINDS);
     tcase_add_test(t, a_reset_awaits_what_ends);
