@@ -616,8 +616,9 @@ static int start_thread(struct session *session, bool kernel)
 static int error_no_thread(const char *function, bool kernel, int error)
 {
     return error_set(kernel ? ACL_ERROR_RT_MEMORY_ALLOCATION : ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                     "%s: a thread for %s cannot be started: %s", function,
-                     kernel ? "kernels" : "tasks of registered memory", strerror(error));
+                     "%s: a thread for %s cannot be started: %s: end threads, or raise the limits "
+                     "of threads and memory (ulimit -u, -v; pids.max of the cgroup)",
+                     function, kernel ? "kernels" : "tasks of registered memory", strerror(error));
 }
 
 int stream_work_start(struct stream *s, const char *function, bool kernel)

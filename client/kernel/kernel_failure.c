@@ -51,7 +51,10 @@ static void describe_end(const struct kernel_failed *f, char *text, size_t size)
         snprintf(text, size, "kernel %s, block %u of %u: the kernel has ended its thread", f->name,
                  failure->block, f->run->blocks);
     else if (f->code == ACL_ERROR_RT_MEMORY_ALLOCATION)
-        snprintf(text, size, "kernel %s: there is no memory for a thread that runs it", f->name);
+        snprintf(text, size,
+                 "kernel %s: no thread that runs it can be made: there is no memory, or there are "
+                 "as many threads as the process or its user may have",
+                 f->name);
     else
         snprintf(text, size,
                  "kernel %s was ended: it ran for longer than its time limit of %llu us", f->name,

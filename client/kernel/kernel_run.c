@@ -409,8 +409,12 @@ void kernel_run(struct kernel_run *run)
         return;
     }
     kernel_fault_prepare();
-    if (run->limit_ns > 0 && start_another(run))
+    if (run->limit_ns > 0) {
+        /* Without a second thread no limit would hold. */
+        if (!start_another(run))
+            kernel_run_end(run, ACL_ERROR_RT_MEMORY_ALLOCATION);
         return;
+    }
     pthread_mutex_lock(&run->lock);
     run->started++;
     run->inside++;

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -335,6 +336,83 @@ START_TEST(memory_of_a_block)
     aclnpudBlockSync();
 }
 END_TEST
+
+static _Atomic uint64_t counted;
+
+static void count_up(uint64_t p, uint64_t b, uint64_t c)
+{
+    (void)b;
+    (void)c;
+    atomic_fetch_add((_Atomic uint64_t *)p, 1);
+}
+
+static void count_and_meet(uint64_t n, uint64_t b, uint64_t c)
+{
+    (void)b;
+    (void)c;
+    atomic_fetch_add(&counted, 1);
+    while (atomic_load(&counted) < n)
+        usleep(10000);
+}
+
+/* Each kernel has a thread, however many there are. */
+START_TEST(many_streams)
+{
+    enum { MANY = 500 };
+    aclrtStream streams[MANY];
+
+    for (int i = 0; i < MANY; i++) {
+        OK(aclrtCreateStream(&streams[i]));
+        LAUNCH(count_and_meet, 1, streams[i], MANY, 0, 0);
+    }
+    OK(aclrtSynchronizeDeviceWithTimeout(LIMIT_MS));
+    ck_assert_uint_eq(atomic_load(&counted), MANY);
+    for (int i = 0; i < MANY; i++)
+        OK(aclrtDestroyStream(streams[i]));
+}
+END_TEST
+
+/* --- without threads --- */
+
+#ifndef __SANITIZE_ADDRESS__ /* which has terabytes of addresses */
+/* No stack of a thread has room any more; small memory has. */
+static void forbid_threads(bool forbid)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "%lu", &pages), 1);
+    fclose(f);
+    if (forbid)
+        limit.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + (1 << 20);
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+START_TEST(without_threads)
+{
+    forbid_threads(true);
+    FAILS_SAYING(ACL_ERROR_RT_MEMORY_ALLOCATION, "a thread for kernels cannot be started",
+                 launch("count_up", count_up, CUBE, 1, stream, (uint64_t)&counted, 0, 0));
+    forbid_threads(false);
+    LAUNCH(count_up, 1, stream, &counted, 0, 0);
+    await(stream);
+    forbid_threads(true);
+    LAUNCH(count_up, 5, stream, &counted, 0, 0); /* one after the other */
+    await(stream);
+    ck_assert_uint_eq(atomic_load(&counted), 6);
+    OK(aclrtSetOpExecuteTimeOutWithMs(100));
+    LAUNCH(count_up, 1, stream, &counted, 0, 0);
+    FAILS_SAYING(ACL_ERROR_RT_MEMORY_ALLOCATION, "kernel count_up: no thread",
+                 aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    forbid_threads(false);
+    LAUNCH(count_up, 4, stream, &counted, 0, 0);
+    await(stream);
+    ck_assert_uint_eq(atomic_load(&counted), 10);
+}
+END_TEST
+#endif
 
 /* --- streams beside each other --- */
 
@@ -1116,13 +1194,6 @@ static void set_up_restartable(void)
     streams_open(&stream, &other);
 }
 
-static void count_up(uint64_t p, uint64_t b, uint64_t c)
-{
-    (void)b;
-    (void)c;
-    ++*(volatile uint64_t *)p;
-}
-
 START_TEST(each_kernel_runs_once_over_restarts)
 {
     uint64_t n = 0;
@@ -1158,6 +1229,10 @@ static void add_tests(Suite *s, const char *name, void (*before)(void))
     tcase_add_test(t, memory_of_a_block);
     tcase_add_test(t, kernels_of_streams_wait_for_each_other);
     tcase_add_test(t, a_kernel_holds_no_copy);
+    tcase_add_test(t, many_streams);
+#ifndef __SANITIZE_ADDRESS__
+    tcase_add_test(t, without_threads);
+#endif
     tcase_add_loop_test(t, faults_fail_the_stream, 0, sizeof(faults) / sizeof(faults[0]));
     tcase_add_test(t, a_failure_names_its_kernel);
     tcase_add_test(t, a_stop_names_its_kernel);
