@@ -46,26 +46,36 @@ static bool has_branch(const struct graph *g, const void *handle)
     return is_element(handle, g->branches, g->n_branches, sizeof(*g->branches));
 }
 
-/* The graph of which that is one, with a reference, or NULL with *error set. */
-static struct graph *find_owner(const char *function, const void *handle,
-                                bool (*has)(const struct graph *g, const void *handle),
-                                const char *what, int *error)
+/* The graph of which that is one, with a reference, or NULL. */
+static struct graph *owner_of(const void *handle,
+                              bool (*has)(const struct graph *g, const void *handle))
 {
     struct session *s = session_peek();
     struct graph *g, *found = NULL;
 
+    if (!s)
+        return NULL;
+    captures_lock(s);
+    for (uint32_t i = 0; !found && graph_at(s, i, &g); i++)
+        if (g && g->phase == GRAPH_READY && has(g, handle))
+            found = g;
+    if (found)
+        found->refs++;
+    captures_unlock(s);
+    return found;
+}
+
+/* The same, NULL with *error set. */
+static struct graph *find_owner(const char *function, const void *handle,
+                                bool (*has)(const struct graph *g, const void *handle),
+                                const char *what, int *error)
+{
+    struct graph *found;
+
     *error = process_enter();
     if (*error != 0)
         return NULL;
-    if (s) {
-        captures_lock(s);
-        for (uint32_t i = 0; !found && graph_at(s, i, &g); i++)
-            if (g && g->phase == GRAPH_READY && has(g, handle))
-                found = g;
-        if (found)
-            found->refs++;
-        captures_unlock(s);
-    }
+    found = owner_of(handle, has);
     if (!found)
         *error = error_no_task(function, what);
     return found;
@@ -143,6 +153,25 @@ aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks, uint3
     error = count_out(__func__, n, *numTasks, !tasks, numTasks);
     graph_put(g);
     return error;
+}
+
+/* A stream of a model has the number under which the dump of the model has it. */
+aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
+{
+    CALL_SCOPE;
+    REQUIRE(streamId);
+    int error = process_enter();
+    struct graph *g = error == 0 && stream ? owner_of(stream, has_branch) : NULL;
+
+    if (error != 0)
+        return error;
+    if (g) {
+        *streamId = ((struct graph_branch *)stream)->id;
+        graph_put(g);
+        return 0;
+    }
+    *streamId = FIND_OR_RETURN(stream_find_anywhere, __func__, stream)->id;
+    return 0;
 }
 
 /* --- looking --- */

@@ -290,16 +290,6 @@ int stream_drain(struct stream *s, const char *function)
 
 /* --- properties --- */
 
-aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
-{
-    CALL_SCOPE;
-    REQUIRE(streamId);
-    struct stream *s = FIND_OR_RETURN(stream_find_anywhere, __func__, stream);
-
-    *streamId = s->id;
-    return 0;
-}
-
 aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
 {
     CALL_SCOPE;

@@ -943,8 +943,9 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeStreamWithTimeout(aclrtStream strea
 ACL_FUNC_VISIBILITY aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status);
 
 /*
- * A number that is unique among the live streams of the device, reused later; the priority in
- * force; the flags of creation. Errors: out pointer NULL 100000; 107002; 107017.
+ * A number that is unique among the live streams of the device, reused later (of a name from
+ * aclmdlRIGetStreams, that of the stream it was made from); the priority in force; the flags of
+ * creation. Errors: out pointer NULL 100000; 107002; 107017.
  */
 ACL_FUNC_VISIBILITY aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId);
 ACL_FUNC_VISIBILITY aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority);
@@ -3104,15 +3105,15 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
 ACL_FUNC_VISIBILITY aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path,
                                                     uint32_t flags);
 /*
- * GetStreams gives names of the streams of a model, for GetTasksByStream alone (107000 for others),
- * which gives its tasks in order; both also of a nested model. An array that is NULL: only the
- * number; too short: 107039, and filled as far as it reaches; too long: NULLs behind. Names and
- * tasks live as long as the model. Types are those of the enum; a task of type DEFAULT has no
- * parameters (107000). Of a kernel, args count as device memory (isHostArgs 0): aclrtMemcpy reads
- * them, SetParams takes them as they are, nothing writes them, and they are gone with the next
- * change of the task. SetParams changes a value write or wait in device memory, or a kernel,
- * Disable turns a task into nothing (an edge of the graph stays); both take effect with Update, and
- * answer 107040 while the model runs. For a kernel, arguments are copied (isHostArgs 1:
+ * GetStreams gives names of the streams of a model, for aclrtStreamGetId and GetTasksByStream alone
+ * (107000 for others), which gives its tasks in order; both also of a nested model. An array that
+ * is NULL: only the number; too short: 107039, and filled as far as it reaches; too long: NULLs
+ * behind. Names and tasks live as long as the model. Types are those of the enum; a task of type
+ * DEFAULT has no parameters (107000). Of a kernel, args count as device memory (isHostArgs 0):
+ * aclrtMemcpy reads them, SetParams takes them as they are, nothing writes them, and they are gone
+ * with the next change of the task. SetParams changes a value write or wait in device memory, or a
+ * kernel, Disable turns a task into nothing (an edge of the graph stays); both take effect with
+ * Update, and answer 107040 while the model runs. For a kernel, arguments are copied (isHostArgs 1:
  * placeholders are filled in again if argsSize is as before) or read from device memory whenever it
  * begins (0), cfg NULL is that of the process, and funcHandle NULL keeps the kernel, if it has no
  * handle. KernelTaskGetAttribute tells the attributes 1, 2 and 6 to 9 of a launch. Models built by

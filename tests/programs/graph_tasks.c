@@ -155,6 +155,7 @@ static void look(aclmdlRI model, aclrtEvent e, aclmdlRITask *first, aclmdlRITask
     aclrtStream streams[3];
     aclmdlRITaskParams p;
     aclmdlRITaskType type;
+    int32_t number, of[2];
     uint32_t n = 0, id;
 
     CALL(aclmdlRIGetStreams(model, NULL, &n));
@@ -165,6 +166,13 @@ static void look(aclmdlRI model, aclrtEvent e, aclmdlRITask *first, aclmdlRITask
     n = 3;
     CALL(aclmdlRIGetStreams(model, streams, &n));
     EXPECT(n == 2 && streams[0] && streams[1] && !streams[2]);
+    CALL(aclrtStreamGetId(s1, &of[0]));
+    CALL(aclrtStreamGetId(s2, &of[1]));
+    for (int i = 0; i < 2; i++) {
+        CALL(aclrtStreamGetId(streams[i], &number));
+        EXPECT(number == of[i]);
+    }
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtStreamGetPriority(streams[0], &id));
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRIGetTasksByStream(s1, NULL, &n));
     CALL(aclmdlRIGetTasksByStream(streams[0], NULL, &n));
     EXPECT(n == 5);
