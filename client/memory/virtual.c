@@ -15,7 +15,7 @@
 #include "client/runtime/device.h"
 
 #define PAGE          4096u
-#define RESERVE_MAX   (UINT64_C(32) << 40)
+#define RESERVE_MAX   (UINT64_C(64) << 40)
 #define ALIGNMENT_MAX (UINT64_C(1) << 30)
 /* Where a program may wish for addresses. */
 #define WISH_FROM (UINT64_C(16) << 40)
@@ -111,7 +111,7 @@ static int check_reserve(const char *function, size_t size, size_t alignment, ui
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0, or flags is above 1", function);
     if (size % PHYSICAL_GRANULARITY != 0 || size > RESERVE_MAX)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: size is %zu, must be a multiple of %llu, and 32 TiB at most",
+                         "%s: size is %zu, must be a multiple of %llu, and 64 TiB at most",
                          function, size, (unsigned long long)PHYSICAL_GRANULARITY);
     if (alignment > ALIGNMENT_MAX || (alignment & (alignment - 1)) != 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,

@@ -2482,7 +2482,7 @@ typedef struct aclrtMemFabricHandle {
 } aclrtMemFabricHandle;
 
 /*
- * Addresses. size: at most 32 TiB, which cost nothing until memory is mapped. alignment: 0, or a
+ * Addresses. size: at most 64 TiB, which cost nothing until memory is mapped. alignment: 0, or a
  * power of two up to 1 GiB. expectPtr: NULL, or a wish between 16 TiB and 24 TiB. Release: the
  * start, with nothing mapped there. Neither needs a context.
  * Errors: virPtr NULL, size 0 or flags above 1 100000; size, alignment or wish other than above, or

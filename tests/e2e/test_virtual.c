@@ -107,7 +107,7 @@ static const struct {
     {UNIT - 1, 0, 0, 0, BAD},
     {UNIT + 4096, 0, 0, 0, BAD},
     {1, 0, 0, 0, BAD},
-    {32 * TIB + UNIT, 0, 0, 0, BAD},
+    {64 * TIB + UNIT, 0, 0, 0, BAD},
     {UINT64_MAX - UNIT + 1, 0, 0, 0, BAD},
     {UNIT, 3, 0, 0, BAD},
     {UNIT, 2 * GIB, 0, 0, BAD},
@@ -126,6 +126,10 @@ static const struct {
 #ifndef __SANITIZE_THREAD__ /* it leaves less */
     {32 * TIB, 0, 0, 0, 0},
     {32 * TIB, GIB, 0, 0, 0},
+#ifndef __SANITIZE_ADDRESS__
+    {64 * TIB, 0, 0, 0, 0},
+    {64 * TIB, GIB, 0, 1, 0},
+#endif
 #endif
     {UNIT, 0, LOWEST, 0, 0},
     {UNIT, 0, 24 * TIB - UNIT, 0, 0},
