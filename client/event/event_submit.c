@@ -181,13 +181,15 @@ static int record_locked(struct event *e, struct stream *s, const char *function
         RETURN_IF_ERROR(capture_check_default(s, function, &e->capture));
         atomic_store_explicit(&e->capture, 0, memory_order_relaxed);
     }
-    note_recorded(e, s, event);
-    if (stream_captures(s))
+    if (stream_captures(s)) {
         record_external(e, s, event);
-    else if (stream_idle(s))
-        record_idle(e, s);
-    else
-        record_queued(e, s);
+    } else {
+        note_recorded(e, s, event);
+        if (stream_idle(s))
+            record_idle(e, s);
+        else
+            record_queued(e, s);
+    }
     e->record_stream = s->remote;
     return 0;
 }
