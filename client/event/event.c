@@ -90,6 +90,7 @@ struct event *event_new(struct session *s, struct context *c, uint32_t device, c
     e->n_uses = e->n_resets = 0;
     atomic_store_explicit(&e->reset_number, 0, memory_order_relaxed);
     atomic_store_explicit(&e->capture, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->by_model, false, memory_order_relaxed);
     e->record_flag = e->wait_flag = -1;
     /*
      * The position too: with fault injection a wait for an event that was never recorded is a task

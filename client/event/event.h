@@ -104,6 +104,7 @@ struct event {
     uint32_t resets_size;
     _Atomic uint64_t reset_number; /* the record they undo; 0: none */
     _Atomic uint64_t capture; /* of which it was part last: client/capture/capture.h; 0: none */
+    _Atomic bool by_model;    /* the latest record is one of a model that is built by hand */
     int8_t record_flag;       /* first flag used with RecordEventWithFlag: -1 none yet */
     int8_t wait_flag;
 

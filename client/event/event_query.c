@@ -124,6 +124,11 @@ static int synchronize_event(const char *function, aclrtEvent event, int32_t tim
     if (!e)
         return error;
     RETURN_IF_ERROR(context_refuse_kernel(function));
+    if (atomic_load_explicit(&e->by_model, memory_order_relaxed))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: a model that was built by hand records the event: synchronise the "
+                         "stream that executes the model",
+                         function);
     session = e->session;
     device = e->device;
     RETURN_IF_ERROR(device_check_lost(session, function, device));

@@ -89,10 +89,16 @@ static void record_queued(struct event *e, struct stream *s)
     set_record(e, s->ctrl, s->tail, 0);
 }
 
+/* Does a stream that records take it as a task of the graph, and not as an edge? */
+static bool is_task_of_graph(const struct event *e, const struct stream *s)
+{
+    return e->kind == EVENT_EXTERNAL || (s->model && e->kind == EVENT_SYNC);
+}
+
 /* May the event be used in a capture? Those that wait for it look at more. */
 static int check_capturable(const struct event *e, const struct stream *s, const char *function)
 {
-    if (e->kind == EVENT_EXTERNAL ||
+    if (is_task_of_graph(e, s) ||
         (!s->model &&
          (e->kind == EVENT_EX_SYNC || e->kind == EVENT_EX_MARK || e->kind == EVENT_EX_EXTERNAL)))
         return 0;
@@ -100,14 +106,21 @@ static int check_capturable(const struct event *e, const struct stream *s, const
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "%s: a stream that is captured takes events of aclrtCreateEventExWithFlag "
         "(but no IPC events), or with ACL_EVENT_EXTERNAL; one that is bound to a model "
-        "takes the latter",
+        "takes the latter, and those of aclrtCreateEventWithFlag with ACL_EVENT_SYNC",
         function);
+}
+
+/* What a model that is built by hand has recorded cannot be synchronised by the event. */
+static void note_by_model(struct event *e, bool by_model)
+{
+    atomic_store_explicit(&e->by_model, by_model, memory_order_relaxed);
 }
 
 /* A task of the graph, which touches the real event at each execution. */
 static void record_external(struct event *e, struct stream *s, aclrtEvent event)
 {
     submit_record(e, s, TASK_RECORD_LEVEL);
+    note_by_model(e, e->kind == EVENT_SYNC);
     capture_name_node(s, NODE_RECORD, event, 0);
 }
 
@@ -175,7 +188,7 @@ static struct event *begin_submission(const char *function, aclrtEvent event, ac
 
 static int record_locked(struct event *e, struct stream *s, const char *function, aclrtEvent event)
 {
-    if (e->kind != EVENT_EXTERNAL && stream_captures(s))
+    if (!is_task_of_graph(e, s) && stream_captures(s))
         return record_captured(e, s, function, event);
     if (capture_runs(s->session)) {
         RETURN_IF_ERROR(capture_check_default(s, function, &e->capture));
@@ -185,6 +198,7 @@ static int record_locked(struct event *e, struct stream *s, const char *function
         record_external(e, s, event);
     } else {
         note_recorded(e, s, event);
+        note_by_model(e, false);
         if (stream_idle(s))
             record_idle(e, s);
         else
@@ -461,6 +475,7 @@ void event_recorded_by_graph(aclrtEvent event, struct stream *s)
     if (!e)
         return;
     set_record(e, s->ctrl, s->tail, 0);
+    note_by_model(e, e->kind == EVENT_SYNC);
     e->record_stream = s->remote;
     event_used(e, s, USE_FENCE);
     event_unlock(e);

@@ -1428,7 +1428,8 @@ ACL_FUNC_VISIBILITY aclError aclrtQueryEventWaitStatus(aclrtEvent event,
 /*
  * Blocks until the record that was submitted last at the call has executed; returns at once when
  * there is none. Errors of tasks before the record are not reported here. Needs no context.
- * Errors: NULL 100000; 107017; captured 107028; 207000; 507057 as for aclrtQueryEventStatus.
+ * Errors: NULL 100000; 107017; captured 107028; that record is of a model built by hand 107000;
+ * 207000; 507057 as for aclrtQueryEventStatus.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeEvent(aclrtEvent event);
 
@@ -3028,12 +3029,12 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
  * Building by hand: BuildBegin, BindStream, tasks, EndTask once on one of the streams, BuildEnd. A
  * stream of a model starts with it (HEAD, and the first that is bound), or waits until another one
  * starts it (DEFAULT). It must be created with ACL_STREAM_PERSISTENT and without
- * ACL_STREAM_FAST_LAUNCH, and records from when it is bound: tasks before that run. It takes events
- * with ACL_EVENT_EXTERNAL and notifies, no others (207000). A copy of pageable memory is made at
- * the call, and is no part of the model. After BuildEnd it takes nothing until it is unbound
- * (107005). Streams that start with the model run one after the other, in the order of the calls if
- * no stream starts another one, else in the order of their binding. aclmdlRIDestroy releases the
- * streams.
+ * ACL_STREAM_FAST_LAUNCH, and records from when it is bound: tasks before that run. It takes sync
+ * events, whose records get no timestamp there, those with ACL_EVENT_EXTERNAL, and notifies, no
+ * others (207000). A copy of pageable memory is made at the call, and is no part of the model.
+ * After BuildEnd it takes nothing until it is unbound (107005). Streams that start with the model
+ * run one after the other, in the order of the calls if no stream starts another one, else in the
+ * order of their binding. aclmdlRIDestroy releases the streams.
  *
  * Execute runs it on the default stream of the current context and waits: -1 for ever; after
  * `timeout` ms 507046, and it goes on. Abort ends the task that it is at, and with that the

@@ -234,6 +234,78 @@ static void pageable(void)
 }
 
 /* Too late, and ended. */
+static aclrtEvent sync_event(void)
+{
+    aclrtEvent event;
+
+    CALL(aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC));
+    return event;
+}
+
+static void refused_events(aclrtStream stream)
+{
+    aclrtEvent events[3];
+
+    CALL(aclrtCreateEvent(&events[0]));
+    CALL(aclrtCreateEventExWithFlag(&events[1], ACL_EVENT_SYNC));
+    CALL(aclrtCreateEventExWithFlag(&events[2], ACL_EVENT_IPC));
+    for (unsigned i = 0; i < 3; i++) {
+        FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtRecordEvent(events[i], stream));
+        FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtStreamWaitEvent(stream, events[i]));
+        CALL(aclrtDestroyEvent(events[i]));
+    }
+}
+
+/* words[1] += words[0]; words[2] += words[1], when `go` is recorded; then words[3] += words[2] */
+static void events(void)
+{
+    aclrtStream first = persistent(), second = persistent(), caller, outside;
+    aclrtEvent between = sync_event(), go = sync_event(), done = sync_event();
+    aclmdlRI model;
+
+    CALL(aclrtCreateStream(&caller));
+    CALL(aclrtCreateStream(&outside));
+    CALL(aclmdlRIBuildBegin(&model, 0));
+    CALL(aclmdlRIBindStream(model, first, ACL_MODEL_STREAM_FLAG_HEAD));
+    CALL(aclmdlRIBindStream(model, second, ACL_MODEL_STREAM_FLAG_HEAD));
+    refused_events(first);
+    add(1, 0, first);
+    CALL(aclrtRecordEvent(between, first));
+    CALL(aclrtStreamWaitEvent(second, between));
+    CALL(aclrtResetEvent(between, second));
+    CALL(aclrtStreamWaitEvent(second, go));
+    CALL(aclrtResetEvent(go, second));
+    add(2, 1, second);
+    CALL(aclrtRecordEvent(done, second));
+    CALL(aclmdlRIEndTask(model, second));
+    CALL(aclmdlRIBuildEnd(model, NULL));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtSynchronizeEvent(done));
+    for (unsigned i = 0; i < 4; i++)
+        set(i, i == 0);
+    for (int64_t i = 1; i <= 3; i++) {
+        CALL(aclrtStreamWaitEvent(outside, done));
+        CALL(aclrtResetEvent(done, outside));
+        add(3, 2, outside);
+        CALL(aclmdlRIExecuteAsync(model, caller));
+        FAILS(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(caller, 10));
+        FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtSynchronizeEvent(done));
+        CALL(aclrtRecordEvent(go, NULL));
+        CALL(aclrtSynchronizeStream(outside));
+        CALL(aclrtSynchronizeStream(caller));
+        EXPECT(get(1) == i && get(2) == i * (i + 1) / 2 && get(3) == i * (i + 1) * (i + 2) / 6);
+    }
+    CALL(aclrtRecordEvent(done, outside));
+    CALL(aclrtSynchronizeEvent(done));
+    CALL(aclrtDestroyEvent(between));
+    CALL(aclrtDestroyEvent(go));
+    CALL(aclrtDestroyEvent(done));
+    CALL(aclmdlRIDestroy(model));
+    CALL(aclrtDestroyStream(first));
+    CALL(aclrtDestroyStream(second));
+    CALL(aclrtDestroyStream(caller));
+    CALL(aclrtDestroyStream(outside));
+}
+
 static void limits(void)
 {
     aclrtStream stream = persistent();
@@ -264,6 +336,7 @@ int main(void)
     started();
     labels();
     pageable();
+    events();
     limits();
     CALL(aclrtFree(words));
     CALL(aclrtResetDevice(0));
