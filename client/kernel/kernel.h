@@ -50,6 +50,13 @@ const aclnpudKernel *kernel_registry_find(const struct kernel_binary *binary, co
                                           uint64_t entry, const void *function);
 
 /**
+ * The kernels of the binary, in the order in which they were registered: at most so many into the
+ * list, which may be NULL if that is 0. Returns how many there are.
+ */
+size_t kernel_registry_list(const struct kernel_binary *binary, const aclnpudKernel **list,
+                            size_t most);
+
+/**
  * The variable of the binary (NULL: of none) with this name, or if that is NULL the one at this
  * address, of any binary. False: there is none. Any locks.
  */

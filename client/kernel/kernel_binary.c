@@ -637,6 +637,66 @@ aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEn
     return error;
 }
 
+aclError aclrtBinaryGetFunctionCount(aclrtBinHandle binHandle, uint32_t *count)
+{
+    CALL_SCOPE;
+    struct kernel_binary *b;
+
+    REQUIRE(binHandle);
+    REQUIRE(count);
+    b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
+    *count = (uint32_t)kernel_registry_list(b, NULL, 0);
+    kernel_binary_unref(b);
+    return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const aclnpudKernel *const *x = a, *const *y = b;
+
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* The binary is held, and its kernels with it. */
+static int enumerate(const char *api, aclrtBinHandle handle, const struct kernel_binary *b,
+                     aclrtFuncHandle *functions, uint32_t count)
+{
+    size_t most = kernel_registry_list(b, NULL, 0), n;
+    const aclnpudKernel **list = calloc(most + 1, sizeof(*list));
+    int error = 0;
+
+    if (!list)
+        return error_no_memory(api);
+    n = kernel_registry_list(b, list, most);
+    if (n > most)
+        n = most;
+    qsort(list, n, sizeof(*list), compare_names);
+    for (uint32_t i = 0; i < count && error == 0; i++) {
+        functions[i] = NULL;
+        if (i < n)
+            error = get_function(api, handle, list[i], &functions[i]);
+    }
+    free(list);
+    return error;
+}
+
+aclError aclrtBinaryEnumerateFunctions(aclrtBinHandle binHandle, aclrtFuncHandle *functions,
+                                       uint32_t count)
+{
+    CALL_SCOPE;
+    struct kernel_binary *b;
+    int error;
+
+    REQUIRE(binHandle);
+    REQUIRE(functions);
+    if (count == 0)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count is 0", __func__);
+    b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
+    error = enumerate(__func__, binHandle, b, functions, count);
+    kernel_binary_unref(b);
+    return error;
+}
+
 /* The function of this name that was registered before. */
 static bool find_registered(struct kernel_binary *b, const char *name, aclnpudKernel *kernel)
 {

@@ -104,6 +104,24 @@ const aclnpudKernel *kernel_registry_find(const struct kernel_binary *binary, co
     return k ? k->record : NULL;
 }
 
+size_t kernel_registry_list(const struct kernel_binary *binary, const aclnpudKernel **list,
+                            size_t most)
+{
+    struct known *k;
+    size_t n = 0;
+
+    pthread_mutex_lock(&process->known_lock);
+    DL_FOREACH (known, k) {
+        if (k->binary != binary)
+            continue;
+        if (n < most)
+            list[n] = k->record;
+        n++;
+    }
+    pthread_mutex_unlock(&process->known_lock);
+    return n;
+}
+
 /* --- variables --- */
 
 static bool is_usable_variable(const aclnpudVariable *v)

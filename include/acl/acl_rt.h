@@ -2641,6 +2641,9 @@ ACL_FUNC_VISIBILITY aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t in
  * or 1 of a .json file, with the shared object beside it (.so). A JSON file beside a .o is not
  * read. aclrtBinaryGetFunction: kernelName is plain for extern "C", else mangled; a name that is no
  * registered kernel is looked up as a symbol, and called with 8-byte words.
+ * aclrtBinaryGetFunctionCount, aclrtBinaryEnumerateFunctions: the registered kernels, in the order
+ * of their names; count handles are written, NULL behind the last. A plain shared object has none.
+ * count 0 107000.
  * aclrtBinaryGetDevAddress: where it is loaded, and its extent. aclrtBinaryGetGlobal: an object of
  * the shared object, by its symbol, or a variable with __gm__ by its name in the source (a::b),
  * also if it is static; dptr or size may be NULL. Its address may be used as device memory until
@@ -2694,6 +2697,10 @@ ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunction(const aclrtBinHandle binHand
 ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle,
                                                            uint64_t funcEntry,
                                                            aclrtFuncHandle *funcHandle);
+ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunctionCount(aclrtBinHandle binHandle, uint32_t *count);
+ACL_FUNC_VISIBILITY aclError aclrtBinaryEnumerateFunctions(aclrtBinHandle binHandle,
+                                                           aclrtFuncHandle *functions,
+                                                           uint32_t count);
 ACL_FUNC_VISIBILITY aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char *funcName,
                                                   const char *kernelName,
                                                   aclrtFuncHandle *funcHandle);

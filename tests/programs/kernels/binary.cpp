@@ -2,6 +2,7 @@
 #include "device.h"
 
 #include <dlfcn.h>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -54,6 +55,30 @@ static void use_globals(Device &device, aclrtBinHandle binary)
     FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtBinaryGetGlobal(binary, "fill", (void **)&calls, &size));
 }
 
+// Kernels by the order of their names, as ascendc_fatbin_library() has registered them.
+static void count_functions(aclrtBinHandle binary)
+{
+    const void *rest = &rest;
+    aclrtFuncHandle found[4] = {nullptr, nullptr, const_cast<void *>(rest), nullptr}, fill;
+    uint32_t count = 0;
+    char name[32];
+
+    CALL(aclrtBinaryGetFunctionCount(binary, &count));
+    EXPECT(count == 2);
+    CALL(aclrtBinaryEnumerateFunctions(binary, found, 3));
+    CALL(aclrtGetFunctionName(found[0], sizeof(name), name));
+    EXPECT(strcmp(name, "_Z5otherPii") == 0);
+    CALL(aclrtBinaryGetFunction(binary, "fill", &fill));
+    EXPECT(found[1] == fill && !found[2]);
+    found[1] = nullptr;
+    CALL(aclrtBinaryEnumerateFunctions(binary, found, 1));
+    EXPECT(found[0] && !found[1]);
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtBinaryEnumerateFunctions(binary, found, 0));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclrtBinaryEnumerateFunctions(binary, nullptr, 1));
+    FAILS(ACL_ERROR_INVALID_PARAM, aclrtBinaryGetFunctionCount(binary, nullptr));
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclrtBinaryGetFunctionCount(fill, &count));
+}
+
 static void look(aclrtBinHandle binary)
 {
     aclrtFuncHandle fill;
@@ -101,6 +126,7 @@ int main()
     load_library(device);
     CALL(aclrtBinaryLoadFromFile(BINARY, nullptr, &binaries[0]));
     CALL(aclrtBinaryLoadFromData(image.data(), image.size(), nullptr, &binaries[1]));
+    count_functions(binaries[0]);
     look(binaries[0]);
     for (aclrtBinHandle binary : binaries) {
         launch(device, binary, 1044.5);
