@@ -9,7 +9,7 @@ $(STUBS): $(FLAGS)
 	    -xc /dev/null -o $@
 
 # Small libraries of the toolkit tree that need nothing of npud's.
-TOOLKIT_LIBS := $(addprefix $(BUILD)/toolkit/lib,profapi.so ms_tools_ext.so)
+TOOLKIT_LIBS := $(addprefix $(BUILD)/toolkit/lib,profapi.so ms_tools_ext.so c_sec.so)
 $(TOOLKIT_LIBS): $(BUILD)/toolkit/lib%.so: $(BUILD)/client/toolkit/%.pic.o
 	@mkdir -p $(@D)
 	$(call link,-shared -s -Wl$(comma)-soname$(comma)$(@F) -Wl$(comma)-z$(comma)defs)

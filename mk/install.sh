@@ -169,12 +169,12 @@ toolkit() {
     for header in include/aclnn/*.h include/aclnnop/*.h; do
         file 644 "$header" "$toolkit/$header"
     done
-    for name in libprofapi.so libms_tools_ext.so libnpud_mstx.so libopapi.so; do
+    for name in libprofapi.so libms_tools_ext.so libnpud_mstx.so libopapi.so libc_sec.so; do
         file 755 "$BUILD/toolkit/$name" "$toolkit/lib64/$name"
     done
     link ../../../lib64/libms_tools_ext.so "$toolkit/tools/mstx/lib64/libms_tools_ext.so"
     for name in mstx/ms_tools_ext.h mstx/ms_tools_ext_mem.h mstx/mstx_impl.h \
-        profiling/aprof_pub.h; do
+        profiling/aprof_pub.h securec.h; do
         file 644 "include/$name" "$toolkit/include/$name"
     done
     [ -z "$PYTHON_MODULE" ] ||

@@ -78,3 +78,15 @@ int32_t MsprofNotifySetDevice(uint32_t chipId, uint32_t deviceId, int32_t isOpen
     (void)chipId, (void)deviceId, (void)isOpen;
     return 0;
 }
+
+int32_t MsprofSetDeviceIdByGeModelIdx(uint32_t geModelIdx, uint32_t deviceId)
+{
+    (void)geModelIdx, (void)deviceId;
+    return 0;
+}
+
+int32_t MsprofUnsetDeviceIdByGeModelIdx(uint32_t geModelIdx, uint32_t deviceId)
+{
+    (void)geModelIdx, (void)deviceId;
+    return 0;
+}

@@ -65,6 +65,9 @@ MSVP_PROF_API int32_t MsprofReportAdditionalInfo(uint32_t nonPersistantFlag, con
 MSVP_PROF_API int32_t MsprofInit(uint32_t dataType, VOID_PTR data, uint32_t dataLen);
 MSVP_PROF_API int32_t MsprofFinalize(void);
 MSVP_PROF_API int32_t MsprofNotifySetDevice(uint32_t chipId, uint32_t deviceId, int32_t isOpen);
+/* Which device runs the model of this number, until it is taken back. */
+MSVP_PROF_API int32_t MsprofSetDeviceIdByGeModelIdx(uint32_t geModelIdx, uint32_t deviceId);
+MSVP_PROF_API int32_t MsprofUnsetDeviceIdByGeModelIdx(uint32_t geModelIdx, uint32_t deviceId);
 
 #ifdef __cplusplus
 }

@@ -194,9 +194,9 @@ report $? "find_package(ASC) by the folder asc_modules"
 
 # All names at once, as makefiles of programs have them.
 empty=(ascendc_runtime runtime register error_manager ge_common_base ascendalog
-    mmpa c_sec tiling_api platform unified_dlog graph_base)
+    mmpa tiling_api platform unified_dlog graph_base)
 names=(ascendcl acl_rt acl_rt_impl acl_tdt_queue acl_tdt_channel ascend_dump msprofiler profapi
-    ms_tools_ext nnopbase opapi opapi_math opapi_nn "${empty[@]}")
+    ms_tools_ext c_sec nnopbase opapi opapi_math opapi_nn "${empty[@]}")
 cc "$work/prog.c" -o "$work/p5" -I"$ASCEND_HOME_PATH/include" -L"$ASCEND_HOME_PATH/$arch/lib64" \
     -Wl,--no-as-needed "${names[@]/#/-l}" && run "$work/p5"
 report $? "all names of libraries"
@@ -206,7 +206,7 @@ for l in "${empty[@]}"; do
         ! nm -D --defined-only "$file" 2>&1 | grep -q ' T '
     report $? "lib$l.so is empty, and has its name"
 done
-for l in profapi ms_tools_ext; do
+for l in profapi ms_tools_ext c_sec; do
     [ "$(objdump -p "$ASCEND_HOME_PATH/lib64/lib$l.so" | awk '/SONAME/ {print $2}')" = "lib$l.so" ]
     report $? "lib$l.so has its name"
 done
@@ -224,12 +224,17 @@ int main(void)
     api.endTime = MsprofSysCycleTime();
     return MsprofReportApi(1, &api) || MsprofRegTypeInfo(1, 2, "type") ||
            api.endTime < api.beginTime || api.itemId != MsprofStr2Id("name", 4) ||
-           api.itemId == MsprofGetHashId("other", 5) || MsprofGetHashId(NULL, 1) != 0;
+           api.itemId == MsprofGetHashId("other", 5) || MsprofGetHashId(NULL, 1) != 0 ||
+           MsprofSetDeviceIdByGeModelIdx(7, 0) || MsprofUnsetDeviceIdByGeModelIdx(7, 0);
 }
 C
 cc -Wall -Wextra -Werror "$work/prof.c" -o "$work/prof" -I"$ASCEND_HOME_PATH/include" \
     -L"$ASCEND_HOME_PATH/lib64" -lprofapi && "$work/prof"
 report $? "libprofapi.so takes what libraries report"
+# libc_sec.so: each function, at its bounds.
+cc -Wall -Wextra -Werror -O2 "$top/tests/run/toolkit/securec.c" -o "$work/securec" \
+    -I"$ASCEND_HOME_PATH/include" -L"$ASCEND_HOME_PATH/lib64" -lc_sec && "$work/securec"
+report $? "libc_sec.so and securec.h"
 for l in opapi nnopbase opapi_math opapi_nn; do
     nm -D --defined-only "$ASCEND_HOME_PATH/lib64/lib$l.so" | grep -q ' T aclCreateTensor$'
     report $? "lib$l.so has the functions of tensors"
