@@ -329,6 +329,17 @@ static bool keep_placeholders(struct kernel_task *t, const struct kernel_launch 
     return true;
 }
 
+/* What memory the kernel may use, by its arguments: those that lie on a device, as they are now. */
+static __attribute__((cold)) void write_down(struct stream *s, struct kernel_task *t)
+{
+    if (t->reads_args) {
+        checked_access(s->session, s, NULL, &t->device_args, t->size);
+        if (direct_read(s->session, "aclrtLaunchKernel", &t->device_args, t->args, t->size) != 0)
+            return;
+    }
+    checked_kernel(s, t->args, t->size / sizeof(uint64_t));
+}
+
 /* The stream is locked. The reference to the binary is still the caller's if this fails. */
 static int launch_locked(const char *api, const struct kernel_launch *launch, struct stream *s)
 {
@@ -356,7 +367,7 @@ static int launch_locked(const char *api, const struct kernel_launch *launch, st
     if (t->reads_args)
         t->device_args = at;
     if (checked_runs() && !s->update)
-        checked_kernel(s, t->args, launch->size / sizeof(uint64_t));
+        write_down(s, t);
     /* The stream stays locked: the task gets this id. */
     t->id = (uint32_t)s->tail + s->implicit;
     if (!stream_captures(s) && !s->update)

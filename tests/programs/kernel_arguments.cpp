@@ -130,6 +130,32 @@ static void launches()
     CALL(aclrtFree(z));
 }
 
+/* A result that only a kernel writes whose arguments are on the device: npud check knows of it. */
+static void result_of_arguments_on_the_device()
+{
+    int32_t *x = vector_new(1, 1), *y = vector_new(0, 2), *z;
+    Tiling tiling = {COUNT, 1};
+    uint64_t words[4];
+    void *device;
+
+    CALL(aclrtMalloc(reinterpret_cast<void **>(&z), COUNT * sizeof(*z), ACL_MEM_MALLOC_HUGE_FIRST));
+    CALL(aclrtMalloc(&device, sizeof(words) + sizeof(tiling), ACL_MEM_MALLOC_HUGE_FIRST));
+    words[0] = reinterpret_cast<uint64_t>(x);
+    words[1] = reinterpret_cast<uint64_t>(y);
+    words[2] = reinterpret_cast<uint64_t>(z);
+    words[3] = reinterpret_cast<uint64_t>(device) + sizeof(words);
+    CALL(aclrtMemcpy(device, sizeof(words), words, sizeof(words), ACL_MEMCPY_HOST_TO_DEVICE));
+    CALL(aclrtMemcpy(static_cast<char *>(device) + sizeof(words), sizeof(tiling), &tiling,
+                     sizeof(tiling), ACL_MEMCPY_HOST_TO_DEVICE));
+    CALL(aclrtLaunchKernel(add, 2, device, sizeof(words), stream));
+    CALL(aclrtSynchronizeStream(stream));
+    expect_vector(z, 1, 3);
+    CALL(aclrtFree(device));
+    CALL(aclrtFree(x));
+    CALL(aclrtFree(y));
+    CALL(aclrtFree(z));
+}
+
 static aclError launch_with(size_t n, aclrtLaunchKernelAttr *attributes)
 {
     static uint32_t nothing[2];
@@ -205,6 +231,7 @@ int main()
     lists();
     lists_of_the_program();
     launches();
+    result_of_arguments_on_the_device();
     attributes();
     what_functions_tell();
     CALL(aclrtBinaryUnLoad(bin));
