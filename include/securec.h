@@ -4,9 +4,9 @@
  * but for the codes, and for the forms with a count: that many characters at most, and a NUL.
  *
  * Each returns EOK, or why not: a bound that is 0 or above its maximum (SECUREC_MEM_MAX_LEN for
- * memory, SECUREC_STRING_MAX_LEN for strings) ERANGE, dest NULL EINVAL, and nothing is written. With
- * the bit of 0x80 the destination was reset: memory is all 0 (memset_s fills it), a string is empty;
- * source NULL, or a string without its end to be appended to EINVAL_AND_RESET; no room
+ * memory, SECUREC_STRING_MAX_LEN for strings) ERANGE, dest NULL EINVAL, and nothing is written.
+ * With the bit of 0x80 the destination was reset: memory is all 0 (memset_s fills it), a string is
+ * empty; source NULL, or a string without its end to be appended to EINVAL_AND_RESET; no room
  * ERANGE_AND_RESET; ranges that overlap, but for memmove_s, EOVERLAP_AND_RESET. The printing
  * functions return the number of characters, or -1, with an empty string; what exceeds `count`
  * alone is cut off, and -1 is returned. Any thread; strtok_s keeps its place in *context.

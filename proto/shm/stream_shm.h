@@ -7,9 +7,9 @@
  * of the old stream reads as complete and needs no generation.
  *
  * Writers: the client writes `tail`, `wake_at`, `callbacks_done`, `work_result`, the names and the
- * ring, both write `error`; npud writes the rest, and in the ring the times that the client asks for
- * (TASK_NOP_TIME), each in the entry of its task before `done` passes it. npud keeps its own head
- * and never reads back what it published. It takes an entry when its sequence says that it is
+ * ring, both write `error`; npud writes the rest, and in the ring the times that the client asks
+ * for (TASK_NOP_TIME), each in the entry of its task before `done` passes it. npud keeps its own
+ * head and never reads back what it published. It takes an entry when its sequence says that it is
  * there; tail is for the client's own threads, and for npud when it discards what is queued (where
  * an impossible tail is replaced).
  *
