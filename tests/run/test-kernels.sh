@@ -169,6 +169,31 @@ cp "$sources/binary_kernels.cpp" "$work/lines/k.cpp"
 sed -n 's/^    \(bisheng [^#]*\).*/\1/p' "$top/docs/kernels.md" >"$work/lines/run.sh"
 (cd "$work/lines" && sh -e run.sh >"$work/log" 2>&1 && [ -x prog ] && nm -D k.o) | grep -q ' T fill'
 report $? "the lines of docs/kernels.md"
+mkdir "$work/doc"
+cp "$work/lines/prog.asc" "$work/doc/prog.asc"
+cat >"$work/doc/add.cpp" <<'C'
+#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR y, uint32_t n)
+{
+    AscendC::TPipe pipe;
+    AscendC::TQueBind<AscendC::TPosition::VECIN, AscendC::TPosition::VECOUT, 1> queue;
+    pipe.InitBuffer(queue, 1, n * sizeof(half));
+}
+C
+cat >"$work/doc/main.cpp" <<'C'
+#include "aclrtlaunch_add.h"
+int main(int n, char **words) { return n > 1 ? aclrtlaunch_add(1, nullptr, words, words, 1) : 0; }
+C
+for number in 1 2; do
+    awk -v n=$number '/^```/ {if (inside) inside = 0; else if (/cmake/) inside = ++k == n; next}
+        inside' "$top/docs/kernels.md" >"$work/doc/CMakeLists.txt"
+    rm -rf "$work/doc/out"
+    grep -q add_executable "$work/doc/CMakeLists.txt" &&
+        cmake -S "$work/doc" -B "$work/doc/out" >"$work/log" 2>&1 &&
+        cmake --build "$work/doc/out" >>"$work/log" 2>&1 &&
+        npu_run -- "$work/doc/out/prog" >>"$work/log" 2>&1
+    report $? "project $number of docs/kernels.md"
+done
 
 # --- what is refused ---
 
