@@ -203,7 +203,7 @@ refused() { # PLACE WORDS: the source is the input
         tr -s '\n ' ' ' <"$work/log" | grep -q "$1.*$2"
     report $? "refused: $2"
 }
-refused refused.asc:3 "k is a template, one of whose parameters has no name" <<'C'
+refused refused.asc:3 "write those of the kernel k" <<'C'
 #include "kernel_operator.h"
 template <typename T, int = 2> __global__ __aicore__ void k(T *x) {}
 void f(void *s) { k<<<1, nullptr, s>>>((int *)s); }

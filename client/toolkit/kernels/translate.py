@@ -268,40 +268,40 @@ class Translation:
             last = self.last_name(first, index)
             kind = kinds.get(last, "AICORE")
             kind = "" if kind == "AICORE" else f"<ACL_KERNEL_TYPE_{kind}>"
-            begin, name = self.tokens[first].start, quote(self.shown_name(first, index))
-            launch, comma = "launch", ", "
-            if self.needs_deduction(first, index, last):
-                launch, comma = "launch_deduced", "(npud_values...))::value; }, "
-                name += ", [](auto &&...npud_values) { return decltype("
-                self.edits.append((begin, begin, f"::npud::{launch}{kind}({name}"))
-                token = next(t for t in reversed(self.tokens[first:index]) if t.text == last)
-                self.edits.append((token.start, token.start, "npud_deduce_"))
+            begin, shown = self.tokens[first].start, quote(self.shown_name(first, index))
+            name, comma = self.find_deduced(index, last), ", "
+            if name >= 0:
+                comma = "(npud_values...))::value; }, "
+                text = f"({shown}, [](auto &&...npud_values) {{ return decltype("
+                self.edits.append((begin, begin, f"::npud::launch_deduced{kind}{text}"))
+                place = self.tokens[name].start
+                self.edits.append((place, place, "npud_deduce_"))
             else:
-                self.edits.append((begin, begin, f"::npud::{launch}{kind}({name}, "))
+                self.edits.append((begin, begin, f"::npud::launch{kind}({shown}, "))
             self.edits.append((self.tokens[index].start, self.tokens[index + 2].end, comma))
             self.edits.append((self.tokens[close].start, self.tokens[close + 2].end, ")"))
 
-    def needs_deduction(self, first, index, last):
-        """Does the launch of the kernel, whose name is from first to index, leave out arguments of
-        a template? Then what deduces them is written."""
+    def find_deduced(self, index, last):
+        """The index of the name of a kernel, `last`, whose launch has <<< at index, if it leaves
+        out arguments of a template; then what deduces them is written. -1: it does not."""
         templates = [k for k in self.kernels if k.template and k.name == last]
         given, name = None, index - 1
         if self.at(name) == ">":
             opening = self.open_of(name, "<", ">")
             given, name = len(self.read_parameters(opening, name)), opening - 1
         if not templates or self.at(name) != last:
-            return False
+            return -1
         if given is not None and given >= min(k.needed for k in templates):
-            return False
+            return -1
         deduced = [k for k in templates if k.deducer and k.end]
         if not deduced and given is None:
-            self.fail(self.tokens[index], f"the kernel {last} is a template, one of whose "
-                                          f"parameters has no name: write the arguments of the "
-                                          f"template, {last}<...><<<")
+            self.fail(self.tokens[index], "npud deduces no arguments of a template that is in a "
+                                          "class, or has a parameter without a name: write those "
+                                          f"of the kernel {last}, {last}<...><<<")
         for kernel in deduced:
             if (kernel.end, kernel.end, kernel.deducer) not in self.edits:
                 self.edits.append((kernel.end, kernel.end, kernel.deducer))
-        return bool(deduced)
+        return name if deduced else -1
 
     def shown_name(self, first, index):
         """The kernel as the source has it, without blanks and outer parentheses."""

@@ -140,6 +140,7 @@ DEDUCTIONS = [
     ("<typename T, typename U>", "k<A<int>>", "npud_deduce_k<A<int>>", "k<T, U>"),
     ("<typename T, typename U>", "k<int, float>", None, None),
     ("<typename T>", "k<>", "npud_deduce_k<>", "k<T>"),
+    ("<typename T, typename U>", "k::k<k>", "k::npud_deduce_k<k>", "k<T, U>"),
     ("<typename... T>", "k", "k", "k<T...>"),
     ("<typename... T>", "k<int>", None, None),
     ("<template <typename, typename> class C, bool b, auto v>", "k", "k", "k<C, b, v>"),
