@@ -45,9 +45,12 @@ report $? "make install"
 
 # Options and jobs of a calling make are not for this build.
 unset MAKEFLAGS MFLAGS MAKELEVEL
+targets=(all)
+[ $# -eq 0 ] || targets=("$@")
 {
     cmake -S "$top/tests/programs" -B "$work/programs" &&
-        cmake --build "$work/programs" --parallel "$(nproc)" -- -k
+        cmake --build "$work/programs" --parallel "$(nproc)" \
+            --target "${targets[@]}" -- -k
 } >"$work/log" 2>&1
 report $? "the programs are built"
 
