@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tests/common/harness.h"
+#include "proto/shm/graph_shm.h"
 #include "tests/common/raw.h"
 
 static struct raw raw = {.socket = -1};
@@ -256,6 +257,105 @@ static void abort_in_halves(struct hostile *h)
         }
         if (draw_below(h, 4) == 0)
             renew_something(h);
+        did_it(h);
+    }
+}
+
+/* --- lists of graphs --- */
+
+#define LIST 1u /* of mems: pinned memory */
+
+static struct task listed_task(struct hostile *h)
+{
+    struct task t = some_task(h);
+
+    switch (draw_below(h, 4)) {
+    case 0:
+        t.op = TASK_JUMP;
+        t.flags = (uint8_t)draw_below(h, JUMP_CONDITIONS + 1);
+        t.jump.offset = 4 * draw_below(h, 64);
+        t.jump.right = 4 * draw_below(h, 64);
+        t.jump.right_object = t.object;
+        t.jump.right_generation = t.generation;
+        t.jump.target = (uint32_t)draw_below(h, 64);
+        t.jump.wide = (uint8_t)draw_below(h, 2);
+        t.jump.memory = (uint8_t)draw_below(h, 2);
+        break;
+    case 1:
+        t.op = TASK_CALLBACK;
+        t.callback.ordinal = draw_below(h, 8);
+        t.callback.word = draw_below(h, 2) ? GRAPH_WORD_OF_STREAM : (uint32_t)draw_below(h, 2100);
+        break;
+    default:
+        break;
+    }
+    return t;
+}
+
+/* Another process, which has the same memory: it writes while npud reads. */
+static pid_t start_writer(struct hostile *h)
+{
+    pid_t parent = getpid(), pid = fork();
+    struct task *list = mems[LIST].at;
+
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || !list)
+        _exit(0);
+    h->rng ^= 0x5555;
+    for (;;)
+        list[draw_below(h, 256)] = listed_task(h);
+}
+
+static struct task some_graph(struct hostile *h)
+{
+    uint64_t base = draw_below(h, 16) ? draw_below(h, 1000) : draw_number(h);
+
+    return (struct task){.op = TASK_GRAPH,
+                         .flags = (uint8_t)draw_below(h, 2),
+                         .object = mems[LIST].slot,
+                         .generation = mems[LIST].generation,
+                         .graph = {.offset = sizeof(struct task) * draw_below(h, 64),
+                                   .base = base,
+                                   .last = base + draw_below(h, 1000),
+                                   .count = draw_below(h, 32) ? 1 + (uint32_t)draw_below(h, 100)
+                                                              : (uint32_t)draw_number(h),
+                                   .calls = (uint32_t)draw_below(h, 8),
+                                   .word = (uint32_t)draw_below(h, 2100)}};
+}
+
+static void execute_some(struct hostile *h)
+{
+    for (unsigned n = 0; n < 64 && raw.n_streams > 0; n++) {
+        unsigned i = (unsigned)draw_below(h, raw.n_streams);
+        struct raw_stream *s = &raw.stream[i];
+        struct task t = some_graph(h);
+
+        if (s->tail - atomic_load(&s->ctrl->done) < raw.depth)
+            raw_put(&raw, s, &t);
+        raw_ring(&raw, s);
+        if (draw_below(h, 16) == 0) /* its list may have no end */
+            raw_abort_stream(&raw, i, 0);
+    }
+}
+
+/* Lists that change, and go, while streams execute them, several the same one. */
+static void change_lists(struct hostile *h)
+{
+    come_in_with_everything();
+    for (;;) {
+        pid_t writer = start_writer(h);
+
+        for (unsigned n = 0; n < 4; n++)
+            execute_some(h);
+        raw_free(&raw, mems[LIST].slot);
+        if (writer > 0) {
+            kill(writer, SIGKILL);
+            waitpid(writer, NULL, 0);
+        }
+        raw_malloc(&raw, true, SOME_BYTES, &mems[LIST]);
+        renew_something(h);
         did_it(h);
     }
 }
@@ -1068,6 +1168,7 @@ const struct hostile_case hostile_cases[] = {
     {"random bytes in all shared memory", scribble_everywhere, SHAPE_SPIN2, "bad "},
     {"random tasks", submit_nonsense, SHAPE_SPIN2, "bad "},
     {"aborts in halves", abort_in_halves, SHAPE_SPIN2, NULL},
+    {"lists of graphs that change", change_lists, SHAPE_SPIN2, "bad "},
     {"random and damaged packets", send_garbage, SHAPE_FLOOD, "session ended"},
     {"descriptors nobody asked for", send_descriptors, SHAPE_FLOOD, NULL},
     {"event descriptors by the thousand", notify_many, SHAPE_PAIR, NULL},
