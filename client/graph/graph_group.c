@@ -253,6 +253,9 @@ static void free_exchange(struct stream_work *w)
     for (uint32_t i = 0; i < x->n; i++)
         if (x->works[i])
             stream_work_free(x->works[i]);
+    callback_lock();
+    x->calls->exchanges--;
+    callback_unlock();
     graph_calls_put(x->calls);
     free(x->indexes);
     free(x);
@@ -295,6 +298,7 @@ static struct exchange *make_exchange(const struct group_update *u)
     x->calls = root_of(g)->calls;
     callback_lock();
     x->calls->refs++;
+    x->calls->exchanges++;
     callback_unlock();
     return x;
 }

@@ -218,7 +218,9 @@ aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type)
 
     REQUIRE(type);
     g = FIND_OR_RETURN(find_task, __func__, task, &node);
+    callback_lock(); /* no exchange comes in between */
     *type = type_of(g, node);
+    callback_unlock();
     graph_put(g);
     return 0;
 }
@@ -298,7 +300,9 @@ aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params)
 
     REQUIRE(params);
     g = FIND_OR_RETURN(find_task, __func__, task, &node);
+    callback_lock();
     error = get_params(g, node, __func__, params);
+    callback_unlock();
     graph_put(g);
     return error;
 }
@@ -325,12 +329,25 @@ aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttr
 
     REQUIRE(attrValue);
     g = FIND_OR_RETURN(find_task, __func__, task, &node);
+    callback_lock();
     error = get_attribute(g, node, __func__, attrId, attrValue);
+    callback_unlock();
     graph_put(g);
     return error;
 }
 
 /* --- changing --- */
+
+/* An exchange would take what a call looks at, or has changed. */
+static bool is_exchanged(const struct graph *g)
+{
+    bool is;
+
+    callback_lock();
+    is = g->calls && g->calls->exchanges > 0;
+    callback_unlock();
+    return is;
+}
 
 static int check_changeable(struct graph *g, const char *function)
 {
@@ -342,6 +359,11 @@ static int check_changeable(struct graph *g, const char *function)
     pthread_mutex_lock(&g->session->captures.run_lock);
     runs = !point_passed(&g->last);
     pthread_mutex_unlock(&g->session->captures.run_lock);
+    if (is_exchanged(g))
+        return error_set(ACL_ERROR_RT_MODEL_UPDATE_FAILED,
+                         "%s: a task group of the model is being updated: synchronise the stream "
+                         "of its update window first",
+                         function);
     return runs ? error_set(ACL_ERROR_RT_MODEL_UPDATE_FAILED,
                             "%s: the model runs: synchronise its stream first", function)
                 : 0;

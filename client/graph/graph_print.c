@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
+#include "client/callback/callback.h"
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/graph/graph.h"
@@ -166,8 +167,11 @@ static int print_json(const struct graph *g, const char *function, const char *p
     char *text;
     int error;
 
-    for (uint32_t i = 0; i < g->n_nodes; i++)
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        callback_lock(); /* what is printed of a kernel goes when a task group is exchanged */
         add_node(array, g, i, verbose);
+        callback_unlock();
+    }
     text = cJSON_Print(array);
     cJSON_Delete(array);
     error = text ? write_text(function, path, text) : error_no_memory(function);

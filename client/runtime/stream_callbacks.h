@@ -69,6 +69,7 @@ struct graph_calls {
     struct graph_call *call;
     uint32_t instances;          /* copies of works that run, or run again */
     struct stream_work *retired; /* replaced while there were some */
+    uint32_t exchanges;          /* that streams have not come to yet */
 };
 
 /**

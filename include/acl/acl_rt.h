@@ -3121,7 +3121,8 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char
  * aclrtMemcpy reads them, SetParams takes them as they are, nothing writes them, and they are gone
  * with the next change of the task. SetParams changes a value write or wait in device memory, or a
  * kernel, Disable turns a task into nothing (an edge of the graph stays); both take effect with
- * Update, and answer 107040 while the model runs. For a kernel, arguments are copied (isHostArgs 1:
+ * Update, and answer 107040 while the model runs, or a stream has not come to the end of an update
+ * window of it yet. For a kernel, arguments are copied (isHostArgs 1:
  * placeholders are filled in again if argsSize is as before) or read from device memory whenever it
  * begins (0), cfg NULL is that of the process, and funcHandle NULL keeps the kernel, if it has no
  * handle. KernelTaskGetAttribute tells the attributes 1, 2 and 6 to 9 of a launch. Models built by

@@ -249,15 +249,16 @@ struct check_object {
 /**
  * The entry as it is in the ring, or in the list of a graph: task.sequence - 1 is its position,
  * task.op says what it does. Copies, fills, reductions and words name their memory by struct
- * check_memory_name.
+ * check_memory_name. `calls`: how many the graph has that the task is of; its CALLBACK may have any
+ * ordinal that is a multiple of this higher. 0: it is of none. `maybe`: the graph may have passed
+ * it over.
  */
 struct check_task {
     struct check_record r;
     uint64_t stream;
     struct task task;
-    uint32_t calls; /* of the graph that the task is of: its CALLBACK may have any ordinal that is
-                       a multiple of this higher. 0: it is of none */
-    uint32_t maybe; /* the graph may have passed it over */
+    uint32_t calls;
+    uint32_t maybe;
 };
 
 enum check_how {

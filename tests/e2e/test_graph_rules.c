@@ -491,6 +491,40 @@ START_TEST(an_exchange_waits_for_its_stream)
 }
 END_TEST
 
+static aclmdlRITask first_task(aclmdlRI model)
+{
+    aclrtStream branch;
+    aclmdlRITask task;
+    uint32_t n = 1;
+
+    OK(aclmdlRIGetStreams(model, &branch, &n));
+    OK(aclmdlRIGetTasksByStream(branch, &task, &n));
+    return task;
+}
+
+/* A task is changed when no exchange is on its way: it could take what was changed. */
+START_TEST(a_change_is_refused_while_an_exchange_comes)
+{
+    aclrtTaskGrp group;
+    aclmdlRI model = capture_group(&group, launch_set);
+    aclrtEvent gate = stream_hold(other);
+    aclmdlRITaskParams p;
+
+    exchange(group, 2);
+    OK(aclmdlRITaskGetParams(first_task(model), &p));
+    FAILS(ACL_ERROR_RT_MODEL_UPDATE_FAILED, aclmdlRITaskSetParams(first_task(model), &p));
+    FAILS(ACL_ERROR_RT_MODEL_UPDATE_FAILED, aclmdlRIUpdate(model));
+    stream_let_go(gate);
+    OK(aclrtSynchronizeStream(other));
+    OK(aclmdlRITaskGetParams(first_task(model), &p));
+    OK(aclmdlRITaskSetParams(first_task(model), &p));
+    OK(aclmdlRIUpdate(model));
+    run(model);
+    ck_assert_uint_eq(get(SUM), 2);
+    OK(aclmdlRIDestroy(model));
+}
+END_TEST
+
 START_TEST(a_group_has_one_window)
 {
     aclrtTaskGrp group;
@@ -580,6 +614,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, conditions_have_rules);
     t = suite_case(s, "exchanges", 60, begin, end);
     tcase_add_test(t, an_exchange_waits_for_its_stream);
+    tcase_add_test(t, a_change_is_refused_while_an_exchange_comes);
     tcase_add_test(t, a_group_has_one_window);
     tcase_add_test(t, what_runs_stays);
     return s;
