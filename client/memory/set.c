@@ -1,4 +1,6 @@
 /* Fills with bytes or with words of 32 bits: aclrtMemset, aclrtMemsetD32, the asynchronous ones. */
+#include <string.h>
+
 #include "acl/acl.h"
 #include "client/core/error.h"
 #include "client/memory/checked_access.h"
@@ -31,20 +33,43 @@ static int find_place(struct session *s, const struct fill *f, struct place *at)
 
 /* --- in the order of a stream --- */
 
+static int copy_first(struct stream *s, const struct fill *f, const struct place *at, size_t *done)
+{
+    uint32_t words[1024];
+    struct place first;
+
+    *done = f->count < sizeof(words) ? f->count : sizeof(words);
+    for (size_t i = 0; i < *done / sizeof(f->word); i++)
+        words[i] = f->word;
+    first = direct_own(words);
+    return copy_buffered(s, f->function, at, &first, *done);
+}
+
+/* A graph has no copy that takes its source at the call, but fills with bytes. */
+static int set_first(struct stream *s, const struct fill *f, const struct place *at, size_t *done)
+{
+    struct place next = *at;
+    uint8_t bytes[sizeof(f->word)];
+
+    memcpy(bytes, &f->word, sizeof(bytes));
+    for (*done = 0; *done < sizeof(bytes); ++*done) {
+        if (*done > 0)
+            RETURN_IF_ERROR(place_move(s->session, f->function, &next, 1));
+        RETURN_IF_ERROR(submit_set(s, f->function, &next, bytes[*done], 1));
+    }
+    return 0;
+}
+
 /*
- * Engines fill with bytes. Words are copied from here to the beginning, and from there behind it,
- * twice as many each time: an op of engines would be for this rare call alone.
+ * Engines fill with bytes. Words are put at the beginning, and copied from there behind it, twice
+ * as many each time: an op of engines would be for this rare call alone.
  */
 static int submit_words(struct stream *s, const struct fill *f, const struct place *at)
 {
-    uint32_t words[1024];
-    size_t done = f->count < sizeof(words) ? f->count : sizeof(words), n;
-    struct place next = *at, first;
+    struct place next = *at;
+    size_t done, n;
 
-    for (size_t i = 0; i < done / sizeof(f->word); i++)
-        words[i] = f->word;
-    first = direct_own(words);
-    RETURN_IF_ERROR(copy_buffered(s, f->function, at, &first, done));
+    RETURN_IF_ERROR(stream_captures(s) ? set_first(s, f, at, &done) : copy_first(s, f, at, &done));
     for (n = done; done < f->count; done += n) {
         RETURN_IF_ERROR(place_move(s->session, f->function, &next, n));
         n = done < f->count - done ? done : f->count - done;

@@ -2969,11 +2969,10 @@ typedef struct tagAclmdlRICondTaskParams {
 
 /*
  * Capture: what the stream is given from Begin to End is recorded and not executed. Recorded are
- * copies, fills with bytes and reductions in memory that devices reach (registered memory too),
- * value writes and waits, notifies, kernels, and functions of the host, which block their stream in
- * a model, whatever type they were launched with. What a call makes or takes at once (random
- * numbers, fills with words, HOST_TO_BUF_TO_DEVICE copies) is not: 207000. Work that was submitted
- * before is not part of it.
+ * copies, fills and reductions in memory that devices reach (registered memory too), value writes
+ * and waits, notifies, kernels, and functions of the host, which block their stream in a model,
+ * whatever type they were launched with. What a call makes or takes at once (random numbers,
+ * HOST_TO_BUF_TO_DEVICE copies) is not: 207000. Work that was submitted before is not part of it.
  *
  * Events: those of aclrtCreateEventExWithFlag with ACL_EVENT_SYNC are edges of the graph. A stream
  * that waits for such an event, recorded in a capture, joins the capture; before End, the last that
