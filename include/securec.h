@@ -34,7 +34,7 @@ extern "C" {
 
 typedef int errno_t;
 
-#define SECUREC_API __attribute__((visibility("default")))
+#define SECUREC_API                 __attribute__((visibility("default")))
 #define SECUREC_PRINTS(text, first) __attribute__((format(printf, text, first)))
 
 SECUREC_API errno_t memset_s(void *dest, size_t destMax, int c, size_t count);
