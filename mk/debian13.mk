@@ -17,5 +17,6 @@ check-debian13:
 # In there. Without what takes minutes, and is a part of check-long.
 check-debian13-run: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok
-	$(Q)$(MAKE) --no-print-directory check-run TEST_BIN= RUN_TESTS='$(DEBIAN13_RUN)'
+	$(Q)PROGRAMS_ONCE=yes \
+	    $(MAKE) --no-print-directory check-run TEST_BIN= RUN_TESTS='$(DEBIAN13_RUN)'
 	$(Q)$(MAKE) --no-print-directory check-asan KILL_BIN=

@@ -288,9 +288,10 @@ watch: deps
 	$(Q)MAKE='$(MAKE)' bash tests/watch.sh $(BUILD) $(if $(WATCH),$(WATCH:%=$(BUILD)/tests/%),all)
 
 # After make check, in the same tree: there is nothing to build, and what installs, builds and runs
-# programs finds what it found before. Without what works in folders of its own, and takes longest.
+# programs finds what it found before. Without what takes long, and builds nothing that others here
+# do not build, too.
 BUILDS = ' -o |ar rcs|protoc-c|-fsyntax-only|describe.py'
-ONCE := $(patsubst %,tests/run/test-%.sh,check contributing kernels)
+ONCE := $(patsubst %,tests/run/test-%.sh,check contributing kernels npu-run programs python)
 check-again:
 	$(Q)left=$$($(MAKE) --no-print-directory -n V=1 $(BUILD)/tests/abi/ok test-programs examples) \
 	    || exit 1; ! echo "$$left" | grep -E -- $(BUILDS) || \

@@ -17,9 +17,11 @@ export TMPDIR
 . "$top/tests/run/check.sh"
 guard=300 # seconds: against hanging only
 
-# How each program is run: a name, and options of npu-run besides those of mode.sh.
+# How each program is run: a name, and options of npu-run besides those of mode.sh. PROGRAMS_ONCE:
+# what strict devices and the checker have to do with a machine, others test.
 modes=("strict --strict")
 [ -n "${NPUD_STRICT+set}" ] || modes=("ordinary" "${modes[@]}" "checked --check")
+[ -z "${PROGRAMS_ONCE:-}" ] || modes=("ordinary")
 
 # What is wrong on purpose in some programs, which npu-run --check tells. The others run silent.
 declare -A wrong=(
