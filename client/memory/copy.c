@@ -213,6 +213,11 @@ int copy_buffered(struct stream *s, const char *function, const struct place *to
 static int copy_taken(struct stream *s, const char *function, const struct place *to,
                       const struct place *from, size_t count)
 {
+    if (s->model)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: a stream that is bound to a model has no copy of kind "
+                         "ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE",
+                         function);
     RETURN_IF_ERROR(copy_buffered(s, function, to, from, count));
     if (checked_runs())
         checked_access(s->session, NULL, NULL, from, count);

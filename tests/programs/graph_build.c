@@ -214,6 +214,9 @@ static void pageable(void)
     CALL(aclrtMemcpyAsync(&words[0], sizeof(value), &value, sizeof(value),
                           ACL_MEMCPY_HOST_TO_DEVICE, stream));
     EXPECT(get(0) == 7);
+    FAILS(ACL_ERROR_RT_PARAM_INVALID,
+          aclrtMemcpyAsync(&words[0], sizeof(value), &value, sizeof(value),
+                           ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, stream));
     CALL(aclmdlRICaptureEnd(other, &captured));
     CALL(aclmdlRIDestroy(captured));
     value = 100;
