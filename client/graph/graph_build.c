@@ -2,9 +2,9 @@
  * Graphs that are built by hand: streams are bound to a model, and record what they are given
  * (aclmdlRIBuild*, aclrtActiveStream, aclrtSwitchStream).
  *
- * An execution is one list here, too (docs/graphs.md). If no stream starts another one, the tasks
- * stand in the order of the calls. Else the tasks of each stream are a section, and what starts
- * another stream is a jump to its section:
+ * An execution is one list here, too (docs/graphs.md). If each stream begins once, the tasks stand
+ * in it as graph_order.c says. Else the tasks of each stream are a section, and what starts another
+ * stream is a jump to its section:
  *
  *   aclrtSwitchStream    goes there, and does not come back
  *   aclrtActiveStream    goes there, and comes back behind it, if it is the one place from which
@@ -20,6 +20,7 @@
 #include "client/graph/graph.h"
 #include "client/graph/graph_compile.h"
 #include "client/graph/graph_label.h"
+#include "client/graph/graph_order.h"
 #include "client/memory/place.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
@@ -395,26 +396,13 @@ static void emit_sections(struct build *b)
         aim_jumps(b);
 }
 
-static bool starts_streams(const struct graph *g)
-{
-    for (uint32_t i = 0; i < g->n_branches; i++)
-        if (g->branches[i].waits)
-            return true;
-    for (uint32_t i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i].kind == NODE_START || g->nodes[i].kind == NODE_SWITCH_LABEL)
-            return true;
-    return false;
-}
-
 static int build_list(struct graph *g, const char *function)
 {
     struct build b = {.graph = g, .emit = {.calls = g->calls}};
     int error;
 
-    if (!starts_streams(g)) {
-        emit_graph(&b.emit, g);
+    if (graph_emit_ordered(&b.emit, g))
         return graph_place(g, function, &b.emit);
-    }
     b.sections = calloc(g->n_branches, sizeof(*b.sections));
     if (!b.sections)
         return error_no_memory(function);

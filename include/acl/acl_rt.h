@@ -3039,9 +3039,10 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
  * events, whose records get no timestamp there, those with ACL_EVENT_EXTERNAL, and notifies, no
  * others (207000). A copy of pageable memory is made at the call, and is no part of the model; a
  * HOST_TO_BUF_TO_DEVICE copy is refused (107000). After BuildEnd it takes nothing until it is
- * unbound (107005). Streams that start with the model run one after the other, in the order of the
- * calls if no stream starts another one, else in the order of their binding. aclmdlRIDestroy
- * releases the streams.
+ * unbound (107005). Its streams do not run side by side: where each begins once, by itself or by
+ * ActiveStream, tasks run in the order of the calls, but those that wait for an event or a notify
+ * of another stream after its record; else streams that start with the model run one after the
+ * other, in the order of their binding. aclmdlRIDestroy releases the streams.
  *
  * Execute runs it on the default stream of the current context and waits: -1 for ever; after
  * `timeout` ms 507046, and it goes on. Abort ends the task that it is at, and with that the

@@ -236,7 +236,6 @@ static void pageable(void)
     CALL(aclrtDestroyStream(other));
 }
 
-/* Too late, and ended. */
 static aclrtEvent sync_event(void)
 {
     aclrtEvent event;
@@ -309,6 +308,96 @@ static void events(void)
     CALL(aclrtDestroyStream(outside));
 }
 
+/* One of the two kinds of signals. */
+struct signal {
+    aclrtEvent event;
+    aclrtNotify notify; /* NULL: the event */
+};
+
+static struct signal new_signal(bool notify)
+{
+    struct signal signal = {NULL, NULL};
+
+    if (notify)
+        CALL(aclrtCreateNotify(&signal.notify, ACL_NOTIFY_DEVICE_USE_ONLY));
+    else
+        signal.event = sync_event();
+    return signal;
+}
+
+static void end_signal(const struct signal *signal)
+{
+    if (signal->notify)
+        CALL(aclrtDestroyNotify(signal->notify));
+    else
+        CALL(aclrtDestroyEvent(signal->event));
+}
+
+static void tell(const struct signal *signal, aclrtStream stream)
+{
+    if (signal->notify)
+        CALL(aclrtRecordNotify(signal->notify, stream));
+    else
+        CALL(aclrtRecordEvent(signal->event, stream));
+}
+
+static void await(const struct signal *signal, aclrtStream stream)
+{
+    if (signal->notify) {
+        CALL(aclrtWaitAndResetNotify(signal->notify, stream, 0));
+    } else {
+        CALL(aclrtStreamWaitEvent(stream, signal->event));
+        CALL(aclrtResetEvent(signal->event, stream));
+    }
+}
+
+/*
+ * Streams that wait for each other, in both directions, and in calls that come before the record:
+ * words[1] += words[0]; words[2] += words[1]; words[3] += words[2]
+ */
+static void side_by_side(bool starts, bool notify)
+{
+    aclrtStream first = persistent(), second = persistent(), outside;
+    const struct signal there = new_signal(notify), back = new_signal(notify),
+                        self = new_signal(notify);
+    aclmdlRI model;
+
+    CALL(aclrtCreateStream(&outside));
+    CALL(aclmdlRIBuildBegin(&model, 0));
+    CALL(aclmdlRIBindStream(model, first, ACL_MODEL_STREAM_FLAG_HEAD));
+    CALL(aclmdlRIBindStream(model, second,
+                            starts ? ACL_MODEL_STREAM_FLAG_DEFAULT : ACL_MODEL_STREAM_FLAG_HEAD));
+    await(&there, second); /* also before the call that starts it */
+    add(2, 1, second);
+    tell(&back, second);
+    add(1, 0, first);
+    if (starts)
+        CALL(aclrtActiveStream(second, first));
+    tell(&there, first);
+    await(&back, first);
+    add(3, 2, first);
+    await(&self, first); /* nothing in the model comes before it */
+    tell(&self, first);
+    CALL(aclmdlRIEndTask(model, first));
+    CALL(aclmdlRIBuildEnd(model, NULL));
+    for (unsigned i = 0; i < 4; i++)
+        set(i, i == 0);
+    tell(&self, outside);
+    CALL(aclrtSynchronizeStream(outside));
+    for (int64_t i = 1; i <= 3; i++) {
+        CALL(aclmdlRIExecute(model, 10000));
+        EXPECT(get(1) == i && get(2) == i * (i + 1) / 2 && get(3) == i * (i + 1) * (i + 2) / 6);
+    }
+    end_signal(&there);
+    end_signal(&back);
+    end_signal(&self);
+    CALL(aclmdlRIDestroy(model));
+    CALL(aclrtDestroyStream(first));
+    CALL(aclrtDestroyStream(second));
+    CALL(aclrtDestroyStream(outside));
+}
+
+/* Too late, and ended. */
 static void limits(void)
 {
     aclrtStream stream = persistent();
@@ -340,6 +429,8 @@ int main(void)
     labels();
     pageable();
     events();
+    for (int i = 0; i < 4; i++)
+        side_by_side(i & 1, i & 2);
     limits();
     CALL(aclrtFree(words));
     CALL(aclrtResetDevice(0));
