@@ -159,7 +159,7 @@ aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
     g = FIND_OR_RETURN(graph_find, __func__, modelRI);
     error = graph_execute(g, __func__, stream);
     graph_put(g);
-    return error;
+    return error != 0 ? error : stream_end_launch(__func__, stream);
 }
 
 /* --- and waiting for it; by hand only --- */

@@ -385,14 +385,16 @@ int kernel_launch(const char *api, const struct kernel_launch *launch, aclrtStre
 {
     int error;
     struct stream *s = stream_lock(api, stream, &error);
+    bool waits = false;
 
     if (s) {
         error = launch_locked(api, launch, s);
+        waits = error == 0 && stream_launch_blocks(s);
         stream_unlock(s);
     }
     if (error != 0)
         kernel_binary_unref(launch->binary);
-    return error;
+    return waits ? stream_synchronize(api, stream, -1) : error;
 }
 
 /* --- in place of another kernel of a graph --- */

@@ -71,6 +71,8 @@ struct stream {
     uint32_t overflow_check;     /* attributes; under lock */
     uint32_t custom_tag;
     uint32_t cache_op_info;
+    uint32_t launch_blocking;
+    uint32_t nonblocking;                   /* how deep; under lock */
     _Atomic uint32_t res_limit[RES_LIMITS]; /* 0: not set */
     struct stream_ctrl *_Atomic ctrl;
     struct task *ring;
@@ -113,6 +115,12 @@ int stream_synchronize(const char *function, aclrtStream handle, int32_t timeout
  * first error.
  */
 int stream_synchronize_device(const char *function, int32_t timeout);
+
+/** Shall what launches on it return when it is done: stream_synchronize() it then? Locked. */
+bool stream_launch_blocks(struct stream *s);
+
+/** Synchronise it, if it does. */
+int stream_end_launch(const char *function, aclrtStream handle);
 
 /**
  * Next stream after *cursor (start with 0) whose tasks are not over, or NULL: also one whose handle

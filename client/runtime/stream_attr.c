@@ -63,6 +63,8 @@ static uint32_t *number_of(struct stream *s, aclrtStreamAttr attribute)
         return &s->cache_op_info;
     case ACL_STREAM_ATTR_PRIORITY:
         return &s->priority;
+    case ACL_STREAM_LAUNCH_BLOCKING_MODE:
+        return &s->launch_blocking;
     default:
         return NULL;
     }
@@ -80,7 +82,10 @@ static int set_locked(struct stream *s, const char *function, aclrtStreamAttr at
         return unknown_attribute(function, attribute);
     if (attribute == ACL_STREAM_ATTR_PRIORITY)
         return set_priority(s, function, n);
-    if (attribute != ACL_STREAM_ATTR_USER_CUSTOM_TAG && n > 1)
+    if (attribute == ACL_STREAM_LAUNCH_BLOCKING_MODE) {
+        if (n > ACL_STREAM_LAUNCH_BLOCKING_MODE_BLOCKING)
+            return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: there is no mode %u", function, n);
+    } else if (attribute != ACL_STREAM_ATTR_USER_CUSTOM_TAG && n > 1)
         return bad_switch(function, ACL_ERROR_RT_PARAM_INVALID, n);
     *number = n;
     return 0;

@@ -136,6 +136,7 @@ static int create_remote(struct stream *s, struct context *c, const char *functi
 static void set_defaults(struct stream *s)
 {
     s->overflow_check = s->custom_tag = s->cache_op_info = 0;
+    s->launch_blocking = s->nonblocking = 0;
     for (unsigned i = 0; i < RES_LIMITS; i++)
         atomic_store_explicit(&s->res_limit[i], 0, memory_order_relaxed);
 }

@@ -884,7 +884,12 @@ typedef enum aclrtStreamAttr {
     ACL_STREAM_ATTR_USER_CUSTOM_TAG = 3,
     ACL_STREAM_ATTR_CACHE_OP_INFO = 4,
     ACL_STREAM_ATTR_PRIORITY = 5,
+    ACL_STREAM_LAUNCH_BLOCKING_MODE = 6, /* a number of npud's: the vendor's is not known */
 } aclrtStreamAttr;
+
+#define ACL_STREAM_LAUNCH_BLOCKING_MODE_CTRL_BY_ENV  0U
+#define ACL_STREAM_LAUNCH_BLOCKING_MODE_NON_BLOCKING 1U
+#define ACL_STREAM_LAUNCH_BLOCKING_MODE_BLOCKING     2U
 
 typedef union aclrtStreamAttrValue {
     uint64_t failureMode;
@@ -892,6 +897,7 @@ typedef union aclrtStreamAttrValue {
     uint32_t userCustomTag;
     uint32_t cacheOpInfoSwitch;
     uint32_t streamPriority;
+    uint32_t launchBlockingMode;
     uint32_t reserve[4];
 } aclrtStreamAttrValue;
 
@@ -976,6 +982,19 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamAttribute(aclrtStream stream,
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamAttribute(aclrtStream stream,
                                                      aclrtStreamAttr stmAttrType,
                                                      aclrtStreamAttrValue *value);
+
+/*
+ * Where a program is to see which launch failed, launches wait: with LAUNCH_BLOCKING_MODE BLOCKING
+ * on the stream, or CTRL_BY_ENV, as streams are made, and ASCEND_RT_LAUNCH_BLOCKING=1 in the
+ * environment when the first one asks. What launches a kernel, and aclmdlRIExecuteAsync, then
+ * returns as aclrtSynchronizeStream on that stream would. Not what a stream records, or is bound to
+ * a model for, nor streams with flags PERSISTENT, CPU_SCHEDULE or DEVICE_USE_ONLY. Between Begin
+ * and End, which nest, no launch on the stream waits, whatever its mode; the last End does that for
+ * all of them. NULL is the default stream. Errors: flag not 0, and End without Begin, 107000;
+ * stream codes; End: those of the wait.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtNonBlockingLaunchBegin(aclrtStream stream, uint64_t flag);
+ACL_FUNC_VISIBILITY aclError aclrtNonBlockingLaunchEnd(aclrtStream stream, uint64_t flag);
 
 /*
  * Registers a callback under a unique name for the creation and destruction of streams, default
