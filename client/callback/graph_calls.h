@@ -27,6 +27,7 @@ struct graph_span {
     uint64_t base, last;       /* its ordinals are above base, and up to last */
     uint64_t position;         /* behind it, in the stream */
     uint32_t task;             /* its id */
+    uint64_t execution;        /* which one of the graph, from 0 */
 };
 
 /** The element for its work. */

@@ -43,6 +43,7 @@ static int enlist(struct launch *l, struct task *task)
     l->span.last = cb->launched + ordinals;
     l->span.position = l->stream->tail + 1;
     l->span.task = (uint32_t)l->stream->tail + l->stream->implicit;
+    l->span.execution = l->calls->executions;
     if (l->functions)
         RETURN_IF_ERROR(callback_enlist_graph(l->function, l->stream, l->functions, &l->span,
                                               l->calls->n_host > 0, &task->graph.word));
@@ -53,6 +54,7 @@ static int enlist(struct launch *l, struct task *task)
         stream_work_enlist_graph(l->stream, &l->works->work);
     }
     l->calls->refs += (l->functions != NULL) + (l->works != NULL);
+    l->calls->executions++;
     cb->launched = l->span.last;
     task->graph.base = l->span.base;
     task->graph.last = l->span.last;

@@ -381,6 +381,7 @@ static struct stream_work *begin_call(struct stream *s, struct stream_work *w)
     if (!g->instance)
         return NULL; /* end_call() follows all the same */
     g->instance->model = g->span.calls->model;
+    g->instance->execution = g->span.execution;
     g->instance->call = (uint32_t)(call - g->span.calls->call);
     w->awaits = g->instance->awaits;
     w->pause_ns = 0;

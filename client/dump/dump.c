@@ -32,6 +32,7 @@ static struct {
     pthread_mutex_t lock;
     bool initialised; /* aclmdlInitDump */
     uint32_t wanted;  /* by the configuration: bits of dump_on */
+    cJSON *data;      /* the object `dump` of a dump of data; NULL: none is on */
     char root[ACL_DUMP_MAX_FILE_PATH_LENGTH];
     /* acldumpGetPath: what it has returned stays there */
     char path[OVERFLOW_DUMP + 1][ACL_DUMP_MAX_FILE_PATH_LENGTH];
@@ -53,6 +54,7 @@ static __attribute__((constructor)) void know_lock(void)
 struct wanted {
     uint32_t on;
     const char *path; /* dump_path; "": none */
+    const cJSON *object;
 };
 
 static int error_value(const char *function, const char *key, const char *what)
@@ -207,6 +209,7 @@ static int read_dump(const char *function, const cJSON *object, struct wanted *w
     RETURN_IF_ERROR(check_words(function, object));
     RETURN_IF_ERROR(check_list(function, cJSON_GetObjectItemCaseSensitive(object, "dump_list")));
     w->path = path ? path->valuestring : "";
+    w->object = object;
     return choose_kind(function, object, w);
 }
 
@@ -228,6 +231,8 @@ static const char *choose_root(const char *configured)
 static void put_in_force(const struct wanted *w)
 {
     dump.wanted = w->on;
+    cJSON_Delete(dump.data);
+    dump.data = w->on & 1u << DATA_DUMP ? cJSON_Duplicate(w->object, true) : NULL;
     snprintf(dump.root, sizeof(dump.root), "%s", choose_root(w->path));
     /* release: the root is there; arguments are a matter of their own */
     atomic_store(&dump_on, (atomic_load(&dump_on) & DUMP_ARGS) | w->on);
@@ -280,6 +285,8 @@ static void stop_all(void)
 {
     atomic_store(&dump_on, 0);
     dump.wanted = 0;
+    cJSON_Delete(dump.data);
+    dump.data = NULL;
     dump.initialised = false;
     forget_seen();
 }
@@ -448,6 +455,21 @@ bool dump_take_args(const char *name, size_t size, char *path, size_t path_size)
     return first;
 }
 
+/* --- of data --- */
+
+bool dump_take_data(const struct dump_kernel *k, const char *model_name, enum dump_when when,
+                    char *root, bool *with_bytes)
+{
+    bool wanted;
+
+    pthread_mutex_lock(&dump.lock);
+    wanted = dump.data && dump_data_has(dump.data, k, model_name, when);
+    *with_bytes = !is_text(dump.data, "dump_data", "stats");
+    strcpy(root, dump.root);
+    pthread_mutex_unlock(&dump.lock);
+    return wanted;
+}
+
 /* --- pieces and paths --- */
 
 aclError acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk *, int32_t),
@@ -503,6 +525,7 @@ const char *acldumpGetPath(acldumpType dumpType)
 static void forget_all(void)
 {
     forget_seen();
+    cJSON_Delete(dump.data);
     dump_file_set_callback(NULL);
     atomic_store(&dump_on, 0);
     memset(&dump, 0, sizeof(dump));

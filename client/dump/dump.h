@@ -72,7 +72,37 @@ static inline void dump_kernel_args(const char *name, const void *args, size_t s
         dump_kernel_args_slow(name, args, size, tensors, n);
 }
 
+/** A kernel that runs. */
+struct dump_kernel {
+    const char *name;
+    uint64_t model;     /* id of the graph that it is in; 0: none */
+    uint64_t execution; /* of that graph, from 0 */
+    uint32_t call;      /* which of the graph's calls it is */
+    int32_t device;     /* as the program numbers it */
+    int32_t stream;     /* id */
+    uint32_t task;      /* id */
+    const void *args;
+    size_t args_size;
+};
+enum dump_when { DUMP_INPUT, DUMP_OUTPUT }; /* before it has begun, after it has ended well */
+
+/**
+ * A dump of data is on: write what the configuration asks for of this kernel, a file with its
+ * arguments and the memory that words of them are addresses of. As dump_kernel_failure() otherwise.
+ */
+void dump_kernel_data_slow(const struct dump_kernel *k, enum dump_when when) __attribute__((cold));
+
 /* --- within the room --- */
+
+struct cJSON;
+
+/** Does `object`, the `dump` of a configuration, ask for it? model_name "": it has none. */
+bool dump_data_has(const struct cJSON *object, const struct dump_kernel *k, const char *model_name,
+                   enum dump_when when);
+
+/** Does the one in force? root: of ACL_DUMP_MAX_FILE_PATH_LENGTH. */
+bool dump_take_data(const struct dump_kernel *k, const char *model_name, enum dump_when when,
+                    char *root, bool *with_bytes);
 
 /** `<root>/extra-info/data-dump/<device>/`, with the slash. False: it does not fit. */
 bool dump_exception_folder(int32_t device, char *path, size_t size);

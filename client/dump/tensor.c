@@ -13,6 +13,7 @@
 #include "client/core/process.h"
 #include "client/dump/dump.h"
 #include "client/dump/dump_file.h"
+#include "client/dump/dump_part.h"
 #include "client/memory/alloc.h"
 #include "client/memory/direct.h"
 #include "client/runtime/context.h"
@@ -73,8 +74,7 @@ static long long now_ms(void)
     return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* A line of JSON, and the bytes that it names behind it. bytes NULL: they could not be read. */
-static void put_part(struct dump_file *f, cJSON *line, const void *bytes, size_t size)
+void dump_put_part(struct dump_file *f, cJSON *line, const void *bytes, size_t size)
 {
     char *text;
 
@@ -131,7 +131,7 @@ static void put_tensor(struct dump_file *f, const acldumpTensorInfo *t, size_t i
     void *bytes = t->tensorSize > 0 ? malloc(t->tensorSize) : NULL;
     bool has = bytes && read_memory(address, bytes, t->tensorSize);
 
-    put_part(f, describe_tensor(t, index), has ? bytes : NULL, t->tensorSize);
+    dump_put_part(f, describe_tensor(t, index), has ? bytes : NULL, t->tensorSize);
     free(bytes);
 }
 
@@ -187,7 +187,7 @@ static int save_tensors(const char *function, const char *path, const char *op,
     cJSON_AddStringToObject(head, "dump", "tensors");
     cJSON_AddStringToObject(head, "operator", op ? op : "");
     cJSON_AddNumberToObject(head, "tensors", (double)n);
-    put_part(&f, head, NULL, 0);
+    dump_put_part(&f, head, NULL, 0);
     for (size_t i = 0; i < n; i++)
         put_tensor(&f, &tensors[i], i);
     return dump_file_end(&f) ? 0
@@ -222,16 +222,16 @@ aclError acldumpSaveExceptionInfo(const char *fileName, const char *opName,
 
 /* --- of kernels --- */
 
-static void put_args(struct dump_file *f, const void *args, size_t size)
+void dump_put_args(struct dump_file *f, const void *args, size_t size)
 {
     cJSON *line = cJSON_CreateObject();
 
     cJSON_AddStringToObject(line, "part", "arguments");
-    put_part(f, line, args, size);
+    dump_put_part(f, line, args, size);
 }
 
 /* The memory that a word of the arguments is an address of, if it is one. */
-static void put_memory_of(struct dump_file *f, size_t at, uintptr_t word)
+static void put_memory_of(struct dump_file *f, size_t at, uintptr_t word, bool with_bytes)
 {
     struct session *s = session_peek();
     struct memory m;
@@ -249,14 +249,26 @@ static void put_memory_of(struct dump_file *f, size_t at, uintptr_t word)
     size = end - word;
     if (size > MEMORY_MAX)
         size = MEMORY_MAX;
-    bytes = malloc(size);
+    bytes = with_bytes ? malloc(size) : NULL;
     line = cJSON_CreateObject();
     snprintf(text, sizeof(text), "0x%llx", (unsigned long long)word);
     cJSON_AddStringToObject(line, "part", "memory");
     cJSON_AddNumberToObject(line, "argsOffset", (double)at);
     cJSON_AddStringToObject(line, "address", text);
-    put_part(f, line, bytes && read_memory((void *)word, bytes, size) ? bytes : NULL, size);
+    cJSON_AddNumberToObject(line, "size", (double)size);
+    dump_put_part(f, line, bytes && read_memory((void *)word, bytes, size) ? bytes : NULL,
+                  with_bytes ? size : 0);
     free(bytes);
+}
+
+void dump_put_memory(struct dump_file *f, const void *args, size_t args_size, bool with_bytes)
+{
+    for (size_t at = 0; at + sizeof(uintptr_t) <= args_size; at += sizeof(uintptr_t)) {
+        uintptr_t word;
+
+        memcpy(&word, (const char *)args + at, sizeof(word));
+        put_memory_of(f, at, word, with_bytes);
+    }
 }
 
 static void put_failure(struct dump_file *f, const struct dump_failure *x)
@@ -275,16 +287,10 @@ static void put_failure(struct dump_file *f, const struct dump_failure *x)
     cJSON_AddNumberToObject(head, "blocks", x->blocks);
     if (x->address)
         cJSON_AddStringToObject(head, "address", address);
-    put_part(f, head, NULL, 0);
-    put_args(f, x->args, x->args_size);
-    if (dump_is_on(1u << AIC_ERR_BRIEF_DUMP))
-        return;
-    for (size_t at = 0; at + sizeof(uintptr_t) <= x->args_size; at += sizeof(uintptr_t)) {
-        uintptr_t word;
-
-        memcpy(&word, (const char *)x->args + at, sizeof(word));
-        put_memory_of(f, at, word);
-    }
+    dump_put_part(f, head, NULL, 0);
+    dump_put_args(f, x->args, x->args_size);
+    if (!dump_is_on(1u << AIC_ERR_BRIEF_DUMP))
+        dump_put_memory(f, x->args, x->args_size, true);
 }
 
 /* The kernel's file, under its own name. */
@@ -335,9 +341,9 @@ void dump_kernel_args_slow(const char *name, const void *args, size_t size,
     head = cJSON_CreateObject();
     cJSON_AddStringToObject(head, "dump", "arguments");
     cJSON_AddStringToObject(head, "kernel", name);
-    put_part(&f, head, NULL, 0);
+    dump_put_part(&f, head, NULL, 0);
     for (size_t i = 0; i < n; i++)
-        put_part(&f, describe_tensor(&tensors[i], i), NULL, 0);
-    put_args(&f, args, size);
+        dump_put_part(&f, describe_tensor(&tensors[i], i), NULL, 0);
+    dump_put_args(&f, args, size);
     dump_file_end(&f);
 }

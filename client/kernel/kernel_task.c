@@ -100,6 +100,22 @@ static void keep_failure(const struct kernel_task *t, int code)
                                 .size = t->size});
 }
 
+static void dump_data(const struct kernel_task *t, enum dump_when when)
+{
+    if (__builtin_expect(!dump_is_on(1u << DATA_DUMP), 1))
+        return;
+    dump_kernel_data_slow(&(struct dump_kernel){.name = t->name,
+                                                .model = t->work.model,
+                                                .execution = t->work.execution,
+                                                .call = t->work.call,
+                                                .device = device_user_id(t->session, t->device),
+                                                .stream = t->stream,
+                                                .task = t->id,
+                                                .args = t->args,
+                                                .args_size = t->size},
+                          when);
+}
+
 static int read_args(struct kernel_task *t)
 {
     struct place to = direct_own(t->args);
@@ -131,7 +147,9 @@ static void leave_kernel(struct kernel_task **tp)
     if (t->begun_ns != 0)
         trace_text(&t->session->trace, TRACE_KERNEL, t->begun_ns, t->name);
     t->work.code = atomic_load(&t->run.code);
-    if (t->work.code != 0 && !t->ended)
+    if (t->work.code == 0)
+        dump_data(t, DUMP_OUTPUT);
+    else if (!t->ended)
         keep_failure(t, t->work.code);
 }
 
@@ -153,6 +171,7 @@ static int run_task(struct stream_work *w)
     if (t->reads_args)
         RETURN_IF_ERROR(read_args(t));
     dump_kernel_args(t->name, t->args, t->size, NULL, 0);
+    dump_data(t, DUMP_INPUT);
     KILL_POINT(KERNEL_BEGINS);
     run_kernel(t);
     return t->work.code;

@@ -64,8 +64,9 @@ struct graph_calls {
     uint32_t refs; /* under process->callback_lock: the graph's, and one of each execution */
     uint32_t n, size;
     uint32_t n_functions, n_host, n_works, n_kernels; /* of which kinds; kernels are works */
-    bool loops;     /* an execution may take more ordinals than there are calls */
-    uint64_t model; /* id of the graph */
+    bool loops;          /* an execution may take more ordinals than there are calls */
+    uint64_t model;      /* id of the graph */
+    uint64_t executions; /* so far; under process->callback_lock */
     struct graph_call *call;
     uint32_t instances;          /* copies of works that run, or run again */
     struct stream_work *retired; /* replaced while there were some */
@@ -112,8 +113,8 @@ struct stream_work {
     bool (*attribute)(const struct stream_work *w, unsigned id,
                       union aclrtLaunchKernelAttrValue *value);
     struct graph_works *graph; /* it stands for the work of an execution: client/callback */
-    /* Of an execution of a graph: the id of that, and which of its calls it is. Else 0. */
-    uint64_t model;
+    /* Of an execution of a graph: the id of that, which one, and which of its calls. Else 0. */
+    uint64_t model, execution;
     uint32_t call;
 };
 

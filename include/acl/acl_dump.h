@@ -1,6 +1,6 @@
 /*
- * Dumps: what was in memory when a kernel failed, tensors that the program gives, and arguments of
- * kernels.
+ * Dumps: what was in memory when a kernel failed, or before and after each kernel; tensors that the
+ * program gives; and arguments of kernels.
  *
  * Exception dumps are turned on by dump_scene in the object `dump` of the configuration of aclInit
  * or aclmdlSetDump, or by ASCEND_DUMP_SCENE when aclInit has no such object: aic_err_brief_dump or
@@ -12,15 +12,36 @@
  * NPU_COLLECT_PATH, ASCEND_WORK_PATH, dump_path, and the current folder. Missing folders are made
  * with mode 750.
  *
- * Other keys: dump_path (a string; needed unless dump_scene is there), dump_list (an array of
- * objects {model_name, layer}), dump_mode (input, output, all), dump_op_switch and dump_debug (on,
- * off), dump_data (tensor, stats), dump_step (as "0|2|5-9"), dump_kernel_data (all, printf, tensor,
- * assert, timestamp, several with commas). Other values are wrong contents (100009), and so is
- * dump_scene together with dump_debug "on". npud executes no models of the graph engine and has no
- * overflows to dump: a dump of data or overflows is on, as acldumpGetPath tells, and stays empty.
+ * A dump of data is on with dump_op_switch "on", for kernels that are launched (operators of aclnn
+ * among them), and with dump_list, for kernels of models (aclmdlRI), and writes files below
+ * <dump_path>/<device>/ (the root as above):
+ *
+ *   <kernel>.<stream>.<task>.<microseconds>.<when>
+ *   <model>.<model id>/<execution>/<kernel>_<place>.<stream>.<task>.<microseconds>.<when>
+ *
+ * with slashes of names as "_". dump_mode says when: "input" is what there was before the kernel
+ * began, "output" (the default) what there is when it has ended well, "all" both. Either has the
+ * arguments, and the memory that words of them are addresses of, as an exception dump has it: a
+ * kernel does not say what it reads, and what it writes. With dump_data "stats", the bytes of
+ * memory are left out, and their number is told: statistics need types, which arguments do not
+ * have. dump_list is an array of objects {model_name, layer}: the name of aclmdlRISetName (absent:
+ * any model), and names of kernels, or <kernel>_<place> (absent or empty: all). <place> is that of
+ * the kernel among the kernels and functions of the host of its model, and executions of a model
+ * are counted from 0, whether they are dumped or not; dump_step chooses some, as "0|2|5-9". Copies
+ * and other tasks are not dumped. A stream goes on when the file of its kernel is written.
+ *
+ * dump_debug "on" asks for overflows: npud simulates no saturation (aclrtGetOverflowStatus tells
+ * none), so there are none to dump. Such a dump is on, as acldumpGetPath tells, and stays empty;
+ * infinities are seen in a dump of data.
+ *
+ * Other values of these keys are wrong contents (100009), and so are those of dump_path (a string;
+ * needed unless dump_scene is there), of dump_kernel_data (all, printf, tensor, assert, timestamp,
+ * several with commas; without an effect), and dump_scene together with dump_debug "on". With
+ * dump_scene, nothing else is dumped.
  *
  * All files are made of parts: a line of JSON, whose member `bytes` says how many bytes follow,
- * these bytes, and a newline. The first part says what the file is.
+ * these bytes, and a newline. The first part says what the file is. What cannot be written is told
+ * to nobody.
  */
 #ifndef ACL_ACL_DUMP_H
 #define ACL_ACL_DUMP_H

@@ -433,6 +433,48 @@ START_TEST(arguments_are_dumped_once_for_each_size)
 }
 END_TEST
 
+/* Which kernels a configuration dumps the data of. */
+START_TEST(a_dump_of_data_is_chosen)
+{
+    static const struct {
+        const char *object;
+        bool input, single, fill_1, fill_11,
+            execution_5; /* else output, of fill_1 in execution 0 */
+    } rows[] = {
+        {"{\"dump_op_switch\":\"on\"}", false, true, false, false, false},
+        {"{\"dump_op_switch\":\"on\",\"dump_mode\":\"input\"}", false, false, false, false, false},
+        {"{\"dump_op_switch\":\"off\",\"dump_list\":[]}", false, false, false, false, false},
+        {"{\"dump_list\":[{}]}", false, false, true, true, true},
+        {"{\"dump_list\":[{}],\"dump_mode\":\"all\"}", true, false, true, true, true},
+        {"{\"dump_list\":[{}],\"dump_step\":\"0\"}", false, false, true, true, false},
+        {"{\"dump_list\":[{}],\"dump_step\":\"1|4-5|7\"}", false, false, false, false, true},
+        {"{\"dump_list\":[{}],\"dump_step\":\"0-4|6-7\"}", false, false, true, true, false},
+        {"{\"dump_list\":[{\"model_name\":\"n\"}]}", false, false, false, false, false},
+        {"{\"dump_list\":[{\"model_name\":\"n\"},{\"model_name\":\"m\"}]}", false, false, true,
+         true, true},
+        {"{\"dump_list\":[{\"layer\":[\"fil\",\"fill_\",\"fill_1\"]}]}", false, false, true, false,
+         true},
+        {"{\"dump_list\":[{\"layer\":[\"fill\"]}]}", false, false, true, true, true},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dump_kernel single = {.name = "fill"}, k = {.name = "fill", .model = 3, .call = 1};
+        cJSON *object = cJSON_Parse(rows[i].object);
+
+        ck_assert_ptr_nonnull(object);
+        ck_assert_int_eq(dump_data_has(object, &single, "", DUMP_OUTPUT), rows[i].single);
+        ck_assert_int_eq(dump_data_has(object, &k, "m", DUMP_OUTPUT), rows[i].fill_1);
+        ck_assert_int_eq(dump_data_has(object, &k, "m", DUMP_INPUT), rows[i].input);
+        k.execution = 5;
+        ck_assert_int_eq(dump_data_has(object, &k, "m", DUMP_OUTPUT), rows[i].execution_5);
+        k.execution = 0;
+        k.call = 11;
+        ck_assert_int_eq(dump_data_has(object, &k, "m", DUMP_OUTPUT), rows[i].fill_11);
+        cJSON_Delete(object);
+    }
+}
+END_TEST
+
 /* Not when it was submitted: npud does not run meanwhile. */
 START_TEST(a_task_begins_when_its_engine_does)
 {
@@ -858,6 +900,7 @@ int main(void)
     tcase_add_loop_test(c, a_failed_kernel_leaves_its_arguments, 0, 2);
     tcase_add_test(c, nothing_is_dumped_when_nothing_is_on);
     tcase_add_test(c, arguments_are_dumped_once_for_each_size);
+    tcase_add_test(c, a_dump_of_data_is_chosen);
     tcase_add_test(c, a_task_begins_when_its_engine_does);
     tcase_add_test(c, a_file_has_a_limit);
     tcase_add_test(c, text_becomes_json);
