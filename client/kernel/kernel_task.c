@@ -1,4 +1,5 @@
 /* A launch: a task of a stream, until it has run. */
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,9 +70,18 @@ static void free_task(struct stream_work *w)
 
 /* --- running --- */
 
+/* Of the binary that was loaded; NULL: none was. One that came from memory has no file. */
+static const char *file_of(const struct kernel_task *t)
+{
+    Dl_info info;
+
+    return t->binary && dladdr(t->kernel.function, &info) ? info.dli_fname : NULL;
+}
+
 static void dump_failure(const struct kernel_task *t, int code)
 {
     dump_kernel_failure(&(struct dump_failure){.kernel = t->name,
+                                               .binary = file_of(t),
                                                .device = device_user_id(t->session, t->device),
                                                .stream = t->stream,
                                                .task = t->id,

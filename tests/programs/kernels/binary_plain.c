@@ -1,6 +1,6 @@
 /*
- * Kernels of the programs kernel_*, graph_binary and launch_blocking: a plain shared object, with
- * records for some of its functions and none for others.
+ * Kernels of the programs kernel_*, dump_binary, graph_binary and launch_blocking: a plain shared
+ * object, with records for some of its functions and none for others.
  */
 #include <acl/acl_npud_kernel.h>
 
