@@ -12,6 +12,7 @@
 
 #include "acl/acl_npud_kernel.h"
 #include "acl/acl_prof.h"
+#include "tests/common/effort.h"
 #include "tests/common/harness.h"
 
 #define LIMIT_MS 300000 /* against hanging */
@@ -46,15 +47,26 @@ static aclmdlRI capture(unsigned kernels)
     return made;
 }
 
-static void set_up(void)
+static void set_up_session(void)
 {
-    npud_setup();
     streams_open(&stream, &other);
     model = capture(KERNELS);
     OK(aclmdlRIGetId(model, &id));
     ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
     config = aclprofCreateSubscribeConfig(1, ACL_AICORE_NONE, &fds[1]);
     ck_assert_ptr_nonnull(config);
+}
+
+static void set_up(void)
+{
+    npud_setup();
+    set_up_session();
+}
+
+static void set_up_restartable(void)
+{
+    npud_start_restartable(NULL);
+    set_up_session();
 }
 
 static void execute(unsigned times)
@@ -358,6 +370,8 @@ START_TEST(an_end_beside_executions)
     uint32_t n;
     ssize_t r;
 
+    /* There is room for all, so that no end waits. */
+    ck_assert_int_ge(fcntl(fds[1], F_SETPIPE_SZ, 1 << 20), RUNS * KERNELS * RECORD);
     for (int i = 0; i < 50; i++) {
         ck_assert_int_eq(pthread_create(&thread, NULL, execute_beside, NULL), 0);
         OK(aclprofModelSubscribe(id, config));
@@ -372,6 +386,33 @@ START_TEST(an_end_beside_executions)
         }
         ck_assert_int_eq(fcntl(fds[0], F_SETFL, 0), 0);
     }
+}
+END_TEST
+
+static void *read_all(void *executions)
+{
+    expect_records(*(unsigned *)executions);
+    return NULL;
+}
+
+/* Each kernel runs once, and is told once, whatever npud does meanwhile. */
+START_TEST(records_outlive_npud)
+{
+    unsigned deaths = choose_effort(5, 50), executions = (deaths + 1) * RUNS;
+    pthread_t reader;
+
+    OK(aclprofModelSubscribe(id, config));
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_all, &executions), 0);
+    for (unsigned i = 0; i <= deaths; i++) {
+        for (unsigned k = 0; k < RUNS; k++)
+            OK(aclmdlRIExecuteAsync(model, stream));
+        if (i < deaths)
+            npud_kill_server();
+        OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
+    }
+    OK(aclprofModelUnSubscribe(id));
+    pthread_join(reader, NULL);
+    expect_end();
 }
 END_TEST
 
@@ -396,5 +437,7 @@ int main(void)
     tcase_add_test(c, a_subscription_ends_with_the_session);
     tcase_add_test(c, a_forked_child_has_no_subscription);
     tcase_add_test(c, an_end_beside_executions);
+    c = suite_case(suite, "restarts", 120, set_up_restartable, npud_teardown);
+    tcase_add_test(c, records_outlive_npud);
     return run_suite(suite);
 }

@@ -207,8 +207,8 @@ static void try_model(uint64_t *memory, aclrtStream stream)
     }
     EXPECT(execute(named, 2, stream).empty());
 
-    configure(
-        R"("dump_list": [{"model_name": "m", "layer": ["fill_1", "fill_2", "x"]}], "dump_mode": "all")");
+    configure(R"("dump_list": [{"model_name": "m", "layer": ["fill_1", "fill_2", "x"]}],
+                 "dump_mode": "all")");
     dumps = execute(named, 1, stream);
     EXPECT(dumps.size() == 2);
     expect_dump(dumps[0], folder + "8/fill_1.", ".input", 11, 10);
