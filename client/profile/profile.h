@@ -9,6 +9,10 @@
  * into files. No thread, no request: a stream that is profiled is one whose `special` says so,
  * which submissions look at anyway.
  *
+ * Kernels of graphs are host code, and tell their times by themselves: to the files, or to the pipe
+ * of a program that has subscribed to the graph (subscribe.c). Calls of the interface are told by
+ * client/core/api_call.c.
+ *
  * Locks: profile_lock for starting and stopping; a stream's lock for what is pending of it.
  */
 #pragma once

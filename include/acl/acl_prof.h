@@ -232,10 +232,10 @@ ACL_FUNC_VISIBILITY aclError aclprofStop(const aclprofConfig *profilerConfig);
  * The reader takes records of the size that aclprofGetOpDescSize tells (512), whole: a read may end
  * in the middle of one. The functions below take a buffer of them. Type: the name of the kernel,
  * cut after 64 bytes. Name: it, "_", and the place of the kernel among the kernels and functions of
- * the host of the model, from 0, in the order of their recording: so each operator has its own.
- * Times: microseconds of CLOCK_MONOTONIC when its first block began and its last one had ended, and
- * the difference. Flag: ACL_SUBSCRIBE_OP. Attribute ACL_SUBSCRIBE_ATTRI_THREADID: the id of the
- * thread that led the kernel, as text in the buffer.
+ * the host of the model, from 0, in the order of their recording, those of nested models behind: so
+ * each operator has its own. Times: microseconds of CLOCK_MONOTONIC when its first block began and
+ * its last one had ended, and the difference. Flag: ACL_SUBSCRIBE_OP. Attribute
+ * ACL_SUBSCRIBE_ATTRI_THREADID: the id of the thread that led the kernel, as text in the buffer.
  * Errors: buffer NULL, length 0 or no multiple, index behind the end, something else than a record
  * there, room too small for the text, output NULL: 100000 (aclprofGetModelId as its value), 0 for
  * times, ACL_SUBSCRIBE_NONE, NULL.
