@@ -31,18 +31,23 @@ static void nothing(uint64_t word)
     (void)word;
 }
 
-static aclmdlRI capture(unsigned kernels)
+static void launch(const char *name, void (*function)(uint64_t word), uint64_t word, aclrtStream s)
 {
     const aclnpudKernel k = {.size = sizeof(k),
                              .kind = ACL_KERNEL_TYPE_AICORE,
-                             .name = "nothing",
-                             .function = (const void *)(uintptr_t)nothing};
-    const uint64_t word = 0;
+                             .name = name,
+                             .function = (const void *)(uintptr_t)function};
+
+    OK(aclnpudLaunchKernel(&k, 1, &word, sizeof(word), s));
+}
+
+static aclmdlRI capture(unsigned kernels)
+{
     aclmdlRI made;
 
     OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
     for (unsigned i = 0; i < kernels; i++)
-        OK(aclnpudLaunchKernel(&k, 1, &word, sizeof(word), stream));
+        launch("nothing", nothing, 0, stream);
     OK(aclmdlRICaptureEnd(stream, &made));
     return made;
 }
@@ -76,20 +81,26 @@ static void execute(unsigned times)
     OK(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
 }
 
+/* The next record is that of this operator. Returns its end. */
+static uint64_t expect_record(const char *name, unsigned place, uint64_t after)
+{
+    char record[RECORD], text[ACL_PROF_MAX_OP_NAME_LEN], wanted[32];
+
+    ck_assert_int_eq(read(fds[0], record, RECORD), RECORD);
+    OK(aclprofGetOpName(record, RECORD, 0, text, sizeof(text)));
+    snprintf(wanted, sizeof(wanted), "%s_%u", name, place);
+    ck_assert_str_eq(text, wanted);
+    ck_assert_uint_ge(aclprofGetOpStart(record, RECORD, 0), after);
+    return aclprofGetOpEnd(record, RECORD, 0);
+}
+
 /* The next records of the pipe are those of whole executions. */
 static void expect_records(unsigned executions)
 {
-    char record[RECORD], name[ACL_PROF_MAX_OP_NAME_LEN], wanted[32];
     uint64_t end = 0;
 
-    for (unsigned i = 0; i < executions * KERNELS; i++) {
-        ck_assert_int_eq(read(fds[0], record, RECORD), RECORD);
-        OK(aclprofGetOpName(record, RECORD, 0, name, sizeof(name)));
-        snprintf(wanted, sizeof(wanted), "nothing_%u", i % KERNELS);
-        ck_assert_str_eq(name, wanted);
-        ck_assert_uint_ge(aclprofGetOpStart(record, RECORD, 0), end);
-        end = aclprofGetOpEnd(record, RECORD, 0);
-    }
+    for (unsigned i = 0; i < executions * KERNELS; i++)
+        end = expect_record("nothing", i % KERNELS, end);
 }
 
 static void expect_end(void)
@@ -240,6 +251,59 @@ START_TEST(a_model_is_complete)
     FAILS(ACL_ERROR_INVALID_MODEL_ID, aclprofModelSubscribe(zero, config));
     OK(aclmdlRIDestroy(captured));
     FAILS(ACL_ERROR_INVALID_MODEL_ID, aclprofModelSubscribe(begun, config));
+}
+END_TEST
+
+static void count_down(uint64_t word)
+{
+    --*(uint64_t *)(uintptr_t)word;
+}
+
+/* A kernel, a loop of two that runs three times, and a kernel. */
+static aclmdlRI capture_loop(uint32_t *nested_id)
+{
+    aclmdlRICondTaskParams loop = {.type = ACL_MODEL_RI_COND_TYPE_WHILE, .size = 1};
+    aclmdlRI made, nested;
+    uint64_t *word;
+
+    OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    launch("first", nothing, 0, stream);
+    OK(aclmdlRICaptureGetInfo(stream, NULL, &made));
+    OK(aclmdlRICondHandleCreate(made, 3, ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, &loop.handle));
+    OK(aclmdlRICondHandleGetCondPtr(loop.handle, &word));
+    loop.modelRIArray = &nested;
+    OK(aclmdlRIAddCondTask(loop, stream, 0));
+    OK(aclmdlRICaptureToModelRIBegin(other, nested, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    launch("body", nothing, 0, other);
+    launch("count_down", count_down, (uintptr_t)word, other);
+    OK(aclmdlRICaptureEnd(other, NULL));
+    OK(aclmdlRIGetId(nested, nested_id));
+    launch("last", nothing, 0, stream);
+    OK(aclmdlRICaptureEnd(stream, &made));
+    return made;
+}
+
+/* Nested models go with the whole one, and each run of a kernel is told. */
+START_TEST(a_loop_tells_each_run)
+{
+    uint32_t nested_id;
+    uint64_t end;
+
+    model = capture_loop(&nested_id);
+    OK(aclmdlRIGetId(model, &id));
+    FAILS(ACL_ERROR_INVALID_MODEL_ID, aclprofModelSubscribe(nested_id, config));
+    OK(aclprofModelSubscribe(id, config));
+    execute(2);
+    OK(aclprofModelUnSubscribe(id));
+    for (int i = 0; i < 2; i++) {
+        end = expect_record("first", 0, 0);
+        for (int k = 0; k < 3; k++) {
+            end = expect_record("body", 2, end);
+            end = expect_record("count_down", 3, end);
+        }
+        expect_record("last", 1, end);
+    }
+    expect_end();
 }
 END_TEST
 
@@ -430,6 +494,7 @@ int main(void)
     tcase_add_test(c, other_bytes_are_no_records);
     c = suite_case(suite, "models", 60, set_up, npud_teardown);
     tcase_add_test(c, a_model_is_complete);
+    tcase_add_test(c, a_loop_tells_each_run);
     tcase_add_test(c, configurations_of_a_device_are_equal);
     tcase_add_test(c, sessions_and_subscriptions_exclude_each_other);
     c = suite_case(suite, "ends", 60, set_up, npud_teardown);
