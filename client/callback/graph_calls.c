@@ -47,27 +47,37 @@ void graph_works_drop(struct stream_work *list)
         free_work(w);
 }
 
-void graph_calls_end_instance(struct graph_works *works)
-{
-    if (works->copied)
-        works->copied->instances--;
-    works->copied = NULL;
-}
-
-struct stream_work *graph_calls_replace(struct graph_calls *calls, const uint32_t *indexes,
-                                        struct stream_work *const *works, uint32_t n)
+/* Nothing runs that was copied from them. */
+static struct stream_work *take_retired(struct graph_calls *calls)
 {
     struct stream_work *over = NULL;
 
-    for (uint32_t i = 0; i < n; i++) {
-        LL_PREPEND(calls->retired, calls->call[indexes[i]].work);
-        calls->call[indexes[i]].work = works[i];
-    }
     if (calls->instances == 0) {
         over = calls->retired;
         calls->retired = NULL;
     }
     return over;
+}
+
+struct stream_work *graph_calls_end_instance(struct graph_works *works)
+{
+    struct graph_calls *calls = works->copied;
+
+    works->copied = NULL;
+    if (!calls)
+        return NULL;
+    calls->instances--;
+    return take_retired(calls);
+}
+
+struct stream_work *graph_calls_replace(struct graph_calls *calls, const uint32_t *indexes,
+                                        struct stream_work *const *works, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        LL_PREPEND(calls->retired, calls->call[indexes[i]].work);
+        calls->call[indexes[i]].work = works[i];
+    }
+    return take_retired(calls);
 }
 
 static void free_calls(struct graph_calls *calls)
@@ -106,12 +116,15 @@ void graph_span_drop(struct graph_span *span)
 
 void graph_works_free(struct graph_works *works)
 {
+    struct stream_work *over;
+
     if (!works)
         return;
     free_work(works->instance);
     pthread_mutex_lock(&process->callback_lock);
-    graph_calls_end_instance(works);
+    over = graph_calls_end_instance(works);
     pthread_mutex_unlock(&process->callback_lock);
+    graph_works_drop(over);
     graph_span_drop(&works->span);
     free(works);
 }

@@ -49,8 +49,11 @@ const struct graph_call *graph_span_call(const struct graph_span *span, uint64_t
 /** It has functions of the program. */
 bool graph_span_has_functions(const struct graph_span *span);
 
-/** What ran, or was to run, of the element is over. Under the lock. */
-void graph_calls_end_instance(struct graph_works *works);
+/**
+ * What ran, or was to run, of the element is over. Under the lock. Returns what the caller is to
+ * free with graph_works_drop(), without it.
+ */
+struct stream_work *graph_calls_end_instance(struct graph_works *works);
 
 /**
  * The work of calls is another one from now on: works[i] of call indexes[i]. What was there before

@@ -58,7 +58,7 @@ static void run_end(struct lane_run *run)
     w = stream_work_retire(s, run->returned ? run->code : stream_work_running(s)->code);
     pthread_cond_broadcast(&process->callback_idle);
     callback_unlock();
-    stream_work_free(w);
+    stream_works_free(w);
 }
 
 /* Under the lock, which is not held while it runs. False: this is a child that was forked in it. */
@@ -66,17 +66,14 @@ static bool run_kernel(struct stream *s)
 {
     struct session *session = s->session;
     pid_t me = process_id();
-    struct stream_work *over, *run_next, *w = stream_work_begin(s, &over);
+    struct stream_work *over, *w = stream_work_begin(s, &over);
 
     s->callbacks.work_runs = true;
     s->callbacks.work_ns = clock_ns();
     stream_work_list(s, &session->works.kernels.running);
     kernel_lane_watch(session);
     callback_unlock();
-    for (; over; over = run_next) {
-        run_next = over->next;
-        stream_work_free(over);
-    }
+    stream_works_free(over);
     {
         struct lane_run run __attribute__((cleanup(run_end))) = {.stream = s, .process = me};
 

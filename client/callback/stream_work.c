@@ -124,7 +124,7 @@ static void remove_first(struct stream *s)
     list_first(s);
 }
 
-static void free_work(struct stream_work *list)
+void stream_works_free(struct stream_work *list)
 {
     struct stream_work *w, *next;
 
@@ -181,8 +181,8 @@ void stream_work_discard(struct stream *s)
     if (cb->work)
         begun = cut_work(s, &cb->work);
     callback_unlock();
-    free_work(begun);
-    free_work(list);
+    stream_works_free(begun);
+    stream_works_free(list);
 }
 
 void stream_work_await(struct session *s)
@@ -316,7 +316,7 @@ void stream_work_purge(struct stream *s)
     callback_lock();
     list = take_over(s);
     callback_unlock();
-    free_work(list);
+    stream_works_free(list);
 }
 
 void stream_work_enlist_graph(struct stream *s, struct stream_work *w)
@@ -390,17 +390,20 @@ static struct stream_work *begin_call(struct stream *s, struct stream_work *w)
     return g->instance;
 }
 
-/* The next one may be any of the graph. Returns what has run. */
+/* The next one may be any of the graph. Returns what has run, and what it was copied from last. */
 static struct stream_work *end_call(struct stream *s, struct stream_work *w)
 {
-    struct stream_work *instance = w->graph->instance;
+    struct stream_work *instance = w->graph->instance, *over;
 
     uncount_wait(s, w);
     w->awaits = NULL;
     w->graph->instance = NULL;
-    graph_calls_end_instance(w->graph);
+    over = graph_calls_end_instance(w->graph);
     w->ordinal = w->graph->ordinal + 1;
     list_first(s);
+    if (!instance)
+        return over;
+    instance->next = over;
     return instance;
 }
 
@@ -430,12 +433,12 @@ struct stream_work *stream_work_retire(struct stream *s, int error)
     struct stream_work *w = s->callbacks.work, *ran = w;
     uint64_t ordinal = w->graph ? w->graph->ordinal : w->ordinal;
 
-    if (w->graph)
+    if (w->graph) {
         ran = end_call(s, w);
-    else
+    } else {
         remove_first(s);
-    if (ran)
         ran->next = NULL; /* it is the caller's, and what follows is not */
+    }
     if (session_lost(s->session))
         return ran;
     atomic_store_explicit(&s->ctrl->work_result, stream_work_result(ordinal, error),
@@ -455,7 +458,7 @@ static void run_first(struct stream *s)
 
     cb->work_runs = session->works.runs = true;
     callback_unlock();
-    free_work(over);
+    stream_works_free(over);
     error = run ? run->run(run) : ACL_ERROR_RT_MEMORY_ALLOCATION;
     callback_lock();
     cb->work_runs = session->works.runs = false;
@@ -479,7 +482,7 @@ static void run_first(struct stream *s)
     run = stream_work_retire(s, error);
     kernel_lane_watch(session);
     callback_unlock();
-    stream_work_free(run);
+    stream_works_free(run);
     callback_lock();
 }
 

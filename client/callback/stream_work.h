@@ -65,6 +65,8 @@ void stream_work_end(struct stream *s, int code);
 
 /**
  * The first work of the stream, which ran, has ended with this code: tell npud, and go on to the
- * next one. Returns it; it is the caller's to free, without the lock.
+ * next one. Returns it, and what it was copied from if nothing else was: it is the caller's to free
+ * with stream_works_free(), without the lock.
  */
 struct stream_work *stream_work_retire(struct stream *s, int error);
+void stream_works_free(struct stream_work *list);

@@ -20,7 +20,9 @@
 #include "proto/util/slots.h"
 
 struct kernel_binary;
+struct kernel_launch;
 struct session;
+struct stream_work;
 
 /** Its handle goes with its binary, or never. */
 struct kernel_function {
@@ -121,6 +123,13 @@ void kernel_binary_tell(aclrtBinHandle handle, aclrtExceptionInfo *info);
 /** Its handle, for a function of it. */
 aclrtBinHandle kernel_binary_handle(struct kernel_binary *binary);
 
+/**
+ * The kernel with this entry of the binary with this handle becomes that of the launch, with a
+ * reference to the binary. 0, 100000, 107017, or 107000: there is none.
+ */
+int kernel_binary_find_entry(const char *api, aclrtBinHandle handle, uint64_t entry,
+                             struct kernel_launch *launch);
+
 /** Bytes of the code at this address of a library that is loaded; 0: it is not known. */
 size_t kernel_code_size(const void *function);
 
@@ -156,6 +165,14 @@ struct kernel_launch {
     const aclrtPlaceHolderInfo *placeholders;
     size_t n_placeholders;
 };
+
+/**
+ * A kernel of a graph with the arguments and attributes of `of`, which is one; the launch says
+ * which kernel and how many blocks, and its reference to the binary becomes the new one's. NULL
+ * with *error set.
+ */
+struct stream_work *kernel_task_replace(const struct stream_work *of, const char *api,
+                                        struct kernel_launch *launch, int *error);
 
 typedef struct kernel_function *kernel_find_fn(const char *api, const void *func, int *error);
 

@@ -614,6 +614,24 @@ aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char *kernelName
     return error;
 }
 
+int kernel_binary_find_entry(const char *api, aclrtBinHandle handle, uint64_t entry,
+                             struct kernel_launch *launch)
+{
+    struct kernel_binary *b = FIND_OR_RETURN(hold_binary, api, handle);
+    const aclnpudKernel *k = NULL;
+
+    if (!b->cpu && entry != 0)
+        k = kernel_registry_find(b, NULL, entry, NULL);
+    if (k) {
+        launch->kernel = k;
+        launch->binary = b;
+        return 0;
+    }
+    kernel_binary_unref(b);
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: no kernel of the binary has entry %llu", api,
+                     (unsigned long long)entry);
+}
+
 aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry,
                                        aclrtFuncHandle *funcHandle)
 {

@@ -478,6 +478,25 @@ static struct kernel_task *make_changed(const struct kernel_task *of, const char
     return NULL;
 }
 
+struct stream_work *kernel_task_replace(const struct stream_work *of, const char *api,
+                                        struct kernel_launch *launch, int *error)
+{
+    const struct kernel_task *before = (const struct kernel_task *)(const void *)of;
+    struct kernel_task *t;
+
+    launch->config = before->config;
+    launch->size = before->size;
+    launch->args = before->args;
+    launch->placeholders = before->placeholders;
+    launch->n_placeholders = before->n_placeholders;
+    t = make_changed(before, api, launch, error);
+    if (!t)
+        return NULL;
+    t->reads_args = before->reads_args;
+    t->device_args = before->device_args;
+    return &t->work;
+}
+
 static struct stream_work *change_task(const struct stream_work *w, const char *api,
                                        const aclmdlRIKernelTaskParams *p, int *error)
 {

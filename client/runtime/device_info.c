@@ -179,7 +179,9 @@ aclError aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatu
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "aclrtGetDeviceCapability: there is no feature %d", (int)devFeatureType);
     RETURN_IF_ERROR(device_get(__func__, deviceId, &s, &device));
-    *value = ACL_DEV_FEATURE_NOT_SUPPORT;
+    *value = devFeatureType == ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV
+                 ? ACL_DEV_FEATURE_SUPPORT
+                 : ACL_DEV_FEATURE_NOT_SUPPORT;
     return 0;
 }
 

@@ -414,8 +414,8 @@ ACL_FUNC_VISIBILITY aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPri
                                                                int32_t *greatestPriority);
 
 /*
- * Whether a feature is there: npud has neither. Errors: NULL 100000; unknown feature 107000; bad id
- * 107001.
+ * Whether a feature is there: npud has the first one. Errors: NULL 100000; unknown feature 107000;
+ * bad id 107001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceCapability(int32_t deviceId,
                                                       aclrtDevFeatureType devFeatureType,
@@ -1296,8 +1296,25 @@ typedef union aclrtUpdateTaskAttrVal {
     aclrtAicAivTaskUpdateAttr aicAivTaskAttr;
 } aclrtUpdateTaskAttrVal;
 
-typedef struct aclrtTaskUpdateInfo aclrtTaskUpdateInfo; /* layout not in the reference */
+typedef struct aclrtTaskUpdateInfo {
+    aclrtUpdateTaskType id;
+    aclrtUpdateTaskAttrVal val;
+} aclrtTaskUpdateInfo;
 
+/*
+ * A task on execStream that replaces task taskId (aclrtGetThreadLastTaskId) of taskStream; both are
+ * bound to models that are built by hand, maybe to one.
+ * ACL_RT_UPDATE_AIC_AIV_TASK: from the next time on that the task is reached it is the kernel of
+ *   the binary whose entry is the 8 bytes at funcEntryAddr, with as many blocks as the 4 bytes at
+ *   blockDimAddr say, device memory that is read whenever execStream comes to the update. Arguments
+ *   and attributes stay.
+ * ACL_RT_UPDATE_RANDOM_TASK: 207000, as random numbers cannot be part of a model.
+ * If there is no such kernel then, or the model of taskStream is not built or was destroyed, the
+ * update fails its execution. Any thread may call.
+ * Errors: NULL info 100000; another id, NULL in val, a stream that is NULL, another size, a task
+ * that is no kernel, memory that is none of the device 107000; a stream that is bound to no model
+ * 107005.
+ */
 ACL_FUNC_VISIBILITY aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId,
                                                   aclrtTaskUpdateInfo *info,
                                                   aclrtStream execStream);

@@ -3,6 +3,7 @@
  * capture refuses to whom, in which order executions, exchanges and calls of the program come, and
  * what stays as long as it is used.
  */
+#include <malloc.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -578,6 +579,7 @@ static void launch_sum(aclrtStream s, uint64_t value)
 START_TEST(what_runs_stays)
 {
     aclrtTaskGrp group;
+    size_t before = mallinfo2().hblkhd;
     aclmdlRI model = capture_group(&group, launch_sum);
 
     OK(aclmdlRIExecuteAsync(model, stream));
@@ -588,6 +590,9 @@ START_TEST(what_runs_stays)
     atomic_store(&kernel_may_end, 1);
     OK(aclrtSynchronizeStream(stream));
     ck_assert_uint_eq(atomic_load(&kernel_sum), 2);
+    /* And no longer than it runs. */
+    EVENTUALLY(mallinfo2().hblkhd < before + MANY * sizeof(uint64_t),
+               "kernels that were exchanged stay");
     run(model);
     ck_assert_uint_eq(get(SUM), 9);
     OK(aclmdlRIDestroy(model));

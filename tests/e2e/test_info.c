@@ -114,7 +114,7 @@ START_TEST(features)
     ck_assert_int_eq(value, ACL_DEV_FEATURE_NOT_SUPPORT);
     value = 77;
     OK(aclrtGetDeviceCapability(1, ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV, &value));
-    ck_assert_int_eq(value, ACL_DEV_FEATURE_NOT_SUPPORT);
+    ck_assert_int_eq(value, ACL_DEV_FEATURE_SUPPORT);
 }
 END_TEST
 

@@ -191,6 +191,124 @@ static void exchanged(void)
     CALL(aclrtDestroyStream(updates));
 }
 
+/* --- by a task that reads which kernel it is --- */
+
+static struct {
+    uint64_t entry;
+    uint32_t blocks;
+} * choice; /* device memory */
+
+static void choose(uint64_t entry, uint32_t blocks)
+{
+    CALL(aclrtMemcpy(&choice->entry, 8, &entry, 8, ACL_MEMCPY_HOST_TO_DEVICE));
+    CALL(aclrtMemcpy(&choice->blocks, 4, &blocks, 4, ACL_MEMCPY_HOST_TO_DEVICE));
+}
+
+static aclrtTaskUpdateInfo update_info(void)
+{
+    aclrtTaskUpdateInfo info = {.id = ACL_RT_UPDATE_AIC_AIV_TASK};
+
+    info.val.aicAivTaskAttr.binHandle = bin;
+    info.val.aicAivTaskAttr.funcEntryAddr = &choice->entry;
+    info.val.aicAivTaskAttr.blockDimAddr = &choice->blocks;
+    return info;
+}
+
+static aclrtStream begin_model(aclmdlRI *model)
+{
+    aclrtStream s;
+
+    CALL(aclrtCreateStreamWithConfig(&s, 0, ACL_STREAM_PERSISTENT));
+    CALL(aclmdlRIBuildBegin(model, 0));
+    CALL(aclmdlRIBindStream(*model, s, ACL_MODEL_STREAM_FLAG_HEAD));
+    return s;
+}
+
+static void end_model(aclmdlRI model, aclrtStream s)
+{
+    CALL(aclmdlRIEndTask(model, s));
+    CALL(aclmdlRIBuildEnd(model, NULL));
+}
+
+static void refuse_updates(aclrtStream s, uint32_t task)
+{
+    aclrtTaskUpdateInfo info = update_info();
+
+    FAILS(ACL_ERROR_INVALID_PARAM, aclrtTaskUpdateAsync(s, task, NULL, s));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtTaskUpdateAsync(s, task + 1, &info, s));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtTaskUpdateAsync(s, task - 1, &info, s));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtTaskUpdateAsync(NULL, task, &info, s));
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtTaskUpdateAsync(s, task, &info, NULL));
+    FAILS(ACL_ERROR_RT_STREAM_MODEL, aclrtTaskUpdateAsync(stream, task, &info, s));
+    FAILS(ACL_ERROR_RT_STREAM_MODEL, aclrtTaskUpdateAsync(s, task, &info, stream));
+    info.val.aicAivTaskAttr.blockDimAddr = &info;
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtTaskUpdateAsync(s, task, &info, s));
+    info.val.aicAivTaskAttr.blockDimAddr = NULL;
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtTaskUpdateAsync(s, task, &info, s));
+    info = (aclrtTaskUpdateInfo){.id = ACL_RT_UPDATE_RANDOM_TASK};
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtTaskUpdateAsync(s, task, &info, s));
+    info.val.randomTaskAttr.size = sizeof(aclrtRandomNumTaskInfo);
+    FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtTaskUpdateAsync(s, task, &info, s));
+    info.id = 3;
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtTaskUpdateAsync(s, task, &info, s));
+}
+
+/* A model updates the kernel of another one. */
+static void updated(void)
+{
+    aclrtTaskUpdateInfo info = update_info();
+    aclmdlRI model, updates;
+    aclrtStream s = begin_model(&model), u = begin_model(&updates);
+    uint32_t task;
+
+    CALL(aclrtMemsetAsync(z, 4, 0, 4, s));
+    launch(s, add, 5);
+    CALL(aclrtGetThreadLastTaskId(&task));
+    refuse_updates(s, task);
+    CALL(aclrtTaskUpdateAsync(s, task, &info, u));
+    end_model(updates, u);
+    choose(90, 3);
+    FAILS(ACL_ERROR_RT_MODEL_EXECUTE, aclmdlRIExecute(updates, -1)); /* the other is not built */
+    end_model(model, s);
+    run(model, 5);
+    CALL(aclmdlRIExecute(updates, -1));
+    run(model, -5);
+    choose(78, 1);
+    run(model, -5);
+    CALL(aclmdlRIExecute(updates, -1));
+    run(model, 5);
+    choose(1000, 1);
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRIExecute(updates, -1));
+    choose(90, 0);
+    FAILS(ACL_ERROR_RT_PARAM_INVALID, aclmdlRIExecute(updates, -1));
+    run(model, 5);
+    CALL(aclmdlRIDestroy(model));
+    FAILS(ACL_ERROR_RT_INVALID_HANDLE, aclmdlRIExecute(updates, -1));
+    CALL(aclmdlRIDestroy(updates));
+    CALL(aclrtDestroyStream(s));
+    CALL(aclrtDestroyStream(u));
+}
+
+/* A model updates its own kernel, for the next execution. */
+static void updated_by_itself(void)
+{
+    aclrtTaskUpdateInfo info = update_info();
+    aclmdlRI model;
+    aclrtStream s = begin_model(&model);
+    uint32_t task;
+
+    launch(s, add, 4);
+    CALL(aclrtGetThreadLastTaskId(&task));
+    CALL(aclrtTaskUpdateAsync(s, task, &info, s));
+    end_model(model, s);
+    for (int i = 0; i < 100; i++) {
+        choose(i % 2 ? 78 : 90, 1 + (uint32_t)i % 4);
+        run(model, i % 2 ? -4 : 4);
+    }
+    CALL(aclmdlRIDestroy(model));
+    CALL(aclrtDestroyStream(s));
+}
+
 /* A binary that is unloaded stays for the model. */
 static void unloaded(void)
 {
@@ -217,6 +335,10 @@ int main(void)
     change(by_block);
     change(by_list);
     exchanged();
+    CALL(aclrtMalloc((void **)&choice, sizeof(*choice), ACL_MEM_MALLOC_HUGE_FIRST));
+    updated();
+    updated_by_itself();
+    CALL(aclrtFree(choice));
     unloaded();
     CALL(aclrtFree(x));
     CALL(aclrtFree(y));

@@ -19,6 +19,15 @@ EXPORT void add(const int32_t *x, const int32_t *y, int32_t *z, const uint32_t *
         z[i] = x[i] + y[i] * (int32_t)tiling[1];
 }
 
+/* The same, but z = x - y * ... */
+static void take_away(const int32_t *x, const int32_t *y, int32_t *z, const uint32_t *tiling)
+{
+    uint32_t n = tiling[0] / aclnpudBlockSelf()->num, from = aclnpudBlockSelf()->index * n;
+
+    for (uint32_t i = from; i < from + n; i++)
+        z[i] = x[i] - y[i] * (int32_t)tiling[1];
+}
+
 static void scale_all(int32_t *z, uint64_t n, float by)
 {
     for (uint64_t i = aclnpudBlockSelf()->index; i < n; i += aclnpudBlockSelf()->num)
@@ -52,6 +61,11 @@ static const aclnpudKernel records[] = {
      .entry = 78,
      .name = "add_mix",
      .function = (const void *)add},
+    {.size = sizeof(records[0]),
+     .kind = ACL_KERNEL_TYPE_MIX,
+     .entry = 90,
+     .name = "take_away",
+     .function = (const void *)take_away},
 };
 
 /* What a CPU's kernel gets is one block of bytes. */
