@@ -180,6 +180,12 @@ uint32_t say_value(struct script *s, uint64_t stream, uint32_t slot, uint64_t of
                                    .value = {.offset = offset, .value = value}});
 }
 
+uint32_t say_graph_call(struct script *s, uint64_t stream, uint64_t ordinal, uint32_t calls)
+{
+    return SAY(s, CHECK_TASK, check_task, .stream = stream, .calls = calls, .maybe = 1,
+               .task = {.op = TASK_CALLBACK, .callback = {.ordinal = ordinal, .block = true}});
+}
+
 uint32_t say_callback(struct script *s, uint64_t stream, uint64_t ordinal, bool block)
 {
     return say_task(

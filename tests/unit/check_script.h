@@ -57,6 +57,8 @@ uint32_t say_count_use(struct script *s, uint64_t stream, uint32_t slot, uint8_t
 uint32_t say_value(struct script *s, uint64_t stream, uint32_t slot, uint64_t offset, uint8_t op,
                    uint64_t value, uint8_t condition);
 uint32_t say_callback(struct script *s, uint64_t stream, uint64_t ordinal, bool block);
+/** Of a graph that has so many. */
+uint32_t say_graph_call(struct script *s, uint64_t stream, uint64_t ordinal, uint32_t calls);
 /** CHECK_CALLBACK_BEGIN, CHECK_CALLBACK_END. */
 uint32_t say_called(struct script *s, uint8_t kind, uint64_t stream, uint64_t ordinal);
 uint32_t say_pool(struct script *s, uint8_t kind, uint64_t stream, uint32_t slot, uint64_t size);

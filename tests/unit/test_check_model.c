@@ -468,6 +468,30 @@ START_TEST(test_blocking_callback)
 }
 END_TEST
 
+/* Calls of a graph whose second one is of a nested graph, and has another place in the list. */
+START_TEST(test_calls_of_a_graph)
+{
+    say_graph_call(&run, 1, 1, 3);
+    say_graph_call(&run, 1, 3, 3);
+    write_by(1);
+    say_graph_call(&run, 1, 2, 3);
+    say_set(&run, 1, OTHER, 0, 64);
+    for (uint64_t ordinal = 1; ordinal < 4; ordinal += 2) {
+        say_called(&run, CHECK_CALLBACK_BEGIN, 1, ordinal);
+        say_called(&run, CHECK_CALLBACK_END, 1, ordinal);
+    }
+    say_called(&run, CHECK_CALLBACK_BEGIN, 1, 5);
+    say_access(&run, 0, MEMORY, 0, 64, CHECK_READ);
+    say_access(&run, 0, OTHER, 0, 64, CHECK_WRITE);
+    say_called(&run, CHECK_CALLBACK_END, 1, 5);
+    say_called(&run, CHECK_CALLBACK_BEGIN, 1, 7); /* the first one once more */
+    say_access(&run, 0, OTHER, 0, 64, CHECK_WRITE);
+    say_called(&run, CHECK_CALLBACK_END, 1, 7);
+    say_sync(&run, 1);
+    expect_nothing();
+}
+END_TEST
+
 START_TEST(test_destroyed_stream)
 {
     write_by(1);
@@ -819,6 +843,7 @@ int main(void)
     tcase_add_test(orders, test_value_by_copy);
     tcase_add_test(orders, test_callback);
     tcase_add_loop_test(orders, test_blocking_callback, 0, 2);
+    tcase_add_test(orders, test_calls_of_a_graph);
     tcase_add_test(orders, test_destroyed_stream);
     tcase_add_loop_test(orders, test_seen_host, 0, 2);
     tcase_add_test(orders, test_seen_destroyed);
