@@ -13,33 +13,38 @@
 #include "client/core/process.h"
 
 #define ALTERNATE_STACK ((size_t)64 << 10) /* the kernel may have used up its own */
-#define SIGNAL_END      SIGILL             /* what another thread sends */
 #define STAYS_MOST      2000               /* how often a thread stays that is elsewhere */
 
 __thread struct kernel_thread *kernel_thread_current;
 
+/*
+ * What another thread sends. Not one that processors make: valgrind, which can block those at no
+ * time, may lose its lock when one is sent. By default it is ignored, and debuggers do not stop.
+ */
+#define SIGNAL_END SIGURG
+
 static const struct {
     int signal;
     const char *name;
-} faults[] = {
+} taken[] = {
     {SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
-    {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"},
+    {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"}, {SIGNAL_END, "SIGURG"},
 };
 
-#define FAULTS (sizeof(faults) / sizeof(faults[0]))
+#define TAKEN (sizeof(taken) / sizeof(taken[0]))
 
 /*
  * What was there before. Written before the handler of the signal is there; afterwards only by a
  * handler of SA_RESETHAND that is called.
  */
-static struct sigaction before[FAULTS];
+static struct sigaction before[TAKEN];
 static bool faults_are_taken; /* those of kernels */
 
 const char *kernel_fault_name(int signal)
 {
-    for (size_t i = 0; i < FAULTS; i++)
-        if (faults[i].signal == signal)
-            return faults[i].name;
+    for (size_t i = 0; i < TAKEN; i++)
+        if (taken[i].signal == signal)
+            return taken[i].name;
     return "a signal";
 }
 
@@ -63,7 +68,7 @@ static uintptr_t instruction_of(const ucontext_t *context)
  */
 static void fall_back(int signal, const siginfo_t *info, const struct sigaction *old)
 {
-    if (old->sa_handler == SIG_IGN && info->si_code <= 0)
+    if (signal == SIGNAL_END || (old->sa_handler == SIG_IGN && info->si_code <= 0))
         return;
     sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     if (info->si_code <= 0)
@@ -75,8 +80,8 @@ static void pass_on(int signal, siginfo_t *info, void *context)
     struct sigaction *kept = NULL, old;
     sigset_t mask;
 
-    for (size_t i = 0; i < FAULTS; i++)
-        if (faults[i].signal == signal)
+    for (size_t i = 0; i < TAKEN; i++)
+        if (taken[i].signal == signal)
             kept = &before[i];
     old = *kept;
     if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) {
@@ -165,8 +170,8 @@ static void handle_signal(int signal, siginfo_t *info, void *context)
         errno = error;
         return;
     }
-    if (t && t->inside && t->holds == 0 && info->si_code > 0 && faults_are_taken &&
-        !api_call_inside()) {
+    if (t && t->inside && t->holds == 0 && info->si_code > 0 && signal != SIGNAL_END &&
+        faults_are_taken && !api_call_inside()) {
         t->signal = signal;
         t->address = (uintptr_t)info->si_addr;
         t->instruction = instruction_of(context);
@@ -206,12 +211,12 @@ static void install_handlers(void)
                                .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
 
     faults_are_taken = !setting || strcmp(setting, "core") != 0;
-    for (size_t i = 0; i < FAULTS; i++) {
-        if (!faults_are_taken && faults[i].signal != SIGNAL_END)
+    for (size_t i = 0; i < TAKEN; i++) {
+        if (!faults_are_taken && taken[i].signal != SIGNAL_END)
             continue;
         /* The old one first: the handler may run at once. */
-        sigaction(faults[i].signal, NULL, &before[i]);
-        sigaction(faults[i].signal, &action, NULL);
+        sigaction(taken[i].signal, NULL, &before[i]);
+        sigaction(taken[i].signal, &action, NULL);
     }
 }
 
@@ -228,8 +233,8 @@ static void let_signals_through(void)
     sigset_t set;
 
     sigemptyset(&set);
-    for (size_t i = 0; i < FAULTS; i++)
-        sigaddset(&set, faults[i].signal);
+    for (size_t i = 0; i < TAKEN; i++)
+        sigaddset(&set, taken[i].signal);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 

@@ -2,10 +2,11 @@
  * What ends a kernel from outside of its code: a fault of its own, or another thread that wants it
  * to end. Both are signals to the thread that runs a block, whose handler jumps out of the kernel.
  *
- * The handlers (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP) are installed when the process runs its
- * first kernel, and stay. A signal that is not of a kernel goes to what was there before, as if the
- * library had no handler. NPUD_KERNEL_FAULTS=core: only SIGILL is taken, for what another thread
- * wants; a fault of a kernel goes to what was there before, which is a core dump most times.
+ * The handlers (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, and SIGURG, which one thread sends to
+ * another) are installed when the process runs its first kernel, and stay. A signal that is not of
+ * a kernel goes to what was there before, as if the library had no handler.
+ * NPUD_KERNEL_FAULTS=core: only SIGURG is taken; a fault of a kernel goes to what was there before,
+ * which is a core dump most times.
  *
  * No destructor runs in a kernel that is jumped out of, and a lock that it holds stays taken:
  * what the library calls for a kernel is between kernel_hold_begin() and kernel_hold_end().

@@ -402,7 +402,7 @@ START_TEST(without_threads)
     LAUNCH(count_up, 5, stream, &counted, 0, 0); /* one after the other */
     await(stream);
     ck_assert_uint_eq(atomic_load(&counted), 6);
-    OK(aclrtSetOpExecuteTimeOutWithMs(100));
+    OK(aclrtSetOpExecuteTimeOut(0));
     LAUNCH(count_up, 1, stream, &counted, 0, 0);
     FAILS_SAYING(ACL_ERROR_RT_MEMORY_ALLOCATION, "kernel count_up: no thread",
                  aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS));
@@ -717,6 +717,7 @@ START_TEST(ends_with_its_device)
     if (!force)
         OK(aclrtSetOpExecuteTimeOutWithMs(100));
     reset_with_kernel(_i % RESET_KINDS, force);
+    OK(aclrtSetOpExecuteTimeOut(0));
     OK(aclrtSetDevice(0));
     OK(aclrtCreateStream(&stream));
     LAUNCH(sixteen, 2, stream, 0, 0, 0);
@@ -736,7 +737,6 @@ static void set_past(void *arg)
 START_TEST(a_reset_awaits_what_ends)
 {
     OK(aclrtSetOpExecuteTimeOutWithMs(100));
-    LAUNCH(sixteen, 2, stream, 0, 0, 0);
     OK(aclnpudLaunchDelay(90000, 0, stream));
     OK(aclnpudLaunchDelay(90000, 0, stream));
     OK(aclrtLaunchHostFunc(stream, set_past, NULL));
@@ -963,6 +963,27 @@ START_TEST(ends_without_a_signal_to_spare)
         launch_endless(3);
         OK(aclrtStreamAbort(stream));
     }
+}
+END_TEST
+
+static void count_signal(int signal)
+{
+    (void)signal;
+    atomic_fetch_add(&counted, 1);
+}
+
+/* The signal that ends kernels, if the program sends it: ignored, or for its handler. */
+START_TEST(its_signal_is_passed_on)
+{
+    if (_i > 0)
+        signal(SIGURG, count_signal);
+    for (int i = 0; i < 3; i++) {
+        launch_endless(2);
+        ck_assert_int_eq(raise(SIGURG), 0);
+        OK(aclrtStreamAbort(stream));
+        ck_assert_int_eq(raise(SIGURG), 0);
+    }
+    ck_assert_uint_eq(atomic_load(&counted), 6 * (uint64_t)_i);
 }
 END_TEST
 
@@ -1246,6 +1267,7 @@ static void add_tests(Suite *s, const char *name, void (*before)(void))
     tcase_add_loop_test(t, a_kernel_is_refused_what_would_wait_for_it, 0, CALLS_FROM_KERNELS);
     tcase_add_loop_test(t, leaves_no_lock_taken, 0, sizeof(left_at) / sizeof(left_at[0]));
     tcase_add_test(t, ends_without_a_signal_to_spare);
+    tcase_add_loop_test(t, its_signal_is_passed_on, 0, 2);
 }
 
 int main(void)
