@@ -19,6 +19,7 @@
 #include "device_bytes.h"
 #include "gate.h"
 #include "tests/common/harness.h"
+#include "tests/common/need.h"
 #include "tests/common/stream_end.h"
 
 #define WORDS 64
@@ -392,6 +393,8 @@ static void forbid_threads(bool forbid)
 
 START_TEST(without_threads)
 {
+    if (!need_no_emulator(__func__, "limits of a process to hold"))
+        return;
     forbid_threads(true);
     FAILS_SAYING(ACL_ERROR_RT_MEMORY_ALLOCATION, "a thread for kernels cannot be started",
                  launch("count_up", count_up, CUBE, 1, stream, (uint64_t)&counted, 0, 0));
