@@ -11,9 +11,11 @@
 #include "client/core/api_call.h"
 #include "client/core/lifecycle.h"
 #include "client/core/process.h"
+#include "proto/util/clock.h"
 
 #define ALTERNATE_STACK ((size_t)64 << 10) /* the kernel may have used up its own */
-#define STAYS_MOST      2000               /* how often a thread stays that is elsewhere */
+#define STAYS_NS        NSEC_PER_SEC       /* for so long a thread stays that is elsewhere, */
+#define STAYS_LEAST     300                /* and so often, as it may run rarely */
 
 __thread struct kernel_thread *kernel_thread_current;
 
@@ -144,12 +146,21 @@ static bool is_elsewhere(const struct kernel_thread *t, const ucontext_t *contex
            here.dlfo_link_map != kernel.dlfo_link_map;
 }
 
+static bool may_stay(struct kernel_thread *t)
+{
+    uint64_t now = clock_ns();
+
+    if (t->stays == 0)
+        t->stays_until = now + STAYS_NS;
+    return t->stays++ < STAYS_LEAST || now < t->stays_until;
+}
+
 /* A thread that stays is asked again, by kernel_fault_interrupt(). */
 static void leave_if_possible(struct kernel_thread *t, const ucontext_t *context)
 {
     if (!t->inside || t->holds > 0 || api_call_inside() || !kernel_thread_shall_end(t))
         return;
-    if (is_elsewhere(t, context) && !ends_sleep(context) && t->stays++ < STAYS_MOST)
+    if (is_elsewhere(t, context) && !ends_sleep(context) && may_stay(t))
         return;
     siglongjmp(t->jump, 1);
 }
