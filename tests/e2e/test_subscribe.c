@@ -437,8 +437,8 @@ START_TEST(an_end_beside_executions)
     /* There is room for all, so that no end waits. */
     ck_assert_int_ge(fcntl(fds[1], F_SETPIPE_SZ, 1 << 20), RUNS * KERNELS * RECORD);
     for (int i = 0; i < 50; i++) {
-        ck_assert_int_eq(pthread_create(&thread, NULL, execute_beside, NULL), 0);
         OK(aclprofModelSubscribe(id, config));
+        ck_assert_int_eq(pthread_create(&thread, NULL, execute_beside, NULL), 0);
         for (int k = 0; k < i; k++)
             ck_assert_int_eq(read(fds[0], record, RECORD), RECORD);
         aclprofModelUnSubscribe(id);
