@@ -1,10 +1,10 @@
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 #include "client/core/process.h"
 #include "client/kernel/kernel.h"
+#include "client/memory/registration.h"
 
 /* One that is registered. Records stay where the library that they are in has them. */
 struct known {
@@ -27,8 +27,6 @@ struct variable {
  */
 static struct known *known;
 static struct variable *variables;
-/* Most programs have none, and their copies do not take the lock. */
-static atomic_bool has_variables;
 static __thread const struct kernel_binary *loading;
 
 const struct kernel_binary *kernel_registry_begin(const struct kernel_binary *binary)
@@ -151,8 +149,7 @@ static struct variable *add_variable(const aclnpudVariable *record,
     v->record = record;
     v->binary = binary;
     DL_APPEND(variables, v);
-    /* A thread that uses the variable has synchronised with the one that has loaded it. */
-    atomic_store_explicit(&has_variables, true, memory_order_relaxed);
+    registration_know_variables();
     return v;
 }
 
@@ -219,8 +216,6 @@ bool kernel_registry_holds(const void *address, size_t count)
 {
     bool holds;
 
-    if (!atomic_load_explicit(&has_variables, memory_order_relaxed))
-        return false;
     pthread_mutex_lock(&process->known_lock);
     holds = has_bytes(address, count);
     pthread_mutex_unlock(&process->known_lock);

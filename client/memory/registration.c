@@ -16,12 +16,22 @@
 
 /* --- the table --- */
 
+/* Most programs have none, and their copies ask nobody. A child has those of its parent. */
+static _Atomic bool variables;
+
+void registration_know_variables(void)
+{
+    /* A thread that uses one has synchronised with the one that has loaded it. */
+    atomic_store_explicit(&variables, true, memory_order_relaxed);
+}
+
 bool registration_holds(struct session *s, const void *address, size_t count)
 {
     struct address_range *r;
     bool holds;
 
-    if (upcalls->kernel_registry_holds(address, count))
+    if (atomic_load_explicit(&variables, memory_order_relaxed) &&
+        upcalls->kernel_registry_holds(address, count))
         return true;
     if (!atomic_load_explicit(&s->registers, memory_order_acquire))
         return false;

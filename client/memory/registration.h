@@ -20,3 +20,6 @@ struct session;
 
 /** Are `count` bytes at address in one registered range, or in a variable of kernels? */
 bool registration_holds(struct session *s, const void *address, size_t count);
+
+/** From now on there are variables of kernels: upcalls->kernel_registry_holds(). Any locks. */
+void registration_know_variables(void);
