@@ -76,7 +76,7 @@ static void find_signals(struct order *o)
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (uses_signal(&g->nodes[i]))
             o->uses[n++] = &g->nodes[i];
-    qsort(o->uses, n, sizeof(*o->uses), compare_uses);
+    qsort(o->uses, n, sizeof(struct graph_node *), compare_uses);
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && compare_uses(&o->uses[i - 1], &o->uses[i]) != 0)
             signal++;
@@ -188,8 +188,8 @@ bool graph_emit_ordered(struct emit *e, struct graph *g)
     struct order o = {
         .graph = g,
         .signals = calloc(g->n_nodes + 1, sizeof(*o.signals)),
-        .signal = calloc(g->n_nodes + 1, sizeof(*o.signal)),
-        .uses = calloc(g->n_nodes + 1, sizeof(*o.uses)),
+        .signal = calloc(g->n_nodes + 1, sizeof(struct signal *)),
+        .uses = calloc(g->n_nodes + 1, sizeof(struct graph_node *)),
         .next = calloc(g->n_branches + 1, sizeof(*o.next)),
         .begins = calloc(g->n_branches + 1, sizeof(*o.begins)),
         .nodes = calloc(g->n_nodes + 1, sizeof(*o.nodes)),

@@ -680,7 +680,7 @@ static int enumerate(const char *api, aclrtBinHandle handle, const struct kernel
                      aclrtFuncHandle *functions, uint32_t count)
 {
     size_t most = kernel_registry_list(b, NULL, 0), n;
-    const aclnpudKernel **list = calloc(most + 1, sizeof(*list));
+    const aclnpudKernel **list = calloc(most + 1, sizeof(const aclnpudKernel *));
     int error = 0;
 
     if (!list)
@@ -688,7 +688,7 @@ static int enumerate(const char *api, aclrtBinHandle handle, const struct kernel
     n = kernel_registry_list(b, list, most);
     if (n > most)
         n = most;
-    qsort(list, n, sizeof(*list), compare_names);
+    qsort(list, n, sizeof(const aclnpudKernel *), compare_names);
     for (uint32_t i = 0; i < count && error == 0; i++) {
         functions[i] = NULL;
         if (i < n)
