@@ -432,12 +432,16 @@ START_TEST(kernels_of_streams_wait_for_each_other)
 {
     uint64_t *word = words_new();
     aclrtStream streams[8];
+    aclrtEvent gates[8];
 
     for (uint64_t i = 0; i < 8; i++) {
         OK(aclrtCreateStream(&streams[i]));
+        gates[i] = stream_hold(streams[i]); /* no launch comes after a kernel has begun */
         LAUNCH(wait_for_word, 1, streams[i], word, 8 - i, 7 - i + 100 * (i == 7));
     }
     LAUNCH(wait_for_word, 1, stream, word, 0, 8);
+    for (int i = 0; i < 8; i++)
+        stream_let_go(gates[i]);
     for (int i = 0; i < 8; i++) {
         await(streams[i]);
         OK(aclrtDestroyStream(streams[i]));
