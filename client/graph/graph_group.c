@@ -241,6 +241,7 @@ aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
 struct exchange {
     struct stream_work work;
     struct graph_calls *calls; /* with a reference */
+    bool counted;              /* by calls->exchanges: until it is done, or goes */
     uint32_t n;
     uint32_t *indexes;
     struct stream_work *works[]; /* NULL when they are the graph's */
@@ -254,7 +255,7 @@ static void free_exchange(struct stream_work *w)
         if (x->works[i])
             stream_work_free(x->works[i]);
     callback_lock();
-    x->calls->exchanges--;
+    x->calls->exchanges -= x->counted;
     callback_unlock();
     graph_calls_put(x->calls);
     free(x->indexes);
@@ -268,6 +269,8 @@ static int run_exchange(struct stream_work *w)
 
     callback_lock();
     over = graph_calls_replace(x->calls, x->indexes, x->works, x->n);
+    x->calls->exchanges -= x->counted;
+    x->counted = false;
     for (uint32_t i = 0; i < x->n; i++)
         x->works[i] = NULL;
     callback_unlock();
@@ -299,6 +302,7 @@ static struct exchange *make_exchange(const struct group_update *u)
     callback_lock();
     x->calls->refs++;
     x->calls->exchanges++;
+    x->counted = true;
     callback_unlock();
     return x;
 }
