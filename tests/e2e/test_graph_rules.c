@@ -2,6 +2,8 @@
  * Rules of captures and models that a plain run does not show: what must be joined, which calls a
  * capture refuses to whom, in which order executions, exchanges and calls of the program come, and
  * what stays as long as it is used.
+ * Skipped under TSan: that a kernel comes before what the program does after it is told by npud,
+ * another process, and TSan sees one.
  */
 #include <malloc.h>
 #include <sched.h>

@@ -160,7 +160,7 @@ START_TEST(attribute_errors)
           aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, NULL));
     FAILS(ACL_ERROR_INVALID_PARAM,
           aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, NULL));
-    for (int i = -1; i < 100; i += i == 0 ? 6 : 1) {
+    for (int i = -1; i < 100; i += i == 0 ? 7 : 1) {
         FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtSetStreamAttribute(stream, (aclrtStreamAttr)i, &v));
         FAILS(ACL_ERROR_RT_PARAM_INVALID, aclrtGetStreamAttribute(stream, (aclrtStreamAttr)i, &v));
     }
