@@ -33,7 +33,7 @@
 #include "proto/util/futex.h"
 
 #define THREAD_NAME  "npud-copy"
-#define ASK_AGAIN_NS UINT64_C(100000)
+#define ASK_AGAIN_NS UINT64_C(500000)
 
 static struct callback_word *work_word(struct session *session)
 {

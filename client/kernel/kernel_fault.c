@@ -11,18 +11,9 @@
 #include "client/core/api_call.h"
 #include "client/core/lifecycle.h"
 #include "client/core/process.h"
-#include "proto/util/clock.h"
 
 #define ALTERNATE_STACK ((size_t)64 << 10) /* the kernel may have used up its own */
-
-/*
- * For so long a thread stays that is in another library, and so often, as it may run rarely; more
- * often in that of malloc(), whose locks all threads need: one that is there for 98 of 100 parts is
- * still inside after 300 questions once in 400 times, and after 2,000 never.
- */
-#define STAYS_NS     NSEC_PER_SEC
-#define STAYS        300
-#define STAYS_MALLOC 2000
+#define STAYS_MOST      2000               /* how often a thread stays that is elsewhere */
 
 __thread struct kernel_thread *kernel_thread_current;
 
@@ -143,46 +134,24 @@ static bool ends_sleep(const ucontext_t *context)
     return memcmp(failed ? at - sizeof(call) : at, call, sizeof(call)) == 0;
 }
 
-static bool find_library(const void *address, struct dl_find_object *library)
+/* Is the thread in another library than that of the kernel? There, it may hold a lock. */
+static bool is_elsewhere(const struct kernel_thread *t, const ucontext_t *context)
 {
-    return _dl_find_object((void *)(uintptr_t)address, library) == 0;
-}
+    struct dl_find_object here, kernel;
 
-/*
- * How often a thread is asked at least: it is in another library than that of the kernel, where it
- * may hold a lock. 0: it is not.
- */
-static int find_stays(const struct kernel_thread *t, const ucontext_t *context)
-{
-    struct dl_find_object here, other;
-
-    if (!find_library((void *)instruction_of(context), &here) ||
-        !find_library(t->function, &other) || here.dlfo_link_map == other.dlfo_link_map)
-        return 0;
-    return find_library((void *)(uintptr_t)malloc, &other) &&
-                   here.dlfo_link_map == other.dlfo_link_map
-               ? STAYS_MALLOC
-               : STAYS;
+    return _dl_find_object((void *)instruction_of(context), &here) == 0 &&
+           _dl_find_object((void *)(uintptr_t)t->function, &kernel) == 0 &&
+           here.dlfo_link_map != kernel.dlfo_link_map;
 }
 
 /* A thread that stays is asked again, by kernel_fault_interrupt(). */
-static bool may_stay(struct kernel_thread *t, const ucontext_t *context)
-{
-    uint64_t now = clock_ns();
-    int least = find_stays(t, context);
-
-    if (least == 0 || ends_sleep(context))
-        return false;
-    if (t->stays == 0)
-        t->stays_until = now + STAYS_NS;
-    return t->stays++ < least || now < t->stays_until;
-}
-
 static void leave_if_possible(struct kernel_thread *t, const ucontext_t *context)
 {
-    if (t->inside && t->holds == 0 && !api_call_inside() && kernel_thread_shall_end(t) &&
-        !may_stay(t, context))
-        siglongjmp(t->jump, 1);
+    if (!t->inside || t->holds > 0 || api_call_inside() || !kernel_thread_shall_end(t))
+        return;
+    if (is_elsewhere(t, context) && !ends_sleep(context) && t->stays++ < STAYS_MOST)
+        return;
+    siglongjmp(t->jump, 1);
 }
 
 static void handle_signal(int signal, siginfo_t *info, void *context)

@@ -37,10 +37,9 @@ struct kernel_thread {
     aclnpudBlock block;
     struct block_memory *memory; /* of the block */
     sigjmp_buf jump;
-    volatile sig_atomic_t inside;  /* in the kernel: a signal may jump out */
-    volatile sig_atomic_t holds;   /* but not now */
-    volatile sig_atomic_t stays;   /* asked to leave this block, it could not */
-    volatile uint64_t stays_until; /* once it was */
+    volatile sig_atomic_t inside; /* in the kernel: a signal may jump out */
+    volatile sig_atomic_t holds;  /* but not now */
+    volatile sig_atomic_t stays;  /* asked to leave this block, it could not */
     /* The fault that it was jumped out for; signal 0: none, another thread wanted it. */
     volatile sig_atomic_t signal;
     volatile uintptr_t address;     /* that could not be used */
@@ -48,8 +47,7 @@ struct kernel_thread {
     void *alternate_stack;
 };
 
-/* Often, so that a kernel that is in malloc() for most of the time is met outside of it. */
-#define KERNEL_INSIST_NS UINT64_C(100000)
+#define KERNEL_INSIST_NS UINT64_C(500000)
 
 extern __thread struct kernel_thread *kernel_thread_current;
 
@@ -67,8 +65,8 @@ void kernel_fault_prepare(void);
 
 /**
  * Make a thread leave its kernel, if it is inside of one. The thread exists. It stays while it is
- * inside a call of this library, and for a second or more if it is in another library than its
- * kernel, where it may hold a lock, as of malloc(): ask again.
+ * inside a call of this library, and for a while (KERNEL_INSIST_NS times 2000) if it is in another
+ * library than its kernel, where it may hold a lock, as of malloc(): ask again.
  */
 void kernel_fault_interrupt(const struct kernel_thread *t);
 

@@ -962,29 +962,6 @@ START_TEST(leaves_no_lock_taken)
 }
 END_TEST
 
-static void set_for_ever(uint64_t p, uint64_t size, uint64_t c)
-{
-    atomic_fetch_add(&begun, 1);
-    for (volatile bool ever = true; ever;)
-        memset((void *)p, (int)c, size);
-}
-
-/* It is nowhere else, and holds no lock. */
-START_TEST(ends_inside_of_a_library)
-{
-    size_t size = 16 << 20;
-    void *bytes = malloc(size);
-
-    atomic_store(&begun, 0);
-    LAUNCH(set_for_ever, 3, stream, bytes, size, 0);
-    EVENTUALLY(atomic_load(&begun) == 3, "the kernel has not begun");
-    OK(aclrtStreamAbort(stream));
-    LAUNCH(sixteen, 3, stream, 0, 0, 0);
-    await(stream);
-    free(bytes);
-}
-END_TEST
-
 /* Linux does not say who has sent a signal then. */
 START_TEST(ends_without_a_signal_to_spare)
 {
@@ -1297,7 +1274,6 @@ static void add_tests(Suite *s, const char *name, void (*before)(void))
     tcase_add_loop_test(t, a_thread_that_ends_is_told, 0, 2);
     tcase_add_loop_test(t, a_kernel_is_refused_what_would_wait_for_it, 0, CALLS_FROM_KERNELS);
     tcase_add_loop_test(t, leaves_no_lock_taken, 0, sizeof(left_at) / sizeof(left_at[0]));
-    tcase_add_test(t, ends_inside_of_a_library);
     tcase_add_test(t, ends_without_a_signal_to_spare);
     tcase_add_loop_test(t, its_signal_is_passed_on, 0, 2);
 }
