@@ -56,7 +56,7 @@ static aclmdlRITaskParams params_of(aclmdlRITask task)
     aclmdlRITaskParams p;
 
     CALL(aclmdlRITaskGetParams(task, &p));
-    EXPECT(p.type == ACL_MODEL_RI_TASK_KERNEL && p.kernelTaskParams.isHostArgs == 1);
+    EXPECT(p.type == ACL_MODEL_RI_TASK_KERNEL && p.kernelTaskParams.isHostArgs == 0);
     return p;
 }
 
@@ -102,6 +102,7 @@ static void changed(aclmdlRI model)
         memcpy(copy + ((char *)a.tiling - (char *)p.kernelTaskParams.args) + sizeof(uint32_t),
                &factor, sizeof(factor));
         p.kernelTaskParams.args = copy;
+        p.kernelTaskParams.isHostArgs = 1;
         p.kernelTaskParams.funcHandle = factor % 2 ? add_mix : add;
         p.kernelTaskParams.numBlocks = 1 + factor % 2;
         CALL(aclmdlRITaskSetParams(task, &p));
@@ -128,6 +129,7 @@ static void changed_size(aclmdlRI model)
     memcpy(tiling, data, sizeof(data));
     words[3] = (uintptr_t)tiling;
     p.kernelTaskParams.args = words;
+    p.kernelTaskParams.isHostArgs = 1;
     p.kernelTaskParams.argsSize = sizeof(words);
     CALL(aclmdlRITaskSetParams(task, &p));
     CALL(aclmdlRIUpdate(model));

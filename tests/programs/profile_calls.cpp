@@ -73,7 +73,7 @@ static int count(const std::vector<Call> &calls, const std::string &name, long t
     return n;
 }
 
-static const Call &find(const std::vector<Call> &calls, const std::string &name)
+static Call find(const std::vector<Call> &calls, const std::string &name)
 {
     for (const Call &c : calls)
         if (c.name == name)
@@ -135,8 +135,8 @@ static void try_threads(aclrtStream stream, void *memory)
     EXPECT(count(calls, "aclrtMemcpy", other) == 2);
     EXPECT(count(calls, "aclrtCreateStream") == 1);
     EXPECT(count(calls, "aclprofStart") == 0 && count(calls, "aclprofStop") == 0);
-    const Call &wait = find(calls, "aclrtSynchronizeStream"),
-               &inside = find(calls, "aclrtGetDeviceCount");
+    const Call wait = find(calls, "aclrtSynchronizeStream"),
+               inside = find(calls, "aclrtGetDeviceCount");
     EXPECT(wait.thread == gettid() && inside.thread != gettid() && inside.thread != other);
     EXPECT(wait.end - wait.begin >= wait_ms * 900);
     EXPECT(wait.begin <= inside.begin && inside.end <= wait.end);
@@ -171,8 +171,8 @@ static void try_callback()
     worker.join();
     const std::vector<Call> calls = stop();
     CALL(aclrtDestroyStream(stream));
-    const Call &outer = find(calls, "aclrtProcessReport"),
-               &inner = find(calls, "aclrtGetDeviceCount");
+    const Call outer = find(calls, "aclrtProcessReport"),
+               inner = find(calls, "aclrtGetDeviceCount");
     EXPECT(outer.thread == inner.thread && outer.thread != gettid());
     EXPECT(outer.begin <= inner.begin && inner.end <= outer.end);
 }
