@@ -28,6 +28,7 @@ int main(void)
     CALL(aclmdlRICaptureEnd(stream, &model));
     CALL(aclmdlRITaskGetParams(first_task(model), &params));
     params.kernelTaskParams.args = &after;
+    params.kernelTaskParams.isHostArgs = 1;
     CALL(aclmdlRITaskSetParams(first_task(model), &params));
     CALL(aclmdlRIUpdate(model));
     /* check: written by */
