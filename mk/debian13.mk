@@ -6,7 +6,7 @@
 DEBIAN13_BUILD := build-debian13
 # What has to do with Python, the toolchain and what is installed. The others take longer, and meet
 # nothing of the machine that these do not.
-DEBIAN13_RUN := $(patsubst %,tests/run/test-%.sh,python pip toolkit programs examples man npu-run)
+DEBIAN13_RUN := $(patsubst %,tests/run/test-%.sh,python pip toolkit programs examples)
 
 .PHONY: check-debian13 check-debian13-run
 check-debian13:
