@@ -64,8 +64,9 @@ endef
 NPUCTL_LIBS := -lprotobuf-c -lcjson -lmicrohttpd -lncursesw -ltinfo
 NPUCHECK_LIBS := -lcjson -ldw -lprotobuf-c
 NPUD_LIBS := -levent_core -levent_pthreads -lprotobuf-c -lsystemd -linih -lpthread
-# For programs that are run where they are built.
-USE_LIB   := -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD))
+# For programs that are run where they are built, or in a copy of that folder (mk/gpu.mk).
+FROM_ORIGIN := -Wl,-rpath,'$$ORIGIN/../..' -Wl,-rpath,'$$ORIGIN/../../lib'
+USE_LIB   := -L$(BUILD) -laclclient -Wl,-rpath,$(abspath $(BUILD)) $(FROM_ORIGIN)
 
 # Hold the compiler and its flags, and what is for the module of Python and for fuzzers only. Their
 # times change when they do, and what is made with them depends on them.
@@ -93,9 +94,15 @@ KEEPER_SRC := $(wildcard daemon/keeper/*.c) proto/util/fd_message.c \
 SUPERVISOR_SRC := $(wildcard daemon/supervisor/*.c) proto/util/fd_message.c \
                   $(addprefix daemon/base/,config.c log.c options.c outbox.c own_fds.c pidfd.c \
                   service_manager.c supervisor_message.c worker.c)
+EXECUTOR_SRC := $(wildcard daemon/executor/*.c) proto/util/fd_message.c \
+                $(addprefix daemon/base/,client_socket.c log.c memfd.c outbox.c own_fds.c \
+                pidfd.c worker.c) \
+                $(addprefix proto/util/,copy_large.c reduce_apply.c)
 DAEMON_ALL := $(DAEMON_SRC:%.c=$(BUILD)/%.o)
-DAEMON_OBJ := $(filter-out $(BUILD)/daemon/keeper/% $(BUILD)/daemon/supervisor/%,$(DAEMON_ALL))
+DAEMON_OBJ := $(filter-out $(addprefix $(BUILD)/daemon/,keeper/% supervisor/% executor/%),\
+              $(DAEMON_ALL))
 KEEPER_OBJ := $(KEEPER_SRC:%.c=$(BUILD)/%.o)
+EXECUTOR_OBJ := $(EXECUTOR_SRC:%.c=$(BUILD)/%.o)
 SUPERVISOR_OBJ := $(SUPERVISOR_SRC:%.c=$(BUILD)/%.o)
 # Without main(): for unit tests and fuzzers.
 DAEMON_TESTABLE := $(filter-out %/main.o,$(DAEMON_OBJ))
@@ -121,7 +128,8 @@ KILL_HERE  := $(BUILD)/tests/kill/server/kill_here.o
 endif
 
 LIB     := $(BUILD)/libaclclient.so.1
-BINS    := $(addprefix $(BUILD)/,npud npud-keeper npud-supervisor npuctl npu-run npu-check)
+BINS    := $(addprefix $(BUILD)/,npud npud-keeper npud-supervisor npud-executor npuctl npu-run \
+           npu-check)
 
 # `make` installs what is missing first; `programs` is for the targets that have done so.
 .PHONY: all programs deps demo check clean
@@ -136,6 +144,7 @@ include mk/python.mk
 include mk/fuzz.mk
 include mk/test.mk
 include mk/bench.mk
+include mk/gpu.mk
 include mk/lint.mk
 include mk/abi.mk
 include mk/mutants.mk
@@ -214,6 +223,8 @@ $(BUILD)/npud-keeper: $(KEEPER_OBJ)
 	$(call link,$(PIE) -pie -lsystemd -lpthread)
 $(BUILD)/npud-supervisor: $(SUPERVISOR_OBJ)
 	$(call link,$(PIE) -pie -lsystemd -linih -lpthread)
+$(BUILD)/npud-executor: $(EXECUTOR_OBJ)
+	$(call link,$(PIE) -pie -lsystemd -ldl -lpthread)
 
 LIB_LDFLAGS := -shared -Wl,-soname,libaclclient.so.1 \
                -Wl,--version-script=client/abi/libaclclient.map \

@@ -3,6 +3,7 @@
 #include <event2/event.h>
 #include <event2/thread.h>
 #include <grp.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@
 #include "daemon/base/service_manager.h"
 #include "daemon/base/options.h"
 #include "daemon/base/own_fds.h"
+#include "daemon/base/own_program.h"
 #include "daemon/control/reload.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/server.h"
@@ -441,11 +443,49 @@ static int start_telling(void)
     return r;
 }
 
+/* npud --check-backend: the program that loads libraries of devices, as npud does not. */
+#define CHECK_BACKEND "--check-backend"
+
+static bool asks_backend(int argc, char **argv)
+{
+    const size_t n = strlen(CHECK_BACKEND);
+
+    return argc > 1 && strncmp(argv[1], CHECK_BACKEND, n) == 0 &&
+           (argv[1][n] == '\0' || argv[1][n] == '=');
+}
+
+static int exec_check(int argc, char **argv)
+{
+    char path[PATH_MAX], *value = argv[1] + strlen(CHECK_BACKEND);
+    char **with = calloc((size_t)argc + 3, sizeof(*with));
+    int n = 2,
+        r = with ? own_program_find(path, sizeof(path), "npud-executor", "NPUD_EXECUTOR") : -ENOMEM;
+
+    if (r == 0) {
+        with[0] = "npud-executor";
+        with[1] = "--check";
+        if (*value == '=')
+            with[n++] = value + 1;
+        memcpy(with + n, argv + 2, (size_t)(argc - 2) * sizeof(*with));
+        execv(path, with);
+        r = -errno;
+    }
+    free(with);
+    fprintf(stderr,
+            "npud: npud-executor cannot be started: %s (it is installed with npud; NPUD_EXECUTOR "
+            "is its path)\n",
+            strerror(-r));
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
-    int signals, r = options_read(&options, argc, argv);
+    int signals, r;
 
+    if (asks_backend(argc, argv))
+        return exec_check(argc, argv);
+    r = options_read(&options, argc, argv);
     if (r >= 0)
         return r;
     own_fds_occupy_standard();

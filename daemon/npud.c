@@ -12,12 +12,14 @@
 #include "daemon/buffers/queue.h"
 #include "daemon/buffers/router.h"
 #include "daemon/control/dispatch.h"
+#include "daemon/control/held_request.h"
 #include "daemon/control/listener.h"
 #include "daemon/control/session_life.h"
 #include "daemon/core/device.h"
 #include "daemon/core/ipc_event.h"
 #include "daemon/core/notify.h"
 #include "daemon/core/server.h"
+#include "daemon/core/session.h"
 #include "daemon/core/trace.h"
 #include "daemon/engine/inject.h"
 #include "daemon/base/filled.h"
@@ -62,6 +64,8 @@ void npud_assemble(struct server *server)
     dispatch_drop_own_waits = own_waits_drop;
     server->schedule.after_step = kept_commit;
     admin_end_session = session_end;
+    backend_told = request_device_told;
+    backend_lost = session_lose_devices;
     parts.trace.on_told = admin_trace_told;
 }
 
@@ -89,7 +93,7 @@ int npud_begin(struct server *server)
     int r = begin_tables(server);
 
     if (r == 0)
-        return devices_init(server->devices, server->config);
+        return devices_init(server->devices, server);
     log_error("npud lacks memory or descriptors to begin: %s", strerror(-r));
     return r;
 }

@@ -15,6 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/message_id.h"
 #include "daemon/base/options.h"
+#include "daemon/base/own_program.h"
 #include "daemon/core/server.h"
 #include "daemon/entrance.h"
 #include "daemon/kept/blame.h"
@@ -33,23 +34,6 @@ static struct {
 
 /* --- becoming the supervisor --- */
 
-static int supervisor_find(char *path, size_t size, const char *self)
-{
-    static const char *const places[] = {"npud-supervisor", "../lib/npud/npud-supervisor"};
-    const char *named = secure_getenv("NPUD_SUPERVISOR"), *slash = strrchr(self, '/');
-
-    if (named && named[0])
-        return snprintf(path, size, "%s", named) < (int)size ? 0 : -ENAMETOOLONG;
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        int folder = slash ? (int)(slash - self) + 1 : 0;
-
-        if (snprintf(path, size, "%.*s%s", folder, self, places[i]) < (int)size &&
-            access(path, X_OK) == 0)
-            return 0;
-    }
-    return -ENOENT;
-}
-
 int server_role_exec_supervisor(const struct options *options)
 {
     char self[PATH_MAX], path[PATH_MAX];
@@ -59,7 +43,7 @@ int server_role_exec_supervisor(const struct options *options)
 
     self[n < 0 ? 0 : n] = '\0';
     if (r == 0)
-        r = supervisor_find(path, sizeof(path), self);
+        r = own_program_find(path, sizeof(path), "npud-supervisor", "NPUD_SUPERVISOR");
     if (r == 0) {
         argv[0] = "npud-supervisor";
         argv[1] = self;

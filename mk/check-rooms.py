@@ -26,10 +26,11 @@ TOUCHES = (
     (r"\b(?:mem(?:cpy|move|set)|copy_large)\([^;]*?(?:->|\.)address\b"
      r"|[=(]\s*\*\s*\w+(?:->|\.)address\b",
      ("client/",), "client/memory/direct.c", "reads or writes where a place is"),
-    (r"\bstruct backend_memory\s*\{", ("daemon/",), "daemon/backend/sim.c",
+    (r"\bstruct backend_memory\s*\{", ("daemon/memory/", "daemon/engine/", "daemon/control/"), "",
      "defines struct backend_memory"),
-    (r"\bmmap\(", ("daemon/memory/", "daemon/engine/", "daemon/control/", "daemon/backend/"),
-     "daemon/backend/sim.c", "maps memory"),
+    (r"\bmmap\((?!.*(?:ring_fd|page_fd))",
+     ("daemon/memory/", "daemon/engine/", "daemon/control/", "daemon/backend/"),
+     "daemon/backend/mapped.c", "maps memory"),
 )
 # What makes a descriptor, without lift_fd() around it; not "eventfd(2)" in a comment.
 UNLIFTED = re.compile(r"(?<!lift_fd\()\b(?:open|openat|fopen|opendir|socket|socketpair|accept4?|"

@@ -59,9 +59,10 @@ fill() {
 
 programs() {
     file 755 "$BUILD/npud" "$PREFIX/sbin/npud"
-    # Nobody calls these by hand: `npud --restartable` finds them from its own place.
+    # Nobody calls these by hand: npud finds them from its own place.
     file 755 "$BUILD/npud-supervisor" "$PREFIX/lib/npud/npud-supervisor"
     file 755 "$BUILD/npud-keeper" "$PREFIX/lib/npud/npud-keeper"
+    file 755 "$BUILD/npud-executor" "$PREFIX/lib/npud/npud-executor"
     file 755 "$BUILD/npuctl" "$PREFIX/bin/npuctl"
     file 755 "$BUILD/npu-run" "$PREFIX/bin/npu-run"
     file 755 "$BUILD/npu-check" "$PREFIX/bin/npu-check"

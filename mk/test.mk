@@ -1,7 +1,7 @@
 # Tests: one program per file tests/*/test_*.c, linked with what it tests. docs/testing.md describes
 # them.
 
-CHECK_LIBS := -Wl,--wrap=_mark_point -lcheck -lsubunit -lm -lrt -lpthread
+CHECK_LIBS := -Wl,--wrap=_mark_point -Wl,--wrap=_tcase_add_test -lcheck -lsubunit -lm -lrt -lpthread
 
 # What tests and benchmarks share: an archive, of which a program takes what it uses.
 TEST_LIB_SRC := $(wildcard tests/common/*.c)
@@ -37,6 +37,13 @@ $(BUILD)/tests/unit/test_kept: UNIT_LDFLAGS += -Wl,--wrap=reallocarray
 # It records what is stored into kept memory, and given back.
 $(BUILD)/tests/unit/test_kept_prefix: UNIT_LDFLAGS += \
     $(foreach f,mmap madvise memset memcpy,-Wl,--wrap=$(f))
+
+# An executor is run as npud runs it, with a library that plays the vendor's.
+FAKE_VENDOR := $(BUILD)/tests/vendor/libfake_vendor.so
+$(FAKE_VENDOR): $(BUILD)/tests/vendor/fake_vendor.pic.o
+	$(call link,-shared -Wl$(comma)-z$(comma)defs -Wl$(comma)-soname$(comma)$(@F) -lpthread)
+$(BUILD)/tests/unit/test_executor: | $(BUILD)/npud-executor $(FAKE_VENDOR) \
+    $(addprefix $(BUILD)/tests/gpu/,libfake_cuda.so libnvidia-ml.so.1)
 
 # A product file that a test compiles for itself, because each of its atomic operations is to be a
 # step: $(call hooked,ROOM,FILE,STATIC) compiles FILE.c with tests/ROOM/hooks/NAME.h included before
@@ -144,6 +151,19 @@ $(BUILD)/tests/e2e/test_checked_random: $(BUILD)/tests/e2e/test_checked_random.o
     $(BUILD)/tests/unit/check_program.o $(CHECK_MODEL_OBJ) $(E2E_LIB) $(TEST_LIB) $(LIB)
 	$(call link,$(E2E_LDFLAGS))
 
+# What an executor uses of the vendor's library, over npud's own.
+VENDOR_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/vendor/test_*.c))
+ACL_TABLE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard daemon/executor/acl*.c)) \
+    $(BUILD)/daemon/executor/vendor_text.o $(BUILD)/daemon/base/memfd.o
+$(VENDOR_BIN): %: %.o $(ACL_TABLE_OBJ) $(TEST_LIB) $(LIB)
+	$(call link,$(E2E_LDFLAGS))
+
+# An executor that lies (tests/executor/liar.c).
+LIAR := $(BUILD)/tests/executor/npud-liar
+$(LIAR): $(BUILD)/tests/executor/liar.o $(BUILD)/proto/util/fd_message.o
+	$(call link,-lpthread)
+$(BUILD)/tests/e2e/test_executors: | $(LIAR)
+
 # Clients that misbehave, beside well-behaved ones.
 HOSTILE_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/hostile/test_*.c))
 HOSTILE_LIB := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/hostile/test_%,\
@@ -250,8 +270,8 @@ SKIPPED_BIN := $(foreach u,$(SKIPPED_UNDER) $(if $(NPUD_CHAOS),chaos),$(call pro
 CHAOS_BIN := $(E2E_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) \
     $(addprefix $(BUILD)/kill/tests/kill/,test_kill share/test_kill_share check/test_kill_check)
 TEST_BIN := $(filter-out $(SKIPPED_BIN),$(if $(NPUD_CHAOS),$(CHAOS_BIN),$(UNIT_BIN) $(ORDER_BIN) \
-    $(E2E_BIN) $(INSIDE_BIN) $(HOSTILE_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) $(HANDOVER_BIN) \
-    $(KILL_BIN) $(FUZZ_BIN)))
+    $(E2E_BIN) $(INSIDE_BIN) $(VENDOR_BIN) $(HOSTILE_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) \
+    $(HANDOVER_BIN) $(KILL_BIN) $(FUZZ_BIN)))
 
 .PHONY: test-programs check-run check-long check-asan check-tsan
 test-programs: programs $(filter-out $(KILL_BIN),$(TEST_BIN)) \
@@ -291,7 +311,8 @@ watch: deps
 # programs finds what it found before. Without what takes long, and builds nothing that others here
 # do not build, too.
 BUILDS = ' -o |ar rcs|protoc-c|-fsyntax-only|describe.py'
-ONCE := $(patsubst %,tests/run/test-%.sh,check contributing kernels npu-run programs python)
+ONCE := $(patsubst %,tests/run/test-%.sh,check check-backend contributing gpu kernels npu-run \
+    programs python)
 check-again:
 	$(Q)left=$$($(MAKE) --no-print-directory -n V=1 $(BUILD)/tests/abi/ok test-programs examples) \
 	    || exit 1; ! echo "$$left" | grep -E -- $(BUILDS) || \
@@ -322,6 +343,23 @@ check-strict: deps
 	$(Q)NPUD_STRICT=1 NPUD_LATENCY_US=$${NPUD_LATENCY_US:-100} \
 	    $(MAKE) --no-print-directory check-run RUN_TESTS= \
 	    TEST_BIN='$(STRICT_SHORT:%=$(BUILD)/tests/%)'
+
+# npud in npud (tests/run-nested.sh): the programs that say most about devices, in two minutes on
+# two processors. NESTED=all: all in which the backend plays a part. NESTED="e2e/test_x": these.
+NESTED_SHORT := $(addprefix e2e/test_,memory copies registration ipc_memory managed waits stream \
+    stream_tasks restart blame data_path notify_ipc session_end survivor \
+    virtual) soak/test_soak model/test_model
+NESTED_NOT := $(addprefix e2e/test_,app_log queue% route call_names time_namespace privileged peaks)
+NESTED_ALL := $(filter-out $(NESTED_NOT),$(patsubst $(BUILD)/tests/%,%,$(E2E_BIN) $(HOSTILE_BIN) \
+    $(MODEL_BIN) $(SOAK_BIN)))
+NESTED_NAMES = $(or $(filter-out all,$(NESTED)),$(if $(NESTED),$(NESTED_ALL),$(NESTED_SHORT)))
+NESTED_BIN = $(foreach t,$(NESTED_NAMES),$(BUILD)/$(if $(filter kill/%,$(t)),kill/)tests/$(t))
+.PHONY: check-nested
+check-nested: deps
+	$(Q)$(MAKE) --no-print-directory -s programs $(filter-out $(BUILD)/kill/%,$(NESTED_BIN)) \
+	    $(if $(filter $(BUILD)/kill/%,$(NESTED_BIN)),test-kill)
+	$(Q)MODEL_COUNT=$${MODEL_COUNT:-600} sh tests/run-nested.sh $(BUILD) \
+	    $(call longest_first,$(NESTED_BIN))
 
 # What chaos does not run, and why.
 chaos-excepted:

@@ -410,6 +410,19 @@ static int launch_locked(const char *api, const struct kernel_launch *launch, st
     return error;
 }
 
+/* The thread that runs a kernel has to reach the memory that it works with. */
+static int check_runs_kernels(const char *api, const struct stream *s)
+{
+    const uint32_t device = s->device;
+
+    if (!s->session->device_info[device].away)
+        return 0;
+    return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                     "%s: device %u is no simulated one, and kernels of the host cannot reach its "
+                     "memory",
+                     api, device);
+}
+
 int kernel_launch(const char *api, const struct kernel_launch *launch, aclrtStream stream)
 {
     int error;
@@ -417,7 +430,9 @@ int kernel_launch(const char *api, const struct kernel_launch *launch, aclrtStre
     bool waits = false;
 
     if (s) {
-        error = launch_locked(api, launch, s);
+        error = check_runs_kernels(api, s);
+        if (error == 0)
+            error = launch_locked(api, launch, s);
         waits = error == 0 && stream_launch_blocks(s);
         stream_unlock(s);
     }

@@ -452,13 +452,15 @@ int memory_free_remote(struct session *s, const char *function, uint32_t slot)
 /*
  * Of a strict device, at the addresses that npud has given: a wish, which the kernel takes unless
  * something of the program's own is there. A program that uses one faults, unless a kernel runs
- * (kernel_access.h).
+ * (kernel_access.h). Of a device that is away there is nothing to map: the addresses are taken, so
+ * that nothing else has them.
  */
 static void *map_somewhere(const struct memory *m, int fd)
 {
     void *wish = m->opaque ? (void *)m->mapped.start : NULL;
     int protection = m->opaque ? PROT_NONE : PROT_READ | PROT_WRITE;
-    void *p = mmap(wish, m->mapped.size, protection, MAP_SHARED, fd, 0);
+    int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *p = mmap(wish, m->mapped.size, protection, flags, fd, 0);
 
     /* A forked child's stores would be ours, and its mapping would keep what we free. */
     if (p != MAP_FAILED)

@@ -286,8 +286,9 @@ static int map_at(struct session *s, const char *function, struct memory *m, int
 
     RETURN_IF_ERROR(
         find_room(s, function, (const void *)m->mapped.start, m->mapped.size, m->physical, &r));
-    if (mmap((void *)m->mapped.start, m->mapped.size, m->opaque ? PROT_NONE : prot,
-             MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+    /* Of a device that is away there is no file, and the reservation stays what is mapped there. */
+    if (fd >= 0 && mmap((void *)m->mapped.start, m->mapped.size, m->opaque ? PROT_NONE : prot,
+                        MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
         return error_set(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: cannot map %zu bytes: %m", function,
                          m->mapped.size);
     madvise((void *)m->mapped.start, m->mapped.size, MADV_DONTFORK);

@@ -184,6 +184,7 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello, uint64_
         memcpy(s->device_info[i].uuid, hello->devices[i]->uuid.data,
                sizeof(s->device_info[i].uuid));
         s->device_info[i].strict = hello->devices[i]->strict;
+        s->device_info[i].away = hello->devices[i]->away;
     }
     read_visible(&s->visible, s->n_devices);
 }

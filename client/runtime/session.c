@@ -103,10 +103,18 @@ int session_open_device(struct session *s, const char *function, uint32_t device
     Npud__Reply *reply = NULL;
     int fd = -1;
 
-    if (s->devices[device].open)
+    bool open = s->devices[device].open;
+
+    /* If it is lost, to open it anew may find another process that does its work. */
+    if (open && atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed) <=
+                    DOORBELL_STRICT)
         return 0;
     RETURN_IF_ERROR(session_request(s, function, &request, &reply, &fd));
     session_reply_free(reply);
+    if (open) {
+        close(fd); /* the doorbell is the same */
+        return 0;
+    }
     s->devices[device].doorbell = fd;
     s->devices[device].open = true;
     atomic_fetch_or_explicit(&s->exceptions.devices, 1u << device, memory_order_release);

@@ -83,7 +83,8 @@ struct session {
         char soc_name[64];
         uint64_t memory;
         uint8_t uuid[16];
-        bool strict; /* programs cannot map its memory */
+        bool strict; /* programs cannot read its memory, but for kernels */
+        bool away;   /* nobody can map it */
     } device_info[DEVICES_MAX];
     struct visible visible;
     struct session_page *page;

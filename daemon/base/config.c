@@ -61,7 +61,7 @@ static const struct key {
     KEY("npud", "subuid_file", TYPE_STRING, RESTART, subuid_file, 0, 4095, "/etc/subuid",
         "uids in these ranges count for the owner of the range; empty: for themselves"),
     KEY("npud", "backend", TYPE_STRING, RESTART, backend, 1, 63, "sim",
-        "what makes the devices work"),
+        "what makes the devices work: sim, acl or cuda"),
     KEY("npud", "log_level", TYPE_LEVEL, LIVE, log_level, 0, 0, "info",
         "least important lines that are logged: error, warning, notice, info or debug"),
     KEY("sim", "devices", TYPE_U32, RESTART, devices, 1, 16, "2", "number of simulated NPUs"),
@@ -75,6 +75,19 @@ static const struct key {
         "microseconds after which copies, sets and reductions are done, half as many to 1.5 times"),
     KEY("sim", "shuffle", TYPE_U64, RESTART, shuffle, 0, UINT64_MAX, "0",
         "a seed by which tasks are delayed, so that streams without an order meet; 0: none are"),
+    KEY("vendor", "library", TYPE_STRING, RESTART, vendor_library, 0, 4095, "",
+        "backend acl or cuda: the device's library, by its absolute path; empty for cuda: the "
+        "driver's"),
+    KEY("vendor", "nesting", TYPE_BOOL, RESTART, vendor_nesting, 0, 0, "no",
+        "yes: that may be npud's own library, of another npud; for tests"),
+    KEY("vendor", "environment", TYPE_STRING, RESTART, vendor_environment, 0, 4095, "",
+        "what the library finds in its environment: NAME=VALUE, with spaces between them"),
+    KEY("vendor", "executor", TYPE_STRING, RESTART, vendor_executor, 0, 15, "",
+        "session or user: who has a process of its own for device work; empty: session for acl, "
+        "user for cuda"),
+    KEY("vendor", "hang_s", TYPE_U32, RESTART, vendor_hang_s, 0, 86400, "60",
+        "seconds without an answer of such a process, or an end of its work, after which npud ends "
+        "it; 0: none"),
     KEY("engine", "spin_us", TYPE_U64, RESTART, spin_us, 0, 1000000, "50",
         "how long an engine that was just busy looks for work before it sleeps; 0: not at all"),
     KEY("stream", "depth", TYPE_DEPTH, RESTART, ring_depth, 64, 65536, "1024",

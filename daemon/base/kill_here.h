@@ -103,6 +103,11 @@
     X(WAIT_COUNTED, "wait for a notify counted, its place not noted")                              \
     X(WAIT_OVER, "outcome of a wait kept, its engine not told")                                    \
     X(WORK_DONE, "slice done, progress not kept")                                                  \
+    X(TICKET_TAKEN, "work has its place with a device, which is not noted")                        \
+    X(TICKET_NOTED, "place of work noted, the device has not got it")                              \
+    X(LANE_WRITTEN, "task in its lane, not given out")                                             \
+    X(LANE_ISSUED, "task of a lane given out, its bell not rung")                                  \
+    X(LANE_RUNG, "bell of a lane rung, its thread not woken")                                      \
     X(WORK_KEPT, "progress kept")                                                                  \
     X(SLICE_MADE, "slice of a reduction in kept memory, not noted")                                \
     X(SLICE_NOTED, "slice of a reduction noted, not in its destination")                           \

@@ -47,6 +47,14 @@ void held_requests_deinit(struct server *server)
     job_cancel(&server->freed);
 }
 
+void request_device_told(struct backend_space **space)
+{
+    struct session *session = (struct session *)((char *)space - offsetof(struct session, space));
+
+    if (session->held && session->held->asleep)
+        wake(session->server, session->held);
+}
+
 bool request_hold(struct session *session, Npud__Request *request, const struct room_wait *wait)
 {
     struct held_request *held = session->held;
@@ -124,6 +132,8 @@ enum try_again request_try_again(const struct call *call, struct room_wait *wait
         call->cause == CAUSE_QUEUE_REVOKING || call->cause == CAUSE_ROUTES_GO_ON ||
         call->cause == CAUSE_IDLE_GOES_ON)
         return TRY_NEXT_TURN;
+    if (call->cause == CAUSE_DEVICE_AT_IT)
+        return TRY_WOKEN;
     if (!refuse_lacks_buffers(call, &payer))
         return TRY_NEVER;
     return room_try_again(session->server, wait, session->peer ? session->peer->pool : NULL, payer,

@@ -2,9 +2,9 @@
  * A request that waits. Its queue is moving (buffers/queue_rest.h), or ends, or a session loses a
  * right to it (buffers/queue.h); or it lacks memory, descriptors or mappings, and is refused only
  * if the search for what is free (buffers/pool.h) and what is being freed (base/deferred_close.h)
- * has not helped. A search is made in steps: the request is tried again in each turn of its
- * session, of which no other request is read meanwhile. What is being freed is waited for asleep.
- * Control thread.
+ * has not helped; or a device is at it (core/backend.h). A search is made in steps: the request is
+ * tried again in each turn of its session, of which no other request is read meanwhile. What is
+ * being freed is waited for asleep. Control thread.
  */
 #pragma once
 
@@ -14,6 +14,7 @@
 #include "daemon/buffers/pool.h"
 #include "proto/wire/npud.pb-c.h"
 
+struct backend_space;
 struct call;
 struct pool;
 struct session;
@@ -52,7 +53,7 @@ enum try_again {
     TRY_NEVER,
     TRY_NOW,
     TRY_NEXT_TURN,
-    TRY_WOKEN, /* when something was closed: request_sleep() */
+    TRY_WOKEN, /* when something was closed, or a device is done: request_sleep() */
 };
 enum try_again request_try_again(const struct call *call, struct room_wait *wait, uint64_t closed);
 
@@ -63,6 +64,9 @@ enum try_again request_try_again(const struct call *call, struct room_wait *wait
  */
 enum try_again room_try_again(struct server *server, struct room_wait *wait, struct pool *own,
                               const struct user *payer, uint64_t closed);
+
+/** backend_told() of sessions: the request that waits for a device is tried again. */
+void request_device_told(struct backend_space **space);
 
 /** The session that has a request held is listed when something was closed. */
 void request_sleep(struct session *session);

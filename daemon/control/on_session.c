@@ -59,6 +59,7 @@ int32_t on_hello(struct call *call)
         device->soc_name = (char *)devices->device[i].info.soc_name;
         device->memory = devices->device[i].info.memory;
         device->strict = devices->device[i].info.strict;
+        device->away = devices->device[i].info.away;
         device->uuid.data = devices->device[i].uuid;
         device->uuid.len = sizeof(devices->device[i].uuid);
     }

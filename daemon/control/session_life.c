@@ -22,7 +22,6 @@
 #include "daemon/control/arrival.h"
 #include "daemon/control/dispatch.h"
 #include "daemon/control/batch_job_lookup.h"
-#include "daemon/control/held_request.h"
 #include "daemon/control/listener.h"
 #include "daemon/control/rest.h"
 #include "daemon/control/session_hear.h"

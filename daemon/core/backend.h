@@ -1,29 +1,49 @@
 /*
  * A backend: what makes devices work. The engine knows streams, events and waiting; a backend knows
- * how bytes move and how long work takes. One table of functions, so that a vendor library can
+ * how bytes move and how long work takes. One table of functions, so that a vendor's library can
  * stand beside `sim`.
  *
  * Memory is the backend's: no other module knows where it is, or whether npud can read it at all.
  * Work names it by handle and offset.
  *
- * Threads: open(), close() and the making and freeing of memory in the control thread; step() only
- * in the engine thread of its device; the rest anywhere.
+ * No call waits for a device. What a session asks for and takes its time returns -EINPROGRESS, and
+ * is asked for once more after backend_told(). Work may be away (WORK_AWAY): poll() tells the
+ * engine when that is over.
+ *
+ * Threads: open(), close(), and what is about sessions and memory, in the control thread; what is
+ * about work in the engine thread of its device, or in another that holds the engine's lock; words
+ * anywhere.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct backend_memory;
 struct backend_space;
-struct config;
+struct server;
 struct user;
 
 struct backend_device_info {
     const char *soc_name; /* lives as long as the backend is open */
     uint64_t memory;      /* bytes */
-    bool strict;          /* clients cannot map its memory */
+    bool strict;          /* programs cannot read its memory, but for kernels */
+    bool away;            /* nobody can map its memory */
+};
+
+/** The session for which something is asked. */
+struct backend_client {
+    uint64_t session;
+    uid_t uid; /* of the user who pays */
+    int32_t pid;
+};
+
+/** What is kept of a session's memory beside its address. */
+struct backend_note {
+    uint64_t executor, handle;
+    uint64_t origin_executor, origin_handle;
 };
 
 enum work_kind {
@@ -31,6 +51,8 @@ enum work_kind {
     WORK_SET,
     WORK_DELAY,
     WORK_REDUCE,
+    WORK_WORD_READ,  /* the word at src: into `word`. For words that word_read() cannot read */
+    WORK_WORD_WRITE, /* `word` into the word at dst: the same for word_write() */
 };
 
 /** A place in memory. */
@@ -49,41 +71,99 @@ struct work {
      * DEVICE_SLICE_MAX bytes.
      */
     void *slice;
-    uint64_t delay_ns; /* WORK_DELAY */
-    uint64_t ready_ns; /* the backend's, zeroed: when bytes are moved; lost when npud ends */
-    int32_t result;    /* WORK_DELAY: what to fail with, 0: succeed */
-    uint8_t kind;      /* enum work_kind */
+    union {
+        uint64_t delay_ns; /* WORK_DELAY */
+        uint64_t word;     /* WORK_WORD_READ, WORK_WORD_WRITE */
+    };
+    union {
+        uint64_t ready_ns; /* the backend's, zeroed: when bytes are moved; lost when npud ends */
+        /*
+         * Of work that is away: which it is there. The engine keeps it from WORK_NOTE on, and an
+         * npud that comes later gives it back: so work is given to a device once. 0: it was not.
+         */
+        uint64_t ticket;
+    };
+    int32_t result; /* WORK_DELAY: what to fail with, 0: succeed */
+    uint8_t kind;   /* enum work_kind */
     uint8_t value;
     uint8_t reduce; /* WORK_REDUCE: aclrtReduceKind, aclDataType, a pair of proto/util/reduce.h */
     uint8_t type;
 };
 
+/** Works that are given to a device at once, at most. */
+#define WORK_AHEAD 64u
+
 enum work_state {
     WORK_DONE,    /* *result is the outcome */
     WORK_MORE,    /* call step() again when others have had their turn */
     WORK_PENDING, /* it is under way: call step() again at *deadline */
+    WORK_NOTE,    /* it has a ticket: keep that, give() it, and call step() again at once */
+    WORK_AWAY,    /* a device does it: call step() again when poll() has named it */
 };
 
 /** What a stream waits for in a word of memory: the flags of aclrtValueWait(). */
 enum word_condition { WORD_GEQ, WORD_EQ, WORD_AND, WORD_NOR, WORD_CONDITIONS };
 
+/**
+ * What the session with this place has asked for is over: the function that has returned
+ * -EINPROGRESS is to be called again with the same arguments. Until then what was made is the
+ * backend's, and goes with space_free(). Control thread. npud.c sets it.
+ */
+extern void (*backend_told)(struct backend_space **space);
+/** What did the device work of the session has ended: its memory is lost, on all devices. */
+extern void (*backend_lost)(struct backend_space **space, int32_t code);
+
 struct backend {
     const char *name;
     /** Find the devices. Returns their number and the backend's state, or a negative errno after
      * logging. */
-    int (*open)(const struct config *config, void **state);
+    int (*open)(struct server *server, void **state);
     void (*close)(void *state);
     void (*device_info)(void *state, uint32_t device, struct backend_device_info *info);
 
-    /** Memory of the device, `size` bytes (a multiple of the page size). 0 or -errno. */
-    int (*memory_new)(void *state, uint32_t device, uint64_t size, struct backend_memory **memory);
     /**
-     * Make a sealed memfd usable by work of the device: pinned memory of the host, or what
-     * memory_new() of an npud before has made (device_memory). It is the memory's then. NULL: no
-     * memory, and fd is still the caller's.
+     * The session is to use the device. *space: what it has at the backend, NULL so far if that is
+     * nothing. May be called again. 0, -EINPROGRESS, or -errno. NULL: there is nothing to do.
      */
-    struct backend_memory *(*memory_attach)(void *state, uint32_t device, int fd, uint64_t size,
+    int (*attach)(void *state, struct backend_space **space, uint32_t device,
+                  const struct backend_client *client);
+    /** The same for restoring, as far as an npud before was. False: no memory. */
+    uint32_t (*attach_note)(const struct backend_space *space);
+    bool (*attach_back)(void *state, struct backend_space **space, uint32_t note,
+                        const struct backend_client *client);
+    /** All is there again that was. NULL: there is nothing to do. */
+    void (*restored)(void *state);
+
+    /**
+     * Memory of the device, `size` bytes (a multiple of the page size), for a session that uses
+     * that. *fd: the file by which clients map it, which stays the memory's; -1: none can.
+     * 0, -EINPROGRESS or -errno.
+     */
+    int (*memory_new)(void *state, struct backend_space *space, uint32_t device, uint64_t size,
+                      struct backend_memory **memory, int *fd);
+    /**
+     * Make a sealed memfd usable by work of the device, for a session: pinned memory of the host,
+     * or what memory_new() of an npud before has made (device_memory). It is the memory's then.
+     * NULL: no memory, and fd is still the caller's.
+     */
+    struct backend_memory *(*memory_attach)(void *state, struct backend_space *space,
+                                            uint32_t device, int fd, uint64_t size,
                                             bool device_memory);
+    /**
+     * The same memory for another session, or for the same under another name. Both are given back.
+     * 0, -EINPROGRESS or -errno.
+     */
+    int (*memory_share)(void *state, struct backend_space *space, uint32_t device,
+                        struct backend_memory *memory, struct backend_memory **shared);
+    /**
+     * What a later npud needs to know the memory again, and the memory again. fd: its file, which
+     * is the memory's then; -1: it has none. memory_back() may return what another name has. NULL,
+     * and fd is still the caller's: it cannot be. NULL functions: memory is all in its file.
+     */
+    struct backend_note (*memory_note)(const struct backend_memory *memory);
+    struct backend_memory *(*memory_back)(void *state, struct backend_space *space, uint32_t device,
+                                          int fd, uint64_t size, uint64_t address,
+                                          const struct backend_note *note);
     /** No engine uses it any more. user: whose it was (deferred_close_free_memory()). */
     void (*memory_free)(void *state, struct backend_memory *memory, const struct user *user);
     /**
@@ -98,17 +178,15 @@ struct backend {
      * *space: the session's addresses, NULL so far if it has none. -errno;
      * -ENOSPC: they are used up.
      */
-    int (*address_new)(void *state, struct backend_space **space, uint32_t device, uint64_t size,
-                       uint64_t *address);
+    int (*address_new)(void *state, struct backend_space **space, uint32_t device,
+                       const struct backend_memory *memory, uint64_t size, uint64_t *address);
     /** 0: nothing. */
     void (*address_free)(struct backend_space *space, uint32_t device, uint64_t address);
     /** An npud before has given it out. False: no memory, or it cannot be. */
     bool (*address_note)(void *state, struct backend_space **space, uint32_t device,
                          uint64_t address, uint64_t size);
-    /** The session has no address any more. NULL: it had none. */
+    /** The session has no address and no memory any more. NULL: it had nothing. */
     void (*space_free)(struct backend_space *space);
-    /** Its file, which stays the memory's. */
-    int (*memory_file)(const struct backend_memory *memory);
     /** Can it be used? It may be made usable by that; false: npud has not the means for it. */
     bool (*memory_usable)(struct backend_memory *memory);
 
@@ -119,21 +197,48 @@ struct backend {
      */
     enum work_state (*step)(void *state, uint32_t device, struct work *work, uint64_t now,
                             uint64_t *deadline, int32_t *result);
+    /**
+     * Call over() for all work of the device that was away and is over. NULL, with the next ones:
+     * no work is ever away.
+     */
+    void (*poll)(void *state, uint32_t device, void (*over)(struct work *work));
+    /**
+     * The engine is about to sleep, or awake again: until then its eventfd is written when work is
+     * over. False: some is over already. Engine thread.
+     */
+    bool (*sleep)(void *state, uint32_t device, bool asleep);
+    /**
+     * How many of these could be given to a device together: the first has its ticket, and the
+     * others would have those behind it.
+     */
+    unsigned (*ahead)(void *state, const struct work *works, unsigned n);
+    /** The tickets are noted: give them to the device, where each is done once. */
+    void (*give)(void *state, uint32_t device, const struct work *works, unsigned n);
+    /** An npud before had this ticket for work of the session. False: it was not given. */
+    bool (*resume)(void *state, struct backend_space *space, uint32_t device, uint64_t ticket);
+    /**
+     * Nobody asks for this ticket any more: the work is over, and its end kept, or its stream does
+     * not go on with it. all: nor for those that were given behind it.
+     */
+    void (*forget)(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
+                   bool all);
+    /** Is all over that was given up to this ticket, which was forgotten? */
+    bool (*is_over)(void *state, struct backend_space *space, uint64_t ticket);
 
     /*
      * Words, which are aligned, in usable memory. A thread that sees what word_write() has written
-     * sees what came before it; word_holds() is the other side of that.
+     * sees what came before it; word_read() is the other side of that. False: npud cannot reach the
+     * memory, and it takes work.
      */
-    uint64_t (*word_read)(struct work_place at);
-    void (*word_write)(struct work_place at, uint64_t value);
-    bool (*word_holds)(struct work_place at, enum word_condition condition, uint64_t value);
+    bool (*word_read)(struct work_place at, uint64_t *value);
+    bool (*word_write)(struct work_place at, uint64_t value);
     /** Copy `words` words from there, each read once. */
-    void (*words_read)(struct work_place at, uint64_t *to, unsigned words);
+    bool (*words_read)(struct work_place at, uint64_t *to, unsigned words);
     /** Put the result of a slice of WORK_REDUCE where it belongs. */
     void (*slice_put)(struct work_place at, const void *slice, uint64_t size);
 };
 
-extern const struct backend backend_sim;
+extern const struct backend backend_sim, backend_acl, backend_cuda;
 
 /** The backend called name, or NULL. */
 const struct backend *backend_find(const char *name);

@@ -30,6 +30,13 @@ static inline enum cause cause_of_file(int error)
     return cause_of_errno(error) == CAUSE_DESCRIPTORS ? CAUSE_FILE_DESCRIPTORS : CAUSE_FILE_MEMORY;
 }
 
+/**
+ * Why a backend has refused what was asked of a device (core/backend.h). 0: it has not;
+ * -EINPROGRESS: the device is at it; -EOWNERDEAD: what did its work has ended; -ENOEXEC: it does
+ * not start; -ENODATA: the device has no more memory; -EOPNOTSUPP: it cannot share.
+ */
+enum cause cause_of_device(int error);
+
 /** Why user_charge_files() has refused; fds: for want of descriptors. */
 static inline enum cause cause_of_files(int error, enum cause fds)
 {

@@ -83,22 +83,33 @@ bool device_restore(struct server *server, struct kept_cell *cell)
     return true;
 }
 
+static bool is_executor(const char *text)
+{
+    return !text[0] || strcmp(text, "session") == 0 || strcmp(text, "user") == 0;
+}
+
 int devices_check(const struct config *config)
 {
-    if (backend_find(config->backend))
+    if (backend_find(config->backend) && is_executor(config->vendor_executor))
         return 0;
-    log_error("there is no backend \"%s\" (have: sim)", config->backend);
+    if (backend_find(config->backend)) {
+        log_error("vendor.executor is \"%s\", and must be session or user",
+                  config->vendor_executor);
+        return -EINVAL;
+    }
+    log_error("there is no backend \"%s\" (have: sim, acl and cuda)", config->backend);
     return -EINVAL;
 }
 
-int devices_init(struct devices *ds, const struct config *config)
+int devices_init(struct devices *ds, struct server *server)
 {
+    const struct config *config = server->config;
     int n = devices_check(config);
 
     if (n < 0)
         return n;
     ds->backend = backend_find(config->backend);
-    n = ds->backend->open(config, &ds->backend_state);
+    n = ds->backend->open(server, &ds->backend_state);
     if (n < 0) {
         log_error("the backend \"%s\" does not open: %s", config->backend, strerror(-n));
         return n;
@@ -136,6 +147,14 @@ int devices_start(struct devices *ds)
     return r;
 }
 
+void devices_finish_restoring(struct server *server)
+{
+    const struct devices *ds = server->devices;
+
+    if (ds->backend->restored)
+        ds->backend->restored(ds->backend_state);
+}
+
 void devices_deinit(struct devices *ds)
 {
     for (uint32_t i = 0; i < ds->n; i++) {
@@ -145,9 +164,9 @@ void devices_deinit(struct devices *ds)
         slots_deinit(&ds->device[i].stream_ids);
         slots_deinit(&ds->device[i].notify_ids);
     }
+    ds->n = 0; /* what the backend has left takes nothing from engines */
     if (ds->backend)
         ds->backend->close(ds->backend_state);
-    ds->n = 0;
 }
 
 void device_renew_mode(struct device *d)

@@ -58,9 +58,11 @@ struct devices {
 int devices_check(const struct config *config);
 
 /** Open the backend and make an engine per device. 0 or a negative errno after logging. */
-int devices_init(struct devices *devices, const struct config *config);
+int devices_init(struct devices *devices, struct server *server);
 /** Start the engines: what has been restored goes on. 0 or a negative errno after logging. */
 int devices_start(struct devices *devices);
+/** Recovery: all is there again that works with devices. */
+void devices_finish_restoring(struct server *server);
 /** Stop the engines and close the backend. No session may be left. */
 void devices_deinit(struct devices *devices);
 

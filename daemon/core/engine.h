@@ -110,6 +110,19 @@ void engine_each_attach(struct engine *engine, void (*fn)(struct attach *attach)
  */
 void engine_set_mode(struct engine *engine, uint32_t mode);
 
+/**
+ * A new eventfd that wakes the engine, for another process: the caller's, or -errno. The engine's
+ * own is not given away: who has it could fill or empty its counter, and make npud's writes block.
+ */
+int engine_lend_wake(struct engine *engine);
+/** Close it. -1: nothing. The other process may still have it. */
+void engine_end_wake(struct engine *engine, int fd);
+/** Have it look at everything once. Any thread. */
+void engine_wake(struct engine *engine);
+
+/** The device of attach is lost to its session, or is back (0). Takes the lock. */
+void engine_set_lost(struct attach *attach, int32_t code);
+
 /** Recovery: streams go on where the npud before was. No engine runs yet. */
 void engines_finish_restoring(struct server *server);
 

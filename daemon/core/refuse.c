@@ -43,6 +43,26 @@ static const struct {
 #include "daemon/core/causes.inc"
 };
 
+enum cause cause_of_device(int error)
+{
+    switch (error) {
+    case 0:
+        return CAUSE_NONE;
+    case -EINPROGRESS:
+        return CAUSE_DEVICE_AT_IT;
+    case -EOWNERDEAD:
+        return CAUSE_EXECUTOR_ENDED;
+    case -ENOEXEC:
+        return CAUSE_EXECUTOR_START;
+    case -ENODATA:
+        return CAUSE_DEVICE_FULL;
+    case -EOPNOTSUPP:
+        return CAUSE_DEVICE_SHARES_NOT;
+    default:
+        return cause_of_file(error);
+    }
+}
+
 /* Not kept: readers of counters know that they begin anew with the process. */
 static uint64_t counts[CAUSE_COUNT];
 

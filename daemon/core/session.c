@@ -379,7 +379,16 @@ struct attach *session_attach(struct session *session, uint32_t device)
 #define ATTACH_MEMBERS(DO)                                                                         \
     DO##DERIVED(session, o->session->id);                                                          \
     DO##DERIVED(bell_key, kept_key(o->fd));                                                        \
-    DO##DERIVED(device, o->device->index);
+    DO##DERIVED(device, o->device->index);                                                         \
+    DO##DERIVED(executor, executor_of(o));
+
+/* The same in the records of all its devices. */
+static uint32_t executor_of(const struct attach *a)
+{
+    const struct backend *backend = a->device->backend;
+
+    return backend->attach_note ? backend->attach_note(a->session->space) : 0;
+}
 
 RECORD_LIVE(static, attach, ATTACH, struct attach, kept, struct attach_record, ATTACH_MEMBERS, live)
 
@@ -391,6 +400,30 @@ static bool run_fault(struct job *job)
     if (a->session->state == SESSION_OPEN)
         job_list(&a->session->end);
     return false;
+}
+
+static struct backend_client client_of(const struct session *session)
+{
+    return (struct backend_client){
+        .session = session->id, .uid = session->user->payer->uid, .pid = session->pid};
+}
+
+static enum cause attach_backend(struct session *session, struct device *device)
+{
+    const struct backend_client client = client_of(session);
+
+    if (!device->backend->attach)
+        return CAUSE_NONE;
+    return cause_of_device(
+        device->backend->attach(device->backend_state, &session->space, device->index, &client));
+}
+
+static bool attach_backend_again(struct session *session, struct device *device, uint32_t executor)
+{
+    const struct backend_client client = client_of(session);
+
+    return !device->backend->attach_back ||
+           device->backend->attach_back(device->backend_state, &session->space, executor, &client);
 }
 
 static struct attach *attach_new(struct session *session, struct device *device)
@@ -446,6 +479,29 @@ static enum cause attach_open(struct attach *a)
     return r < 0 ? cause_of_errno(r) : CAUSE_NONE;
 }
 
+void session_lose_devices(struct backend_space **space, int32_t code)
+{
+    struct session *session = (struct session *)((char *)space - offsetof(struct session, space));
+
+    for (unsigned i = 0; i < DEVICES_MAX; i++)
+        if (session->attach[i])
+            engine_set_lost(session->attach[i], code);
+}
+
+/* It may have another executor, and then for all of its devices. */
+static void find_devices(struct session *session)
+{
+    for (unsigned i = 0; i < DEVICES_MAX; i++) {
+        struct attach *a = session->attach[i];
+
+        if (!a)
+            continue;
+        kept_touch(&a->kept);
+        if (a->lost != 0)
+            engine_set_lost(a, 0);
+    }
+}
+
 enum cause session_open_device(struct session *session, uint32_t index, int *fd)
 {
     struct device *device = devices_get(session->server->devices, index);
@@ -454,8 +510,12 @@ enum cause session_open_device(struct session *session, uint32_t index, int *fd)
 
     if (!device)
         return CAUSE_DEVICE_NONE;
+    cause = attach_backend(session, device);
+    if (cause != CAUSE_NONE)
+        return cause;
     a = session->attach[index];
     if (a) {
+        find_devices(session);
         *fd = a->fd;
         return CAUSE_NONE;
     }
@@ -486,7 +546,8 @@ bool attach_restore(struct server *server, struct kept_cell *cell)
     a = session && session->page && device && !session->attach[r.device]
             ? attach_new(session, device)
             : NULL;
-    if (!a)
+    if (!a || !attach_backend_again(session, device, r.executor))
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return false;
     session->attach[r.device] = a;
     device->sessions++;

@@ -17,6 +17,7 @@
 #include "daemon/base/schedule.h"
 #include "daemon/core/user.h"
 #include "daemon/base/wake_cost.h"
+#include "daemon/core/backend.h"
 #include "daemon/core/cause.h"
 #include "daemon/kept/kept.h"
 #include "daemon/kept/session_record.h"
@@ -66,6 +67,7 @@ struct attach {
     struct stream *stuck;       /* whose exceptions found no room there */
 
     struct context *contexts; /* newest first; control thread */
+    int32_t lost; /* why its device is lost to the session alone; 0: it is not. Engine's lock */
 };
 
 /** A file of the arena. npud keeps the descriptor by which it can be mapped. */
@@ -156,7 +158,7 @@ struct session {
     uint8_t faults : 2, fault_by : 6;
     uint64_t since_ns;
     uint64_t memory;             /* bytes of its allocations */
-    struct backend_space *space; /* the backend's: addresses of these; NULL: none so far */
+    struct backend_space *space; /* the backend's: its place there; NULL: none so far */
     char program[64];
     struct charge charge;
     struct charge charge_fds;     /* RESOURCE_FDS: socket, pidfd, page and arena */
@@ -270,6 +272,9 @@ enum cause session_hello(struct session *session, const char *program);
 
 /** Open device for the session. *fd is borrowed from the attachment. */
 enum cause session_open_device(struct session *session, uint32_t device, int *fd);
+
+/** backend_lost(): its devices are lost to it, until it opens them anew. */
+void session_lose_devices(struct backend_space **space, int32_t code);
 
 /** The session ends, and has no streams any more: close its devices. */
 void session_close_devices(struct session *session);

@@ -246,6 +246,7 @@ static void reset_engine_part(struct stream *s)
     s->waiting_on = NULL;
     s->in_inbox = false;
     s->waiter = (struct waiter){0};
+    s->away = false;
     s->changing = false;
     s->uses[0] = s->uses[1] = NULL;
     s->counted = false;

@@ -88,6 +88,8 @@ struct graph_run {
     uint32_t thread; /* that has submitted it */
     uint32_t next;   /* where a jump goes; UINT32_MAX: to the task behind */
     uint32_t word;   /* of functions of the program */
+    int64_t left;    /* what a jump compares, ... */
+    bool has_left;   /* ... and is read already */
     bool passes;     /* a task has failed: the rest is passed over */
 };
 
@@ -119,6 +121,7 @@ struct stream {
     bool delayed;     /* its next task waits, or has waited: engine/shuffle.h */
     /* memory, and not all streams that wait for it have been looked at: see changed */
     bool changing : 1;
+    bool away : 1;              /* a device does the work of its task: backend.h */
     bool counted : 1;           /* TASK_VALUE_WAIT: in value_waiters of the session page */
     bool held_watched : 1;      /* it was watched when it was held */
     struct graph_run *graph;    /* NULL: it has none */

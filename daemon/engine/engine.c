@@ -69,7 +69,29 @@ void engine_resume(struct engine *e, struct stream *s)
     watch_attach(e, s->attach, e->now);
 }
 
-static void wake_engine(struct engine *e)
+int engine_lend_wake(struct engine *e)
+{
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = WATCH_TOKEN_WAKE};
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), r;
+
+    if (fd < 0)
+        return -errno;
+    if (epoll_ctl(e->epoll, EPOLL_CTL_ADD, fd, &ev) == 0)
+        return fd;
+    r = -errno;
+    close(fd);
+    return r;
+}
+
+void engine_end_wake(struct engine *e, int fd)
+{
+    if (fd < 0)
+        return;
+    epoll_ctl(e->epoll, EPOLL_CTL_DEL, fd, NULL);
+    close(fd);
+}
+
+void engine_wake(struct engine *e)
 {
     /* Cannot fail: the counter would need 2^64 wake-ups. */
     eventfd_write(e->wake, 1);
@@ -96,7 +118,7 @@ void engine_unpark(struct stream *s)
      * one: an engine does not sleep while there are others, and thousands can come at once.
      */
     if (first && atomic_load(&e->sleeping))
-        wake_engine(e);
+        engine_wake(e);
 }
 
 /* Under the inbox lock. */
@@ -168,10 +190,31 @@ void engine_clear_timer(struct stream *s)
     timers_clear(&self->timers, &s->timer);
 }
 
-/* A stream that is parked on neither a list, nor the clock, nor a callback is in the inbox. */
+/* A stream that is parked on none of these is in the inbox. */
 static bool waits_for_something(const struct stream *s)
 {
-    return s->run == RUN_PARKED && (s->waiting_on || s->timer.place != 0 || s->in_callback);
+    return s->run == RUN_PARKED && !s->in_inbox &&
+           (s->waiting_on || s->timer.place != 0 || s->in_callback || s->away);
+}
+
+static void work_is_over(struct work *work)
+{
+    struct stream *s = (struct stream *)((char *)work - offsetof(struct stream, work));
+
+    /* It may be held, or have been let go on for another reason, which is in the inbox. */
+    if (s->run == RUN_PARKED && !s->in_inbox)
+        engine_resume(self, s);
+}
+
+bool engine_poll(struct engine *e)
+{
+    struct device *d = e->device;
+
+    if (!d->backend->poll)
+        return false;
+    e->resumed = false;
+    d->backend->poll(d->backend_state, d->index, work_is_over);
+    return e->resumed;
 }
 
 static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
@@ -494,6 +537,7 @@ static void run_turn(struct engine *e)
                        &(struct step){.what = "streams that go on", .uid = geteuid()});
     if (watch_poll_is_due(e, now))
         watch_poll(e, now);
+    engine_poll(e);
     worked = run_all(e, now);
     kept_in_hand(e->in_hand, 0, 0);
     if (worked) {
@@ -589,7 +633,7 @@ void engine_free(struct engine *e)
         return;
     if (e->thread) {
         atomic_store(&e->stop, true);
-        wake_engine(e);
+        engine_wake(e);
         pthread_join(e->thread, NULL);
     }
     timers_deinit(&e->timers);

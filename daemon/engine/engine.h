@@ -103,6 +103,9 @@ struct engine {
 /** lock.c: engine thread, between two turns: threads that wait for the lock get it. */
 void engine_let_others_in(struct engine *e);
 
+/** Streams go on whose work a device has done. True: there were some. Engine thread. */
+bool engine_poll(struct engine *e);
+
 /** A parked stream goes on: it is active again, and its session watched. Engine thread. */
 void engine_resume(struct engine *e, struct stream *s);
 

@@ -12,6 +12,7 @@
 #include "daemon/core/notify.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
+#include "daemon/engine/work.h"
 #include "daemon/memory/allocation.h"
 #include "proto/shm/graph_shm.h"
 
@@ -43,7 +44,9 @@ static void read_entry(const struct stream *s, struct work_place list, uint32_t 
 {
     struct work_place at = {list.memory, list.offset + list_bytes(index)};
 
-    s->attach->device->backend->words_read(at, (uint64_t *)(void *)task, TASK_WORDS);
+    /* Memory that npud cannot read holds no list. */
+    if (!s->attach->device->backend->words_read(at, (uint64_t *)(void *)task, TASK_WORDS))
+        *task = (struct task){.op = TASK_OPS};
 }
 
 /* What no list has becomes an op that there is not: it fails like any bad entry. */
@@ -207,18 +210,52 @@ void graph_advance(struct stream *s)
 
 /* --- jumps --- */
 
-/* False: there is no such word. */
-static bool read_word(struct stream *s, struct mem *m, uint64_t offset, bool wide, int64_t *value)
+/* RUN_RETIRED: it is read, or the task has failed. m: NULL if a device is at it. */
+static enum run_result read_word(struct stream *s, uint64_t now, struct mem *m, uint64_t offset,
+                                 bool wide, int64_t *value)
 {
-    struct work_place at = allocation_place(m, offset & ~UINT64_C(7), sizeof(uint64_t));
-    uint64_t word;
+    const struct backend *backend = s->attach->device->backend;
+    enum run_result r = RUN_RETIRED;
+    uint64_t word = 0, start = offset & ~UINT64_C(7);
 
-    if (!at.memory || offset % (wide ? 8 : 4) != 0 || !allocation_filled(m))
-        return false;
-    word = s->attach->device->backend->word_read(at);
-    allocation_filled(m);
+    if (!s->away) {
+        struct work_place at = allocation_place(m, start, sizeof(uint64_t));
+
+        if (!at.memory || offset % (wide ? 8 : 4) != 0 || !allocation_filled(m))
+            return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+        if (!backend->word_read(at, &word))
+            r = work_read_word(s, now, m, start, &word);
+        allocation_filled(m);
+    } else {
+        r = work_read_word(s, now, NULL, start, &word);
+    }
     *value = wide ? (int64_t)word : (int32_t)(uint32_t)(word >> (offset % 8 * 8));
-    return true;
+    return r;
+}
+
+/* Both sides of the comparison; *right is there, unless it is in memory. As read_word(). */
+static enum run_result read_sides(struct stream *s, uint64_t now, int64_t *left, int64_t *right)
+{
+    const struct task *t = &s->live->task;
+    struct graph_run *g = s->graph;
+    enum run_result r;
+
+    if (!g->has_left) {
+        r = read_word(s, now, allocation_get(s->session, t->object, t->generation), t->jump.offset,
+                      t->jump.wide, &g->left);
+        if (r != RUN_RETIRED || stream_has_failed(s))
+            return r;
+        g->has_left = t->jump.memory; /* while the other one is read */
+    }
+    *left = g->left;
+    if (!t->jump.memory)
+        return RUN_RETIRED;
+    r = read_word(s, now,
+                  allocation_get(s->session, t->jump.right_object, t->jump.right_generation),
+                  t->jump.right, t->jump.wide, right);
+    if (r == RUN_RETIRED)
+        g->has_left = false;
+    return r;
 }
 
 static bool holds(unsigned condition, int64_t left, int64_t right)
@@ -246,19 +283,14 @@ enum run_result graph_run_jump(struct stream *s, uint64_t now)
     const struct task *t = &s->live->task;
     int64_t left = 0, right = t->jump.wide ? (int64_t)t->jump.right : (int32_t)t->jump.right;
 
-    (void)now;
     if (!stream_kept_in_graph(s->live) || t->flags >= JUMP_CONDITIONS ||
         t->jump.target > s->graph->count)
         return run_bad_entry(s, "no such place or condition");
     if (t->flags != JUMP_ALWAYS) {
-        struct mem *m = allocation_get(s->session, t->object, t->generation);
-        struct mem *r = t->jump.memory ? allocation_get(s->session, t->jump.right_object,
-                                                        t->jump.right_generation)
-                                       : NULL;
+        enum run_result r = read_sides(s, now, &left, &right);
 
-        if (!read_word(s, m, t->jump.offset, t->jump.wide, &left) ||
-            (t->jump.memory && !read_word(s, r, t->jump.right, t->jump.wide, &right)))
-            return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+        if (r != RUN_RETIRED || stream_has_failed(s))
+            return r;
     }
     if (holds(t->flags, left, right))
         s->graph->next = t->jump.target;

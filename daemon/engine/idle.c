@@ -102,6 +102,14 @@ static int wait_events(struct engine *e, struct epoll_event *events)
     return n;
 }
 
+/* False: a device has done work in the meantime. */
+static bool tell_backend(struct engine *e, bool asleep)
+{
+    struct device *d = e->device;
+
+    return !d->backend->sleep || d->backend->sleep(d->backend_state, d->index, asleep);
+}
+
 static void go_to_sleep(struct engine *e)
 {
     struct epoll_event events[WATCH_EVENTS];
@@ -110,7 +118,7 @@ static void go_to_sleep(struct engine *e)
 
     idle_stop_spinning(e);
     atomic_store(&e->sleeping, true);
-    if (atomic_load(&e->inbox_n) != 0 || atomic_load(&e->stop)) {
+    if (atomic_load(&e->inbox_n) != 0 || atomic_load(&e->stop) || !tell_backend(e, true)) {
         atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
         return;
     }
@@ -120,6 +128,7 @@ static void go_to_sleep(struct engine *e)
     now = clock_ns();
     atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
     atomic_store_explicit(&e->turn_since, now, memory_order_relaxed);
+    tell_backend(e, false);
     atomic_fetch_add_explicit(&e->wakeups, 1, memory_order_relaxed);
     /*
      * Adaptive: a sleep that spinning would have saved restores the full spin time; a spin that
@@ -196,7 +205,7 @@ static void spin_at_rings(struct engine *e, uint64_t now)
         case GLANCE_WORK:
             return;
         case GLANCE_NOTHING:
-            if (++idle == SPIN_LOOKS)
+            if (++idle == SPIN_LOOKS || engine_poll(e))
                 return;
             /* The begin of a task that the next glance finds, which then waits for no clock. */
             if (__builtin_expect(e->device->trace != NULL, 0))

@@ -12,6 +12,7 @@
 #include "daemon/memory/allocation.h"
 #include "proto/shm/mbuf_shm.h"
 #include "daemon/engine/run.h"
+#include "daemon/engine/work.h"
 #include "daemon/core/backend.h"
 #include "daemon/core/device.h"
 #include "daemon/core/server.h"
@@ -34,12 +35,39 @@ static const struct backend *backend_of(const struct stream *s)
     return s->attach->device->backend;
 }
 
-static bool has_come(const struct stream *s)
+static bool condition_holds(unsigned condition, uint64_t p, uint64_t v)
+{
+    switch (condition) {
+    case WORD_GEQ:
+        return (int64_t)(p - v) >= 0;
+    case WORD_EQ:
+        return p == v;
+    case WORD_AND:
+        return (p & v) != 0;
+    default:
+        return ~(p | v) != 0;
+    }
+}
+
+/*
+ * A word that npud cannot read takes work of the device to look at (look_far()). Only tasks of npud
+ * change it, and each has all its waiters look once more (value_changed()): until then it is as
+ * they have seen it.
+ */
+enum look {
+    NOT_COME,
+    COME,
+    FAR,
+};
+
+static enum look look_at_word(const struct stream *s)
 {
     const struct task *t = &s->live->task;
+    uint64_t word;
 
-    return backend_of(s)->word_holds((struct work_place){s->word, t->value.offset},
-                                     (enum word_condition)t->flags, t->value.value);
+    if (!backend_of(s)->word_read((struct work_place){s->word, t->value.offset}, &word))
+        return FAR;
+    return condition_holds(t->flags, word, t->value.value) ? COME : NOT_COME;
 }
 
 /*
@@ -66,9 +94,10 @@ static struct value_range range_of(uint64_t offset, uint64_t size)
         target_of(offset + size - 1, (1u << PEER_BITS) - 1, (1u << STREAM_BITS) - 1)};
 }
 
+/* The word was changed, or may have been. */
 static bool waiter_test(const struct waiter *w)
 {
-    return has_come(stream_of_waiter(w));
+    return look_at_word(stream_of_waiter(w)) != NOT_COME;
 }
 
 /* --- changes of memory --- */
@@ -97,6 +126,9 @@ bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t si
     if (!s->changing)
         return true;
     s->changed = range_of(offset, size);
+    /* Before the list is gone through: see join_waiters(). */
+    if (backend_of(s)->poll)
+        atomic_fetch_add(&m->pages->writes, 1);
     return go_through(s, m);
 }
 
@@ -117,17 +149,17 @@ bool value_tell(struct stream *s)
  * If npud has ended between the note and the end of the task, and another value than the old one is
  * there, then the task has written; a value that was changed and changed back is written again.
  */
-static bool has_written(const struct stream *s, struct work_place word)
+static void write_once(struct stream *s, struct work_place at, uint64_t is, uint64_t value)
 {
-    return head_has(s->live, s->live->effect_at) &&
-           backend_of(s)->word_read(word) != s->live->effect;
-}
+    struct stream_kept *k = s->live;
 
-static void note_write(struct stream *s, struct work_place word)
-{
-    s->live->effect = backend_of(s)->word_read(word);
-    head_note(s->live, &s->live->effect_at);
+    if (head_has(k, k->effect_at) && is != k->effect)
+        return;
+    k->effect = is;
+    k->ticket = 0;
+    head_note(k, &k->effect_at);
     KILL_HERE(VALUE_NOTED);
+    backend_of(s)->word_write(at, value);
 }
 
 enum run_result value_run_write(struct stream *s, uint64_t now)
@@ -135,8 +167,10 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     const struct task *t = &s->live->task;
     struct work_place word;
     struct mem *m;
+    uint64_t is;
 
-    (void)now;
+    if (s->away)
+        return work_write_word(s, now, s->uses[0]);
     if (stream_has_begun(s))
         return RUN_RETIRED;
     if (t->value.offset % WORD != 0)
@@ -148,10 +182,9 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     if (!allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     stream_publish_before(s);
-    if (!has_written(s, word)) {
-        note_write(s, word);
-        backend_of(s)->word_write(word, t->value.value);
-    }
+    if (!backend_of(s)->word_read(word, &is))
+        return work_write_word(s, now, m);
+    write_once(s, word, is, t->value.value);
     KILL_HERE(VALUE_WRITTEN);
     allocation_filled(m);
     return value_changed(s, m, t->value.offset, WORD) ? RUN_RETIRED : RUN_AGAIN;
@@ -232,8 +265,11 @@ static uint32_t age_of_wait(struct stream *s, const struct pages *p, bool again)
     return age;
 }
 
-/* False: the word has come, and the stream is off the list again. again: it has waited before. */
-static bool join_waiters(struct stream *s, struct mem *m, bool again)
+/*
+ * False: the word has come, or is to be looked at once more, and the stream is off the list again.
+ * again: it has waited before. writes: of the pages, before it looked at the word.
+ */
+static bool join_waiters(struct stream *s, struct mem *m, bool again, uint64_t writes)
 {
     struct pages *p = m->pages;
 
@@ -245,21 +281,77 @@ static bool join_waiters(struct stream *s, struct mem *m, bool again)
     waitlist_unlock(&p->values);
     KILL_HERE(WAIT_PARKED);
     pages_tell_waited(p); /* has the fence between the list and the word */
-    if (!has_come(s) || !run_unpark(s))
+    switch (look_at_word(s)) {
+    case FAR:
+        if (atomic_load(&p->writes) == writes)
+            return true;
+        break;
+    case NOT_COME:
+        return true;
+    case COME:
+        break;
+    }
+    if (!run_unpark(s))
         return true;
     uncount_waiter(s);
     return false;
 }
 
+static enum run_result look_far(struct stream *s, struct mem *m, uint64_t now);
+
+static enum run_result wait_for_word(struct stream *s, struct mem *m, uint64_t writes, uint64_t now)
+{
+    run_note_wait(s, wait_target(s), 0, now);
+    if (!join_waiters(s, m, false, writes))
+        return look_at_word(s) == FAR ? look_far(s, m, now) : RUN_RETIRED;
+    ask_if_deserted(m->pages);
+    return RUN_WAITS;
+}
+
+/* Look at the word by work of the device; m: NULL if that is under way. */
+static enum run_result look_far(struct stream *s, struct mem *m, uint64_t now)
+{
+    const struct task *t = &s->live->task;
+    enum run_result r;
+    uint64_t word;
+
+    if (m)
+        s->count_change = atomic_load(&m->pages->writes);
+    r = work_read_word(s, now, m, t->value.offset, &word);
+    if (r != RUN_RETIRED || stream_has_failed(s) || condition_holds(t->flags, word, t->value.value))
+        return r;
+    m = allocation_get(s->session, t->object, t->generation);
+    s->word = allocation_place(m, t->value.offset, WORD).memory;
+    if (!s->word)
+        return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+    return wait_for_word(s, m, s->count_change, now);
+}
+
+/* The wait was let go. For a word that npud cannot read that means no more than that it may have
+ * come. */
+static bool is_to_look(struct stream *s)
+{
+    const struct task *t = &s->live->task;
+
+    if (!backend_of(s)->poll || s->waiter.result > 0)
+        return false;
+    s->word = allocation_place(allocation_get(s->session, t->object, t->generation),
+                               t->value.offset, WORD)
+                  .memory;
+    return s->word && look_at_word(s) == FAR;
+}
+
 enum run_result value_run_wait(struct stream *s, uint64_t now)
 {
     const struct task *t = &s->live->task;
+    enum look seen;
     struct mem *m;
 
-    if (stream_has_begun(s)) {
-        uncount_waiter(s);
+    if (s->away)
+        return look_far(s, NULL, now);
+    uncount_waiter(s);
+    if (stream_has_begun(s) && !is_to_look(s))
         return run_finish_wait(s);
-    }
     if (t->flags >= WORD_CONDITIONS || t->value.offset % WORD != 0)
         return run_bad_entry(s, "not aligned, or no such condition");
     m = allocation_get(s->session, t->object, t->generation);
@@ -268,24 +360,19 @@ enum run_result value_run_wait(struct stream *s, uint64_t now)
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
     if (!allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
-    if (has_come(s)) {
-        allocation_filled(m);
-        return RUN_RETIRED;
-    }
+    seen = look_at_word(s);
     allocation_filled(m);
-    run_note_wait(s, wait_target(s), 0, now);
-    if (!join_waiters(s, m, false))
-        return RUN_RETIRED;
-    ask_if_deserted(m->pages);
-    return RUN_WAITS;
+    if (seen == NOT_COME)
+        return wait_for_word(s, m, 0, now);
+    return seen == FAR ? look_far(s, m, now) : RUN_RETIRED;
 }
 
 /* False: the engine is to look at the task. */
 static bool wait_again(struct stream *s, struct mem *m)
 {
-    if (!allocation_filled(m) || has_come(s))
+    if (!allocation_filled(m) || look_at_word(s) != NOT_COME)
         return false;
-    if (!join_waiters(s, m, true))
+    if (!join_waiters(s, m, true, 0))
         return false;
     s->run = RUN_PARKED;
     stream_begin_task(s);
@@ -307,6 +394,7 @@ bool value_rejoin_wait(struct stream *s)
 
 bool value_give_up_wait(struct stream *s)
 {
+    work_end(s);
     uncount_waiter(s);
     return true;
 }
@@ -380,6 +468,7 @@ void value_drop(struct stream *s)
 
 void value_drop_wait(struct stream *s)
 {
+    work_end(s);
     uncount_waiter(s);
 }
 
@@ -411,7 +500,7 @@ static bool desert(struct pages *p)
 /* Under the lock. */
 static void look_at(struct pages *p, struct waiter *w)
 {
-    if (waiter_test(w)) {
+    if (look_at_word(stream_of_waiter(w)) == COME) {
         waitlist_fire_locked(&p->values, w, 0, 0);
     } else if (pages_are_deserted(p) && w->age != p->age) {
         KILL_HERE(VALUE_DESERTED);

@@ -155,6 +155,12 @@ static void leave_user(struct engine *e, struct engine_user *user)
     free(user);
 }
 
+static void set_mode(const struct engine *e, const struct attach *a)
+{
+    atomic_store_explicit(&a->bell->mode, a->lost != 0 ? (uint32_t)a->lost : e->mode,
+                          memory_order_relaxed);
+}
+
 int engine_attach(struct engine *e, struct attach *a)
 {
     struct attach_ref *ref;
@@ -169,7 +175,7 @@ int engine_attach(struct engine *e, struct attach *a)
         goto out;
     }
     ref->attach = a;
-    atomic_store_explicit(&a->bell->mode, e->mode, memory_order_relaxed);
+    set_mode(e, a);
     slots_publish(ref);
     /* Edge-triggered: every write to an eventfd is an edge, so the counter never has to be read. */
     ev.data.u64 = (uint64_t)slot_generation(ref) << 32 | ref->slot.number;
@@ -212,7 +218,17 @@ void engine_set_mode(struct engine *e, uint32_t mode)
 
     e->mode = mode;
     slots_foreach (&e->refs, i, ref)
-        atomic_store_explicit(&ref->attach->bell->mode, mode, memory_order_relaxed);
+        set_mode(e, ref->attach);
+}
+
+void engine_set_lost(struct attach *a, int32_t code)
+{
+    struct engine *e = a->device->engine;
+
+    engine_lock(e);
+    a->lost = code;
+    set_mode(e, a);
+    engine_unlock(e);
 }
 
 bool watch_drop_stream(struct stream *s)

@@ -17,6 +17,7 @@
 #include "proto/util/reduce.h"
 
 #define DELAY_MAX_NS (3600 * NSEC_PER_SEC)
+#define WORD         sizeof(uint64_t)
 
 /* --- memory that work uses --- */
 
@@ -50,8 +51,35 @@ static void use_memory(struct stream *s, struct mem *target, struct mem *source)
             allocation_begin_work(s->uses[i]);
 }
 
-/* It is over, or does not go on: memory that it has used can go. */
-static void end_work(struct stream *s)
+/*
+ * Work of several tasks may be given to a device at once: what is noted with the first of them is
+ * its ticket, and how many there are.
+ */
+static uint64_t kept_ticket(const struct stream *s)
+{
+    const struct stream_kept *k = s->live;
+    uint64_t behind = head_mark(k) - k->effect_at;
+
+    if (!s->attach->device->backend->poll || k->effect_at == 0 || behind >= k->effect)
+        return 0;
+    return k->ticket == 0 ? 0 : k->ticket + behind;
+}
+
+/* all: also of the work that was given together with it, behind it. */
+static void leave_ticket(struct stream *s, bool all)
+{
+    struct device *d = s->attach->device;
+    uint64_t ticket = s->away ? s->work.ticket : kept_ticket(s);
+
+    s->away = false;
+    if (ticket == 0)
+        return;
+    d->backend->forget(d->backend_state, s->session->space, d->index, ticket, all);
+    if (all)
+        s->live->effect = 0; /* await_dropped() */
+}
+
+static void end_uses(struct stream *s)
 {
     for (unsigned i = 0; i < 2; i++) {
         if (s->uses[i])
@@ -60,16 +88,106 @@ static void end_work(struct stream *s)
     }
 }
 
+void work_end(struct stream *s)
+{
+    leave_ticket(s, false);
+    end_uses(s);
+}
+
 bool work_give_up(struct stream *s)
 {
-    end_work(s);
+    work_end(s);
     return value_tell(s);
 }
 
 void work_drop(struct stream *s)
 {
-    end_work(s);
+    leave_ticket(s, true);
+    end_uses(s);
     value_drop(s);
+}
+
+void work_pass_over(struct stream *s)
+{
+    leave_ticket(s, false);
+}
+
+/* --- what a task does --- */
+
+static bool valid_reduce(const struct task *t)
+{
+    size_t element = reduce_element(t->reduce.type);
+
+    return element != 0 && reduce_offered(t->reduce.kind, t->reduce.type) &&
+           t->reduce.size % element == 0 && t->reduce.dst_offset % element == 0 &&
+           t->reduce.src_offset % element == 0;
+}
+
+static struct work copy_of(const struct task *t, struct mem *m, struct mem *source)
+{
+    return (struct work){.kind = WORK_COPY,
+                         .size = t->copy.size,
+                         .dst = allocation_place(m, t->copy.dst_offset, t->copy.size),
+                         .src = allocation_place(source, t->copy.src_offset, t->copy.size)};
+}
+
+static struct work set_of(const struct task *t, struct mem *m)
+{
+    return (struct work){.kind = WORK_SET,
+                         .size = t->set.size,
+                         .value = (uint8_t)t->set.value,
+                         .dst = allocation_place(m, t->set.offset, t->set.size)};
+}
+
+static struct work reduction_of(const struct stream *s, const struct task *t, struct mem *m,
+                                struct mem *source)
+{
+    return (struct work){.kind = WORK_REDUCE,
+                         .size = t->reduce.size,
+                         .dst = allocation_place(m, t->reduce.dst_offset, t->reduce.size),
+                         .src = allocation_place(source, t->reduce.src_offset, t->reduce.size),
+                         .slice = s->attach->device->live->slice,
+                         .reduce = (uint8_t)t->reduce.kind,
+                         .type = (uint8_t)t->reduce.type};
+}
+
+/* Of TASK_COPY, TASK_SET and TASK_REDUCE. False: the memory is gone, or too small. */
+static bool make_work(const struct stream *s, const struct task *t, struct mem *m,
+                      struct mem *source, struct work *work)
+{
+    *work = t->op == TASK_COPY  ? copy_of(t, m, source)
+            : t->op == TASK_SET ? set_of(t, m)
+                                : reduction_of(s, t, m, source);
+    return work->dst.memory && (t->op == TASK_SET || work->src.memory);
+}
+
+static struct work word_write_of(const struct task *t, struct mem *m)
+{
+    return (struct work){.kind = WORK_WORD_WRITE,
+                         .size = WORD,
+                         .word = t->value.value,
+                         .dst = allocation_place(m, t->value.offset, WORD)};
+}
+
+/* Of a task that has not come to its turn. False: it is no work, or not as it is to be. */
+static bool plan_work(struct stream *s, const struct task *t, struct work *work)
+{
+    struct mem *m, *source = NULL;
+
+    if (t->op != TASK_COPY && t->op != TASK_SET && t->op != TASK_REDUCE &&
+        t->op != TASK_VALUE_WRITE)
+        return false;
+    if ((t->op == TASK_REDUCE && !valid_reduce(t)) ||
+        (t->op == TASK_VALUE_WRITE && t->value.offset % WORD != 0))
+        return false;
+    m = allocation_get(s->session, t->object, t->generation);
+    if (t->op == TASK_VALUE_WRITE) {
+        *work = word_write_of(t, m);
+        return work->dst.memory;
+    }
+    if (t->op != TASK_SET)
+        source = allocation_get(s->session, t->copy.src, t->copy.src_generation);
+    return make_work(s, t, m, source, work);
 }
 
 /* --- a slice of it --- */
@@ -82,6 +200,10 @@ static void set_work(struct stream *s, struct work work)
         work.ready_ns = s->work.ready_ns;
     }
     s->work = work;
+    if (!s->attach->device->backend->poll)
+        return;
+    s->work.ticket = kept_ticket(s);
+    s->away = s->work.ticket != 0;
 }
 
 static void keep_progress(struct stream *s)
@@ -106,11 +228,96 @@ static void put_slice(struct stream *s, uint64_t at)
     d->slice_bytes = s->work.progress - at;
     kept_order();
     k->effect = at;
+    k->ticket = 0;
     head_note(k, &k->effect_at);
     KILL_HERE(SLICE_NOTED);
     s->attach->device->backend->slice_put(
         (struct work_place){s->work.dst.memory, s->work.dst.offset + at}, d->slice, d->slice_bytes);
     KILL_HERE(SLICE_PUT);
+}
+
+/* --- work that is given to a device --- */
+
+/* Of other streams, this may be what they wait for. */
+#define AHEAD_BYTES (UINT64_C(16) << 20)
+/* Until a device has done what the stream has dropped. */
+#define DROPPED_AGAIN_NS (100 * NSEC_PER_USEC)
+
+/* Tasks run straight on, and one that fails holds up none behind it. */
+static bool may_look_ahead(const struct stream *s)
+{
+    return !s->attach->device->detour && !s->graph && !s->context->stop &&
+           s->work.kind != WORK_WORD_READ;
+}
+
+/* The work of the next tasks, as far as they are work and have all that they need. */
+static unsigned look_ahead(struct stream *s, struct work *works)
+{
+    struct device *d = s->attach->device;
+    uint64_t position = s->live->position, end = stream_ring_end(s), bytes = works[0].size;
+    unsigned n = 1;
+
+    for (struct task t; n < WORK_AHEAD && position + n != end; n++, bytes += works[n - 1].size)
+        if (bytes > AHEAD_BYTES || !stream_read_entry(s, position + n, &t) ||
+            !plan_work(s, &t, &works[n]))
+            break;
+    return n == 1 ? 1 : d->backend->ahead(d->backend_state, works, n);
+}
+
+/* The note comes first: a later npud finds out whether it was given. */
+static void give_work(struct stream *s)
+{
+    struct device *d = s->attach->device;
+    struct stream_kept *k = s->live;
+    struct work works[WORK_AHEAD];
+    unsigned n = 1;
+
+    works[0] = s->work;
+    if (may_look_ahead(s))
+        n = look_ahead(s, works);
+    KILL_HERE(TICKET_TAKEN);
+    k->effect_at = 0;
+    kept_order();
+    k->ticket = s->work.ticket;
+    k->effect = n;
+    head_note(k, &k->effect_at);
+    KILL_HERE(TICKET_NOTED);
+    d->backend->give(d->backend_state, d->index, works, n);
+}
+
+/*
+ * A device may still do what the stream has dropped, when it was aborted: what comes later comes
+ * after that.
+ */
+static bool await_dropped(struct stream *s)
+{
+    struct device *d = s->attach->device;
+    struct stream_kept *k = s->live;
+
+    if (!d->backend->poll || s->work.ticket != 0 || k->ticket == 0 || k->effect != 0)
+        return true;
+    if (!d->backend->is_over(d->backend_state, s->session->space, k->ticket))
+        return false;
+    k->ticket = 0;
+    return true;
+}
+
+static enum work_state step(struct stream *s, uint64_t now, uint64_t *deadline, int32_t *result)
+{
+    struct device *d = s->attach->device;
+    enum work_state state;
+
+    if (!await_dropped(s)) {
+        *deadline = now + DROPPED_AGAIN_NS;
+        return WORK_PENDING;
+    }
+    while ((state = d->backend->step(d->backend_state, d->index, &s->work, now, deadline,
+                                     result)) == WORK_NOTE) {
+        s->away = true;
+        give_work(s);
+    }
+    s->away |= state == WORK_AWAY;
+    return state;
 }
 
 /* Goes on with s->work, which changes memory of m, the task's destination, from offset on. */
@@ -123,8 +330,8 @@ static enum run_result do_slice(struct stream *s, uint64_t now, struct mem *m, u
 
     if (m && !allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
-    state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
-    if (m)
+    state = step(s, now, &deadline, &result);
+    if (m && !s->away)
         engine_count_work(d->engine);
     if (s->work.slice)
         put_slice(s, before);
@@ -144,6 +351,10 @@ static enum run_result do_slice(struct stream *s, uint64_t now, struct mem *m, u
             return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
         engine_begin_work(s, now);
         return RUN_WAITS;
+    case WORK_NOTE:
+    case WORK_AWAY:
+        engine_begin_work(s, now);
+        return RUN_WAITS;
     case WORK_DONE:
         break;
     }
@@ -159,7 +370,7 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, st
     enum run_result r = do_slice(s, now, m, offset);
 
     if (r == RUN_RETIRED || r == RUN_WORKED)
-        end_work(s);
+        work_end(s);
     else if (!s->uses[0])
         use_memory(s, m, source);
     return r;
@@ -173,35 +384,30 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, st
  */
 static enum run_result fail_unplaced(struct stream *s)
 {
-    end_work(s);
+    work_end(s);
     return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+}
+
+static enum run_result run_moving(struct stream *s, uint64_t now, bool has_source)
+{
+    const struct task *t = &s->live->task;
+    struct mem *m = target_of(s), *source = has_source ? source_of(s) : NULL;
+    struct work work;
+
+    if (!make_work(s, t, m, source, &work))
+        return fail_unplaced(s);
+    set_work(s, work);
+    return do_work(s, now, m, source, task_word(t, task_row(t->op)->writes));
 }
 
 enum run_result work_run_copy(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->live->task;
-    struct mem *m = target_of(s), *source = source_of(s);
-    struct work_place dst = allocation_place(m, t->copy.dst_offset, t->copy.size);
-    struct work_place src = allocation_place(source, t->copy.src_offset, t->copy.size);
-
-    if (!dst.memory || !src.memory)
-        return fail_unplaced(s);
-    set_work(s, (struct work){.kind = WORK_COPY, .size = t->copy.size, .dst = dst, .src = src});
-    return do_work(s, now, m, source, t->copy.dst_offset);
+    return run_moving(s, now, true);
 }
 
 enum run_result work_run_set(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->live->task;
-    struct mem *m = target_of(s);
-    struct work_place dst = allocation_place(m, t->set.offset, t->set.size);
-
-    if (!dst.memory)
-        return fail_unplaced(s);
-    set_work(
-        s, (struct work){
-               .kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value, .dst = dst});
-    return do_work(s, now, m, NULL, t->set.offset);
+    return run_moving(s, now, false);
 }
 
 enum run_result work_run_delay(struct stream *s, uint64_t now)
@@ -219,37 +425,82 @@ enum run_result work_run_delay(struct stream *s, uint64_t now)
     return do_work(s, now, NULL, NULL, 0);
 }
 
-static bool valid_reduce(const struct task *t)
-{
-    size_t element = reduce_element(t->reduce.type);
-
-    return element != 0 && reduce_offered(t->reduce.kind, t->reduce.type) &&
-           t->reduce.size % element == 0 && t->reduce.dst_offset % element == 0 &&
-           t->reduce.src_offset % element == 0;
-}
-
 enum run_result work_run_reduce(struct stream *s, uint64_t now)
 {
-    const struct task *t = &s->live->task;
-    struct mem *m = target_of(s), *source = source_of(s);
-    struct work_place dst = allocation_place(m, t->reduce.dst_offset, t->reduce.size);
-    struct work_place src = allocation_place(source, t->reduce.src_offset, t->reduce.size);
-
-    if (!valid_reduce(t))
+    if (!valid_reduce(&s->live->task))
         return run_bad_entry(s, "no such reduction");
-    if (!dst.memory || !src.memory)
+    return run_moving(s, now, true);
+}
+
+/* --- words that npud cannot reach --- */
+
+enum run_result work_write_word(struct stream *s, uint64_t now, struct mem *m)
+{
+    const struct task *t = &s->live->task;
+    struct work work;
+
+    if (!m)
+        m = s->uses[0];
+    work = word_write_of(t, m);
+    if (!work.dst.memory)
         return fail_unplaced(s);
-    set_work(s, (struct work){.kind = WORK_REDUCE,
-                              .size = t->reduce.size,
-                              .dst = dst,
-                              .src = src,
-                              .slice = s->attach->device->live->slice,
-                              .reduce = (uint8_t)t->reduce.kind,
-                              .type = (uint8_t)t->reduce.type});
-    return do_work(s, now, m, source, t->reduce.dst_offset);
+    set_work(s, work);
+    return do_work(s, now, m, NULL, t->value.offset);
+}
+
+/* It changes nothing: a later npud reads once more, and needs no ticket. */
+enum run_result work_read_word(struct stream *s, uint64_t now, struct mem *m, uint64_t offset,
+                               uint64_t *word)
+{
+    struct device *d = s->attach->device;
+    enum work_state state;
+    uint64_t deadline;
+    int32_t result;
+
+    if (m) {
+        s->work = (struct work){
+            .kind = WORK_WORD_READ, .size = WORD, .src = allocation_place(m, offset, WORD)};
+        if (!s->work.src.memory)
+            return fail_unplaced(s);
+        use_memory(s, m, NULL);
+        s->away = true;
+    }
+    do
+        state = d->backend->step(d->backend_state, d->index, &s->work, now, &deadline, &result);
+    while (state == WORK_NOTE);
+    if (state == WORK_PENDING && engine_set_timer(s, deadline) < 0) {
+        work_end(s);
+        return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
+    }
+    if (state != WORK_DONE)
+        return RUN_WAITS;
+    *word = s->work.word;
+    work_end(s);
+    return result != 0 ? run_fail(s, result, 0) : RUN_RETIRED;
 }
 
 /* --- again --- */
+
+/* A device may do it still, or have done it: step() finds out. */
+static void restore_ticket(struct stream *s)
+{
+    s->work.ticket = kept_ticket(s);
+    s->away = s->work.ticket != 0 && !stream_has_failed(s);
+}
+
+/*
+ * Its memory is in use again: the place that it had there is its own. If it was not given, the
+ * others that were to be given with it have no place.
+ */
+static void resume_away(struct stream *s)
+{
+    struct device *d = s->attach->device;
+
+    if (s->away &&
+        !d->backend->resume(d->backend_state, s->session->space, d->index, s->work.ticket) &&
+        head_has(s->live, s->live->effect_at))
+        s->live->effect = 1;
+}
 
 static bool was_at_work(const struct stream *s)
 {
@@ -265,15 +516,27 @@ void work_restore_copy(struct stream *s)
 {
     const struct task *t = &s->live->task;
 
-    if (was_at_work(s))
+    restore_ticket(s);
+    if (was_at_work(s) || s->away)
         use_memory(s, target_of_begun(s),
                    allocation_get_begun(s->session, t->copy.src, t->copy.src_generation));
+    resume_away(s);
 }
 
 void work_restore_set(struct stream *s)
 {
-    if (was_at_work(s))
+    restore_ticket(s);
+    if (was_at_work(s) || s->away)
         use_memory(s, target_of_begun(s), NULL);
+    resume_away(s);
+}
+
+void work_restore_value_write(struct stream *s)
+{
+    restore_ticket(s);
+    if (s->away)
+        use_memory(s, target_of_begun(s), NULL);
+    resume_away(s);
 }
 
 /* The slice of a reduction that was noted, and maybe not put in its destination. */

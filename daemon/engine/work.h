@@ -9,6 +9,7 @@
 
 #include "daemon/engine/run.h"
 
+struct mem;
 struct stream;
 
 enum run_result work_run_copy(struct stream *s, uint64_t now);
@@ -16,10 +17,24 @@ enum run_result work_run_set(struct stream *s, uint64_t now);
 enum run_result work_run_delay(struct stream *s, uint64_t now);
 enum run_result work_run_reduce(struct stream *s, uint64_t now);
 
+/**
+ * The same for words that npud cannot reach: of TASK_VALUE_WRITE; and the one at offset of m, for
+ * any task, which takes the place of `waiter` meanwhile. m: NULL if that is under way (s->away).
+ * RUN_RETIRED: it is read, or the task has failed.
+ */
+enum run_result work_write_word(struct stream *s, uint64_t now, struct mem *m);
+enum run_result work_read_word(struct stream *s, uint64_t now, struct mem *m, uint64_t offset,
+                               uint64_t *word);
+
+/** The work is over, or does not go on: memory that it has used can go. */
+void work_end(struct stream *s);
+
 /* More of their rows: task_row.h. Memory that work has used can go when it is given up. */
 bool work_give_up(struct stream *s);
 void work_drop(struct stream *s);
+void work_pass_over(struct stream *s);
 /* If npud has ended in the work of the task at the head, this still has its memory. */
 void work_restore_copy(struct stream *s);
 void work_restore_set(struct stream *s);
+void work_restore_value_write(struct stream *s);
 void work_restore_reduce(struct stream *s);

@@ -41,7 +41,7 @@ struct attach_record {
     uint64_t session;
     uint64_t bell_key;
     uint32_t device;
-    uint32_t unused;
+    uint32_t executor; /* of the session (executor_record.h); 0: none */
     /* live, under the lock of the device's engine */
     struct attach_live {
         _Atomic uint64_t exceptions; /* head of the exception ring */
@@ -70,6 +70,9 @@ struct memory_record {
     uint32_t since;    /* struct sharer, of its session */
     uint32_t over;     /* the same */
     uint64_t deserted; /* of the first of those that hold the pages: struct pages */
+    /* Appended after 0.10.0: what the backend knows it by (struct backend_note); 0: by its file */
+    uint64_t executor, handle;
+    uint64_t origin_executor, origin_handle; /* where it was imported from; 0: nowhere */
 };
 
 /*

@@ -15,7 +15,7 @@
  *   begun_at                             execute_task() was called
  *   wait_at          target, deadline    what it waits for, and how long
  *   outcome_at       outcome             how its wait ended
- *   effect_at        effect              what it changes, which may have happened already
+ *   effect_at        effect, ticket      what it changes, which may have happened already
  *   callback_at      callbacks           which callback was handed over: the mark is stored first
  *   rules_at         verdict             what the rules of fault injection have said
  *   stop_at          last_request        which request of the client has ended it
@@ -100,7 +100,7 @@ struct stream_kept {
     uint64_t drop_end;        /* while STREAM_DROPPING: the tasks from here on stay */
     uint64_t graph_for;       /* 1 + position of the graph that is under way, ... */
     uint64_t graph_at;        /* ... and where it is: GRAPH_AT_* */
-    uint64_t unused;
+    uint64_t ticket;          /* of work that a device does; 0: effect_at is of `effect` */
 };
 
 static_assert(sizeof(struct stream_kept) == 384, "six cache lines");

@@ -18,6 +18,13 @@
 
 #define PAGE 4096u
 
+static struct backend_note note_of(const struct mem *m)
+{
+    const struct backend *backend = m->pages->device->backend;
+
+    return backend->memory_note ? backend->memory_note(m->memory) : (struct backend_note){0};
+}
+
 #define MEM_MEMBERS(DO)                                                                            \
     DO##DERIVED(session, o->session->id);                                                          \
     DO##DERIVED(size, o->pages->size);                                                             \
@@ -36,7 +43,11 @@
     DO##DERIVED(left, o->pages->holders == o ? atomic_load(&o->pages->sharers.left) : 0);          \
     DO##DERIVED(since, o->sharer->since);                                                          \
     DO##DERIVED(over, o->sharer->over);                                                            \
-    DO##DERIVED(deserted, o->pages->holders == o ? o->pages->deserted : 0);
+    DO##DERIVED(deserted, o->pages->holders == o ? o->pages->deserted : 0);                        \
+    DO##DERIVED(executor, note_of(o).executor);                                                    \
+    DO##DERIVED(handle, note_of(o).handle);                                                        \
+    DO##DERIVED(origin_executor, note_of(o).origin_executor);                                      \
+    DO##DERIVED(origin_handle, note_of(o).origin_handle);
 
 RECORD(static, mem, MEMORY, struct mem, kept, struct memory_record, MEM_MEMBERS)
 
@@ -71,6 +82,7 @@ static struct mem *take_slot(struct session *session, enum cause *cause)
     }
     m->session = session;
     m->pages = NULL;
+    m->memory = NULL;
     m->imported = 0;
     m->exports = NULL;
     m->n_exports = 0;
@@ -106,8 +118,8 @@ static enum cause make_address(struct mem *m)
 {
     struct device *d = m->pages->device;
     struct session *session = m->session;
-    int r = d->backend->address_new(d->backend_state, &session->space, d->index, m->pages->size,
-                                    &m->address);
+    int r = d->backend->address_new(d->backend_state, &session->space, d->index, m->memory,
+                                    m->pages->size, &m->address);
 
     if (r < 0 && !session->space)
         user_uncharge_part(&session->charge_tables, d->backend->space_bytes(d->backend_state));
@@ -168,10 +180,19 @@ static enum cause begin_use(struct mem *m, struct pages *pages)
     return CAUSE_NONE;
 }
 
+static void free_memory(struct mem *m, const struct device *d)
+{
+    d->backend->memory_free(d->backend_state, m->memory, m->session->user);
+    m->memory = NULL;
+}
+
 static void leave_pages(struct mem *m)
 {
+    const struct device *d = m->pages->device;
+
     give_address_back(m);
     pages_leave(m->pages, m);
+    free_memory(m, d);
 }
 
 enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
@@ -188,15 +209,26 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
     m = take_slot(session, &cause);
     if (!m)
         return cause;
-    cause = pages_new(session, device, kind, (size + PAGE - 1) & ~(uint64_t)(PAGE - 1), &pages);
+    cause = pages_new(session, device, kind, (size + PAGE - 1) & ~(uint64_t)(PAGE - 1), &pages,
+                      &m->memory);
     if (cause == CAUSE_NONE)
         cause = begin_use(m, pages);
     if (cause != CAUSE_NONE) {
+        if (m->memory)
+            free_memory(m, device);
         put_slot(m);
         return cause;
     }
     *memp = m;
     return CAUSE_NONE;
+}
+
+static enum cause share_memory(struct mem *m, const struct pages *pages)
+{
+    const struct device *d = pages->device;
+
+    return cause_of_device(d->backend->memory_share(d->backend_state, m->session->space, d->index,
+                                                    pages->holders->memory, &m->memory));
 }
 
 enum cause allocation_import(struct session *session, struct pages *pages, uint64_t size,
@@ -208,8 +240,12 @@ enum cause allocation_import(struct session *session, struct pages *pages, uint6
     if (!m)
         return cause;
     m->imported = size;
-    cause = begin_use(m, pages);
+    cause = share_memory(m, pages);
+    if (cause == CAUSE_NONE)
+        cause = begin_use(m, pages);
     if (cause != CAUSE_NONE) {
+        if (m->memory)
+            free_memory(m, pages->device);
         put_slot(m);
         return cause;
     }
@@ -229,7 +265,7 @@ bool allocation_restore(struct server *server, struct kept_cell *cell)
     session = session_by_id(r.session);
     device = devices_get(server->devices, r.device);
     m = session && device ? slots_restore(&session->mems, r.slot, r.generation) : NULL;
-    pages = m ? pages_restore(session, device, &r) : NULL;
+    pages = m ? pages_restore(session, device, &r, &m->memory) : NULL;
     if (!pages)
         return false;
     m->session = session;
@@ -343,6 +379,16 @@ void allocation_end_work(struct mem *m)
 {
     if (atomic_fetch_sub_explicit(&m->works, 1, memory_order_relaxed) == 1 && m->freed)
         job_send(&m->free);
+}
+
+struct work_place allocation_place(const struct mem *m, uint64_t offset, uint64_t size)
+{
+    const struct pages *p = m ? m->pages : NULL;
+
+    if (!p || offset > p->size || size > p->size - offset ||
+        !p->device->backend->memory_usable(m->memory))
+        return (struct work_place){0};
+    return (struct work_place){m->memory, offset};
 }
 
 int allocation_file(const struct mem *m)

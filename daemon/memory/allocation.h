@@ -30,7 +30,8 @@ struct mem {
     struct slot slot; /* in session->mems */
     struct session *session;
     struct pages *pages;
-    uint64_t imported; /* bytes that were exported; 0: it was allocated here */
+    struct backend_memory *memory; /* the pages, as its session works with them */
+    uint64_t imported;             /* bytes that were exported; 0: it was allocated here */
     struct memory_export *exports;
     uint32_t n_exports;
     struct sharer *sharer; /* of the pages: its session */
@@ -83,16 +84,11 @@ void allocation_end_work(struct mem *m);
 int allocation_file(const struct mem *mem);
 
 /**
- * Where `size` bytes at offset of m are, for work. The place has no memory if m is NULL, and else
- * if pages_usable() says so.
+ * Where `size` bytes at offset of m are, for work. The place has no memory if m is NULL, if the
+ * range leaves it, or if npud has not the means. What it has is there until the engine that asks
+ * lets go of its lock. Engines.
  */
-static inline struct work_place allocation_place(const struct mem *m, uint64_t offset,
-                                                 uint64_t size)
-{
-    if (!m || !pages_usable(m->pages, offset, size))
-        return (struct work_place){0};
-    return (struct work_place){m->pages->memory, offset};
-}
+struct work_place allocation_place(const struct mem *m, uint64_t offset, uint64_t size);
 
 /** allocation_filled() of a user that has such pages. */
 bool allocation_charge_filled(struct mem *m);

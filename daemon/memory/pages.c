@@ -119,41 +119,35 @@ static void give_charges_back(struct pages *p)
 }
 
 /* The memory of a file, which is closed if that fails. False: no memory. */
-static bool attach_file(struct pages *p, int fd)
+static struct backend_memory *attach_file(struct pages *p, struct session *session)
+{
+    struct device *device = p->device;
+    struct backend_memory *memory =
+        device->backend->memory_attach(device->backend_state, session->space, device->index, p->fd,
+                                       p->size, p->kind == MEM_DEVICE);
+
+    if (!memory)
+        close(p->fd);
+    return memory;
+}
+
+static enum cause make_host_memory(struct pages *p, struct session *session,
+                                   struct backend_memory **memory)
+{
+    p->fd = memfd_new("npud-host-memory", p->size);
+    if (p->fd < 0)
+        return cause_of_file(p->fd);
+    *memory = attach_file(p, session);
+    return *memory ? CAUSE_NONE : CAUSE_FILE_MEMORY;
+}
+
+static enum cause make_device_memory(struct pages *p, struct session *session,
+                                     struct backend_memory **memory)
 {
     struct device *device = p->device;
 
-    p->memory = device->backend->memory_attach(device->backend_state, device->index, fd, p->size,
-                                               p->kind == MEM_DEVICE);
-    if (!p->memory)
-        close(fd);
-    return p->memory != NULL;
-}
-
-static enum cause make_host_memory(struct pages *p)
-{
-    int fd = memfd_new("npud-host-memory", p->size);
-
-    if (fd < 0)
-        return cause_of_file(fd);
-    return attach_file(p, fd) ? CAUSE_NONE : CAUSE_FILE_MEMORY;
-}
-
-static enum cause make_device_memory(struct pages *p)
-{
-    struct device *device = p->device;
-    int r = device->backend->memory_new(device->backend_state, device->index, p->size, &p->memory);
-
-    return r < 0 ? cause_of_file(r) : CAUSE_NONE;
-}
-
-static enum cause make_memory(struct pages *p)
-{
-    enum cause cause = p->kind == MEM_DEVICE ? make_device_memory(p) : make_host_memory(p);
-
-    if (cause == CAUSE_NONE)
-        p->fd = p->device->backend->memory_file(p->memory);
-    return cause;
+    return cause_of_device(device->backend->memory_new(device->backend_state, session->space,
+                                                       device->index, p->size, memory, &p->fd));
 }
 
 static struct pages *begin_pages(struct server *server, struct device *device, enum mem_kind kind,
@@ -182,7 +176,7 @@ static void count_size(struct pages *p)
 }
 
 enum cause pages_new(struct session *session, struct device *device, enum mem_kind kind,
-                     uint64_t size, struct pages **pages)
+                     uint64_t size, struct pages **pages, struct backend_memory **memory)
 {
     struct pages *p = begin_pages(session->server, device, kind, size);
     enum cause cause;
@@ -194,19 +188,21 @@ enum cause pages_new(struct session *session, struct device *device, enum mem_ki
     p->maker_uid = session->uid;
     cause = charge_session(p, session);
     if (cause == CAUSE_NONE)
-        cause = make_memory(p);
+        cause = kind == MEM_DEVICE ? make_device_memory(p, session, memory)
+                                   : make_host_memory(p, session, memory);
     if (cause != CAUSE_NONE) {
         give_charges_back(p);
         free(p);
         return cause;
     }
-    kept_fd(p->fd);
+    if (p->fd >= 0)
+        kept_fd(p->fd);
     count_size(p);
     *pages = p;
     return CAUSE_NONE;
 }
 
-static void free_pages(struct pages *p, struct user *user)
+static void free_pages(struct pages *p)
 {
     if (p->look.listed)
         job_cancel(&p->look);
@@ -214,8 +210,8 @@ static void free_pages(struct pages *p, struct user *user)
     waitlist_deinit(&p->values);
     if (p->number)
         HASH_DEL(p->all->pages, p);
-    kept_fd_leave(p->fd);
-    p->device->backend->memory_free(p->device->backend_state, p->memory, user);
+    if (p->fd >= 0)
+        kept_fd_leave(p->fd);
     assert(p->kind == MEM_HOST || p->device->memory_used >= p->size);
     if (p->kind == MEM_DEVICE)
         p->device->memory_used -= p->size;
@@ -327,6 +323,8 @@ enum cause pages_join(struct pages *p, struct mem *m)
 
     if (cause == CAUSE_NONE)
         hold_pages(p, m);
+    else if (!p->holders)
+        free_pages(p);
     return cause;
 }
 
@@ -385,7 +383,7 @@ static bool let_go(struct pages *p, struct mem *m, bool *left)
         session->memory -= p->size;
     }
     if (!p->holders) {
-        free_pages(p, session->user);
+        free_pages(p);
         return false;
     }
     if (first)
@@ -473,20 +471,51 @@ bool pages_enlist(struct pages *p, struct memory_exports *all)
     return true;
 }
 
+/* The record's memory again. NULL: it cannot be. */
+static struct backend_memory *memory_back(const struct pages *p, struct session *session,
+                                          const struct memory_record *r)
+{
+    const struct device *d = p->device;
+    const struct backend_note note = {r->executor, r->handle, r->origin_executor, r->origin_handle};
+
+    if (r->key && p->fd < 0)
+        return NULL;
+    if (d->backend->memory_back)
+        return d->backend->memory_back(d->backend_state, session->space, d->index, p->fd, p->size,
+                                       r->address, &note);
+    return d->backend->memory_attach(d->backend_state, session->space, d->index, p->fd, p->size,
+                                     p->kind == MEM_DEVICE);
+}
+
+/* The same of a further holder. */
+static struct backend_memory *share_back(const struct pages *p, struct session *session,
+                                         const struct memory_record *r)
+{
+    const struct device *d = p->device;
+    struct backend_memory *memory;
+
+    if (d->backend->memory_back && p->fd < 0)
+        return memory_back(p, session, r);
+    return d->backend->memory_share(d->backend_state, session->space, d->index, p->holders->memory,
+                                    &memory) == 0
+               ? memory
+               : NULL;
+}
+
 static struct pages *restore_pages(struct session *session, struct device *device,
-                                   const struct memory_record *r)
+                                   const struct memory_record *r, struct backend_memory **memory)
 {
     struct server *server = session->server;
     struct pages *p = begin_pages(server, device, (enum mem_kind)r->kind, r->size);
 
     if (!p)
         return NULL;
-    p->fd = session_own_fd(server, kept_fd_take(r->key));
+    p->fd = r->key ? session_own_fd(server, kept_fd_take(r->key)) : -1;
     p->maker = r->pages ? r->maker : session->id;
     p->maker_pid = r->pages ? r->maker_pid : session->pid;
     p->maker_uid = r->pages ? r->maker_uid : session->uid;
-    if (p->fd < 0 || !attach_file(p, p->fd) ||
-        (r->pages && !add_number(p, server->memory_exports, r->pages)))
+    *memory = memory_back(p, session, r);
+    if (!*memory || (r->pages && !add_number(p, server->memory_exports, r->pages)))
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): npud ends if it cannot restore */
         return NULL;
     charge_again(p, session);
@@ -495,25 +524,19 @@ static struct pages *restore_pages(struct session *session, struct device *devic
 }
 
 struct pages *pages_restore(struct session *session, struct device *device,
-                            const struct memory_record *r)
+                            const struct memory_record *r, struct backend_memory **memory)
 {
     struct pages *p = NULL;
 
     if (r->pages)
         HASH_FIND(hh, session->server->memory_exports->pages, &r->pages, sizeof(r->pages), p);
     if (!p)
-        p = restore_pages(session, device, r);
+        p = restore_pages(session, device, r, memory);
+    else if (!(*memory = share_back(p, session, r)))
+        return NULL;
     if (p && r->left)
         atomic_store(&p->sharers.left, r->left);
     if (p && r->deserted)
         restore_desertion(p, r->deserted);
     return p;
-}
-
-/* --- for engines --- */
-
-bool pages_usable(const struct pages *p, uint64_t offset, uint64_t size)
-{
-    return offset <= p->size && size <= p->size - offset &&
-           p->device->backend->memory_usable(p->memory);
 }

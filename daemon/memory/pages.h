@@ -48,9 +48,9 @@ struct pages {
     struct device *device;
     enum mem_kind kind;
     uint64_t size;
-    struct backend_memory *memory;
-    int fd;                 /* the memory's own */
-    struct waitlist values; /* streams of all holders that wait for words of it: value.h */
+    int fd;                  /* the memory's own, by which clients map it; -1: they cannot */
+    _Atomic uint64_t writes; /* changes of it by tasks, if npud cannot read it: value.c */
+    struct waitlist values;  /* streams of all holders that wait for words of it: value.h */
     /* For the control thread, which alone changes these, and under the lock of `values`: */
     struct mem *holders; /* the oldest first */
     _Atomic uint32_t n_holders;
@@ -92,9 +92,12 @@ uint64_t pages_device_remaining(const struct user *user, const struct device *de
  */
 uint64_t pages_obtainable(const struct session *session, const struct device *device);
 
-/** Pages of a device, or of host memory, charged to the session. size: of whole pages. */
+/**
+ * Pages of a device, or of host memory, charged to the session. size: of whole pages. *memory: what
+ * the session works with; it is given back after pages_leave().
+ */
 enum cause pages_new(struct session *session, struct device *device, enum mem_kind kind,
-                     uint64_t size, struct pages **pages);
+                     uint64_t size, struct pages **pages, struct backend_memory **memory);
 
 /** May the session hold them, too? */
 enum cause pages_check(struct pages *pages, struct session *session);
@@ -165,13 +168,7 @@ struct session *pages_maker(const struct pages *pages);
 
 /**
  * The pages that the record of an allocation is of: those that another holder has brought back, or
- * new ones. NULL: they cannot be.
+ * new ones. *memory: as of pages_new(). NULL: they cannot be.
  */
 struct pages *pages_restore(struct session *session, struct device *device,
-                            const struct memory_record *record);
-
-/**
- * May work use `size` bytes at offset? False: the range leaves them, or npud has not the means. The
- * memory is there until the engine that asks lets go of its lock. Engines.
- */
-bool pages_usable(const struct pages *pages, uint64_t offset, uint64_t size);
+                            const struct memory_record *record, struct backend_memory **memory);

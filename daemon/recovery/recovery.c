@@ -66,6 +66,7 @@ static void (*const finish[])(struct server *server) = {
     allocations_count_sharers, /* waits that are rejoined ask for it */
     engines_finish_restoring,
     allocations_finish_restoring,
+    devices_finish_restoring,
     notifies_look_again,
     notifies_finish_restoring,
     releases_finish_restoring,

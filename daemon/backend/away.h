@@ -1,0 +1,51 @@
+/*
+ * Between the files of the backends "acl" and "cuda": what they know of sessions and memory, and
+ * what away_work.c does of the table of functions (core/backend.h has what each of them is).
+ */
+#pragma once
+
+#include "daemon/backend/executors.h"
+#include "daemon/backend/mapped.h"
+#include "daemon/core/backend.h"
+
+/** Memory as sessions with the same executor know it. */
+struct backend_memory {
+    uint32_t holders; /* names of it that are given back */
+    uint32_t device;
+    uint64_t size;
+    uint64_t handle; /* of the executor; 0: it has it not */
+    uint64_t after;  /* pages: the message by which the executor has got them */
+    uint64_t address;
+    struct executor *executor;     /* NULL: of pages, before a session uses a device */
+    struct mapped *pages;          /* of the host; NULL: of the device */
+    struct backend_memory *origin; /* where it was imported from: its executor has the bytes */
+    struct backend_space *space;   /* of pages: whose list they are on */
+    struct backend_memory *prev, *next;
+};
+
+/** A session, here. */
+struct backend_space {
+    struct backend_space **owner; /* backend_told() */
+    struct executor *executor;    /* NULL: none so far */
+    struct backend_client client;
+    struct making *making;       /* what it has asked for; NULL: nothing */
+    struct backend_memory *host; /* pages that its executor has */
+    bool waits;                  /* for its executor to use a device */
+    bool begins; /* the same, until it has asked again: one that ends meanwhile does not start */
+    struct backend_space *prev, *next;
+};
+
+enum work_state away_step(void *state, uint32_t device, struct work *w, uint64_t now,
+                          uint64_t *deadline, int32_t *result);
+void away_poll(void *state, uint32_t device, void (*over)(struct work *work));
+bool away_sleep(void *state, uint32_t device, bool asleep);
+unsigned away_ahead(void *state, const struct work *works, unsigned n);
+void away_give(void *state, uint32_t device, const struct work *works, unsigned n);
+bool away_resume(void *state, struct backend_space *space, uint32_t device, uint64_t ticket);
+void away_forget(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
+                 bool all);
+bool away_is_over(void *state, struct backend_space *space, uint64_t ticket);
+bool away_word_read(struct work_place at, uint64_t *value);
+bool away_word_write(struct work_place at, uint64_t value);
+bool away_words_read(struct work_place at, uint64_t *to, unsigned words);
+void away_slice_put(struct work_place at, const void *slice, uint64_t size);

@@ -1,0 +1,219 @@
+/* Work of devices that executors do. */
+#include "daemon/backend/away.h"
+
+#include <string.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "proto/util/clock.h"
+
+/* None of the lanes is free: so much later there may be one. */
+#define LANES_AGAIN_NS (50 * NSEC_PER_USEC)
+
+/* --- work --- */
+
+static bool is_near(struct work_place at)
+{
+    return !at.memory || at.memory->pages;
+}
+
+static struct executor *executor_of(const struct work *w)
+{
+    return is_near(w->dst) ? w->src.memory->executor : w->dst.memory->executor;
+}
+
+static struct executor_place place_of(struct work_place at)
+{
+    return at.memory ? (struct executor_place){at.memory->handle, at.offset}
+                     : (struct executor_place){0};
+}
+
+/* The message that has brought the memory. Device memory was there when it was told. */
+static uint64_t after_of(struct work_place at)
+{
+    return at.memory ? at.memory->after : 0;
+}
+
+static void put(struct executor *x, const struct work *w, uint64_t ticket, uint32_t device)
+{
+    static const uint8_t ops[] = {
+        [WORK_COPY] = EXECUTOR_COPY,
+        [WORK_SET] = EXECUTOR_SET,
+        [WORK_REDUCE] = EXECUTOR_REDUCE,
+        [WORK_WORD_READ] = EXECUTOR_WORD_READ,
+        [WORK_WORD_WRITE] = EXECUTOR_WORD_WRITE,
+    };
+    struct executor_task task = {
+        .op = ops[w->kind],
+        .device = (uint8_t)device,
+        .value = w->kind == WORK_REDUCE ? (uint32_t)w->reduce << 8 | w->type : w->value,
+        .after = after_of(w->dst) > after_of(w->src) ? after_of(w->dst) : after_of(w->src),
+        .dst = place_of(w->dst),
+        .src = place_of(w->src),
+        .size = w->kind == WORK_WORD_WRITE ? w->word : w->size,
+    };
+
+    lane_put(x, ticket, &task);
+}
+
+/* Of the same executor, or of pages that it has. */
+static bool fits(const struct executor *x, struct work_place at)
+{
+    return !at.memory || (at.memory->executor == x && at.memory->handle != 0);
+}
+
+/* How it ends that is over; result: 0 or an ACL error. */
+static enum work_state end_away(struct executor *x, struct work *w, bool long_over, int32_t *result)
+{
+    *result = long_over ? 0 : lane_result(x, w->ticket, &w->word);
+    if (*result == 0)
+        w->progress = w->size;
+    return WORK_DONE;
+}
+
+static enum work_state step_away(uint32_t device, struct work *w, uint64_t now, uint64_t *deadline,
+                                 int32_t *result)
+{
+    struct executor *x = executor_of(w);
+    enum lane_state at;
+
+    w->slice = NULL; /* it is put where it belongs there */
+    *result = atomic_load_explicit(&x->code, memory_order_acquire);
+    if (*result == 0 && (!fits(x, w->dst) || !fits(x, w->src)))
+        *result = ACL_ERROR_RT_SYS_DMA;
+    if (*result != 0)
+        return WORK_DONE;
+    if (w->ticket == 0) {
+        w->ticket = lane_lease(x);
+        if (w->ticket != 0)
+            return WORK_NOTE;
+        *deadline = now + LANES_AGAIN_NS;
+        return WORK_PENDING;
+    }
+    at = lane_look(x, w->ticket);
+    if (at == LANE_NOT_GIVEN) {
+        put(x, w, w->ticket, device);
+        lane_give(x, w->ticket);
+    }
+    if (at == LANE_OVER || at == LANE_LONG_OVER)
+        return end_away(x, w, at == LANE_LONG_OVER, result);
+    lane_await(x, w->ticket, device, w);
+    return WORK_AWAY;
+}
+
+enum work_state away_step(void *state, uint32_t device, struct work *w, uint64_t now,
+                          uint64_t *deadline, int32_t *result)
+{
+    (void)state;
+    if (w->kind == WORK_DELAY)
+        return delay_step(w, now, deadline, result);
+    *result = 0;
+    if (w->progress == w->size)
+        return WORK_DONE;
+    if (is_near(w->dst) && is_near(w->src))
+        return mapped_step(w, w->dst.memory->pages, w->src.memory ? w->src.memory->pages : NULL);
+    return step_away(device, w, now, deadline, result);
+}
+
+void away_poll(void *state, uint32_t device, void (*over)(struct work *work))
+{
+    lanes_poll(state, device, over);
+}
+
+bool away_sleep(void *state, uint32_t device, bool asleep)
+{
+    return lanes_sleep(state, device, asleep);
+}
+
+static bool is_for(const struct executor *x, const struct work *w)
+{
+    return (!is_near(w->dst) || !is_near(w->src)) && fits(x, w->dst) && fits(x, w->src);
+}
+
+unsigned away_ahead(void *state, const struct work *works, unsigned n)
+{
+    struct executor *x = executor_of(&works[0]);
+    unsigned i = 1;
+
+    (void)state;
+    while (i < n && works[i].size > 0 && is_for(x, &works[i]))
+        i++;
+    return i;
+}
+
+void away_give(void *state, uint32_t device, const struct work *works, unsigned n)
+{
+    struct executor *x = executor_of(&works[0]);
+    uint64_t ticket = works[0].ticket;
+
+    (void)state;
+    for (unsigned i = 0; i < n; i++)
+        put(x, &works[i], ticket + i, device);
+    lane_give(x, ticket + n - 1);
+}
+
+/* The session's executor, if the ticket is of that. An earlier one has ended. */
+static struct executor *issuer(const struct backend_space *space, uint64_t ticket)
+{
+    struct executor *x = space ? space->executor : NULL;
+
+    return x && lane_is_of(x, ticket) ? x : NULL;
+}
+
+bool away_resume(void *state, struct backend_space *space, uint32_t device, uint64_t ticket)
+{
+    struct executor *x = issuer(space, ticket);
+
+    (void)state;
+    (void)device;
+    if (!x)
+        return true;
+    lane_restore(x, ticket);
+    return lane_look(x, ticket) != LANE_NOT_GIVEN;
+}
+
+void away_forget(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
+                 bool all)
+{
+    struct executor *x = issuer(space, ticket);
+
+    (void)state;
+    if (x)
+        lane_leave(x, ticket, device, all);
+}
+
+bool away_is_over(void *state, struct backend_space *space, uint64_t ticket)
+{
+    struct executor *x = issuer(space, ticket);
+
+    (void)state;
+    return !x || lane_look(x, ticket) != LANE_BUSY;
+}
+
+/* --- words --- */
+
+bool away_word_read(struct work_place at, uint64_t *value)
+{
+    if (at.memory->pages)
+        *value = mapped_word_read(at.memory->pages, at.offset);
+    return at.memory->pages;
+}
+
+bool away_word_write(struct work_place at, uint64_t value)
+{
+    if (at.memory->pages)
+        mapped_word_write(at.memory->pages, at.offset, value);
+    return at.memory->pages;
+}
+
+bool away_words_read(struct work_place at, uint64_t *to, unsigned words)
+{
+    if (at.memory->pages)
+        mapped_words_read(at.memory->pages, at.offset, to, words);
+    return at.memory->pages;
+}
+
+/* Of memory of the host: reductions of the device have no slices. */
+void away_slice_put(struct work_place at, const void *slice, uint64_t size)
+{
+    memcpy(mapped_at(at.memory->pages, at.offset), slice, size);
+}

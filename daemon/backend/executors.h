@@ -1,0 +1,282 @@
+/*
+ * An executor, npud's side: a process that has loaded the library of a device and does the device
+ * work of a session or of a user (docs/hardware.md). Started when a session first uses a device;
+ * ended when no session and no memory of it is left. What it says is validated like what a client
+ * says: an answer that cannot be ends it.
+ *
+ * Two files: executor.c has the process and what is asked of it, lanes.c the work. Control thread,
+ * unless said otherwise.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/base/schedule.h"
+#include "daemon/core/backend.h"
+#include "daemon/kept/kept.h"
+#include "proto/shm/doorbell.h"
+#include "proto/shm/executor_shm.h"
+#include "proto/util/slots.h"
+#include "proto/wire/executor_message.h"
+
+struct event;
+struct executor_live;
+struct executors;
+struct server;
+
+enum executor_state {
+    EXECUTOR_STARTING, /* has not answered HELLO */
+    EXECUTOR_READY,
+    EXECUTOR_ENDED, /* it is gone, or not listened to: `code` is what its work ends with */
+};
+
+/* Work in flight on a lane, which is a stream's meanwhile. Of the engine of `device`. */
+struct lane {
+    struct executor *executor;
+    struct work *work;        /* NULL: nobody waits for its end; the lane is not free before */
+    uint64_t number;          /* of that work */
+    struct lane *prev, *next; /* executors.flying[device] */
+};
+
+struct executor {
+    struct executors *all;
+    uid_t uid;        /* whose it is ... */
+    uint64_t session; /* ... and of which session; 0: of all of the user */
+    uint32_t users;   /* places of sessions, and memory that is not given back */
+    enum executor_state state;
+    char why[192]; /* how it has ended, or why it has not started */
+
+    pid_t pid;
+    int pidfd, socket;
+    struct event *on_socket, *on_end;
+
+    pthread_mutex_t sending; /* engines send, too. For the next four */
+    uint64_t sent;           /* requests, with those that wait */
+    struct unsent *unsent;   /* its socket is full: they wait, in this order */
+    uint32_t n_unsent;
+    bool flushed; /* `flush` is sent, or on_writable added */
+    struct job flush;
+    struct event *on_writable;
+    struct asked *asked;    /* those whose answer is to come */
+    const uint64_t *listed; /* behind the answer that is being told */
+    uint32_t begun;         /* devices that it was told to use ... */
+    int wake[DEVICES_MAX];  /* ... by which it wakes their engines; -1: none */
+    uint32_t usable;        /* ... and those that it has said it does */
+
+    struct kept kept;
+    struct executor_live *live; /* in its record */
+    uint32_t number;            /* in records; its low bits in tickets */
+    uint32_t life;              /* how many npuds it has outlived */
+    bool resumes;    /* what it has is not compared yet with what npud knows: new memory waits */
+    bool restored;   /* while npud restores, that is a user */
+    unsigned looked; /* in which turn of executors_watch() */
+
+    struct slots handles; /* struct name */
+    struct freed *freed;  /* names that are given back, and it has not been told */
+    struct job free;
+    void *ranges; /* of its memory, by address: tsearch() */
+
+    int ring_fd, page_fd;
+    struct executor_ring *ring;
+    struct executor_page *page; /* hostile */
+    _Atomic uint64_t leased;    /* lanes, a bit each. Engines */
+    _Atomic int32_t code;       /* with which all its work ends; 0: it runs. Engines read it */
+    struct lane lane[EXECUTOR_LANES];
+    uint64_t told[EXECUTOR_LANES]; /* the last number that it has said is done. The lane's engine */
+    struct {
+        uint64_t done;
+        uint32_t looks; /* since that is so, and more was given. Of executors_watch() */
+    } watched[EXECUTOR_LANES];
+    _Atomic(const char *) accused; /* why it was killed; NULL: it was not */
+
+    struct executor *prev, *next; /* executors.list */
+};
+
+/** Of executors, in tickets. */
+#define EXECUTOR_NUMBERS 256u
+
+struct executors {
+    struct server *server;
+    const char *kind; /* the library's table: "acl" or "cuda" */
+    char *library;
+    char *environment[64]; /* of executors, in environment_text; NULL at the end */
+    char *environment_text;
+    bool nesting, of_user;
+    bool ends;          /* there are no engines any more */
+    char program[4096]; /* npud-executor */
+    uint32_t devices;
+    struct executor_device_info info[DEVICES_MAX];
+    struct executor *list;
+    struct ending *ending;            /* processes that were killed, and are not gone yet */
+    struct lane *flying[DEVICES_MAX]; /* work that is away. Of the engine of the device */
+    uint64_t started;                 /* so far */
+    uint32_t last;                    /* number */
+    struct event *on_watch;           /* as long as there are executors; NULL: none so far */
+    _Atomic bool watched;             /* executors_watch() looks for those that hang */
+    struct job watch;
+    void (*told)(struct executor *executor); /* it has ended, or resumes no more */
+};
+
+/** A handle that is in use. */
+struct name {
+    struct slot slot;
+    struct backend_memory *memory; /* NULL: it is not there yet, or was not restored */
+    bool restored;                 /* the executor is to have it, ... */
+    bool listed;                   /* ... and has said so */
+};
+
+/** End those that hang, from now on; none any more. A new executor begins it by itself. */
+void executors_watch(struct executors *all);
+bool executors_run_watch(struct job *job);
+/** Work was given: as above, from an engine. */
+static inline void executors_busy(struct executors *all)
+{
+    if (!atomic_load_explicit(&all->watched, memory_order_relaxed) &&
+        !atomic_exchange(&all->watched, true))
+        job_send(&all->watch);
+}
+
+void executors_watch_end(struct executors *all);
+
+/** Ask the library what there is, in an executor of its own. 0 or -errno after logging. */
+int executors_probe(struct executors *all);
+
+/** Its memory alone: for the next one, and for executor_record.c. NULL: no memory. */
+struct executor *executor_make(struct executors *all, uid_t uid, uint64_t session);
+/**
+ * A new one, which is being started, in place of one that has ended, or of none. NULL after
+ * logging: it cannot be.
+ */
+struct executor *executor_new(struct executors *all, uid_t uid, uint64_t session,
+                              const struct executor *before);
+struct executor *executor_use(struct executor *executor);
+/** The last user ends it. */
+void executor_leave(struct executor *executor);
+/** It is not to be trusted, or is gone: all that it has is lost. why: in words, for the log. */
+void executor_end(struct executor *executor, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/**
+ * It lies, as an engine has found out: its process is killed, and the control thread ends it. Any
+ * thread. why: a constant.
+ */
+void executor_accuse(struct executor *executor, const char *why);
+
+/* --- executor_record.c: what outlives npud --- */
+
+/** Make its record. False: no memory. */
+bool executor_note(struct executor *executor);
+/** It has ended. */
+void executor_drop_note(struct executor *executor);
+/** While npud restores: the one with this number, or one that has ended. NULL: no memory. */
+struct executor *executor_find(struct executors *all, uint32_t number);
+/** The process of an npud before: listen to it, and ask what it has. False: no memory. */
+bool executor_go_on(struct executor *executor);
+/** Ask for all handles from that slot on, and compare them with what npud knows. 0 or -errno. */
+int executor_ask_for_list(struct executor *executor, uint64_t from);
+/** All objects are there: what is in flight for nobody is watched, and who has no user goes. */
+void executors_finish_restoring(struct executors *all);
+
+/* --- asking --- */
+
+struct asked;
+/**
+ * The answer is there, and fits the request; or the executor has ended: answer is NULL then, and fd
+ * -1. fd is the callee's.
+ */
+typedef void asked_fn(struct asked *asked, const struct executor_answer *answer, int fd);
+
+/** A request whose answer is to come. The asker's, at the begin of an object of its own. */
+struct asked {
+    struct executor *executor;
+    asked_fn *over;
+    uint64_t number;
+    uint32_t op;
+    uint32_t looks; /* since it was asked: executors_watch() */
+    struct asked *prev, *next;
+};
+
+/** 0, or -errno: over() is not called. fds stay the caller's. */
+int executor_ask(struct executor *executor, struct asked *asked, asked_fn *over,
+                 struct executor_request *request, const int *fds, unsigned n_fds);
+/** A request without an answer. Any thread. The executor ends if it does not take it. */
+void executor_tell(struct executor *executor, struct executor_request *request, int fd);
+
+/** A handle that it has for nothing else. 0: there is none left. */
+uint64_t executor_name(struct executor *executor);
+void executor_unname(struct executor *executor, uint64_t handle);
+/**
+ * What has this handle goes: memory or pages of an npud that knows them no more. Told when no
+ * record names it any more, so that the next npud does not look for it. The name is free after
+ * that; until then this is a user.
+ */
+void executor_free_named(struct executor *executor, uint64_t handle);
+/** npud ends, and no session is left: what was asked for is not wanted any more. */
+void executors_end(struct executors *all);
+/** What has this handle; NULL: nothing. */
+struct name *executor_named(struct executor *executor, uint64_t handle);
+/** While npud restores: a handle of before. NULL: no memory, or it cannot be one. */
+struct name *executor_name_again(struct executor *executor, uint64_t handle);
+
+/** The range is memory that it has given out. False: it overlaps another one. */
+bool executor_note_range(struct executor *executor, uint64_t address, uint64_t size);
+void executor_forget_range(struct executor *executor, uint64_t address, uint64_t size);
+
+/* --- between the files that make an executor --- */
+
+/** An answer as it comes, with the most that can be behind it. */
+struct told {
+    struct executor_answer answer;
+    union {
+        struct executor_device_info info;
+        uint64_t handles[EXECUTOR_LIST_MOST];
+    };
+};
+
+/** Its process and its files. 0 or -errno: free it. */
+int executor_start(struct executor *executor);
+/** Send a request, or have it wait for room. Under executor->sending, or before it is known. */
+int executor_send(struct executor *executor, struct executor_request *request, const int *fds,
+                  unsigned n);
+/** All that have work there look what has become of it. */
+void executor_wake_engines(struct executor *executor);
+/** Does the array hold a string? */
+bool executor_is_text(const char *text, size_t size);
+/** What a terminal would take for commands becomes question marks. */
+void executor_clean_text(char *text);
+
+/* --- lanes.c: work. Engine thread of the device, or another that holds its lock --- */
+
+/** While npud restores: this ticket is some work's. */
+void lane_restore(struct executor *executor, uint64_t ticket);
+/** All tickets are restored: what else is in flight is for nobody. */
+void lanes_finish_restoring(struct executor *executor);
+
+/** Lease a lane: the ticket for work there. 0: all are leased. */
+uint64_t lane_lease(struct executor *executor);
+/** What has become of the work with this ticket? */
+enum lane_state { LANE_NOT_GIVEN, LANE_BUSY, LANE_OVER, LANE_LONG_OVER };
+enum lane_state lane_look(struct executor *executor, uint64_t ticket);
+/** Is it a ticket of this one? Else of an earlier one of the session. Any thread. */
+bool lane_is_of(const struct executor *executor, uint64_t ticket);
+/** Write down the work of a ticket, for lane_give(). task: but for its number. */
+void lane_put(struct executor *executor, uint64_t ticket, struct executor_task *task);
+/** Give all up to this ticket to the executor. */
+void lane_give(struct executor *executor, uint64_t ticket);
+/** It is given, and this engine waits for its end. */
+void lane_await(struct executor *executor, uint64_t ticket, uint32_t device, struct work *work);
+/** The outcome of work that is over. value: of WORD_READ. */
+int32_t lane_result(struct executor *executor, uint64_t ticket, uint64_t *value);
+/**
+ * Nobody asks for this ticket any more, nor, if all, for those that were given behind it. After the
+ * last one the lane is free, or will be when the work is over.
+ */
+void lane_leave(struct executor *executor, uint64_t ticket, uint32_t device, bool all);
+
+/** As backend.poll() and backend.sleep(). */
+void lanes_poll(struct executors *all, uint32_t device, void (*over)(struct work *work));
+bool lanes_sleep(struct executors *all, uint32_t device, bool asleep);

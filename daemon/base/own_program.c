@@ -1,0 +1,32 @@
+#include "daemon/base/own_program.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int own_program_find(char *path, size_t size, const char *name, const char *environment)
+{
+    static const char *const places[] = {"", "../lib/npud/"};
+    const char *named = secure_getenv(environment), *slash;
+    char self[PATH_MAX];
+    ssize_t n;
+
+    if (named && named[0])
+        return snprintf(path, size, "%s", named) < (int)size ? 0 : -ENAMETOOLONG;
+    n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n < 0)
+        return -errno;
+    self[n] = '\0';
+    slash = strrchr(self, '/');
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        const int folder = slash ? (int)(slash - self) + 1 : 0;
+
+        if (snprintf(path, size, "%.*s%s%s", folder, self, places[i], name) < (int)size &&
+            access(path, X_OK) == 0)
+            return 0;
+    }
+    return -ENOENT;
+}

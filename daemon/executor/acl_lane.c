@@ -1,0 +1,263 @@
+#include "daemon/executor/acl_lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/executor/acl_api.h"
+#include "daemon/executor/acl_report.h"
+
+/* Lanes have one priority: npud decides in which order it gives work out. */
+#define PRIORITY 0u
+
+struct vendor_lane {
+    struct vendor_library *library;
+    uint32_t device;
+    aclrtStream stream;
+    aclrtContext context; /* of the stream: the library refuses it in another one */
+    bool own_context;     /* it is the lane's alone */
+    bool served;          /* acl_report_serve() */
+};
+
+#define ADDRESS(number) ((void *)(uintptr_t)(number))
+
+/* --- make and end --- */
+
+static int32_t new_stream(struct vendor_library *l, aclrtStream *stream)
+{
+    if (ACL_HAS(l, aclrtCreateStreamWithConfig))
+        return ACL_CALL(l, aclrtCreateStreamWithConfig, stream, PRIORITY, 0);
+    return ACL_CALL(l, aclrtCreateStream, stream);
+}
+
+int32_t acl_lane_new(struct vendor_library *l, uint32_t device, struct vendor_lane **lane)
+{
+    struct vendor_lane *n = calloc(1, sizeof(*n));
+    int32_t code;
+
+    *lane = NULL;
+    if (!n) {
+        vendor_set_text("out of memory on the host");
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    }
+    n->library = l;
+    n->device = device;
+    code = ACL_CALL(l, aclrtGetCurrentContext, &n->context);
+    if (code == 0)
+        code = new_stream(l, &n->stream);
+    if (code != 0) {
+        free(n);
+        return code;
+    }
+    *lane = n;
+    return 0;
+}
+
+/* The calling thread works in the lane's context from now on. */
+static int32_t enter(struct vendor_lane *lane)
+{
+    return ACL_CALL(lane->library, aclrtSetCurrentContext, lane->context);
+}
+
+static void end_stream(struct vendor_lane *lane)
+{
+    struct vendor_library *l = lane->library;
+
+    if (!lane->stream)
+        return;
+    if (lane->served)
+        acl_report_leave(l, lane->device, lane->stream);
+    lane->served = false;
+    if (ACL_HAS(l, aclrtDestroyStreamForce))
+        l->call.aclrtDestroyStreamForce(lane->stream);
+    else
+        l->call.aclrtDestroyStream(lane->stream);
+    lane->stream = NULL;
+}
+
+void acl_lane_free(struct vendor_lane *lane)
+{
+    enter(lane);
+    end_stream(lane);
+    if (lane->own_context && ACL_HAS(lane->library, aclrtDestroyContext)) {
+        lane->library->call.aclrtDestroyContext(lane->context);
+        /* The thread has none now. */
+        lane->library->call.aclrtSetDevice((int32_t)lane->device);
+    }
+    free(lane);
+}
+
+/*
+ * One stream that stops stops all of its context, which can only be given up then: so it has one of
+ * its own.
+ */
+int32_t acl_lane_stop(struct vendor_lane *lane)
+{
+    struct vendor_library *l = lane->library;
+    aclrtContext context = NULL;
+    aclrtStream stream = NULL;
+    int32_t code;
+
+    if (lane->own_context)
+        return 0;
+    if (!ACL_HAS(l, aclrtSetStreamFailureMode) || !ACL_HAS(l, aclrtDestroyContext))
+        return acl_lacks("aclrtSetStreamFailureMode");
+    code = ACL_CALL(l, aclrtCreateContext, &context, (int32_t)lane->device);
+    if (code != 0)
+        return code;
+    code = new_stream(l, &stream);
+    if (code == 0)
+        code = ACL_CALL(l, aclrtSetStreamFailureMode, stream, ACL_STOP_ON_FAILURE);
+    if (code != 0) {
+        l->call.aclrtDestroyContext(context); /* with the stream, if there is one */
+        enter(lane);
+        return code;
+    }
+    enter(lane);
+    end_stream(lane);
+    lane->stream = stream;
+    lane->context = context;
+    lane->own_context = true;
+    return enter(lane);
+}
+
+/* --- wait --- */
+
+/* Codes with which a library says that it has lost the device, or what drives it. */
+static bool is_gone(int32_t code)
+{
+    return code == ACL_ERROR_RT_LOST_HEARTBEAT || code == ACL_ERROR_RT_SOCKET_CLOSE;
+}
+
+/*
+ * A library tells an error once, and the stream can be used again. If it still has one to tell
+ * after that, the stream is stopped, or the device is lost.
+ */
+int32_t acl_lane_sync(struct vendor_lane **lane)
+{
+    struct vendor_lane *n = *lane;
+    struct vendor_library *l = n->library;
+    int32_t code = enter(n);
+
+    if (code == 0)
+        code = ACL_CALL(l, aclrtSynchronizeStream, n->stream);
+    if (code == 0 || l->call.aclrtSynchronizeStream(n->stream) == ACL_SUCCESS)
+        return code;
+    if (is_gone(code))
+        atomic_store(&l->device[n->device].gone, code);
+    acl_lane_free(n);
+    *lane = NULL;
+    return code;
+}
+
+int32_t acl_lane_abort(struct vendor_lane *lane)
+{
+    const int32_t code = enter(lane);
+
+    return code != 0 ? code : ACL_CALL(lane->library, aclrtStreamAbort, lane->stream);
+}
+
+int32_t acl_lane_call(struct vendor_lane *lane, void (*run)(void *arg), void *arg)
+{
+    struct vendor_library *l = lane->library;
+    int32_t code = enter(lane);
+
+    if (code == 0 && !lane->served) {
+        code = acl_report_serve(l, lane->device, lane->context, lane->stream);
+        lane->served = code == 0;
+    }
+    return code != 0
+               ? code
+               : ACL_CALL(l, aclrtLaunchCallback, run, arg, ACL_CALLBACK_NO_BLOCK, lane->stream);
+}
+
+/* --- work --- */
+
+int32_t acl_copy(struct vendor_lane *lane, uint64_t dst, uint64_t src, uint64_t size,
+                 enum vendor_way way)
+{
+    static const aclrtMemcpyKind kinds[] = {
+        [VENDOR_TO_DEVICE] = ACL_MEMCPY_HOST_TO_DEVICE,
+        [VENDOR_TO_HOST] = ACL_MEMCPY_DEVICE_TO_HOST,
+        [VENDOR_ON_DEVICE] = ACL_MEMCPY_DEVICE_TO_DEVICE,
+    };
+    const int32_t code = enter(lane);
+
+    return code != 0 ? code
+                     : ACL_CALL(lane->library, aclrtMemcpyAsync, ADDRESS(dst), size, ADDRESS(src),
+                                size, kinds[way], lane->stream);
+}
+
+int32_t acl_set(struct vendor_lane *lane, uint64_t dst, uint8_t value, uint64_t size)
+{
+    const int32_t code = enter(lane);
+
+    return code != 0 ? code
+                     : ACL_CALL(lane->library, aclrtMemsetAsync, ADDRESS(dst), size, value, size,
+                                lane->stream);
+}
+
+int32_t acl_reduce(struct vendor_lane *lane, uint64_t dst, uint64_t src, uint64_t size,
+                   uint8_t kind, uint8_t type)
+{
+    const int32_t code = enter(lane);
+
+    return code != 0 ? code
+                     : ACL_CALL(lane->library, aclrtReduceAsync, ADDRESS(dst), ADDRESS(src), size,
+                                (aclrtReduceKind)kind, (aclDataType)type, lane->stream, NULL);
+}
+
+int32_t acl_word_write(struct vendor_lane *lane, uint64_t dst, uint64_t value)
+{
+    const int32_t code = enter(lane);
+
+    return code != 0
+               ? code
+               : ACL_CALL(lane->library, aclrtValueWrite, ADDRESS(dst), value, 0, lane->stream);
+}
+
+int32_t acl_word_wait(struct vendor_lane *lane, uint64_t src, uint64_t value)
+{
+    const int32_t code = enter(lane);
+
+    return code != 0 ? code
+                     : ACL_CALL(lane->library, aclrtValueWait, ADDRESS(src), value,
+                                ACL_STREAM_WAIT_VALUE_GEQ, lane->stream);
+}
+
+/* --- kernels --- */
+
+int32_t acl_binary_load(struct vendor_library *l, uint32_t device, const void *file, uint64_t size,
+                        void **binary)
+{
+    (void)device; /* the code goes to the device where a function of it is first looked up */
+    return ACL_CALL(l, aclrtBinaryLoadFromData, file, size, NULL, binary);
+}
+
+void acl_binary_free(struct vendor_library *l, void *binary)
+{
+    if (ACL_HAS(l, aclrtBinaryUnLoad))
+        l->call.aclrtBinaryUnLoad(binary);
+}
+
+int32_t acl_function(struct vendor_library *l, void *binary, const char *name, void **function)
+{
+    return ACL_CALL(l, aclrtBinaryGetFunction, binary, name, function);
+}
+
+/* A launch has a number of blocks, and no more. */
+int32_t acl_launch(struct vendor_lane *lane, void *function, const struct vendor_launch *launch)
+{
+    static const uint32_t one[3] = {1, 1, 1};
+    int32_t code;
+
+    if (memcmp(launch->threads, one, sizeof(one)) != 0 || launch->shared_bytes != 0 ||
+        launch->blocks[1] != 1 || launch->blocks[2] != 1) {
+        vendor_set_text("kernels are launched with a number of blocks in one dimension");
+        return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    }
+    code = enter(lane);
+    return code != 0
+               ? code
+               : ACL_CALL(lane->library, aclrtLaunchKernelWithHostArgs, function, launch->blocks[0],
+                          lane->stream, NULL, (void *)launch->arguments, launch->bytes, NULL, 0);
+}

@@ -1,0 +1,23 @@
+/*
+ * What is kept of an executor (daemon/backend/executors.h). The process itself is nobody's child
+ * that matters: its socket, and the memory that it shares with npud, are with the keeper.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct executor_record {
+    /* kept */
+    uint64_t session; /* whose it is; 0: of all of the user */
+    uint32_t uid;
+    int32_t pid;
+    uint64_t pidfd, socket, ring, page; /* keys */
+    uint32_t number;                    /* by which other records name it: no two had the same */
+    uint32_t unused;
+    uint32_t begun, usable; /* devices */
+    /* live */
+    struct executor_live {
+        /* Of npud, with it: its requests and handles are apart. Before npud asks for anything. */
+        _Atomic uint64_t life;
+    } live;
+};

@@ -1,0 +1,105 @@
+/*
+ * What npud shares with an executor: a process that has loaded the library of a device and runs the
+ * device work of a session or of a user (docs/hardware.md). Two files:
+ *
+ * struct executor_ring  npud writes, the executor has it mapped for reading only. Of npud's alone.
+ *   struct executor_page  the executor writes. npud reads each word once and trusts none: a number
+ *                         that was never given out is a fault of the executor.
+ *
+ * Work goes by lanes. A lane belongs to the executor's thread of that number, which has a queue of
+ * the device for it: tasks of a lane are done one after the other, those of different lanes at the
+ * same time. To npud a lane is a stream's while it has work in flight there.
+ *
+ * Tasks of a lane have numbers, from 1. Task n stands in entry n % EXECUTOR_DEPTH, which is free
+ * when task n - EXECUTOR_DEPTH is over. An executor takes each number once, in order. So it is
+ * known of each task whether it was given out, also to an npud that comes after the one that did:
+ * it is if `issued` of the lane has its number.
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define EXECUTOR_LANES 64u
+#define EXECUTOR_DEPTH 128u
+
+/** Changes with these layouts. An npud that does not find its own in an executor ends it. */
+#define EXECUTOR_VERSION 2u
+
+enum executor_op {
+    EXECUTOR_NOP,        /* over when it is reached: for probes and measurements */
+    EXECUTOR_COPY,       /* size bytes from src to dst */
+    EXECUTOR_SET,        /* size bytes at dst: the low byte of `value` each */
+    EXECUTOR_REDUCE,     /* dst = dst op src: kind << 8 | type of proto/util/reduce.h in `value` */
+    EXECUTOR_WORD_WRITE, /* the 8 bytes at dst: `size` */
+    EXECUTOR_WORD_READ,  /* the 8 bytes at src: into `value` of the lane */
+    EXECUTOR_LAUNCH, /* the kernel `dst`, with arguments in host memory at src: executor_launch */
+    EXECUTOR_OPS
+};
+
+/** A place: memory by its handle (proto/wire/executor_message.h), and an offset in it. */
+struct executor_place {
+    uint64_t handle;
+    uint64_t offset;
+};
+
+/** One line of a cache. */
+struct executor_task {
+    uint8_t op;     /* enum executor_op */
+    uint8_t device; /* of the library: on which it runs */
+    uint16_t reserved;
+    uint32_t value;
+    uint64_t number;
+    /*
+     * The executor has to have handled the message with this number before, or a later one: memory
+     * that the task names may have come there.
+     */
+    uint64_t after;
+    struct executor_place dst, src;
+    uint64_t size;
+};
+static_assert(sizeof(struct executor_task) == 64, "an entry is a line");
+
+/** In host memory, for EXECUTOR_LAUNCH; `bytes` of arguments are behind it. */
+struct executor_launch {
+    uint32_t blocks[3], threads[3]; /* threads: 1 for devices that have none */
+    uint32_t shared_bytes;
+    uint32_t bytes;
+};
+
+struct executor_bell {
+    /* The low half of the number that was given out last. Stored last, with release; a futex. */
+    _Atomic uint32_t news;
+    /* The engine is asleep, or about to be: whoever ends a task of the lane writes its eventfd. */
+    _Atomic uint32_t awaited;
+    _Atomic uint64_t issued; /* the whole number; stored before `news` */
+    uint64_t reserved[6];
+};
+static_assert(sizeof(struct executor_bell) == 64, "a bell is a line");
+
+struct executor_ring {
+    struct executor_bell bell[EXECUTOR_LANES];
+    struct executor_task entry[EXECUTOR_LANES][EXECUTOR_DEPTH];
+};
+
+struct executor_done {
+    _Atomic uint64_t done; /* the number of the last task that is over. Stored last, with release */
+    _Atomic uint64_t value; /* what EXECUTOR_WORD_READ has read */
+    _Atomic int32_t code;   /* of that task: 0 or an ACL error */
+    /*
+     * The lane's thread sleeps on the bell, or is about to. It stores this, then looks at `news`;
+     * npud stores `news`, then looks at this: both sequentially consistent.
+     */
+    _Atomic uint32_t asleep;
+    /* A call of the library is under way, since this time (CLOCK_MONOTONIC, ns); 0: none is. */
+    _Atomic uint64_t busy_since;
+    uint64_t reserved[4];
+};
+static_assert(sizeof(struct executor_done) == 64, "a lane's end is a line");
+
+struct executor_page {
+    struct executor_done lane[EXECUTOR_LANES];
+    /* Of task n, in n % EXECUTOR_DEPTH: 0 or an ACL error. Stored before `done` */
+    _Atomic int32_t code[EXECUTOR_LANES][EXECUTOR_DEPTH];
+};
