@@ -1,4 +1,5 @@
 #include "tests/common/harness.h"
+#include "tests/common/nested.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -42,7 +43,7 @@ uint64_t now_ns(void)
 
 bool npud_is_strict(void)
 {
-    return getenv("NPUD_STRICT") != NULL;
+    return getenv("NPUD_STRICT") != NULL || nested_is_on();
 }
 
 /* NPUD_TEST_VERBOSE=1: what sessions come and go, for whoever looks into a failure. */
@@ -53,7 +54,7 @@ static const char *log_option(void)
 
 static void exec_npud(int ready, const char *const *options, const char *const *args)
 {
-    const char *argv[32] = {"npud", log_option(), "--die-with-parent", "--config=/dev/null"};
+    const char *argv[40] = {"npud", log_option(), "--die-with-parent", "--config=/dev/null"};
     const char *latency_us = getenv("NPUD_LATENCY_US");
     char path[256], fd[32], latency[64];
     int n = 4;
@@ -66,11 +67,12 @@ static void exec_npud(int ready, const char *const *options, const char *const *
         snprintf(latency, sizeof(latency), "--set=sim.latency_us=%s", latency_us);
         argv[n++] = latency;
     }
+    nested_options(argv, &n);
     if (npud.restartable)
         argv[n++] = "--restartable";
     for (; *options; options++)
         argv[n++] = *options;
-    for (; args && *args && n < 31; args++)
+    for (; args && *args && n < 39; args++)
         argv[n++] = *args;
     if (npud_stderr >= 0)
         dup2(npud_stderr, STDERR_FILENO);
@@ -99,6 +101,7 @@ static void start_in_directory(const char *const *options, const char *const *ar
     int fds[2];
     char c;
 
+    nested_begin(npud.dir, args);
     ck_assert_int_eq(pipe(fds), 0);
     npud.restartable = npud.restartable || getenv("NPUD_RESTARTABLE") || chaos_is_on();
     npud.pid = fork();
@@ -150,6 +153,7 @@ void npud_teardown(void)
     kill(npud.pid, SIGTERM);
     ck_assert_int_eq(waitpid(npud.pid, &status, 0), npud.pid);
     npud.pid = 0;
+    nested_end();
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "npud ended with status 0x%x",
                   status);
     rmdir(npud.dir); /* that of a shared one; npud has removed a private one */
@@ -179,6 +183,7 @@ void npud_kill(void)
 void npud_was_killed(void)
 {
     npud.pid = 0;
+    nested_end();
     /* It could not clean up after itself. */
     remove_socket(getenv("NPUD_SOCKET"));
     remove_socket(getenv("NPUD_ADMIN_SOCKET"));

@@ -40,7 +40,7 @@ expect() { # ROW PROGRAM...
     done
 }
 
-expect "npud and its" npud npud-keeper npud-supervisor
+expect "npud and its" npud npud-executor npud-keeper npud-supervisor
 expect "npuctl" npuctl
 expect "programs" libaclclient.so.1
 expect "operators" toolkit/libopapi.so

@@ -809,10 +809,10 @@ END_TEST
 static const struct backend *backend;
 static _Atomic bool told_at_last_look;
 
-static bool look_at_word(struct work_place word, enum word_condition condition, uint64_t value)
+static bool look_at_word(struct work_place at, uint64_t *word)
 {
     atomic_store(&told_at_last_look, is_told(ours));
-    return backend->word_holds(word, condition, value);
+    return backend->word_read(at, word);
 }
 
 /* Else a process may store after the look, and find that it need not tell. */
@@ -823,7 +823,7 @@ START_TEST(holders_are_told_before_the_last_look)
     struct stream *waiter;
 
     backend = d->backend;
-    looking.word_holds = look_at_word;
+    looking.word_read = look_at_word;
     d->backend = &looking;
     waiter = wait_on(theirs, 0, 64);
     AWAIT(atomic_load(&told_at_last_look));

@@ -4,6 +4,7 @@
 
 #include "daemon/base/config.h"
 #include "daemon/core/backend.h"
+#include "daemon/core/server.h"
 #include "tests/unit/unit.h"
 
 #define SIZE    4096u
@@ -13,16 +14,26 @@
 #define BEGIN   UINT64_C(1000000)
 
 static struct config config;
+static struct server server = {.config = &config};
 static void *state;
 static struct backend_memory *memory;
+
+/* The descriptor by which clients map it. */
+static int make_memory(uint64_t size, struct backend_memory **m)
+{
+    int fd;
+
+    ck_assert_int_eq(backend_sim.memory_new(state, NULL, 0, size, m, &fd), 0);
+    ck_assert(backend_sim.memory_usable(*m));
+    return fd;
+}
 
 static void set_up_test(void)
 {
     config_init(&config);
     ck_assert_int_eq(config_set(&config, "sim.latency_us=100"), 0);
-    ck_assert_int_gt(backend_sim.open(&config, &state), 0);
-    ck_assert_int_eq(backend_sim.memory_new(state, 0, SIZE, &memory), 0);
-    ck_assert(backend_sim.memory_usable(memory));
+    ck_assert_int_gt(backend_sim.open(&server, &state), 0);
+    make_memory(SIZE, &memory);
 }
 
 static void tear_down_test(void)
@@ -39,7 +50,10 @@ static struct work fill_with(uint8_t value)
 
 static uint64_t word_of(struct backend_memory *m)
 {
-    return backend_sim.word_read((struct work_place){m, 0});
+    uint64_t word;
+
+    ck_assert(backend_sim.word_read((struct work_place){m, 0}, &word));
+    return word;
 }
 
 static enum work_state step(struct work *w, uint64_t now, uint64_t *deadline)
@@ -99,8 +113,7 @@ START_TEST(slices_do_not_wait_again)
     uint64_t ready, deadline;
     unsigned slices = 1;
 
-    ck_assert_int_eq(backend_sim.memory_new(state, 0, w.size, &large), 0);
-    ck_assert(backend_sim.memory_usable(large));
+    make_memory(w.size, &large);
     w.dst.memory = large;
     ck_assert_int_eq(step(&w, BEGIN, &ready), WORK_PENDING);
     while (step(&w, ready, &deadline) == WORK_MORE)
@@ -144,30 +157,23 @@ START_TEST(delays_are_as_asked)
 }
 END_TEST
 
-static unsigned char *memory_of(const struct backend_memory *m, size_t size)
+static struct work_place new_place(uint64_t size, uint64_t offset, unsigned char **bytes)
 {
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, backend_sim.memory_file(m), 0);
+    struct work_place at = {.offset = offset};
+    int fd = make_memory(size, &at.memory);
 
-    ck_assert_ptr_ne(p, MAP_FAILED);
-    return p;
-}
-
-static struct backend_memory *new_memory(uint64_t size)
-{
-    struct backend_memory *m;
-
-    ck_assert_int_eq(backend_sim.memory_new(state, 0, size, &m), 0);
-    ck_assert(backend_sim.memory_usable(m));
-    return m;
+    *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(*bytes, MAP_FAILED);
+    return at;
 }
 
 /* Another way of copying; also in slices, and to where it should be. */
 START_TEST(large_copies_move_all_bytes)
 {
     enum { BYTES = (8 << 20) + 4099, MORE = BYTES + 64 };
-    struct work_place from = {new_memory(MORE), 5}, to = {new_memory(MORE), 18};
+    unsigned char *source, *target;
+    struct work_place from = new_place(MORE, 5, &source), to = new_place(MORE, 18, &target);
     struct work w = {.kind = WORK_COPY, .dst = to, .src = from, .size = BYTES};
-    unsigned char *source = memory_of(from.memory, MORE), *target = memory_of(to.memory, MORE);
     uint64_t ready, deadline;
     unsigned slices = 1;
 

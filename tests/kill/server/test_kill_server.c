@@ -254,11 +254,17 @@ static bool is_passed(uint32_t place)
     return hits[place] > 0 || place_before(place) != 0;
 }
 
+/* Simulated devices have no work that is away: tests/e2e/test_executors.c kills there. */
+static bool is_of_executors(uint32_t p)
+{
+    return p >= KILL_HERE_TICKET_TAKEN && p <= KILL_HERE_LANE_RUNG;
+}
+
 static bool are_passed(void)
 {
     uint32_t p = 0;
 
-    while (p < KILL_HERE_NPUD_ENDS && is_passed(p))
+    while (p < KILL_HERE_NPUD_ENDS && (is_passed(p) || is_of_executors(p)))
         p++;
     return p == KILL_HERE_NPUD_ENDS;
 }
@@ -268,7 +274,7 @@ static unsigned count_not_passed(void)
     unsigned n = 0;
 
     for (uint32_t p = 0; p < KILL_HERE_NPUD_ENDS; p++)
-        if (hits[p] == 0) {
+        if (hits[p] == 0 && !is_of_executors(p)) {
             n++;
             fprintf(stderr, "the workload does not pass %s\n", places[p].name);
         }

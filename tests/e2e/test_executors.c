@@ -1,0 +1,656 @@
+/*
+ * Executors that lie, hang and die (tests/executor/liar.c): npud lives on, the session that has one
+ * is told by name, others are not touched, and nothing is left.
+ *
+ * Skipped under chaos, and over nesting: the executors are the test's own.
+ * Skipped under TSan: they are programs of their own, and what npud does there waits for clocks.
+ * Runs long: 30 s.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/common/chaos.h"
+#include "tests/common/effort.h"
+#include "tests/common/harness.h"
+#include "tests/common/proc.h"
+
+#define BLOCK     4096u
+#define LOSS      ACL_ERROR_RT_LOST_HEARTBEAT
+#define NOT_BEGUN ACL_ERROR_RT_DEV_SETUP_ERROR
+#define AT_ONCE   50 /* ms in which every waiter is told, on an idle machine */
+#define LATEST    5000
+
+static char lies_path[64], library[64];
+
+/* --- npud with such executors --- */
+
+static void start_with(bool restartable, const char *more)
+{
+    char path[512], environment[128], named[128];
+    const char *dir = getenv("NPUD_BINDIR");
+    const char *args[] = {
+        "--set=npud.backend=acl",        named, environment, "--set=vendor.hang_s=4",
+        "--set=vendor.executor=session", more,  NULL};
+
+    snprintf(lies_path, sizeof(lies_path), "/tmp/npud-lies.%d", (int)getpid());
+    snprintf(library, sizeof(library), "/no/library/of/%d", (int)getpid());
+    ck_assert_ptr_nonnull(realpath(dir ? dir : "build", path));
+    strcat(path, "/tests/executor/npud-liar");
+    setenv("NPUD_EXECUTOR", path, 1);
+    unsetenv("NPUD_TEST_BACKEND");
+    unlink(lies_path);
+    snprintf(named, sizeof(named), "--set=vendor.library=%s", library);
+    snprintf(environment, sizeof(environment), "--set=vendor.environment=NPUD_LIES=%s", lies_path);
+    npud_stderr = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (getenv("NPUD_TEST_VERBOSE"))
+        npud_stderr = -1;
+    turns_init();
+    if (restartable)
+        npud_start_restartable(args);
+    else
+        npud_start(args);
+}
+
+static void start(void)
+{
+    start_with(false, NULL);
+}
+
+static void start_restartable(void)
+{
+    start_with(true, NULL);
+}
+
+/* The next executor takes it. */
+static void tell_lie(const char *name)
+{
+    char path[80];
+
+    snprintf(path, sizeof(path), "%s.new", lies_path);
+    write_text_file(path, name);
+    ck_assert_int_eq(rename(path, lies_path), 0);
+}
+
+static bool is_executor(pid_t pid)
+{
+    char path[64], text[512];
+    int fd;
+    ssize_t n, at = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    for (; at < n; at += (ssize_t)strlen(text + at) + 1)
+        if (strcmp(text + at, library) == 0 && strcmp(text, "npud-executor") == 0)
+            return true;
+    return false;
+}
+
+/* Of this npud, with what they have forked. At most `most`. */
+static unsigned executors(pid_t *pids, unsigned most)
+{
+    DIR *dir = opendir("/proc");
+    unsigned n = 0;
+
+    for (struct dirent *e; (e = readdir(dir));) {
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+
+        if (pid > 0 && n < most && is_executor(pid))
+            pids[n++] = pid;
+    }
+    closedir(dir);
+    return n;
+}
+
+static unsigned n_executors(void)
+{
+    pid_t pids[64];
+
+    return executors(pids, 64);
+}
+
+static void expect_nothing_left(void)
+{
+    npud_expect_empty();
+    EVENTUALLY(n_executors() == 0, "%u executors are left", n_executors());
+    npud_teardown();
+    unlink(lies_path);
+}
+
+/* --- sessions --- */
+
+/* What a call has failed with, or 0. */
+static struct outcome {
+    int code;
+    const char *call; /* its text */
+    char text[256];
+} failed;
+
+static bool did(int code, const char *call)
+{
+    if (code == 0)
+        return true;
+    failed.code = code;
+    failed.call = call;
+    snprintf(failed.text, sizeof(failed.text), "%s", aclGetRecentErrMsg());
+    return false;
+}
+
+#define DID(call) did(call, #call)
+
+struct kit {
+    void *device[2];
+    unsigned char *to, *from;
+    aclrtStream stream;
+};
+
+static bool kit_open(struct kit *k)
+{
+    return DID(aclrtSetDevice(0)) && DID(aclrtCreateStream(&k->stream)) &&
+           DID(aclrtMallocHost((void **)&k->to, BLOCK)) &&
+           DID(aclrtMallocHost((void **)&k->from, BLOCK)) &&
+           DID(aclrtMalloc(&k->device[0], BLOCK, ACL_MEM_MALLOC_HUGE_FIRST)) &&
+           DID(aclrtMalloc(&k->device[1], BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
+}
+
+/* A block that is numbered, there and back. */
+static bool kit_round(struct kit *k, unsigned number)
+{
+    uint32_t *to = (uint32_t *)k->to, *from = (uint32_t *)k->from;
+
+    for (unsigned i = 0; i < BLOCK / 4; i++)
+        to[i] = number * 2654435761u + i * 40503u;
+    memset(from, 0, BLOCK);
+    if (!DID(aclrtMemcpyAsync(k->device[0], BLOCK, to, BLOCK, ACL_MEMCPY_HOST_TO_DEVICE,
+                              k->stream)) ||
+        !DID(aclrtMemcpyAsync(k->device[1], BLOCK, k->device[0], BLOCK, ACL_MEMCPY_DEVICE_TO_DEVICE,
+                              k->stream)) ||
+        !DID(aclrtMemcpyAsync(from, BLOCK, k->device[1], BLOCK, ACL_MEMCPY_DEVICE_TO_HOST,
+                              k->stream)) ||
+        !DID(aclrtSynchronizeStream(k->stream)))
+        return false;
+    ck_assert_msg(memcmp(to, from, BLOCK) == 0, "round %u: other bytes than were copied", number);
+    return true;
+}
+
+/* The device may not even have been set. */
+static void reset(void)
+{
+    aclError r = aclrtResetDevice(0);
+
+    ck_assert_msg(r == 0 || r == ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "aclrtResetDevice: %d: %s", r,
+                  aclGetRecentErrMsg());
+}
+
+/* It is told of the loss, and has another executor after a reset. */
+static void expect_new_life(void)
+{
+    struct kit k = {0};
+
+    reset();
+    ck_assert_msg(kit_open(&k), "after a reset: %s: %d: %s", failed.call, failed.code, failed.text);
+    for (unsigned i = 0; i < 10; i++)
+        ck_assert_msg(kit_round(&k, i), "%s: %s", failed.call, failed.text);
+}
+
+/* --- an honest session beside it --- */
+
+static struct shared {
+    _Atomic bool stop;
+    _Atomic unsigned rounds[8];
+} * shared;
+
+static int copy_until_stopped(void *arg)
+{
+    struct kit k = {0};
+    unsigned i = 0;
+
+    (void)arg;
+    OK(aclInit(NULL));
+    ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
+    for (; !shared->stop; shared->rounds[0] = ++i)
+        ck_assert_msg(kit_round(&k, i), "honest, round %u: %s: %s", i, failed.call, failed.text);
+    OK(aclFinalize());
+    return 0;
+}
+
+static pid_t start_honest(void)
+{
+    pid_t pid;
+
+    shared = child_share(sizeof(*shared));
+    pid = child_start(copy_until_stopped, NULL);
+    EVENTUALLY(shared->rounds[0] > 3, "the honest session does not copy");
+    return pid;
+}
+
+/* It has gone on, and does. */
+static void stop_honest(pid_t pid)
+{
+    unsigned before = shared->rounds[0];
+
+    EVENTUALLY(shared->rounds[0] > before + 3, "the honest session does not go on");
+    shared->stop = true;
+    child_expect_ok(pid);
+}
+
+/* --- lies --- */
+
+enum ends { LOST, REFUSED, TASK_FAILS, WELL, EITHER, NO_START };
+
+static const struct lie {
+    const char *name;
+    enum ends ends;
+    int code; /* what the first call that fails says */
+} lies[] = {
+    {"exit", LOST, LOSS},
+    {"abort", LOST, LOSS},
+    {"segv", LOST, LOSS},
+    {"hang", LOST, LOSS},
+    {"stop", LOST, LOSS},
+    {"fork", LOST, LOSS},
+    {"close", LOST, LOSS},
+    {"close-all", EITHER, 0}, /* in a lane, it has its socket until the next request */
+    {"exit-asked", LOST, LOSS},
+    {"abort-asked", LOST, LOSS},
+    {"segv-asked", LOST, LOSS},
+    {"hang-asked", LOST, LOSS},
+    {"stop-asked", LOST, LOSS},
+    {"fork-asked", LOST, LOSS},
+    {"close-asked", LOST, LOSS},
+    {"close-all-asked", LOST, LOSS},
+    {"done-future", LOST, LOSS},
+    {"done-far", LOST, LOSS},
+    {"done-torn", LOST, LOSS},
+    {"done-back", LOST, LOSS},
+    {"address-zero", LOST, LOSS},
+    {"address-wraps", LOST, LOSS},
+    {"address-overlaps", LOST, LOSS},
+    {"size-small", LOST, LOSS},
+    {"handle-other", LOST, LOSS},
+    {"number-other", LOST, LOSS},
+    {"op-other", LOST, LOSS},
+    {"more-huge", LOST, LOSS},
+    {"text-open", LOST, LOSS},
+    {"short", LOST, LOSS},
+    {"empty", LOST, LOSS},
+    {"long", LOST, LOSS},
+    {"descriptors", LOST, LOSS},
+    {"twice", LOST, LOSS},
+    {"refuses", REFUSED, ACL_ERROR_RT_MEMORY_ALLOCATION},
+    {"refuses-loudly", REFUSED, ACL_ERROR_RT_MEMORY_ALLOCATION},
+    {"code-negative", TASK_FAILS, ACL_ERROR_RT_INTERNAL_ERROR},
+    {"code-odd", TASK_FAILS, ACL_ERROR_RT_INTERNAL_ERROR},
+    {"flood", WELL, 0},
+    {"flood-asked", WELL, 0},
+    {"bell", WELL, 0},
+    {"silent", WELL, 0},
+    {"exit-hello", NO_START, NOT_BEGUN},
+    {"hang-hello", NO_START, NOT_BEGUN},
+    {"no-hello", NO_START, NOT_BEGUN},
+    {"hang-begin", NO_START, NOT_BEGUN},
+    {"refuses-device", NO_START, NOT_BEGUN},
+};
+
+#define N_LIES (sizeof(lies) / sizeof(lies[0]))
+
+static int meet_lie(void *arg)
+{
+    const struct lie *l = arg;
+    struct kit k = {0};
+    bool well;
+
+    OK(aclInit(NULL));
+    well = kit_open(&k);
+    /* npud may find it out a moment later. */
+    for (unsigned i = 0; well && i < (l->ends == LOST ? 100000 : 40); i++)
+        well = kit_round(&k, i);
+    ck_assert_msg(l->ends == EITHER || well == (l->ends == WELL), "%s: %s", l->name,
+                  well ? "no failure" : failed.text);
+    if (getenv("NPUD_TEST_VERBOSE") && !well)
+        fprintf(stderr, "%s: %s: %d: %s\n", l->name, failed.call, failed.code, failed.text);
+    if (l->code != 0)
+        ck_assert_msg(failed.code == l->code, "%s: %s: %d: %s", l->name, failed.call, failed.code,
+                      failed.text);
+    if (l->ends == LOST) { /* so is all that it does later */
+        void *more;
+
+        FAILS(LOSS, aclrtMalloc(&more, BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
+    }
+    if (l->ends == LOST || l->ends == NO_START)
+        expect_new_life();
+    OK(aclFinalize());
+    return 0;
+}
+
+START_TEST(a_lie_is_told_to_the_session_that_meets_it)
+{
+    pid_t honest = start_honest();
+
+    tell_lie(lies[_i].name);
+    child_expect_ok(child_start(meet_lie, (void *)&lies[_i]));
+    stop_honest(honest);
+    expect_nothing_left();
+}
+END_TEST
+
+/* The session goes while its executor hangs: nothing stays. */
+static int meet_and_wait(void *arg)
+{
+    struct kit k = {0};
+
+    (void)arg;
+    OK(aclInit(NULL));
+    turn_tell(&to_parent);
+    if (kit_open(&k))
+        kit_round(&k, 0);
+    return 0;
+}
+
+START_TEST(a_session_that_dies_leaves_no_executor_that_hangs)
+{
+    static const char *const names[] = {"hang",       "hang-asked", "stop",
+                                        "stop-asked", "hang-hello", "hang-begin"};
+    pid_t child, honest = start_honest();
+
+    tell_lie(names[_i]);
+    child = child_start(meet_and_wait, NULL);
+    turn_await(&to_parent);
+    EVENTUALLY(access(lies_path, F_OK) < 0, "no executor is started");
+    child_kill(child);
+    EVENTUALLY(n_executors() == 1, "the executor is left");
+    stop_honest(honest);
+    expect_nothing_left();
+}
+END_TEST
+
+/* --- deaths --- */
+
+static pid_t only_executor(void)
+{
+    pid_t pid = 0;
+
+    EVENTUALLY(executors(&pid, 1) == 1, "there is no executor");
+    return pid;
+}
+
+/* Each of three threads waits in its own way for work that the executor does not end. */
+#define WAITERS 3
+
+static struct told {
+    _Atomic uint64_t killed, at[WAITERS];
+    _Atomic unsigned waits;
+} * told;
+
+struct waiter {
+    unsigned number;
+    aclrtStream stream;
+};
+
+static aclrtContext context;
+
+static void *wait_for_stream(void *arg)
+{
+    struct waiter *w = arg;
+
+    OK(aclrtSetCurrentContext(context));
+    told->waits++;
+    FAILS_SAYING(LOSS, "lost", aclrtSynchronizeStream(w->stream));
+    told->at[w->number] = now_ns();
+    return NULL;
+}
+
+static void submit_what_hangs(struct kit *k, struct waiter *w)
+{
+    aclrtEvent event;
+
+    OK(aclrtCreateEvent(&event));
+    for (unsigned i = 0; i < WAITERS; i++) {
+        w[i].number = i;
+        OK(aclrtCreateStream(&w[i].stream));
+    }
+    for (unsigned i = 0; i < 8; i++)
+        OK(aclrtMemcpyAsync(k->device[0], BLOCK, k->to, BLOCK, ACL_MEMCPY_HOST_TO_DEVICE,
+                            w[0].stream));
+    OK(aclrtRecordEvent(event, w[0].stream));
+    OK(aclrtStreamWaitEvent(w[1].stream, event));
+    OK(aclrtValueWait(k->device[1], 7, 0, w[2].stream));
+}
+
+static int wait_in_three_ways(void *arg)
+{
+    pthread_t threads[WAITERS];
+    struct waiter w[WAITERS];
+    struct kit k = {0};
+
+    (void)arg;
+    OK(aclInit(NULL));
+    ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
+    OK(aclrtGetCurrentContext(&context));
+    submit_what_hangs(&k, w);
+    for (unsigned i = 0; i < WAITERS; i++)
+        pthread_create(&threads[i], NULL, wait_for_stream, &w[i]);
+    for (unsigned i = 0; i < WAITERS; i++)
+        pthread_join(threads[i], NULL);
+    expect_new_life();
+    OK(aclFinalize());
+    return 0;
+}
+
+static void judge_latency(void)
+{
+    for (unsigned i = 0; i < WAITERS; i++) {
+        double ms = (double)(told->at[i] - told->killed) / 1e6;
+
+        printf("waiter %u was told after %.2f ms\n", i, ms);
+        ck_assert_msg(ms < LATEST, "waiter %u was told after %.0f ms", i, ms);
+    }
+}
+
+START_TEST(each_waiter_is_told_at_once_of_a_death)
+{
+    pid_t child;
+
+    told = child_share(sizeof(*told));
+    tell_lie("hang");
+    child = child_start(wait_in_three_ways, NULL);
+    EVENTUALLY(told->waits == WAITERS, "they do not wait");
+    EVENTUALLY(npud_lists_sleeper(child, "aclrtSynchronizeStream"), "nobody sleeps");
+    told->killed = now_ns();
+    kill(only_executor(), SIGKILL);
+    child_expect_ok(child);
+    judge_latency();
+    expect_nothing_left();
+}
+END_TEST
+
+/* --- many deaths --- */
+
+#define COPIERS 4
+#define ROUNDS  (choose_effort(20, 100))
+#define ENDS    (choose_effort(1, 10)) /* of npud */
+
+/* Right bytes, or a loss that is named, after which it begins anew. */
+static bool copy_or_be_told(struct kit *k, bool *open, unsigned round)
+{
+    if (!*open) {
+        *k = (struct kit){0};
+        *open = kit_open(k);
+    }
+    if (*open && kit_round(k, round))
+        return true;
+    ck_assert_msg(failed.code == LOSS || failed.code == ACL_ERROR_RT_DEV_SETUP_ERROR, "%s: %d: %s",
+                  failed.call, failed.code, failed.text);
+    ck_assert_msg(failed.text[0] != '\0', "%s: no sentence", failed.call);
+    *open = false;
+    reset();
+    return false;
+}
+
+static int copy_and_lose(void *arg)
+{
+    unsigned me = (unsigned)(uintptr_t)arg, right = 0, losses = 0;
+    struct kit k;
+    bool open = false;
+
+    OK(aclInit(NULL));
+    while (!shared->stop) {
+        bool well = copy_or_be_told(&k, &open, right * COPIERS + me);
+
+        right += well;
+        losses += !well;
+        shared->rounds[me] = right;
+    }
+    printf("copier %u: %u rounds right, %u losses\n", me, right, losses);
+    fflush(stdout);
+    OK(aclFinalize());
+    return 0;
+}
+
+static void kill_one(unsigned *seed, bool may_stop)
+{
+    pid_t pids[COPIERS * 2];
+    unsigned n = executors(pids, COPIERS * 2);
+
+    if (n == 0)
+        return;
+    if (may_stop && rand_r(seed) % 4 == 0)
+        kill(pids[rand_r(seed) % n], SIGSTOP); /* and is ended when it has not answered in time */
+    else
+        kill(pids[rand_r(seed) % n], SIGKILL);
+}
+
+static unsigned all_rounds(void)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < COPIERS; i++)
+        n += shared->rounds[i];
+    return n;
+}
+
+static void copy_under(unsigned rounds, bool restarts, bool kills)
+{
+    unsigned seed = 16;
+    pid_t pids[COPIERS];
+
+    shared = child_share(sizeof(*shared));
+    for (uintptr_t i = 0; i < COPIERS; i++)
+        pids[i] = child_start(copy_and_lose, (void *)i);
+    for (unsigned i = 0; i < rounds; i++) {
+        unsigned before = all_rounds();
+
+        EVENTUALLY(all_rounds() > before + 20, "round %u: nothing is copied", i);
+        if (kills)
+            kill_one(&seed, !restarts);
+        if (restarts)
+            npud_kill_server();
+    }
+    shared->stop = true;
+    for (unsigned i = 0; i < COPIERS; i++)
+        child_expect_ok(pids[i]);
+    expect_nothing_left();
+}
+
+START_TEST(copies_are_right_or_lost_by_name_when_executors_die)
+{
+    copy_under(ROUNDS, false, true);
+}
+END_TEST
+
+/* --- npud dies --- */
+
+START_TEST(copies_go_on_when_npud_dies)
+{
+    copy_under(ENDS, true, false);
+}
+END_TEST
+
+START_TEST(copies_are_right_or_lost_by_name_when_both_die)
+{
+    copy_under(ENDS, true, true);
+}
+END_TEST
+
+/* What a list says is compared with what npud knows. */
+static const struct list_lie {
+    const char *name;
+    bool lost;
+} list_lies[] = {
+    {"list-surplus", false},
+    {"list-of-others", true},
+    {"list-for-ever", true},
+    {"list-empty", true},
+};
+
+static int copy_over_a_restart(void *arg)
+{
+    const struct list_lie *l = arg;
+    struct kit k = {0};
+    bool well = true;
+
+    OK(aclInit(NULL));
+    ck_assert_msg(kit_open(&k) && kit_round(&k, 1), "%s: %s", failed.call, failed.text);
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    for (unsigned i = 0; well && i < 20; i++) {
+        void *more;
+
+        well = kit_round(&k, i) && DID(aclrtMalloc(&more, BLOCK, ACL_MEM_MALLOC_HUGE_FIRST)) &&
+               DID(aclrtFree(more));
+    }
+    ck_assert_msg(well == !l->lost, "%s: %s", l->name, well ? "not lost" : failed.text);
+    if (l->lost) {
+        ck_assert_msg(failed.code == LOSS, "%s: %d: %s", l->name, failed.code, failed.text);
+        expect_new_life();
+    }
+    OK(aclFinalize());
+    return 0;
+}
+
+START_TEST(a_list_that_lies_after_a_restart)
+{
+    pid_t child;
+
+    tell_lie(list_lies[_i].name);
+    child = child_start(copy_over_a_restart, (void *)&list_lies[_i]);
+    turn_await(&to_parent);
+    npud_kill_server();
+    turn_tell(&to_child);
+    child_expect_ok(child);
+    expect_nothing_left();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("executors");
+    TCase *t = suite_case(suite, "lies", 300, start, npud_teardown);
+
+    if (chaos_is_on())
+        return 0;
+    for (int i = 0; i < (int)N_LIES; i += (int)choose_effort(4, 1))
+        tcase_add_loop_test(t, a_lie_is_told_to_the_session_that_meets_it, i, i + 1);
+    tcase_add_loop_test(t, a_session_that_dies_leaves_no_executor_that_hangs, 0, 6);
+    t = suite_case(suite, "deaths", 300, start, npud_teardown);
+    tcase_add_test(t, each_waiter_is_told_at_once_of_a_death);
+    tcase_add_test(t, copies_are_right_or_lost_by_name_when_executors_die);
+    t = suite_case(suite, "restarts", 300, start_restartable, npud_teardown);
+    tcase_add_test(t, copies_go_on_when_npud_dies);
+    tcase_add_test(t, copies_are_right_or_lost_by_name_when_both_die);
+    tcase_add_loop_test(t, a_list_that_lies_after_a_restart, 0,
+                        (int)choose_effort(1, sizeof(list_lies) / sizeof(list_lies[0])));
+    return run_suite(suite);
+}
