@@ -4,6 +4,9 @@
  * share memory by descriptors.
  *
  * With NPUD_TEST_CUDA=libcuda.so.1 the cases of a real GPU run instead: those without a script.
+ *
+ * Skipped under the emulator: there the fake, which is loaded as the driver is, faults in its first
+ * call, and why was not found.
  */
 #include "daemon/executor/vendor.h"
 

@@ -824,10 +824,14 @@ START_TEST(holders_are_told_before_the_last_look)
 
     backend = d->backend;
     looking.word_read = look_at_word;
+    engine_lock(d->engine);
     d->backend = &looking;
+    engine_unlock(d->engine);
     waiter = wait_on(theirs, 0, 64);
     AWAIT(atomic_load(&told_at_last_look));
+    engine_lock(d->engine);
     d->backend = backend;
+    engine_unlock(d->engine);
     store_word(NULL);
     expect_over(waiter, 0, 0);
 }
