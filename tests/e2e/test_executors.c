@@ -649,7 +649,8 @@ int main(void)
     tcase_add_test(t, copies_are_right_or_lost_by_name_when_executors_die);
     t = suite_case(suite, "restarts", 300, start_restartable, npud_teardown);
     tcase_add_test(t, copies_go_on_when_npud_dies);
-    tcase_add_test(t, copies_are_right_or_lost_by_name_when_both_die);
+    tcase_add_loop_test(t, copies_are_right_or_lost_by_name_when_both_die, 0,
+                        (int)choose_effort(0, 1));
     tcase_add_loop_test(t, a_list_that_lies_after_a_restart, 0,
                         (int)choose_effort(1, sizeof(list_lies) / sizeof(list_lies[0])));
     return run_suite(suite);
