@@ -315,7 +315,7 @@ static int map_physical(const char *function, void *address, struct physical *p,
 {
     struct session *s = p->session;
     struct memory *m = calloc(1, sizeof(*m));
-    int error, fd = -1;
+    int error = 0, fd = -1;
 
     if (!m)
         return error_no_memory(function);
@@ -331,7 +331,8 @@ static int map_physical(const char *function, void *address, struct physical *p,
                          .physical = p};
     if (m->opaque)
         m->populated = UINT64_MAX;
-    error = fetch_file(p, function, &fd);
+    if (p->host || !s->device_info[p->device].away)
+        error = fetch_file(p, function, &fd);
     if (error == 0) {
         pthread_mutex_lock(&s->lock);
         error = map_at(s, function, m, fd, prot);

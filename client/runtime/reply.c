@@ -198,10 +198,14 @@ static const char *check_export_notify(const struct answer *a)
     return is_key(a->reply->export_notify->key) ? NULL : "the key has another size";
 }
 
-/* Memory of a device that is away has an address, and no descriptor. */
-static const char *check_memory(const struct answer *a, uint64_t size, uint64_t address)
+/* Memory of a device that is away has an address, and no descriptor; all other memory has one. */
+static const char *check_memory(const struct answer *a, uint64_t size, uint64_t address,
+                                uint32_t device)
 {
-    if (!a->fds || (a->n == 0 && address != 0))
+    bool away =
+        address != 0 && device < a->session->n_devices && a->session->device_info[device].away;
+
+    if (!a->fds || (a->n == 0 && away))
         return NULL;
     if (a->n != 1)
         return "it has another number of descriptors";
@@ -216,7 +220,9 @@ static const char *check_malloc(const struct answer *a)
         return "the slot is out of range";
     if (in->size < a->request->malloc->size)
         return "it is less memory than was asked for";
-    return check_memory(a, in->size, in->address);
+    return check_memory(a, in->size,
+                        a->request->malloc->kind == NPUD__MALLOC__KIND__HOST ? 0 : in->address,
+                        a->request->malloc->device);
 }
 
 static const char *check_export_memory(const struct answer *a)
@@ -239,7 +245,7 @@ static const char *check_import_memory(const struct answer *a)
         return "there is no such device";
     if (in->exported == 0 || in->exported > in->size)
         return "more is exported than there is";
-    return check_memory(a, in->size, in->host ? 0 : in->address);
+    return check_memory(a, in->size, in->host ? 0 : in->address, in->device);
 }
 
 static const char *check_trace_ring(const struct answer *a)
@@ -251,7 +257,7 @@ static const char *check_trace_ring(const struct answer *a)
 
 static const char *check_fetch_memory(const struct answer *a)
 {
-    return a->n == 0 || holds_bytes(a, 0, a->request->fetch_memory->size)
+    return holds_bytes(a, 0, a->request->fetch_memory->size)
                ? NULL
                : "its descriptor is not that much memory";
 }
