@@ -15,6 +15,7 @@
 #include "daemon/engine/inject.h"
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
+#include "daemon/engine/work.h"
 
 /*
  * What is done is told once more, and all sleepers look again: the npud before may have ended
@@ -72,6 +73,7 @@ static void restore_task(struct stream *s)
     const struct task_row *row = task_row(k->task.op);
 
     graph_restore_under_way(s);
+    work_restore_ticket(s);
     if (!stream_has_read(s))
         return;
     stream_count_implicit(k);

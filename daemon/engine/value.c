@@ -155,8 +155,9 @@ static void write_once(struct stream *s, struct work_place at, uint64_t is, uint
 
     if (head_has(k, k->effect_at) && is != k->effect)
         return;
+    k->ticket = 0; /* first: a value is no number of tasks */
+    kept_order();
     k->effect = is;
-    k->ticket = 0;
     head_note(k, &k->effect_at);
     KILL_HERE(VALUE_NOTED);
     backend_of(s)->word_write(at, value);

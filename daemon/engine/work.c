@@ -65,6 +65,19 @@ static uint64_t kept_ticket(const struct stream *s)
     return k->ticket == 0 ? 0 : k->ticket + behind;
 }
 
+/*
+ * No task has a place any more. The ticket stays, for await_dropped(): the last one that was given.
+ * In this order: at no moment does another task have that.
+ */
+static void note_dropped(struct stream_kept *k, uint64_t ticket)
+{
+    uint64_t given = k->effect;
+
+    k->effect = 0;
+    kept_order();
+    k->ticket = given > 1 ? k->ticket + given - 1 : ticket;
+}
+
 /* all: also of the work that was given together with it, behind it. */
 static void leave_ticket(struct stream *s, bool all)
 {
@@ -76,7 +89,7 @@ static void leave_ticket(struct stream *s, bool all)
         return;
     d->backend->forget(d->backend_state, s->session->space, d->index, ticket, all);
     if (all)
-        s->live->effect = 0; /* await_dropped() */
+        note_dropped(s->live, ticket);
 }
 
 static void end_uses(struct stream *s)
@@ -226,9 +239,9 @@ static void put_slice(struct stream *s, uint64_t at)
 
     KILL_HERE(SLICE_MADE);
     d->slice_bytes = s->work.progress - at;
+    k->ticket = 0; /* first: an offset is no number of tasks */
     kept_order();
     k->effect = at;
-    k->ticket = 0;
     head_note(k, &k->effect_at);
     KILL_HERE(SLICE_NOTED);
     s->attach->device->backend->slice_put(
@@ -481,25 +494,30 @@ enum run_result work_read_word(struct stream *s, uint64_t now, struct mem *m, ui
 
 /* --- again --- */
 
+/*
+ * Also of a task that was not read: its work may have been given with that of others before it. If
+ * that of the first one was not given, the others have no place. A task that has failed is through
+ * with its own.
+ */
+void work_restore_ticket(struct stream *s)
+{
+    struct device *d = s->attach->device;
+    uint64_t ticket = kept_ticket(s);
+
+    if (ticket == 0)
+        return;
+    if (!d->backend->resume(d->backend_state, s->session->space, d->index, ticket) &&
+        head_has(s->live, s->live->effect_at))
+        s->live->effect = 1;
+    if (stream_has_read(s) && stream_has_failed(s))
+        leave_ticket(s, false);
+}
+
 /* A device may do it still, or have done it: step() finds out. */
 static void restore_ticket(struct stream *s)
 {
     s->work.ticket = kept_ticket(s);
     s->away = s->work.ticket != 0 && !stream_has_failed(s);
-}
-
-/*
- * Its memory is in use again: the place that it had there is its own. If it was not given, the
- * others that were to be given with it have no place.
- */
-static void resume_away(struct stream *s)
-{
-    struct device *d = s->attach->device;
-
-    if (s->away &&
-        !d->backend->resume(d->backend_state, s->session->space, d->index, s->work.ticket) &&
-        head_has(s->live, s->live->effect_at))
-        s->live->effect = 1;
 }
 
 static bool was_at_work(const struct stream *s)
@@ -520,7 +538,6 @@ void work_restore_copy(struct stream *s)
     if (was_at_work(s) || s->away)
         use_memory(s, target_of_begun(s),
                    allocation_get_begun(s->session, t->copy.src, t->copy.src_generation));
-    resume_away(s);
 }
 
 void work_restore_set(struct stream *s)
@@ -528,7 +545,6 @@ void work_restore_set(struct stream *s)
     restore_ticket(s);
     if (was_at_work(s) || s->away)
         use_memory(s, target_of_begun(s), NULL);
-    resume_away(s);
 }
 
 void work_restore_value_write(struct stream *s)
@@ -536,7 +552,6 @@ void work_restore_value_write(struct stream *s)
     restore_ticket(s);
     if (s->away)
         use_memory(s, target_of_begun(s), NULL);
-    resume_away(s);
 }
 
 /* The slice of a reduction that was noted, and maybe not put in its destination. */

@@ -29,6 +29,9 @@ enum run_result work_read_word(struct stream *s, uint64_t now, struct mem *m, ui
 /** The work is over, or does not go on: memory that it has used can go. */
 void work_end(struct stream *s);
 
+/** While npud restores: places that work of the stream has with a device are its own again. */
+void work_restore_ticket(struct stream *s);
+
 /* More of their rows: task_row.h. Memory that work has used can go when it is given up. */
 bool work_give_up(struct stream *s);
 void work_drop(struct stream *s);
