@@ -232,7 +232,8 @@ static bool exchange_executor(struct executors *all, struct backend_space *space
         all_well &= attach_pages(m, x);
     }
     engines_unlock(all->server);
-    executor_leave(old); /* not before: its lanes are taken from the engines */
+    executor_leave(space->before); /* not before: its lanes are taken from the engines */
+    space->before = old;
     return all_well;
 }
 
@@ -275,7 +276,7 @@ static int use_device(struct backend_space *space, uint32_t device)
 
     if (r < 0 || (x->usable & 1u << device))
         return r;
-    space->waits = space->begins = true;
+    space->waits = true;
     return -EINPROGRESS;
 }
 
@@ -292,7 +293,10 @@ static int away_attach(void *state, struct backend_space **owner, uint32_t devic
     space->waits = space->begins = false;
     if (!has_executor(space))
         r = began ? -ENOEXEC : give_executor(all, space);
-    return r == 0 ? use_device(space, device) : r;
+    if (r == 0)
+        r = use_device(space, device);
+    space->begins = r == -EINPROGRESS;
+    return r;
 }
 
 static void forget_making(struct backend_space *space);
@@ -303,6 +307,7 @@ static void away_space_free(struct backend_space *space)
         return;
     assert(!space->host);
     forget_making(space);
+    executor_leave(space->before);
     executor_leave(space->executor);
     DL_DELETE(spaces, space);
     free(space);
@@ -799,7 +804,6 @@ static void away_restored(void *state)
     executors_finish_restoring(all);
     DL_FOREACH (spaces, space)
         attach_again(space);
-    executors_watch(all);
 }
 
 static bool away_memory_usable(struct backend_memory *m)

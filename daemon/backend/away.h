@@ -27,6 +27,7 @@ struct backend_memory {
 struct backend_space {
     struct backend_space **owner; /* backend_told() */
     struct executor *executor;    /* NULL: none so far */
+    struct executor *before;      /* in its place, until it ended: streams may have tickets of it */
     struct backend_client client;
     struct making *making;       /* what it has asked for; NULL: nothing */
     struct backend_memory *host; /* pages that its executor has */

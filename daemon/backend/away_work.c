@@ -151,12 +151,12 @@ void away_give(void *state, uint32_t device, const struct work *works, unsigned 
     lane_give(x, ticket + n - 1);
 }
 
-/* The session's executor, if the ticket is of that. An earlier one has ended. */
+/* The session's executor, or the one before, of which the ticket is. NULL: that is gone. */
 static struct executor *issuer(const struct backend_space *space, uint64_t ticket)
 {
-    struct executor *x = space ? space->executor : NULL;
-
-    return x && lane_is_of(x, ticket) ? x : NULL;
+    if (space && space->executor && lane_is_of(space->executor, ticket))
+        return space->executor;
+    return space && space->before && lane_is_of(space->before, ticket) ? space->before : NULL;
 }
 
 bool away_resume(void *state, struct backend_space *space, uint32_t device, uint64_t ticket)
