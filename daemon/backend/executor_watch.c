@@ -1,6 +1,7 @@
 /* Executors that hang. */
 #include <event2/event.h>
 #include <stddef.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "daemon/backend/executors.h"
@@ -87,6 +88,7 @@ static void stop_watch(struct executors *all)
 {
     event_del(all->on_watch);
     atomic_store(&all->watched, false);
+    atomic_thread_fence(memory_order_seq_cst); /* with that of executors_busy() */
     /* Work that was given meanwhile has found the watch there. */
     if (is_any_busy(all))
         executors_watch(all);
@@ -105,7 +107,7 @@ static void on_watch(evutil_socket_t fd, short what, void *arg)
         continue;
     if (!is_any_busy(all))
         stop_watch(all);
-    schedule_end(&all->server->schedule, "executors that hang", 0);
+    schedule_end(&all->server->schedule, "executors that hang", geteuid());
 }
 
 void executors_watch(struct executors *all)

@@ -689,11 +689,8 @@ struct executor *executor_new(struct executors *all, uid_t uid, uint64_t session
         r = -ENOMEM;
     if (r == 0)
         r = say_hello(x);
-    if (r == 0) {
-        all->started++;
-        executors_watch(all);
+    if (r == 0)
         return x;
-    }
     log_error("%s cannot be started for user %u: %s", all->program, (unsigned)uid, strerror(-r));
     executor_leave(x);
     return NULL;

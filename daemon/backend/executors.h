@@ -4,8 +4,8 @@
  * ended when no session and no memory of it is left. What it says is validated like what a client
  * says: an answer that cannot be ends it.
  *
- * Two files: executor.c has the process and what is asked of it, lanes.c the work. Control thread,
- * unless said otherwise.
+ * executors.c has the process and what is asked of it, executor_*.c single subjects, lanes.c the
+ * work. Control thread, unless said otherwise.
  */
 #pragma once
 
@@ -113,9 +113,8 @@ struct executors {
     struct executor *list;
     struct ending *ending;            /* processes that were killed, and are not gone yet */
     struct lane *flying[DEVICES_MAX]; /* work that is away. Of the engine of the device */
-    uint64_t started;                 /* so far */
     uint32_t last;                    /* number */
-    struct event *on_watch;           /* as long as there are executors; NULL: none so far */
+    struct event *on_watch;           /* NULL: it was never needed */
     _Atomic bool watched;             /* executors_watch() looks for those that hang */
     struct job watch;
     void (*told)(struct executor *executor); /* it has ended, or resumes no more */
@@ -129,17 +128,20 @@ struct name {
     bool listed;                   /* ... and has said so */
 };
 
-/** End those that hang, from now on; none any more. A new executor begins it by itself. */
+/** End those that hang, from now on. What is asked for and what is given out begin it. */
 void executors_watch(struct executors *all);
 bool executors_run_watch(struct job *job);
 /** Work was given: as above, from an engine. */
 static inline void executors_busy(struct executors *all)
 {
+    /* The bell was rung before: either the watch sees that, or this sees that there is none. */
+    atomic_thread_fence(memory_order_seq_cst);
     if (!atomic_load_explicit(&all->watched, memory_order_relaxed) &&
         !atomic_exchange(&all->watched, true))
         job_send(&all->watch);
 }
 
+/** It is over: npud ends. */
 void executors_watch_end(struct executors *all);
 
 /** Ask the library what there is, in an executor of its own. 0 or -errno after logging. */

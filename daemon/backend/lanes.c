@@ -166,6 +166,7 @@ void lane_await(struct executor *x, uint64_t ticket, uint32_t device, struct wor
         l->work = work;
         return;
     }
+    assert(l->number == 0); /* it is on no list */
     *l = (struct lane){.executor = x, .work = work, .number = number_of(ticket)};
     DL_APPEND(x->all->flying[device], l);
 }
