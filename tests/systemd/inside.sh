@@ -586,8 +586,11 @@ journal_of_npud() {
 
     shift
     journalctl --sync
+    # A child of systemd that is to be npud is of the unit already. With cgroups of both versions it
+    # says so when systemd removes one of them at that moment.
     journalctl -b -q -o cat --since="$since" "$@" _SYSTEMD_UNIT=npud.service + \
-        _SYSTEMD_UNIT=npud-keeper.service
+        _SYSTEMD_UNIT=npud-keeper.service |
+        grep -v '^Failed to attach [0-9]* to compat systemd cgroup '
 }
 
 # The server is that of the supervisor.
