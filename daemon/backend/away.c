@@ -108,7 +108,10 @@ static void away_device_info(void *state, uint32_t device, struct backend_device
     *info = (struct backend_device_info){.soc_name = all->info[device].name,
                                          .memory = all->info[device].memory,
                                          .strict = true,
-                                         .away = true};
+                                         .away = true,
+                                         .version = all->info[device].version,
+                                         .bus = all->info[device].bus,
+                                         .can = all->can[device]};
 }
 
 /* --- sessions --- */
@@ -241,12 +244,13 @@ static bool exchange_executor(struct executors *all, struct backend_space *space
 static int give_executor(struct executors *all, struct backend_space *space)
 {
     struct executor *x = find_executor(all, &space->client);
+    int r = 0;
 
     if (!x)
-        x = executor_new(all, space->client.uid, all->of_user ? 0 : space->client.session,
-                         space->executor);
-    if (!x)
-        return -ENOEXEC;
+        r = executor_new(all, space->client.uid, all->of_user ? 0 : space->client.session,
+                         space->executor, &x);
+    if (r < 0)
+        return r;
     return exchange_executor(all, space, x) ? 0 : -ENOMEM;
 }
 
@@ -853,7 +857,8 @@ static bool away_address_note(void *state, struct backend_space **space, uint32_
 }
 
 #define AWAY_FUNCTIONS                                                                             \
-    .close = away_close, .device_info = away_device_info, .attach = away_attach,                   \
+    .close = away_close, .device_info = away_device_info, .executor_next = executors_next,         \
+    .executors = executors_count, .device_health = executors_health, .attach = away_attach,        \
     .memory_new = away_memory_new, .memory_attach = away_memory_attach,                            \
     .memory_share = away_memory_share, .memory_free = away_memory_free,                            \
     .memory_note = away_memory_note, .memory_back = away_memory_back,                              \

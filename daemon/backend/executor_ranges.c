@@ -26,8 +26,10 @@ bool executor_note_range(struct executor *x, uint64_t address, uint64_t size)
         return false;
     *range = (struct range){address, address + size};
     found = tsearch(range, &x->ranges, compare_ranges);
-    if (found && *found == range)
+    if (found && *found == range) {
+        x->memory += size;
         return true;
+    }
     free(range);
     return false;
 }
@@ -37,7 +39,9 @@ void executor_forget_range(struct executor *x, uint64_t address, uint64_t size)
     struct range key = {address, address + size}, **found = tfind(&key, &x->ranges, compare_ranges);
     struct range *range = found ? *found : NULL;
 
-    if (range)
-        tdelete(&key, &x->ranges, compare_ranges);
+    if (!range)
+        return;
+    tdelete(&key, &x->ranges, compare_ranges);
+    x->memory -= range->end - range->address;
     free(range);
 }

@@ -23,7 +23,8 @@
     DO##FD(page, page_fd);                                                                         \
     DO##SAME(number, number);                                                                      \
     DO##SAME(begun, begun);                                                                        \
-    DO##SAME(usable, usable);
+    DO##SAME(usable, usable);                                                                      \
+    DO##SAME(since_ns, since_ns);
 
 RECORD_LIVE(static, executor, EXECUTOR, struct executor, kept, struct executor_record,
             EXECUTOR_MEMBERS, live)
@@ -66,7 +67,7 @@ bool executor_restore(struct server *server, struct kept_cell *cell)
     if (!server->devices->backend->attach_back)
         return false; /* the backend is another one now */
     x = executor_make(all, r.uid, r.session);
-    if (!x || !executor_back(server, x, cell, &r) || !map_files(x))
+    if (!x || !executor_back(server, x, cell, &r) || !map_files(x) || executor_charge(x, true) < 0)
         return false;
     x->life = (uint32_t)atomic_fetch_add(&x->live->life, 1) + 1;
     if (all->last < x->number)
@@ -105,8 +106,9 @@ struct executor *executor_find(struct executors *all, uint32_t number)
 static void compare_list(struct executor *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        struct executor_request request = {.op = EXECUTOR_MEMORY_FREE, .handle = x->listed[i]};
-        struct name *name = executor_named(x, x->listed[i]);
+        uint64_t handle = x->heard->handles[i];
+        struct executor_request request = {.op = EXECUTOR_MEMORY_FREE, .handle = handle};
+        struct name *name = executor_named(x, handle);
 
         if (name)
             name->listed = true;

@@ -285,6 +285,7 @@ static void free_executor(struct executor *x)
     if (x->on_writable)
         event_free(x->on_writable);
     kill_process(x);
+    executor_uncharge(x);
     while (x->unsent)
         free_unsent(x, x->unsent);
     end_wakes(x);
@@ -475,6 +476,8 @@ void executor_end(struct executor *x, const char *fmt, ...)
     note_end(x, why, fmt == process_gone);
     log_error("executor %d of user %u: %s: its device memory is lost", pid, (unsigned)x->uid,
               x->why);
+    x->had_pid = pid;
+    x->all->failed++;
     if (x->on_socket)
         event_del(x->on_socket);
     if (x->on_end)
@@ -486,6 +489,7 @@ void executor_end(struct executor *x, const char *fmt, ...)
     pthread_mutex_unlock(&x->sending);
     executor_wake_engines(x);
     end_wakes(x);
+    executor_uncharge(x);
     while (x->asked)
         answer_asked(x, x->asked, NULL, -1);
     x->resumes = false;
@@ -518,13 +522,21 @@ static struct asked *find_asked(struct executor *x, const struct executor_answer
     return NULL;
 }
 
+/* Behind an answer, in bytes. */
+static size_t size_behind(const struct executor_answer *answer)
+{
+    return answer->op == EXECUTOR_HEALTH && answer->code == 0
+               ? sizeof(struct executor_health)
+               : answer->more * sizeof(((struct told *)NULL)->handles[0]);
+}
+
 static bool is_answer(const struct told *told, ssize_t n, size_t n_fds)
 {
     size_t head = sizeof(told->answer);
 
     return n >= (ssize_t)head && n_fds <= 1 &&
            executor_is_text(told->answer.text, sizeof(told->answer.text)) &&
-           (size_t)n == head + told->answer.more * sizeof(told->handles[0]);
+           (size_t)n == head + size_behind(&told->answer);
 }
 
 /* To an npud before: what it was for is not known any more, and memory is found by the list. */
@@ -541,7 +553,7 @@ static void take_answer(struct executor *x, struct told *told, ssize_t n, int *f
 
     if (asked) {
         executor_clean_text(told->answer.text);
-        x->listed = told->handles;
+        x->heard = told;
         answer_asked(x, asked, &told->answer, n_fds == 1 ? fds[0] : -1);
         return;
     }
@@ -671,29 +683,42 @@ struct executor *executor_make(struct executors *all, uid_t uid, uint64_t sessio
     return x;
 }
 
-struct executor *executor_new(struct executors *all, uid_t uid, uint64_t session,
-                              const struct executor *before)
+static int begin(struct executor *x, const struct executor *before)
 {
-    struct executor *x = executor_make(all, uid, session);
-    int r;
+    struct executors *all = x->all;
+    int r = executor_start(x);
 
-    if (!x)
-        return NULL;
-    r = executor_start(x);
     if (r == 0)
         r = listen_to(x);
     x->number = ++all->last;
     if (before && x->number % EXECUTOR_NUMBERS == before->number % EXECUTOR_NUMBERS)
         x->number = ++all->last;
+    x->since_ns = clock_ns();
     if (r == 0 && !executor_note(x))
         r = -ENOMEM;
+    return r == 0 ? say_hello(x) : r;
+}
+
+int executor_new(struct executors *all, uid_t uid, uint64_t session, const struct executor *before,
+                 struct executor **made)
+{
+    struct executor *x = executor_make(all, uid, session);
+    int r = x ? executor_charge(x, false) : -ENOMEM;
+
+    if (r == -EDQUOT) {
+        executor_leave(x);
+        return r;
+    }
     if (r == 0)
-        r = say_hello(x);
-    if (r == 0)
-        return x;
+        r = begin(x, before);
+    if (r == 0) {
+        all->started++;
+        *made = x;
+        return 0;
+    }
     log_error("%s cannot be started for user %u: %s", all->program, (unsigned)uid, strerror(-r));
     executor_leave(x);
-    return NULL;
+    return -ENOEXEC;
 }
 
 struct executor *executor_use(struct executor *x)

@@ -17,6 +17,7 @@
 
 #include "daemon/base/schedule.h"
 #include "daemon/core/backend.h"
+#include "daemon/core/user.h"
 #include "daemon/kept/kept.h"
 #include "proto/shm/doorbell.h"
 #include "proto/shm/executor_shm.h"
@@ -27,6 +28,7 @@ struct event;
 struct executor_live;
 struct executors;
 struct server;
+struct told;
 
 enum executor_state {
     EXECUTOR_STARTING, /* has not answered HELLO */
@@ -48,9 +50,13 @@ struct executor {
     uint64_t session; /* ... and of which session; 0: of all of the user */
     uint32_t users;   /* places of sessions, and memory that is not given back */
     enum executor_state state;
-    char why[192]; /* how it has ended, or why it has not started */
+    char why[192];        /* how it has ended, or why it has not started */
+    struct user *user;    /* a reference, as long as it is charged; NULL: it is not */
+    struct charge charge; /* RESOURCE_EXECUTORS */
 
     pid_t pid;
+    pid_t had_pid;     /* when it has ended */
+    uint64_t since_ns; /* when it was started. 0: nothing is known of it but its number */
     int pidfd, socket;
     struct event *on_socket, *on_end;
 
@@ -61,11 +67,11 @@ struct executor {
     bool flushed; /* `flush` is sent, or on_writable added */
     struct job flush;
     struct event *on_writable;
-    struct asked *asked;    /* those whose answer is to come */
-    const uint64_t *listed; /* behind the answer that is being told */
-    uint32_t begun;         /* devices that it was told to use ... */
-    int wake[DEVICES_MAX];  /* ... by which it wakes their engines; -1: none */
-    uint32_t usable;        /* ... and those that it has said it does */
+    struct asked *asked;      /* those whose answer is to come */
+    const struct told *heard; /* the answer that is being told */
+    uint32_t begun;           /* devices that it was told to use ... */
+    int wake[DEVICES_MAX];    /* ... by which it wakes their engines; -1: none */
+    uint32_t usable;          /* ... and those that it has said it does */
 
     struct kept kept;
     struct executor_live *live; /* in its record */
@@ -78,7 +84,8 @@ struct executor {
     struct slots handles; /* struct name */
     struct freed *freed;  /* names that are given back, and it has not been told */
     struct job free;
-    void *ranges; /* of its memory, by address: tsearch() */
+    void *ranges;    /* of its memory, by address: tsearch() */
+    uint64_t memory; /* bytes of these */
 
     int ring_fd, page_fd;
     struct executor_ring *ring;
@@ -99,6 +106,14 @@ struct executor {
 /** Of executors, in tickets. */
 #define EXECUTOR_NUMBERS 256u
 
+/** What a device has said of itself: executors_health(). */
+struct health {
+    struct executor_health told;
+    uint64_t told_ns;  /* 0: nothing so far */
+    uint64_t asked_ns; /* the last question ... */
+    bool asked;        /* ... to which the answer is to come */
+};
+
 struct executors {
     struct server *server;
     const char *kind; /* the library's table: "acl" or "cuda" */
@@ -110,9 +125,12 @@ struct executors {
     char program[4096]; /* npud-executor */
     uint32_t devices;
     struct executor_device_info info[DEVICES_MAX];
+    char can[DEVICES_MAX][96]; /* info.capabilities in words */
+    struct health health[DEVICES_MAX];
     struct executor *list;
     struct ending *ending;            /* processes that were killed, and are not gone yet */
     struct lane *flying[DEVICES_MAX]; /* work that is away. Of the engine of the device */
+    uint64_t started, failed;         /* so far */
     uint32_t last;                    /* number */
     struct event *on_watch;           /* NULL: it was never needed */
     _Atomic bool watched;             /* executors_watch() looks for those that hang */
@@ -146,18 +164,27 @@ void executors_watch_end(struct executors *all);
 
 /** Ask the library what there is, in an executor of its own. 0 or -errno after logging. */
 int executors_probe(struct executors *all);
+/** As backend.device_health(). */
+bool executors_health(void *state, uint32_t device, struct backend_health *health);
 
 /** Its memory alone: for the next one, and for executor_record.c. NULL: no memory. */
 struct executor *executor_make(struct executors *all, uid_t uid, uint64_t session);
 /**
- * A new one, which is being started, in place of one that has ended, or of none. NULL after
- * logging: it cannot be.
+ * A new one, which is being started, in place of one that has ended, or of none. 0, -EDQUOT: the
+ * user has as many as it may, or -ENOEXEC after logging: it cannot be.
  */
-struct executor *executor_new(struct executors *all, uid_t uid, uint64_t session,
-                              const struct executor *before);
+int executor_new(struct executors *all, uid_t uid, uint64_t session, const struct executor *before,
+                 struct executor **made);
 struct executor *executor_use(struct executor *executor);
 /** The last user ends it. */
 void executor_leave(struct executor *executor);
+/**
+ * It counts among those of its user, from now on until it ends. again: an npud before has counted
+ * it. 0, -EDQUOT or -ENOMEM.
+ */
+int executor_charge(struct executor *executor, bool again);
+/** Safe to repeat. */
+void executor_uncharge(struct executor *executor);
 /** It is not to be trusted, or is gone: all that it has is lost. why: in words, for the log. */
 void executor_end(struct executor *executor, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -182,6 +209,11 @@ bool executor_go_on(struct executor *executor);
 int executor_ask_for_list(struct executor *executor, uint64_t from);
 /** All objects are there: what is in flight for nobody is watched, and who has no user goes. */
 void executors_finish_restoring(struct executors *all);
+
+/* --- executor_report.c: for administrators. As in struct backend --- */
+
+bool executors_next(void *state, uint32_t after, struct backend_executor *row);
+void executors_count(void *state, struct backend_executors *count);
 
 /* --- asking --- */
 
@@ -235,6 +267,7 @@ struct told {
     struct executor_answer answer;
     union {
         struct executor_device_info info;
+        struct executor_health health;
         uint64_t handles[EXECUTOR_LIST_MOST];
     };
 };

@@ -31,6 +31,35 @@ struct backend_device_info {
     uint64_t memory;      /* bytes */
     bool strict;          /* programs cannot read its memory, but for kernels */
     bool away;            /* nobody can map its memory */
+    /* Of the library and its driver, of the place of the device, and what was seen to work: words
+     * that live as long as the backend is open. NULL: there is nothing to say. */
+    const char *version, *bus, *can;
+};
+
+/** A process that does device work (daemon/backend/executors.h), for a report. */
+struct backend_executor {
+    uint32_t number; /* from 1, in the order of their begins */
+    int32_t pid;     /* that it has, or had */
+    uid_t uid;
+    uint64_t session;        /* for which it works; 0: all of the user */
+    const char *state, *why; /* why: how it has ended, else "". Until the step is over */
+    uint32_t devices;        /* a bit each */
+    uint32_t lanes;          /* in use */
+    uint64_t memory;         /* bytes of devices that it has made or imported */
+    uint64_t since_ns;       /* CLOCK_MONOTONIC: when it was started */
+};
+
+/** The same, counted since this npud began. */
+struct backend_executors {
+    uint64_t started;
+    uint64_t failed; /* ended otherwise than because nobody needed them any more */
+};
+
+/** What a device says of itself. INT32_MIN: it does not. */
+struct backend_health {
+    int32_t temperature; /* degrees Celsius */
+    int32_t power;       /* milliwatts */
+    uint32_t errors;     /* of memory, uncorrected */
 };
 
 /** The session for which something is asked. */
@@ -120,6 +149,18 @@ struct backend {
     int (*open)(struct server *server, void **state);
     void (*close)(void *state);
     void (*device_info)(void *state, uint32_t device, struct backend_device_info *info);
+
+    /*
+     * For reports. NULL: no process does its device work.
+     */
+    /** The executor with the smallest number above `after`. False: there is none. */
+    bool (*executor_next)(void *state, uint32_t after, struct backend_executor *executor);
+    void (*executors)(void *state, struct backend_executors *count);
+    /**
+     * What the device has said last, and ask it anew, for the next one who wants to know. False:
+     * nothing is known, or only what is too old.
+     */
+    bool (*device_health)(void *state, uint32_t device, struct backend_health *health);
 
     /**
      * The session is to use the device. *space: what it has at the backend, NULL so far if that is

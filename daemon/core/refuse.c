@@ -54,6 +54,8 @@ enum cause cause_of_device(int error)
         return CAUSE_EXECUTOR_ENDED;
     case -ENOEXEC:
         return CAUSE_EXECUTOR_START;
+    case -EDQUOT:
+        return CAUSE_USER_EXECUTORS;
     case -ENODATA:
         return CAUSE_DEVICE_FULL;
     case -EOPNOTSUPP:

@@ -15,6 +15,7 @@ struct executor_record {
     uint32_t number;                    /* by which other records name it: no two had the same */
     uint32_t unused;
     uint32_t begun, usable; /* devices */
+    uint64_t since_ns;      /* CLOCK_MONOTONIC: when it was started */
     /* live */
     struct executor_live {
         /* Of npud, with it: its requests and handles are apart. Before npud asks for anything. */

@@ -119,6 +119,7 @@ void nested_options(const char **argv, int *n)
              executor ? executor : "");
     argv[(*n)++] = "--set=npud.backend=acl";
     argv[(*n)++] = "--set=vendor.nesting=yes";
+    argv[(*n)++] = "--set=limits.executors=4096"; /* a test has many processes */
     argv[(*n)++] = inner.library;
     argv[(*n)++] = inner.environment;
     argv[(*n)++] = inner.executor;
