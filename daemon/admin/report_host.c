@@ -1,4 +1,4 @@
-/* Reports on npud itself: its devices, sessions, limits and rules. */
+/* Reports on npud itself: its devices, executors, sessions, limits and rules. */
 #include "daemon/admin/report_topics.h"
 
 #include <ctype.h>
@@ -136,6 +136,17 @@ static void report_steps(struct server *server, struct rows *rows, Npud__StatusR
     report_held_up(rows, &step, &waited, r);
 }
 
+static void count_executors(struct server *server, Npud__StatusRow *r)
+{
+    const struct devices *ds = server->devices;
+    struct backend_executors count = {0};
+
+    if (ds->backend->executors)
+        ds->backend->executors(ds->backend_state, &count);
+    r->executors_started = count.started;
+    r->executors_failed = count.failed;
+}
+
 static void report_refusals(struct rows *rows)
 {
     for (enum cause cause = CAUSE_NONE; cause < CAUSE_COUNT; cause++) {
@@ -173,10 +184,48 @@ void report_status(struct server *server, struct rows *rows)
         r->memory_bytes += session->memory;
     }
     report_buffers(server, r);
+    count_executors(server, r);
     r->deaths = server->deaths;
     r->restarts = server->restarts;
     report_steps(server, rows, r);
     report_refusals(&rows[1]);
+}
+
+static char *give_text(const char *text)
+{
+    return (char *)(text ? text : "");
+}
+
+static void describe_health(struct rows *rows, const struct backend_health *health,
+                            Npud__HardwareRow *r)
+{
+    char text[96] = "";
+    size_t used = 0;
+
+    if (health->temperature != INT32_MIN)
+        used += (size_t)snprintf(text, sizeof(text), "%d C, ", health->temperature);
+    if (health->power != INT32_MIN)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%.1f W, ",
+                                 (double)health->power / 1000);
+    snprintf(text + used, sizeof(text) - used, "%u memory errors", health->errors);
+    r->health = report_rows_copy_text(rows, text);
+    r->temperature = health->temperature;
+    r->power_mw = health->power;
+    r->memory_errors = health->errors;
+}
+
+static void report_hardware(struct rows *rows, const struct device *d)
+{
+    struct backend_health health;
+    ADD_ROW(rows, Npud__HardwareRow, NPUD__HARDWARE_ROW__INIT, r);
+
+    r->device = d->index;
+    r->bus = give_text(d->info.bus);
+    r->can = give_text(d->info.can);
+    r->version = give_text(d->info.version);
+    r->temperature = r->power_mw = INT32_MIN;
+    if (d->backend->device_health && d->backend->device_health(d->backend_state, d->index, &health))
+        describe_health(rows, &health, r);
 }
 
 void report_devices(struct server *server, struct rows *rows)
@@ -198,6 +247,54 @@ void report_devices(struct server *server, struct rows *rows)
         r->asleep = stats.asleep;
         r->state = (char *)(atomic_load(&d->lost) ? "lost" : "up");
         r->busy_percent = engine_busy_percent(d->engine);
+        if (d->info.away)
+            report_hardware(&rows[1], d);
+    }
+}
+
+/* "0,2" */
+static char *list_devices(struct rows *rows, uint32_t devices)
+{
+    char text[DEVICES_MAX * 3 + 1] = "";
+    size_t used = 0;
+
+    for (uint32_t d = 0; d < DEVICES_MAX; d++)
+        if (devices & 1u << d)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, used > 0 ? ",%u" : "%u", d);
+    return report_rows_copy_text(rows, text);
+}
+
+static void report_executor(struct rows *rows, const struct backend_executor *x)
+{
+    char serves[32];
+    ADD_ROW(rows, Npud__ExecutorRow, NPUD__EXECUTOR_ROW__INIT, r);
+
+    snprintf(serves, sizeof(serves), "session %llu", (unsigned long long)x->session);
+    r->pid = x->pid;
+    r->uid = x->uid;
+    r->serves = x->session ? report_rows_copy_text(rows, serves) : (char *)"all of the user";
+    r->state = (char *)x->state;
+    r->devices = list_devices(rows, x->devices);
+    r->memory_bytes = x->memory;
+    r->lanes = x->lanes;
+    r->age_s = seconds_since(x->since_ns);
+    r->why = (char *)x->why;
+    r->session = x->session;
+    r->number = x->number;
+}
+
+void report_executors(struct server *server, struct rows *rows)
+{
+    const struct devices *ds = server->devices;
+    struct progress *p = rows->progress;
+    struct backend_executor x;
+
+    while (ds->backend->executor_next &&
+           ds->backend->executor_next(ds->backend_state, p->executor, &x)) {
+        if (report_rows_slice_over(rows))
+            return;
+        p->executor = x.number;
+        report_executor(rows, &x);
     }
 }
 

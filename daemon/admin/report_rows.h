@@ -22,10 +22,11 @@ struct wait_graph;
  * that say where to go on, and sessions that came after the question are left out.
  */
 struct progress {
-    uint64_t last;    /* newest session to report */
-    uint64_t session; /* the next object is of this one, or of a later one ... */
-    unsigned table;   /* ... in this table, if a report is of more than one kind of objects ... */
-    uint32_t slot;    /* ... from this slot on */
+    uint64_t last;     /* newest session to report */
+    uint64_t session;  /* the next object is of this one, or of a later one ... */
+    unsigned table;    /* ... in this table, if a report is of more than one kind of objects ... */
+    uint32_t slot;     /* ... from this slot on */
+    uint32_t executor; /* the last one that was reported */
     struct wait_graph *waits;    /* of a report on waits; NULL: not begun */
     struct pool_count count;     /* of a report on pools */
     struct trace_progress trace; /* of a report on the trace */

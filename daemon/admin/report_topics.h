@@ -16,7 +16,8 @@
 #define TOPICS(TOPIC, AND)                                                                         \
     /* report_host.c */                                                                            \
     AND(status, STATUS, refusals)                                                                  \
-    TOPIC(devices, DEVICES)                                                                        \
+    AND(devices, DEVICES, hardware)                                                                \
+    TOPIC(executors, EXECUTORS)                                                                    \
     TOPIC(sessions, SESSIONS)                                                                      \
     TOPIC(limits, LIMITS)                                                                          \
     TOPIC(rules, RULES)                                                                            \

@@ -137,7 +137,8 @@ static const char *parse_cdi(char **words, int n, struct task *task, const char 
 
 const struct command commands[] = {
     {"status", "npud itself, and totals", REPORT(STATUS), .single = true, .also = "refusals"},
-    {"devices", "the NPUs and what they did", REPORT(DEVICES)},
+    {"devices", "the NPUs and what they did", REPORT(DEVICES), .also = "hardware"},
+    {"executors", "processes that do device work", REPORT(EXECUTORS)},
     {"sessions", "connected processes", REPORT(SESSIONS)},
     {"streams", "what each waits for", REPORT(STREAMS)},
     {"events", "plain and IPC events", REPORT(EVENTS)},

@@ -21,7 +21,7 @@ enum metrics_form { METRICS_OPEN, METRICS_TEXT };
  * told from npud's own words.
  */
 struct answers {
-    Npud__Report *status, *devices, *streams, *limits, *queues, *waits;
+    Npud__Report *status, *devices, *executors, *streams, *limits, *queues, *waits;
 };
 
 static void begin_family(FILE *f, const char *name, const char *type, const char *help)
@@ -71,6 +71,12 @@ static void print_status(FILE *f, const Npud__StatusRow *r)
     print_gauge(f, "npud_pools", "Pools of shared buffers.", r->pools);
     print_gauge(f, "npud_buffer_bytes", "Memory of all pools of shared buffers.", r->buffer_bytes);
     print_gauge(f, "npud_open_descriptors", "Descriptors that npud has open.", r->fds);
+    begin_family(f, "npud_executors_started", "counter",
+                 "Processes for device work, started since this server process began.");
+    fprintf(f, "npud_executors_started_total %" PRIu64 "\n", r->executors_started);
+    begin_family(f, "npud_executors_failed", "counter",
+                 "Of these and earlier ones, ended although they were needed.");
+    fprintf(f, "npud_executors_failed_total %" PRIu64 "\n", r->executors_failed);
     begin_family(f, "npud_longest_step_seconds", "gauge", "CPU time of the longest step.");
     fprintf(f,
             "npud_longest_step_seconds{thread=\"control\"} %.6f\n"
@@ -119,6 +125,43 @@ static void print_devices(FILE *f, const Npud__Report *d)
     PRINT_DEVICE_COUNTER(f, d, "npud_device_wakeups",
                          "How often the engine was woken since this server process began.",
                          r->wakeups);
+}
+
+/* Only of devices that say so. */
+static void print_health(FILE *f, const Npud__Report *report)
+{
+    Npud__HardwareRow *const *rows = report->hardware;
+    const size_t n = report->n_hardware;
+
+    begin_family(f, "npud_device_temperature_celsius", "gauge", "What the device says of it.");
+    for (size_t i = 0; i < n; i++)
+        if (rows[i]->temperature != INT32_MIN)
+            fprintf(f, "npud_device_temperature_celsius{device=\"%u\"} %" PRId32 "\n",
+                    rows[i]->device, rows[i]->temperature);
+    begin_family(f, "npud_device_power_watts", "gauge", "What the device says of it.");
+    for (size_t i = 0; i < n; i++)
+        if (rows[i]->power_mw != INT32_MIN)
+            fprintf(f, "npud_device_power_watts{device=\"%u\"} %.3f\n", rows[i]->device,
+                    (double)rows[i]->power_mw / 1e3);
+    begin_family(f, "npud_device_memory_errors", "gauge", "Uncorrected ones, as the device says.");
+    for (size_t i = 0; i < n; i++)
+        if (rows[i]->health[0])
+            fprintf(f, "npud_device_memory_errors{device=\"%u\"} %" PRIu32 "\n", rows[i]->device,
+                    rows[i]->memory_errors);
+}
+
+static void print_executors(FILE *f, const Npud__Report *report)
+{
+    static const char *const states[] = {"starting", "resuming", "ready", "ended"};
+
+    begin_family(f, "npud_executors", "gauge", "Processes for device work, by what they do.");
+    for (size_t k = 0; k < sizeof(states) / sizeof(states[0]); k++) {
+        uint64_t n = 0;
+
+        for (size_t i = 0; i < report->n_executors; i++)
+            n += strcmp(report->executors[i]->state, states[k]) == 0;
+        fprintf(f, "npud_executors{state=\"%s\"} %" PRIu64 "\n", states[k], n);
+    }
 }
 
 /* npud has further states; they count as other, so that the sum is right. */
@@ -270,6 +313,8 @@ static void print_answers(FILE *f, const struct answers *a)
         print_status(f, a->status->status[0]);
     print_refusals(f, a->status);
     print_devices(f, a->devices);
+    print_health(f, a->devices);
+    print_executors(f, a->executors);
     print_streams(f, a->streams);
     print_waits(f, a->waits);
     print_users(f, a->limits);
@@ -305,6 +350,7 @@ static enum status print_metrics(FILE *f, enum metrics_form form, struct connect
     const struct question questions[] = {
         {NPUD__ADMIN_REQUEST__TOPIC__STATUS, &a.status},
         {NPUD__ADMIN_REQUEST__TOPIC__DEVICES, &a.devices},
+        {NPUD__ADMIN_REQUEST__TOPIC__EXECUTORS, &a.executors},
         {NPUD__ADMIN_REQUEST__TOPIC__STREAMS, &a.streams},
         {NPUD__ADMIN_REQUEST__TOPIC__LIMITS, &a.limits},
         {NPUD__ADMIN_REQUEST__TOPIC__QUEUES, &a.queues},
