@@ -20,6 +20,7 @@
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
 #include "tests/common/proc.h"
+#include "proto/wire/npud.pb-c.h"
 
 #define BLOCK     4096u
 #define LOSS      ACL_ERROR_RT_LOST_HEARTBEAT
@@ -634,6 +635,280 @@ START_TEST(a_list_that_lies_after_a_restart)
 }
 END_TEST
 
+/* --- what administrators are told --- */
+
+#define TOPIC(name) NPUD__ADMIN_REQUEST__TOPIC__##name
+
+static void start_one(void)
+{
+    start_with(false, "--set=limits.executors=1");
+}
+
+static void start_one_restartable(void)
+{
+    start_with(true, "--set=limits.executors=1");
+}
+
+/* Rows in that state. The last of them: its pid, or 0; why: with these words in it. */
+static unsigned count_rows(const char *state, const char *why, pid_t *pid)
+{
+    Npud__Report *report = npud_report(TOPIC(EXECUTORS));
+    unsigned n = 0;
+
+    *pid = 0;
+    for (size_t i = 0; i < report->n_executors; i++) {
+        const Npud__ExecutorRow *r = report->executors[i];
+
+        if (strcmp(r->state, state) != 0 || !strstr(r->why, why))
+            continue;
+        n++;
+        *pid = r->pid;
+    }
+    npud__report__free_unpacked(report, NULL);
+    return n;
+}
+
+static uint64_t used_executors(void)
+{
+    Npud__Report *report = npud_report(TOPIC(LIMITS));
+    uint64_t used = 0;
+
+    for (size_t i = 0; i < report->n_limits; i++)
+        if (strcmp(report->limits[i]->resource, "executors") == 0)
+            used += report->limits[i]->used;
+    npud__report__free_unpacked(report, NULL);
+    return used;
+}
+
+static void expect_counts(uint64_t begun, uint64_t lost)
+{
+    Npud__Report *report = npud_report(TOPIC(STATUS));
+
+    ck_assert_uint_eq(report->status[0]->executors_started, begun);
+    ck_assert_uint_eq(report->status[0]->executors_failed, lost);
+    npud__report__free_unpacked(report, NULL);
+}
+
+static void expect_row(pid_t pid, uint64_t memory, uint32_t lanes)
+{
+    Npud__Report *report = npud_report(TOPIC(EXECUTORS));
+    const Npud__ExecutorRow *r;
+
+    ck_assert_uint_eq(report->n_executors, 1);
+    r = report->executors[0];
+    ck_assert_int_eq(r->pid, pid);
+    ck_assert_uint_eq(r->uid, getuid());
+    ck_assert_str_eq(r->state, "ready");
+    ck_assert_str_eq(r->devices, "0");
+    ck_assert_str_eq(r->why, "");
+    ck_assert_uint_ne(r->session, 0);
+    ck_assert_int_eq(strncmp(r->serves, "session ", 8), 0);
+    ck_assert_uint_eq(strtoull(r->serves + 8, NULL, 10), r->session);
+    ck_assert_uint_eq(r->memory_bytes, memory);
+    ck_assert_uint_eq(r->lanes, lanes);
+    npud__report__free_unpacked(report, NULL);
+}
+
+static uint64_t device_memory(void)
+{
+    Npud__Report *report = npud_report(TOPIC(DEVICES));
+    uint64_t used = report->devices[0]->memory_used;
+
+    npud__report__free_unpacked(report, NULL);
+    return used;
+}
+
+/* One turn with memory, one with work that hangs, and one when that is lost. */
+static int use_and_lose(void *arg)
+{
+    struct kit k = {0};
+
+    (void)arg;
+    OK(aclInit(NULL));
+    ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(aclrtMemcpyAsync(k.device[0], BLOCK, k.to, BLOCK, ACL_MEMCPY_HOST_TO_DEVICE, k.stream));
+    turn_tell(&to_parent);
+    FAILS_SAYING(LOSS, "lost", aclrtSynchronizeStream(k.stream));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    expect_new_life();
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(aclFinalize());
+    return 0;
+}
+
+static unsigned lanes_in_use(void)
+{
+    Npud__Report *report = npud_report(TOPIC(EXECUTORS));
+    unsigned n = report->n_executors == 1 ? report->executors[0]->lanes : 0;
+
+    npud__report__free_unpacked(report, NULL);
+    return n;
+}
+
+START_TEST(executors_are_listed)
+{
+    pid_t child, pid, before;
+
+    npuctl_says("executors", 0, "PID");
+    tell_lie("hang");
+    child = child_start(use_and_lose, NULL);
+    turn_await(&to_parent);
+    before = only_executor();
+    expect_row(before, device_memory(), 0);
+    ck_assert_uint_ge(device_memory(), 2 * BLOCK);
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    EVENTUALLY(lanes_in_use() == 1, "%u lanes are in use", lanes_in_use());
+    kill(before, SIGKILL);
+    turn_await(&to_parent);
+    ck_assert_uint_eq(count_rows("ended", "ended by signal 9", &pid), 1);
+    ck_assert_int_eq(pid, before);
+    expect_counts(1, 1);
+    ck_assert_uint_eq(used_executors(), 0);
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    ck_assert_uint_eq(count_rows("ready", "", &pid), 1);
+    ck_assert_int_eq(pid, only_executor());
+    expect_counts(2, 1);
+    turn_tell(&to_child);
+    child_expect_ok(child);
+    EVENTUALLY(count_rows("ready", "", &pid) == 0, "the executor is listed still");
+    expect_counts(2, 1);
+    expect_nothing_left();
+}
+END_TEST
+
+static int open_and_wait(void *arg)
+{
+    struct kit k = {0};
+
+    (void)arg;
+    OK(aclInit(NULL));
+    ck_assert_msg(kit_open(&k) && kit_round(&k, 1), "%s: %s", failed.call, failed.text);
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    ck_assert_msg(kit_round(&k, 2), "%s: %s", failed.call, failed.text);
+    OK(aclFinalize());
+    return 0;
+}
+
+static int find_no_room(void *arg)
+{
+    (void)arg;
+    OK(aclInit(NULL));
+    FAILS_SAYING(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "[limits] executors", aclrtSetDevice(0));
+    OK(aclFinalize());
+    return 0;
+}
+
+/* Also after npud has come back: it counts those that it finds. */
+START_TEST(a_user_has_no_more_executors_than_it_may)
+{
+    pid_t child = child_start(open_and_wait, NULL), pid, before;
+
+    turn_await(&to_parent);
+    before = only_executor();
+    if (_i == 1)
+        npud_kill_server();
+    child_expect_ok(child_start(find_no_room, NULL));
+    ck_assert_uint_eq(used_executors(), 1);
+    EVENTUALLY(count_rows("ready", "", &pid) == 1, "it is not ready again");
+    ck_assert_int_eq(pid, before);
+    expect_row(before, device_memory(), 0);
+    turn_tell(&to_child);
+    child_expect_ok(child);
+    EVENTUALLY(used_executors() == 0, "the executor is charged still");
+    child = child_start(open_and_wait, NULL);
+    turn_await(&to_parent);
+    turn_tell(&to_child);
+    child_expect_ok(child);
+    expect_nothing_left();
+}
+END_TEST
+
+static bool has_health(const char *text)
+{
+    Npud__Report *report = npud_report(TOPIC(DEVICES));
+    bool has = report->n_hardware > 0 && strcmp(report->hardware[0]->health, text) == 0;
+
+    npud__report__free_unpacked(report, NULL);
+    return has;
+}
+
+static void expect_hardware(void)
+{
+    Npud__Report *report = npud_report(TOPIC(DEVICES));
+
+    ck_assert_uint_eq(report->n_hardware, report->n_devices);
+    ck_assert_str_eq(report->hardware[0]->bus, "0000:11:00.0");
+    ck_assert_str_eq(report->hardware[0]->version, "the truth 1.0");
+    ck_assert_str_eq(report->hardware[0]->can, "share,fd,health");
+    ck_assert_int_eq(report->hardware[0]->temperature, 41);
+    ck_assert_int_eq(report->hardware[0]->power_mw, 70500);
+    ck_assert_uint_eq(report->hardware[0]->memory_errors, 3);
+    npud__report__free_unpacked(report, NULL);
+}
+
+START_TEST(devices_say_how_they_are)
+{
+    pid_t child;
+
+    ck_assert(has_health("")); /* nobody uses it, and none is started to ask it */
+    ck_assert_uint_eq(n_executors(), 0);
+    child = child_start(open_and_wait, NULL);
+    turn_await(&to_parent);
+    EVENTUALLY(has_health("41 C, 70.5 W, 3 memory errors"), "the device does not say how it is");
+    expect_hardware();
+    npuctl_says("devices", 0, "41 C, 70.5 W, 3 memory errors");
+    npuctl_says("metrics", 0, "\nnpud_device_temperature_celsius{device=\"0\"} 41\n");
+    npuctl_says("metrics", 0, "\nnpud_device_power_watts{device=\"0\"} 70.500\n");
+    npuctl_says("metrics", 0, "\nnpud_executors{state=\"ready\"} 1\n");
+    turn_tell(&to_child);
+    child_expect_ok(child);
+    expect_nothing_left();
+}
+END_TEST
+
+/* Requests to an executor are answered in their order: the last one after that for its health. */
+static int open_and_allocate(void *arg)
+{
+    struct kit k = {0};
+    void *more;
+
+    (void)arg;
+    OK(aclInit(NULL));
+    ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    did(aclrtMalloc(&more, BLOCK, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc");
+    turn_tell(&to_parent);
+    for (;;)
+        pause();
+}
+
+/* One that refuses is asked again; one whose answer is too short is ended. */
+START_TEST(health_that_is_none)
+{
+    pid_t child, pid;
+
+    tell_lie(_i == 0 ? "health-refused" : "health-short");
+    child = child_start(open_and_allocate, NULL);
+    turn_await(&to_parent);
+    ck_assert_uint_eq(count_rows("ready", "", &pid), 1);
+    ck_assert(has_health(""));
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    ck_assert(has_health(""));
+    ck_assert_uint_eq(count_rows("ready", "", &pid), _i == 0);
+    child_kill(child);
+    expect_nothing_left();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("executors");
@@ -644,6 +919,14 @@ int main(void)
     for (int i = 0; i < (int)N_LIES; i += (int)choose_effort(4, 1))
         tcase_add_loop_test(t, a_lie_is_told_to_the_session_that_meets_it, i, i + 1);
     tcase_add_loop_test(t, a_session_that_dies_leaves_no_executor_that_hangs, 0, 6);
+    t = suite_case(suite, "told", 300, start, npud_teardown);
+    tcase_add_test(t, executors_are_listed);
+    tcase_add_test(t, devices_say_how_they_are);
+    tcase_add_loop_test(t, health_that_is_none, 0, 2);
+    t = suite_case(suite, "limit", 300, start_one, npud_teardown);
+    tcase_add_loop_test(t, a_user_has_no_more_executors_than_it_may, 0, 1);
+    t = suite_case(suite, "limit after a restart", 300, start_one_restartable, npud_teardown);
+    tcase_add_loop_test(t, a_user_has_no_more_executors_than_it_may, 1, 2);
     t = suite_case(suite, "deaths", 300, start, npud_teardown);
     tcase_add_test(t, each_waiter_is_told_at_once_of_a_death);
     tcase_add_test(t, copies_are_right_or_lost_by_name_when_executors_die);

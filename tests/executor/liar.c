@@ -384,6 +384,16 @@ static void serve_memory(const struct executor_request *in, int *fds, struct exe
         end_by_lie(true);
 }
 
+static void serve_health(struct executor_answer *out)
+{
+    static const struct executor_health health = {.temperature = 41, .power = 70500, .errors = 3};
+
+    if (lies("health-refused"))
+        out->code = 207000;
+    send_answer(out, sizeof(*out), &health,
+                lies("health-short") || out->code != 0 ? 0 : sizeof(health), NULL, 0);
+}
+
 static void serve_one(const struct executor_request *in, int *fds)
 {
     static uint64_t handles[EXECUTOR_LIST_MOST + 1];
@@ -391,7 +401,10 @@ static void serve_one(const struct executor_request *in, int *fds)
     struct executor_device_info info = {.name = "liar",
                                         .memory = UINT64_C(1) << 32,
                                         .granularity = 4096,
-                                        .capabilities = EXECUTOR_CAN_SHARE | EXECUTOR_CAN_FD};
+                                        .bus = "0000:11:00.0",
+                                        .version = "the truth 1.0",
+                                        .capabilities = EXECUTOR_CAN_SHARE | EXECUTOR_CAN_FD |
+                                                        EXECUTOR_CAN_HEALTH};
     struct thing *t = find(in->handle);
     int fd = -1;
 
@@ -425,6 +438,9 @@ static void serve_one(const struct executor_request *in, int *fds)
         return;
     case EXECUTOR_LANE_BEGIN:
         begin_lane((unsigned)in->value);
+        return;
+    case EXECUTOR_HEALTH:
+        serve_health(&out);
         return;
     case EXECUTOR_LIST:
         out.more = list(in, &out, handles);
