@@ -57,6 +57,8 @@ static void away_close(void *state)
     executors_end(all);
     executors_watch_end(all);
     assert(!spaces);
+    kept_drop(&all->kept);
+    free(all->identity);
     free(all->environment_text);
     free(all->library);
     free(all);
@@ -85,7 +87,7 @@ static int away_open(struct server *server, void **state, const char *kind, cons
         log_error("npud-executor is not found beside npud, or in lib/npud: %s", strerror(-r));
         return r;
     }
-    r = all->library && make_environment(all, config->vendor_environment) ? executors_probe(all)
+    r = all->library && make_environment(all, config->vendor_environment) ? executors_know(all)
                                                                           : -ENOMEM;
     return r < 0 ? r : (int)all->devices;
 }

@@ -4,16 +4,20 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "daemon/backend/executors.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
+#include "daemon/kept/library_record.h"
 #include "proto/util/clock.h"
 #include "proto/util/fd_message.h"
 
@@ -90,7 +94,6 @@ static int probe_device(struct executor *x, uint32_t device, int wake)
     executor_clean_text(info->name);
     executor_clean_text(info->version);
     executor_clean_text(info->bus);
-    name_capabilities(x->all, device);
     return 0;
 }
 
@@ -126,6 +129,115 @@ int executors_probe(struct executors *all)
     if (x)
         executor_leave(x);
     return r;
+}
+
+/*
+ * --- once ---
+ *
+ * Not by each npud: to ask is to use each device, which takes long and may fail while all of its
+ * memory is used, and programs wait while npud restarts.
+ */
+
+/* Of a name that is searched for nothing is known but the name. */
+static void print_file(FILE *f, const char *path)
+{
+    struct stat st = {0};
+
+    if (stat(path, &st) < 0)
+        st = (struct stat){0};
+    fprintf(f, "%s %llu %llu %lld.%09ld\n", path, (unsigned long long)st.st_dev,
+            (unsigned long long)st.st_ino, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+}
+
+/* All that an answer may depend on. NULL: no memory. */
+static char *identify(const struct executors *all)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    if (!f)
+        return NULL;
+    fprintf(f, "%u %s %d\n", EXECUTOR_VERSION, all->kind, all->nesting);
+    print_file(f, all->program);
+    print_file(f, all->library);
+    for (char *const *word = all->environment; *word; word++)
+        fprintf(f, "%s\n", *word);
+    if (fclose(f) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static size_t record_bytes(const struct executors *all)
+{
+    return (sizeof(struct library_record) + strlen(all->identity) + 1 + 7) / 8 * 8;
+}
+
+static size_t write_library(const struct kept *kept, void *record)
+{
+    const struct executors *all =
+        (const struct executors *)((const char *)kept - offsetof(struct executors, kept));
+    struct library_record *r = record;
+
+    memset(r, 0, record_bytes(all));
+    r->devices = all->devices;
+    r->info_bytes = sizeof(all->info[0]);
+    memcpy(r->info, all->info, sizeof(all->info));
+    strcpy(r->identity, all->identity);
+    return record_bytes(all);
+}
+
+/* That of this library, if its devices are there. */
+static bool use_record(void *arg, struct kept_cell *cell)
+{
+    struct executors *all = arg;
+    struct library_record *r = calloc(1, record_bytes(all));
+
+    if (!r)
+        return false;
+    kept_read(cell, r, record_bytes(all));
+    if (r->info_bytes == sizeof(all->info[0]) && r->devices <= DEVICES_MAX &&
+        strcmp(r->identity, all->identity) == 0) {
+        all->devices = r->devices;
+        memcpy(all->info, r->info, sizeof(all->info));
+    }
+    free(r);
+    return true;
+}
+
+static int look_back(struct executors *all)
+{
+    int r = kept_outlives() ? kept_scan() : 0;
+    bool done = r == 0 && kept_each(KEPT_LIBRARY, use_record, all);
+
+    kept_scan_end();
+    return done ? 0 : -ENOMEM;
+}
+
+int executors_know(struct executors *all)
+{
+    int r;
+
+    all->identity = identify(all);
+    if (!all->identity)
+        return -ENOMEM;
+    r = look_back(all);
+    if (r == 0 && all->devices == 0)
+        r = executors_probe(all);
+    if (r < 0)
+        return r;
+    for (uint32_t d = 0; d < all->devices; d++)
+        name_capabilities(all, d);
+    return kept_make(&all->kept, KEPT_LIBRARY, record_bytes(all), write_library) ? 0 : -ENOMEM;
+}
+
+/* There is a new one, also if it says the same. */
+bool library_restore(struct server *server, struct kept_cell *cell)
+{
+    (void)server;
+    kept_discard(cell);
+    return true;
 }
 
 /* --- how they are --- */

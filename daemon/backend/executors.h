@@ -125,6 +125,8 @@ struct executors {
     char program[4096]; /* npud-executor */
     uint32_t devices;
     struct executor_device_info info[DEVICES_MAX];
+    char *identity;   /* of the library, for the next npud: executors_know() ... */
+    struct kept kept; /* ... with what it has said */
     char can[DEVICES_MAX][96]; /* info.capabilities in words */
     struct health health[DEVICES_MAX];
     struct executor *list;
@@ -162,6 +164,8 @@ static inline void executors_busy(struct executors *all)
 /** It is over: npud ends. */
 void executors_watch_end(struct executors *all);
 
+/** What devices there are: as the npud before knew it, or asked. 0 or -errno after logging. */
+int executors_know(struct executors *all);
 /** Ask the library what there is, in an executor of its own. 0 or -errno after logging. */
 int executors_probe(struct executors *all);
 /** As backend.device_health(). */

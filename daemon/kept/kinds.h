@@ -23,6 +23,7 @@ struct server;
     X(SERVER, 1, 1, LIVE, server_restore, "npud itself")                                           \
     X(RULE, 2, 1, LIVE, inject_restore_rule, "rule of fault injection")                            \
     X(DEVICE, 3, 1, LIVE, device_restore, "device")                                                \
+    X(LIBRARY, 19, 1, PLAIN, library_restore, "library of a vendor")                               \
     X(EXECUTOR, 7, 1, LIVE, executor_restore, "executor")                                          \
     X(COMMANDS, 4, 1, PLAIN, commands_restore, "commands of administrators")                       \
     X(TRACE, 5, 1, PLAIN, trace_restore, "trace")                                                  \

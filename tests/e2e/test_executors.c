@@ -635,6 +635,32 @@ START_TEST(a_list_that_lies_after_a_restart)
 }
 END_TEST
 
+static int copy_a_little(void *arg)
+{
+    struct kit k = {0};
+
+    (void)arg;
+    OK(aclInit(NULL));
+    ck_assert_msg(kit_open(&k) && kit_round(&k, 1), "%s: %s", failed.call, failed.text);
+    OK(aclFinalize());
+    return 0;
+}
+
+/* To ask takes long, and may fail while the device is full: the next npud knows what was said. */
+START_TEST(a_restart_asks_no_library)
+{
+    for (int i = 0; i < 2; i++) {
+        tell_lie("exit-hello");
+        npud_kill_server();
+        npud_await_sessions(0);
+        ck_assert_msg(access(lies_path, F_OK) == 0, "an executor was started");
+        unlink(lies_path);
+        child_expect_ok(child_start(copy_a_little, NULL));
+    }
+    expect_nothing_left();
+}
+END_TEST
+
 /* --- what administrators are told --- */
 
 #define TOPIC(name) NPUD__ADMIN_REQUEST__TOPIC__##name
@@ -932,6 +958,7 @@ int main(void)
     tcase_add_test(t, copies_are_right_or_lost_by_name_when_executors_die);
     t = suite_case(suite, "restarts", 300, start_restartable, npud_teardown);
     tcase_add_test(t, copies_go_on_when_npud_dies);
+    tcase_add_test(t, a_restart_asks_no_library);
     tcase_add_loop_test(t, copies_are_right_or_lost_by_name_when_both_die, 0,
                         (int)choose_effort(0, 1));
     tcase_add_loop_test(t, a_list_that_lies_after_a_restart, 0,
