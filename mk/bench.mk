@@ -68,6 +68,7 @@ demo-python: deps-build
 # With what tests share, which needs libcheck: `deps`, not `deps-build`.
 $(BUILD)/bench: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bench/*.c)) $(TEST_LIB) $(LIB)
 	$(call link,$(USE_LIB) -lm -lpthread)
+$(BUILD)/bench: | $(FAKE_VENDOR)
 
 bench: deps
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench

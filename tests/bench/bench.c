@@ -26,6 +26,7 @@ static const struct group {
     bool one_cpu;        /* everybody on one CPU, npud too */
     bool no_contest;     /* nothing that two builds can take turns in */
     bool restartable;    /* npud comes back when it is killed */
+    enum { SIMULATED, NULL_LIBRARY, NESTED } devices;
 } groups[] = {
     {"1", rows_query},
     {"2", rows_record},
@@ -62,6 +63,12 @@ static const struct group {
     {"22", rows_kernel},
     {"24", rows_graph},
     {"26", rows_channel},
+    {"28", rows_null_awake, .devices = NULL_LIBRARY},
+    {"28", rows_null_asleep, "engine.spin_us=0", .devices = NULL_LIBRARY},
+    {"28", rows_null_idle, .no_contest = true, .devices = NULL_LIBRARY},
+    {"28", rows_restart_executors, .no_contest = true, .restartable = true,
+     .devices = NULL_LIBRARY},
+    {"28", rows_nested, "engine.spin_us=0", .no_contest = true, .devices = NESTED},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
@@ -75,7 +82,7 @@ static const char usage[] =
     "\n"
     "  --smoke       a few rounds only: shows that everything runs, the numbers mean nothing\n"
     "  --rows LIST   only these rows: 1 2 3 4 4b 4s 5 6 7 8 9 9s 10 11 12 13 14 15 16 17 18 19 20 "
-    "21 22 24 26\n"
+    "21 22 24 26 28\n"
     "  --bindir DIR  where npu-run is (default: beside this program)\n"
     "  --json FILE   what to write (default: bench.json in the bindir; empty: nothing)\n"
     "  --restartable all rows with an npud that comes back (16 always is); with --against that of\n"
@@ -86,47 +93,102 @@ static const char usage[] =
 
 /* --- running --- */
 
-/* Where the library and npud come from. */
-static pid_t start_group(const struct group *group, const char *self, const char *bindir,
-                         const char *page, enum ab_side side)
+struct words {
+    const char *argv[40];
+    unsigned n;
+    char text[3][PATH_MAX + 64];
+};
+
+static void add_words(struct words *w, const char *const *words)
+{
+    for (; *words; words++)
+        w->argv[w->n++] = *words;
+}
+
+/* What its devices are, of an npud that has no simulated ones. */
+static void add_devices(struct words *w, const struct group *group, const char *bindir)
+{
+    const char *const settings[] = {"--set", "npud.backend=acl", "--set", "limits.executors=1000",
+                                    "--set", w->text[0],         "--set", w->text[1],
+                                    "--set", w->text[2],         NULL};
+    const bool nested = group->devices == NESTED;
+
+    if (group->devices == SIMULATED) {
+        add_words(w, (const char *const[]){"--devices", "2", NULL});
+        return;
+    }
+    snprintf(w->text[0], sizeof(w->text[0]), "vendor.library=%s/%s", bindir,
+             nested ? "libaclclient.so.1" : "tests/vendor/libfake_vendor.so");
+    snprintf(w->text[1], sizeof(w->text[1]), "vendor.nesting=%s", nested ? "yes" : "no");
+    snprintf(w->text[2], sizeof(w->text[2]), "vendor.environment=%s%s",
+             nested ? "NPUD_SOCKET=" : "FAKE_VENDOR_DEVICES=2",
+             nested ? getenv("BENCH_INNER_SOCKET") : "");
+    add_words(w, settings);
+}
+
+static void begin_words(struct words *w, const char *runner, const struct group *group)
+{
+    *w = (struct words){.argv = {runner}, .n = 1};
+    if (group->setting)
+        add_words(w, (const char *const[]){"--set", group->setting, NULL});
+}
+
+static _Noreturn void exec_words(struct words *w)
+{
+    w->argv[w->n] = NULL;
+    execv(w->argv[0], (char *const *)w->argv);
+    fprintf(stderr, "bench: %s: %s\n", w->argv[0], strerror(errno));
+    _exit(127);
+}
+
+/* Where the library and npud come from. role: --measure, or --outer, which comes to that. */
+static _Noreturn void exec_group(const struct group *group, const char *self, const char *bindir,
+                                 const char *role, enum ab_side side)
 {
     char runner[PATH_MAX], index[16];
-    const char *argv[16];
-    unsigned n = 0;
-    pid_t pid;
+    struct words w;
 
     snprintf(runner, sizeof(runner), "%s/npu-run", bindir);
     snprintf(index, sizeof(index), "%zu", (size_t)(group - groups));
-    argv[n++] = runner;
-    argv[n++] = "--devices";
-    argv[n++] = "2";
-    if (group->setting) {
-        argv[n++] = "--set";
-        argv[n++] = group->setting;
-    }
+    begin_words(&w, runner, group);
+    if (strcmp(role, "--outer") == 0)
+        add_words(&w, (const char *const[]){"--strict", NULL});
+    else
+        add_devices(&w, group, bindir);
     if (group->restartable || (options.restartable && side == AB_NEW))
-        argv[n++] = "--restartable";
-    argv[n++] = "--";
-    argv[n++] = self;
-    argv[n++] = "--measure";
-    argv[n++] = index;
-    argv[n++] = options.results;
-    argv[n++] = options.smoke ? "smoke" : "full";
-    argv[n++] = bindir;
-    argv[n] = NULL;
-    pid = fork();
+        add_words(&w, (const char *const[]){"--restartable", NULL});
+    add_words(&w, (const char *const[]){"--", self, role, index, options.results,
+                                        options.smoke ? "smoke" : "full", bindir, NULL});
+    exec_words(&w);
+}
+
+/* In an npud that is to be the inner one. */
+static _Noreturn void outer_main(const char *self, char **argv)
+{
+    size_t index = strtoul(argv[0], NULL, 10);
+
+    if (index >= N_GROUPS)
+        die("no group %zu", index);
+    options.results = argv[1];
+    options.smoke = strcmp(argv[2], "smoke") == 0;
+    setenv("BENCH_INNER_SOCKET", getenv("NPUD_SOCKET"), 1);
+    exec_group(&groups[index], self, argv[3], "--measure", AB_NEW);
+}
+
+static pid_t start_group(const struct group *group, const char *self, const char *bindir,
+                         const char *page, enum ab_side side)
+{
+    pid_t pid = fork();
+
     if (pid < 0)
         die("fork: %m");
-    if (pid == 0) {
-        if (group->one_cpu)
-            pin(0);
-        if (page)
-            ab_share(page, side, bindir);
-        execv(runner, (char *const *)argv);
-        fprintf(stderr, "bench: %s: %s\n", runner, strerror(errno));
-        _exit(127);
-    }
-    return pid;
+    if (pid > 0)
+        return pid;
+    if (group->one_cpu)
+        pin(0);
+    if (page)
+        ab_share(page, side, bindir);
+    exec_group(group, self, bindir, group->devices == NESTED ? "--outer" : "--measure", side);
 }
 
 static int end_of(pid_t pid)
@@ -432,6 +494,8 @@ static bool play_part(int argc, char **argv, int *status)
 {
     if (argc == 6 && strcmp(argv[1], "--measure") == 0)
         *status = measure_main(argv + 2);
+    else if (argc == 6 && strcmp(argv[1], "--outer") == 0)
+        outer_main(self_path(), argv + 2);
     else if (argc == 5 && strcmp(argv[1], "--helper") == 0)
         *status = helper_main(argv + 2);
     else if (argc == 3 && strcmp(argv[1], "--crowd") == 0)

@@ -165,6 +165,13 @@ void rows_check(void);
 void rows_graph(void);   /* 24 */
 void rows_channel(void); /* 26 */
 
+/* 28, over a vendor's library that is none, and over npud's own */
+void rows_null_awake(void);
+void rows_null_asleep(void);
+void rows_null_idle(void);
+void rows_restart_executors(void);
+void rows_nested(void);
+
 /**
  * What `bench --crowd N` does, under an npud of its own: assembles N clients of it, prints their
  * npud's socket, and lets them go at the end of its input.

@@ -52,6 +52,11 @@ static const struct budget {
     {"launch, queued, checked", "21-launch", BOTH(NS, 250)},
     {"npu-check, per call", "21-read", BOTH(NS, 500)},
     {"an empty kernel, there and back", "22-awake", BOTH(NS, 1500)},
+    {"null library: the way to it", "28", BOTH(TIMES, 1.2), true},
+    {"the same, 64 tasks at once", "28-batch", BOTH(NS, 100)},
+    {"the same, asleep", "28-asleep", BOTH(TIMES, 1.3)},
+    {"nested, asleep", "28-nested", BOTH(TIMES, 4)},
+    {"nested, 64 MiB of pinned memory", "28-copy", BOTH(RATE, 0.9)},
 };
 
 #define N_BUDGETS (sizeof(budgets) / sizeof(budgets[0]))

@@ -186,6 +186,25 @@ static void measure_pauses(const struct row *killed, const struct row *upgraded,
         die("crowd: %s", wrong);
 }
 
+static void share(void)
+{
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        die("mmap: %m");
+}
+
+/* Each session that uses a device has an executor. */
+void rows_restart_executors(void)
+{
+    static const struct row killed = {
+        "28-killed", "longest call while the server is killed, 100 executors; in ms", 40};
+    static const struct row upgraded = {
+        "28-up", "longest call while npuctl upgrade replaces the server, 100 executors", 40};
+
+    share();
+    measure_pauses(&killed, &upgraded, count_of(100, 10), count_of(50, 2));
+}
+
 void rows_restart(void)
 {
     static const struct row rows[] = {
@@ -199,9 +218,7 @@ void rows_restart(void)
         {"16-up-1000", "the same, 1,000 sessions", 200},
     };
 
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        die("mmap: %m");
+    share();
     measure_pauses(&rows[0], &upgrades[0], 10, count_of(100, 3));
     measure_pauses(&rows[1], &upgrades[1], count_of(100, 20), count_of(50, 2));
     if (!options.smoke)
