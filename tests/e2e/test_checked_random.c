@@ -6,6 +6,8 @@
  *
  * CHECK_SEED: the first seed; CHECK_COUNT: how many programs. Under chaos they are run by servers
  * that are killed meanwhile, which changes nothing.
+ *
+ * Skipped under TSan: the calls are those of tests/model, which it sees.
  */
 #include <fcntl.h>
 #include <signal.h>

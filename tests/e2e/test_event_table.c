@@ -13,6 +13,8 @@
  * | 4, EXTERNAL and the mixing of flags       | external_needs_..., flags_do_not_mix         |
  * | 5, in one process                         | test_event_states.c                          |
  * | 6, in one, two and three processes        | test_ipc_cells.c, test_ipc_order.c, ..._life.c |
+ *
+ * Skipped under TSan: the test asks one call after the other.
  */
 #include "event_actor.h"
 #include "cells.h"

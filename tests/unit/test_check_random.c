@@ -3,6 +3,8 @@
  * orders by brute force. Then each wait of a program without races is taken out.
  *
  * CHECK_SEED: the first seed; CHECK_COUNT: how many programs.
+ *
+ * Skipped under TSan: one thread.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* proto/util/copy_large: every byte, none beside them, ranges that overlap. */
+/*
+ * proto/util/copy_large: every byte, none beside them, ranges that overlap.
+ *
+ * Skipped under TSan: one thread.
+ */
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /*
  * Device addresses: none overlaps another, what was given back comes again late and in any size,
  * and what is free is what is not in use.
+ *
+ * Skipped under TSan: one thread.
  */
 #include <stdlib.h>
 #include <string.h>
