@@ -5,6 +5,7 @@
 
 #include "daemon/executor/acl_api.h"
 #include "daemon/executor/acl_report.h"
+#include "proto/util/clock.h"
 
 /* Lanes have one priority: npud decides in which order it gives work out. */
 #define PRIORITY 0u
@@ -227,10 +228,13 @@ int32_t acl_word_wait(struct vendor_lane *lane, uint64_t src, uint64_t value)
 /* --- kernels --- */
 
 int32_t acl_binary_load(struct vendor_library *l, uint32_t device, const void *file, uint64_t size,
-                        void **binary)
+                        uint32_t magic, void **binary)
 {
+    aclrtBinaryLoadOption option = {.type = ACL_RT_BINARY_LOAD_OPT_MAGIC, .value.magic = magic};
+    aclrtBinaryLoadOptions options = {.options = &option, .numOpt = 1};
+
     (void)device; /* the code goes to the device where a function of it is first looked up */
-    return ACL_CALL(l, aclrtBinaryLoadFromData, file, size, NULL, binary);
+    return ACL_CALL(l, aclrtBinaryLoadFromData, file, size, magic ? &options : NULL, binary);
 }
 
 void acl_binary_free(struct vendor_library *l, void *binary)
@@ -244,20 +248,60 @@ int32_t acl_function(struct vendor_library *l, void *binary, const char *name, v
     return ACL_CALL(l, aclrtBinaryGetFunction, binary, name, function);
 }
 
+/* What is not as it is by default. */
+static void add_attributes(const struct vendor_launch *launch, aclrtLaunchKernelCfg *cfg)
+{
+    uint64_t us = (launch->limit_ns + NSEC_PER_USEC - 1) / NSEC_PER_USEC;
+    aclrtLaunchKernelAttr *next = cfg->attrs;
+
+    if (launch->batch)
+        *next++ = (aclrtLaunchKernelAttr){ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE, {.schemMode = 1}};
+    if (launch->shared_bytes > 0)
+        *next++ = (aclrtLaunchKernelAttr){ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE,
+                                          {.dynUBufSize = launch->shared_bytes}};
+    if (us > 0)
+        *next++ = (aclrtLaunchKernelAttr){ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT_US,
+                                          {.timeoutUs = {(uint32_t)us, (uint32_t)(us >> 32)}}};
+    cfg->numAttrs = (size_t)(next - cfg->attrs);
+}
+
+static int32_t launch_function(struct vendor_lane *lane, void *function,
+                               const struct vendor_launch *launch)
+{
+    static uint64_t nothing; /* the library takes no launch without arguments */
+    aclrtLaunchKernelAttr attributes[3];
+    aclrtLaunchKernelCfg cfg = {.attrs = attributes};
+    void *arguments = launch->bytes > 0 ? (void *)(uintptr_t)launch->arguments : &nothing;
+    size_t size = launch->bytes > 0 ? launch->bytes : sizeof(nothing);
+    aclrtPlaceHolderInfo *places = NULL;
+    int32_t code;
+
+    if (launch->n_placeholders > 0)
+        places = calloc(launch->n_placeholders, sizeof(*places));
+    if (launch->n_placeholders > 0 && !places)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    for (uint32_t i = 0; i < launch->n_placeholders; i++)
+        places[i] = (aclrtPlaceHolderInfo){.addrOffset = launch->placeholders[i].address,
+                                           .dataOffset = launch->placeholders[i].data};
+    add_attributes(launch, &cfg);
+    code = ACL_CALL(lane->library, aclrtLaunchKernelWithHostArgs, function, launch->blocks[0],
+                    lane->stream, cfg.numAttrs > 0 ? &cfg : NULL, arguments, size, places,
+                    launch->n_placeholders);
+    free(places);
+    return code;
+}
+
 /* A launch has a number of blocks, and no more. */
 int32_t acl_launch(struct vendor_lane *lane, void *function, const struct vendor_launch *launch)
 {
     static const uint32_t one[3] = {1, 1, 1};
     int32_t code;
 
-    if (memcmp(launch->threads, one, sizeof(one)) != 0 || launch->shared_bytes != 0 ||
-        launch->blocks[1] != 1 || launch->blocks[2] != 1) {
+    if (memcmp(launch->threads, one, sizeof(one)) != 0 || launch->blocks[1] != 1 ||
+        launch->blocks[2] != 1) {
         vendor_set_text("kernels are launched with a number of blocks in one dimension");
         return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
     }
     code = enter(lane);
-    return code != 0
-               ? code
-               : ACL_CALL(lane->library, aclrtLaunchKernelWithHostArgs, function, launch->blocks[0],
-                          lane->stream, NULL, (void *)launch->arguments, launch->bytes, NULL, 0);
+    return code != 0 ? code : launch_function(lane, function, launch);
 }

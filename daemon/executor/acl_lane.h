@@ -21,7 +21,7 @@ int32_t acl_word_write(struct vendor_lane *lane, uint64_t dst, uint64_t value);
 int32_t acl_word_wait(struct vendor_lane *lane, uint64_t src, uint64_t value);
 
 int32_t acl_binary_load(struct vendor_library *library, uint32_t device, const void *file,
-                        uint64_t size, void **binary);
+                        uint64_t size, uint32_t magic, void **binary);
 void acl_binary_free(struct vendor_library *library, void *binary);
 int32_t acl_function(struct vendor_library *library, void *binary, const char *name,
                      void **function);

@@ -124,7 +124,7 @@ static bool can_load(struct probe *p)
     if (!ACL_HAS(p->library, aclrtLaunchKernelWithHostArgs) ||
         !ACL_HAS(p->library, aclrtBinaryGetFunction))
         return false;
-    code = vendor_acl.binary_load(p->library, p->device, nothing, sizeof(nothing), &binary);
+    code = vendor_acl.binary_load(p->library, p->device, nothing, sizeof(nothing), 0, &binary);
     if (code == 0)
         vendor_acl.binary_free(p->library, binary);
     return code != ACL_ERROR_RT_FEATURE_NOT_SUPPORT;

@@ -117,7 +117,7 @@ void check_kernel(struct check *c)
         return;
     }
     CHECK_DO(c, "memory", c->vendor->memory_new(c->library, c->device, 4096, &memory));
-    CHECK_DO(c, "load", c->vendor->binary_load(c->library, c->device, bytes, size, &binary));
+    CHECK_DO(c, "load", c->vendor->binary_load(c->library, c->device, bytes, size, 0, &binary));
     CHECK_DO(c, "name", c->vendor->function(c->library, binary, c->kernel_name, &function));
     launch(c, function, &memory);
     free(bytes);

@@ -357,12 +357,13 @@ static int32_t load_module(struct vendor_library *library, uint32_t device, cons
 }
 
 static int32_t cuda_binary_load(struct vendor_library *library, uint32_t device, const void *file,
-                                uint64_t size, void **binary)
+                                uint64_t size, uint32_t magic, void **binary)
 {
     int32_t code = cuda_enter(library, device);
     struct binary *b;
     void *image;
 
+    (void)magic;
     if (code != 0)
         return code;
     if (!library->api.cuModuleUnload)
@@ -416,6 +417,10 @@ static int32_t cuda_launch(struct vendor_lane *lane, void *function,
 
     if (code != 0)
         return code;
+    if (launch->n_placeholders > 0 || launch->limit_ns != 0) {
+        vendor_set_text("kernels of CUDA have no placeholders in arguments, and no time limit");
+        return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    }
     if (launch->shared_bytes > INT_MAX)
         return cuda_answer_invalid("a launch with too much shared memory");
     if (launch->shared_bytes > SHARED_PLAIN) {

@@ -94,7 +94,8 @@ static bool can_launch(struct probe *p)
     static const struct vendor_launch one = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
     void *binary, *function;
     bool can;
-    int32_t code = vendor_cuda.binary_load(p->library, p->device, kernel, sizeof(kernel), &binary);
+    int32_t code =
+        vendor_cuda.binary_load(p->library, p->device, kernel, sizeof(kernel), 0, &binary);
 
     if (code != 0)
         return code == ACL_ERROR_RT_FEATURE_NOT_SUPPORT;

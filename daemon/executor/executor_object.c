@@ -7,9 +7,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/executor/library.h"
 
-/* Numbers that functions of a binary may have. */
-#define FUNCTIONS_MAX 65536u
-
 static struct slot {
     struct object *object; /* NULL: free */
     uint32_t number;       /* the high half of its handle */
@@ -184,12 +181,12 @@ int32_t object_add_function(struct object *binary, uint32_t number, void *functi
 {
     int32_t code = 0;
 
-    if (number >= FUNCTIONS_MAX)
+    if (number >= EXECUTOR_FUNCTIONS)
         return library_refuses("a number that no function can have");
     pthread_mutex_lock(&lock);
     if (number >= binary->n_functions && !make_room(binary, number))
         code = ACL_ERROR_RT_MEMORY_ALLOCATION;
-    else if (binary->functions[number])
+    else if (binary->functions[number] && binary->functions[number] != function)
         code = ACL_ERROR_RT_PARAM_INVALID;
     else
         binary->functions[number] = function;

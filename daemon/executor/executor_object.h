@@ -60,7 +60,7 @@ void object_leave(struct object *object);
 /** Bytes of memory or pages. */
 uint64_t object_size(const struct object *object);
 
-/** A function of a binary gets a number. 0 or an ACL error. */
+/** A function of a binary gets a number, or has it. 0 or an ACL error. */
 int32_t object_add_function(struct object *binary, uint32_t number, void *function);
 /** NULL: none has this number. */
 void *object_function(struct object *binary, uint64_t number);

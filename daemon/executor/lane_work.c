@@ -15,8 +15,6 @@
 
 /* Of one value, from which memory is set where the library cannot. */
 #define STRIP (UINT64_C(64) << 10)
-/* More than any device takes. */
-#define ARGUMENTS_MAX (UINT64_C(64) << 10)
 
 /* A line for each lane, in a page of their own: the library knows it as pages of the host. */
 static alignas(4096) uint64_t words[EXECUTOR_LANES][8];
@@ -276,23 +274,66 @@ static int32_t give_word_read(struct lane_work *work, struct vendor_lane *queue,
                                 VENDOR_TO_HOST);
 }
 
+/* Placeholders and arguments, in this order, as the library gets them. */
+#define LAUNCH_BYTES                                                                               \
+    (EXECUTOR_PLACEHOLDERS * sizeof(struct executor_placeholder) + EXECUTOR_ARGUMENTS)
+
+static bool are_within(const struct executor_placeholder *places, uint32_t n, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (bytes < sizeof(uint64_t) || places[i].address > bytes - sizeof(uint64_t) ||
+            places[i].data >= bytes)
+            return false;
+    return true;
+}
+
+/* *said is of the pages; what is behind it is read here. room: bytes that are. */
+static int32_t read_launch(struct lane_work *work, const struct executor_launch *said,
+                           const unsigned char *behind, uint64_t room, struct vendor_launch *launch)
+{
+    uint64_t places = said->placeholders * sizeof(struct executor_placeholder);
+    uint64_t bytes = said->on_device ? 0 : said->bytes;
+
+    if (said->bytes > EXECUTOR_ARGUMENTS || said->placeholders > EXECUTOR_PLACEHOLDERS ||
+        places + bytes > room)
+        return library_refuses("arguments that are not within their memory");
+    if (!make_buffer(&work->arguments, LAUNCH_BYTES))
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    memcpy(work->arguments, behind, places + bytes);
+    *launch = (struct vendor_launch){
+        .shared_bytes = said->shared_bytes,
+        .arguments = work->arguments + places,
+        .bytes = said->bytes,
+        .placeholders = (const struct executor_placeholder *)(const void *)work->arguments,
+        .n_placeholders = said->placeholders,
+        .batch = said->batch != 0,
+        .limit_ns = said->limit_ns};
+    memcpy(launch->blocks, said->blocks, sizeof(launch->blocks));
+    memcpy(launch->threads, said->threads, sizeof(launch->threads));
+    if (!said->on_device)
+        return are_within(launch->placeholders, said->placeholders, said->bytes)
+                   ? 0
+                   : library_refuses("placeholders that are not within their arguments");
+    return copy_now(work, (uintptr_t)launch->arguments, said->on_device, said->bytes,
+                    VENDOR_TO_HOST);
+}
+
 /* What the pages say is read once: others may write there. */
 static int32_t give_kernel(struct lane_work *work, struct vendor_lane *queue, void *function,
                            struct place src, uint64_t room)
 {
     struct executor_launch said;
     struct vendor_launch launch;
+    int32_t code;
 
     memcpy(&said, pointer(src), sizeof(said));
-    if (said.bytes > ARGUMENTS_MAX || said.bytes > room)
-        return library_refuses("arguments that are not within their memory");
-    if (!make_buffer(&work->arguments, ARGUMENTS_MAX))
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    memcpy(work->arguments, (unsigned char *)pointer(src) + sizeof(said), said.bytes);
-    launch = (struct vendor_launch){
-        .shared_bytes = said.shared_bytes, .arguments = work->arguments, .bytes = said.bytes};
-    memcpy(launch.blocks, said.blocks, sizeof(launch.blocks));
-    memcpy(launch.threads, said.threads, sizeof(launch.threads));
+    code = read_launch(work, &said, (unsigned char *)pointer(src) + sizeof(said), room, &launch);
+    if (code != 0)
+        return code;
+    if (said.on_device)
+        queue = work->queue[work->device]; /* the copy may have ended that of before */
+    if (!queue)
+        return ACL_ERROR_RT_INTERNAL_ERROR;
     note_call(work);
     return library.vendor->launch(queue, function, &launch);
 }

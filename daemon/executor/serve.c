@@ -48,7 +48,7 @@ static int take_fd(struct call *call, unsigned i)
 
 static bool has_name(const struct executor_request *request)
 {
-    return memchr(request->token, '\0', sizeof(request->token)) != NULL;
+    return memchr(request->name, '\0', sizeof(request->name)) != NULL;
 }
 
 /* --- hello --- */
@@ -368,7 +368,7 @@ static int32_t load_binary(struct call *call, struct object *object)
     if (!file)
         return ACL_ERROR_RT_PARAM_INVALID;
     code = library.vendor->binary_load(library.open, request->device, file, request->size,
-                                       &object->binary);
+                                       (uint32_t)request->value, &object->binary);
     free(file);
     if (code != 0)
         return code;
@@ -402,7 +402,7 @@ static int32_t add_function(const struct executor_request *request, struct objec
     int32_t code = library_enter(binary->device);
 
     if (code == 0)
-        code = library.vendor->function(library.open, binary->binary, request->token, &function);
+        code = library.vendor->function(library.open, binary->binary, request->name, &function);
     return code != 0 ? code : object_add_function(binary, (uint32_t)request->value, function);
 }
 

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/shm/executor_shm.h"
 #include "proto/wire/executor_message.h"
 
 struct vendor_library; /* the table's */
@@ -43,6 +44,10 @@ struct vendor_launch {
     uint32_t shared_bytes;
     const void *arguments;
     uint32_t bytes;
+    const struct executor_placeholder *placeholders; /* within the arguments */
+    uint32_t n_placeholders;
+    bool batch;        /* it begins when all of its blocks can */
+    uint64_t limit_ns; /* 0: it may take for ever */
 };
 
 struct vendor {
@@ -108,8 +113,9 @@ struct vendor {
     int32_t (*word_write)(struct vendor_lane *lane, uint64_t dst, uint64_t value);
     /** The lane stays at this task until the 8 bytes at src, as a number, are at least value. */
     int32_t (*word_wait)(struct vendor_lane *lane, uint64_t src, uint64_t value);
+    /** magic: what its kernels are for (ACL_RT_BINARY_MAGIC_*), if the file does not say. */
     int32_t (*binary_load)(struct vendor_library *library, uint32_t device, const void *file,
-                           uint64_t size, void **binary);
+                           uint64_t size, uint32_t magic, void **binary);
     void (*binary_free)(struct vendor_library *library, void *binary);
     int32_t (*function)(struct vendor_library *library, void *binary, const char *name,
                         void **function);

@@ -25,7 +25,7 @@
 #define EXECUTOR_DEPTH 128u
 
 /** Changes with these layouts. An npud that does not find its own in an executor ends it. */
-#define EXECUTOR_VERSION 2u
+#define EXECUTOR_VERSION 3u
 
 enum executor_op {
     EXECUTOR_NOP,        /* over when it is reached: for probes and measurements */
@@ -61,11 +61,30 @@ struct executor_task {
 };
 static_assert(sizeof(struct executor_task) == 64, "an entry is a line");
 
-/** In host memory, for EXECUTOR_LAUNCH; `bytes` of arguments are behind it. */
+/** What a launch has at most. More than any device takes. */
+#define EXECUTOR_ARGUMENTS    (64u << 10) /* bytes */
+#define EXECUTOR_PLACEHOLDERS 1024u
+
+/**
+ * In host memory, for EXECUTOR_LAUNCH. Behind it are `placeholders`, and behind these `bytes` of
+ * arguments. The program's library writes it, and npud does not read it: so it is part of what they
+ * agree on, and changes with PROTOCOL (proto/wire/packet.h), too.
+ */
 struct executor_launch {
     uint32_t blocks[3], threads[3]; /* threads: 1 for devices that have none */
     uint32_t shared_bytes;
     uint32_t bytes;
+    uint32_t placeholders;
+    uint32_t batch;     /* 1: it begins when all of its blocks can */
+    uint64_t on_device; /* 0, or where the device has the arguments: none are behind it then */
+    uint64_t limit_ns;  /* how long it may take; 0: for ever */
+};
+static_assert(sizeof(struct executor_launch) == 56, "programs write it");
+
+/** In the arguments, from their begin on: where the device's address of other bytes goes. */
+struct executor_placeholder {
+    uint32_t address;
+    uint32_t data; /* those bytes */
 };
 
 struct executor_bell {

@@ -14,6 +14,8 @@
 
 #define EXECUTOR_HANDLES     65536u
 #define EXECUTOR_TOKEN_BYTES 64u
+#define EXECUTOR_NAME_BYTES  256u
+#define EXECUTOR_FUNCTIONS   65536u /* numbers that functions of a binary may have */
 #define EXECUTOR_DEVICES     16u
 #define EXECUTOR_SOCKET      3
 #define EXECUTOR_LIST_MOST   512u /* handles behind an answer */
@@ -33,7 +35,10 @@ enum executor_request_op {
     EXECUTOR_DEVICE_END,
     /* device, handle, size -> address, size (at least what was asked for) */
     EXECUTOR_MEMORY_NEW,
-    /* handle: new, imported or host pages. Work that has begun comes to its end first. No answer */
+    /*
+     * handle: new, imported, host pages or a binary. Work that has begun comes to its end first. No
+     * answer
+     */
     EXECUTOR_MEMORY_FREE,
     /* handle, device -> token, + fd if the library shares by descriptors */
     EXECUTOR_MEMORY_EXPORT,
@@ -43,9 +48,12 @@ enum executor_request_op {
     EXECUTOR_MEMORY_IMPORT,
     /* handle, size; + memfd: pages of the host. No answer: work with them fails if it failed */
     EXECUTOR_HOST_ATTACH,
-    /* handle, device, size; + memfd with the file of a binary -> */
+    /*
+     * handle, device, size, value: 0 or what its kernels are for (ACL_RT_BINARY_MAGIC_*); + memfd
+     * with the file of a binary, from its begin on ->
+     */
     EXECUTOR_BINARY_LOAD,
-    /* handle of the binary, token: name of a function, value: its number from then on -> */
+    /* handle of a binary, name of a function, value: its number from then on. May come again -> */
     EXECUTOR_FUNCTION,
     /* lane in value: make its thread. No answer */
     EXECUTOR_LANE_BEGIN,
@@ -69,6 +77,7 @@ struct executor_request {
     uint64_t size;
     uint64_t value;
     char token[EXECUTOR_TOKEN_BYTES];
+    char name[EXECUTOR_NAME_BYTES];
 };
 
 struct executor_answer {

@@ -164,7 +164,7 @@ static void *load_kernels(void)
 {
     void *binary;
 
-    ck_assert_msg(v->binary_load(library, 0, kernels, sizeof(kernels) - 1, &binary) == 0, "%s",
+    ck_assert_msg(v->binary_load(library, 0, kernels, sizeof(kernels) - 1, 0, &binary) == 0, "%s",
                   vendor_text());
     return binaries[n_binaries++] = binary;
 }
@@ -371,9 +371,10 @@ START_TEST(what_is_refused_breaks_nothing)
     ck_assert_int_eq(v->memory_new(library, 0, UINT64_MAX, &other), ACL_ERROR_RT_MEMORY_ALLOCATION);
     ck_assert_int_eq(v->memory_new(library, 0, UINT64_C(1) << 46, &other),
                      ACL_ERROR_RT_MEMORY_ALLOCATION);
-    ck_assert_int_ne(v->binary_load(library, 0, bytes, 7, &binary), 0);
+    ck_assert_int_ne(v->binary_load(library, 0, bytes, 7, 0, &binary), 0);
     ck_assert_ptr_nonnull(strstr(vendor_text(), "cuModuleLoadDataEx"));
-    ck_assert_int_eq(v->binary_load(library, 0, "\177ELF", 4, &binary), ACL_ERROR_RT_PARAM_INVALID);
+    ck_assert_int_eq(v->binary_load(library, 0, "\177ELF", 4, 0, &binary),
+                     ACL_ERROR_RT_PARAM_INVALID);
     binary = load_kernels();
     ck_assert_int_eq(v->function(library, binary, "fault", &function), 0);
     ck_assert_int_ne(v->launch(lane, function, &none), 0);

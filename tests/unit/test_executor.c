@@ -654,14 +654,14 @@ START_TEST(kernels_are_launched)
     START(&x, NULL);
     load_binary("no kernel", ACL_ERROR_RT_PARAM_INVALID);
     binary = load_binary("FAKE", 0);
-    ck_assert_int_eq(ASK(&x, .op = EXECUTOR_FUNCTION, .handle = binary, .token = "sub"),
+    ck_assert_int_eq(ASK(&x, .op = EXECUTOR_FUNCTION, .handle = binary, .name = "sub"),
                      ACL_ERROR_RT_KERNEL_LOOKUP);
     ck_assert_int_eq(
-        ASK(&x, .op = EXECUTOR_FUNCTION, .handle = binary, .token = "add", .value = 300), 0);
+        ASK(&x, .op = EXECUTOR_FUNCTION, .handle = binary, .name = "add", .value = 300), 0);
+    ck_assert_int_eq(
+        ASK(&x, .op = EXECUTOR_FUNCTION, .handle = binary, .name = "add", .value = 300), 0);
     ck_assert_int_ne(
-        ASK(&x, .op = EXECUTOR_FUNCTION, .handle = binary, .token = "add", .value = 300), 0);
-    ck_assert_int_ne(
-        ASK(&x, .op = EXECUTOR_FUNCTION, .handle = binary, .token = "add", .value = 1ull << 40), 0);
+        ASK(&x, .op = EXECUTOR_FUNCTION, .handle = binary, .name = "add", .value = 1ull << 40), 0);
     here = new_pages(&x, BYTES, &map);
     request.handle = new_handle(&x);
     launch = (struct launch *)(void *)(map + at);
