@@ -24,6 +24,8 @@
 #include "daemon/engine/inject.h"
 #include "daemon/base/filled.h"
 #include "daemon/control/session_hear.h"
+#include "daemon/core/release.h"
+#include "daemon/memory/allocation.h"
 #include "daemon/memory/export.h"
 
 static struct parts {
@@ -66,6 +68,7 @@ void npud_assemble(struct server *server)
     admin_end_session = session_end;
     backend_told = request_device_told;
     backend_lost = session_lose_devices;
+    release_free_binary = allocation_free_binary;
     parts.trace.on_told = admin_trace_told;
 }
 

@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 
-CIRCLE_MAX = {"client": 10, "daemon": 36, "proto": 1}
+CIRCLE_MAX = {"client": 10, "daemon": 38, "proto": 1}
 # Room: what it may not name, by a forward declaration either, is defined in rooms above it.
 BLIND = "daemon/base"
 UPCALLS, UPCALLS_TABLE = "client/core/upcall.h", "client/parts.c"

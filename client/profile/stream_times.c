@@ -51,6 +51,7 @@ static const char *const op_names[TASK_OPS] = {
     [TASK_VALUE_WAIT] = "value wait",
     [TASK_REDUCE] = "reduce",
     [TASK_GRAPH] = "model",
+    [TASK_LAUNCH] = "kernel",
 };
 
 static const char *op_name(uint8_t op)

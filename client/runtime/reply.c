@@ -248,6 +248,11 @@ static const char *check_import_memory(const struct answer *a)
     return check_memory(a, in->size, in->host ? 0 : in->address, in->device);
 }
 
+static const char *check_load_binary(const struct answer *a)
+{
+    return a->reply->load_binary->slot < SESSION_MEMS_MAX ? NULL : "the slot is out of range";
+}
+
 static const char *check_trace_ring(const struct answer *a)
 {
     return holds_bytes(a, 0, trace_ring_bytes(TRACE_CLIENT_ENTRIES))

@@ -148,6 +148,8 @@ static const char *memory_role(const struct mem *mem)
 
 void report_memory(struct server *server, struct rows *rows)
 {
+    static char *const kinds[] = {
+        [MEM_DEVICE] = "device", [MEM_HOST] = "host", [MEM_BINARY] = "binary"};
     static const size_t tables[] = {offsetof(struct session, mems)};
     struct session *session = NULL;
     struct mem *mem;
@@ -157,7 +159,7 @@ void report_memory(struct server *server, struct rows *rows)
 
         r->session = session->id;
         r->pid = session->pid;
-        r->kind = mem->pages->kind == MEM_DEVICE ? "device" : "host";
+        r->kind = kinds[mem->pages->kind];
         r->device = mem->pages->device->index;
         r->size = mem->pages->size;
         r->role = (char *)memory_role(mem);

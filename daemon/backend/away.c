@@ -18,6 +18,7 @@
 #include "daemon/base/config.h"
 #include "daemon/base/log.h"
 #include "daemon/base/own_program.h"
+#include "daemon/backend/making.h"
 #include "daemon/core/engine.h"
 #include "daemon/core/device.h"
 #include "daemon/core/server.h"
@@ -269,11 +270,6 @@ static struct backend_space *make_space(struct backend_space **owner,
     return *owner = space;
 }
 
-static bool has_executor(const struct backend_space *space)
-{
-    return space->executor && space->executor->state != EXECUTOR_ENDED;
-}
-
 /* 0: its executor uses the device. */
 static int use_device(struct backend_space *space, uint32_t device)
 {
@@ -297,7 +293,7 @@ static int away_attach(void *state, struct backend_space **owner, uint32_t devic
     if (!space)
         return -ENOMEM;
     space->waits = space->begins = false;
-    if (!has_executor(space))
+    if (!away_has_executor(space))
         r = began ? -ENOEXEC : give_executor(all, space);
     if (r == 0)
         r = use_device(space, device);
@@ -305,14 +301,12 @@ static int away_attach(void *state, struct backend_space **owner, uint32_t devic
     return r;
 }
 
-static void forget_making(struct backend_space *space);
-
 static void away_space_free(struct backend_space *space)
 {
     if (!space)
         return;
     assert(!space->host);
-    forget_making(space);
+    making_forget(space);
     executor_leave(space->before);
     executor_leave(space->executor);
     DL_DELETE(spaces, space);
@@ -321,7 +315,7 @@ static void away_space_free(struct backend_space *space)
 
 /* --- memory --- */
 
-static struct backend_memory *make_memory(uint32_t device, uint64_t size)
+struct backend_memory *away_memory_make(uint32_t device, uint64_t size)
 {
     struct backend_memory *m = calloc(1, sizeof(*m));
 
@@ -333,8 +327,9 @@ static struct backend_memory *make_memory(uint32_t device, uint64_t size)
 /* Its handle is free when the executor has been told. */
 static void free_on_device(struct backend_memory *m)
 {
-    if (m->address != 0) {
+    if (m->address != 0)
         executor_forget_range(m->executor, m->address, m->size);
+    if (m->address != 0 || m->binary) {
         executor_free_named(m->executor, m->handle);
     } else {
         executor_unname(m->executor, m->handle);
@@ -342,7 +337,7 @@ static void free_on_device(struct backend_memory *m)
     executor_leave(m->executor);
 }
 
-static void away_memory_free(void *state, struct backend_memory *m, const struct user *user)
+void away_memory_free(void *state, struct backend_memory *m, const struct user *user)
 {
     if (--m->holders > 0)
         return;
@@ -357,62 +352,6 @@ static void away_memory_free(void *state, struct backend_memory *m, const struct
     if (m->origin)
         away_memory_free(state, m->origin, user);
     free(m);
-}
-
-/** Memory that an executor makes, or imports from another one. */
-struct making {
-    struct asked asked;          /* first */
-    struct backend_space *space; /* NULL: it is not wanted any more */
-    struct backend_memory *memory;
-    struct backend_memory *origin; /* what is imported; NULL: nothing */
-    char token[EXECUTOR_TOKEN_BYTES];
-    int fd; /* with the token; -1: none */
-    int result;
-    bool over;
-};
-
-static void free_making(struct making *making)
-{
-    if (making->memory)
-        away_memory_free(NULL, making->memory, NULL);
-    if (making->origin)
-        away_memory_free(NULL, making->origin, NULL);
-    if (making->fd >= 0)
-        close(making->fd);
-    free(making);
-}
-
-/*
- * Nobody wants it, and its executor may never answer: its memory is given back now. What it makes
- * still, it frees behind that. The making is gone with the executor, or when it answers.
- */
-static void disown_making(struct making *making)
-{
-    struct backend_memory *m = making->memory, *origin = making->origin;
-    struct executor *x = m->executor;
-
-    making->memory = making->origin = NULL;
-    executor_use(x);
-    executor_free_named(x, m->handle);
-    executor_leave(m->executor);
-    free(m);
-    executor_leave(x);
-    if (origin)
-        away_memory_free(NULL, origin, NULL);
-}
-
-static void forget_making(struct backend_space *space)
-{
-    struct making *making = space->making;
-
-    space->making = NULL;
-    if (!making)
-        return;
-    making->space = NULL;
-    if (making->over)
-        free_making(making);
-    else
-        disown_making(making);
 }
 
 /* What the library says of memory that it has not. */
@@ -449,71 +388,13 @@ static int judge_memory(struct making *making, const struct executor_answer *ans
     return 0;
 }
 
-static void end_making(struct making *making, int result)
-{
-    making->result = result;
-    making->over = true;
-    if (making->space)
-        backend_told(making->space->owner);
-    else
-        free_making(making);
-}
-
 static void making_over(struct asked *asked, const struct executor_answer *answer, int fd)
 {
     struct making *making = (struct making *)asked;
 
     if (fd >= 0)
         close(fd);
-    end_making(making, judge_memory(making, answer));
-}
-
-/* What the session has asked for before, if that is what it asks for now. */
-static int take_made(struct backend_space *space, struct backend_memory **memory)
-{
-    struct making *making = space->making;
-    int r = making->result;
-
-    if (!making->over)
-        return -EINPROGRESS;
-    space->making = NULL;
-    if (r == 0) {
-        *memory = making->memory;
-        making->memory->origin = making->origin;
-        making->memory = making->origin = NULL;
-    }
-    free_making(making);
-    return r;
-}
-
-/* New memory has no handle that the executor may have for memory of an npud before. */
-static bool wait_for_list(struct backend_space *space)
-{
-    space->waits = space->executor->resumes;
-    return space->waits;
-}
-
-static struct making *begin_making(struct backend_space *space, uint32_t device, uint64_t size)
-{
-    struct making *making = calloc(1, sizeof(*making));
-    struct backend_memory *m = making ? make_memory(device, size) : NULL;
-
-    if (!m) {
-        free(making);
-        return NULL;
-    }
-    m->handle = executor_name(space->executor);
-    if (m->handle == 0) {
-        free(m);
-        free(making);
-        return NULL;
-    }
-    m->executor = executor_use(space->executor);
-    executor_named(m->executor, m->handle)->memory = m;
-    making->memory = m;
-    making->space = space;
-    making->fd = -1;
-    return making;
+    making_end(making, judge_memory(making, answer));
 }
 
 static int away_memory_new(void *state, struct backend_space *space, uint32_t device, uint64_t size,
@@ -525,19 +406,20 @@ static int away_memory_new(void *state, struct backend_space *space, uint32_t de
 
     (void)state;
     *fd = -1;
+    making_forget_other(space, EXECUTOR_MEMORY_NEW);
     if (space->making)
-        return take_made(space, memory);
-    if (!has_executor(space))
+        return making_take(space, memory);
+    if (!away_has_executor(space))
         return -EOWNERDEAD;
-    if (wait_for_list(space))
+    if (making_wait_for_list(space))
         return -EINPROGRESS;
-    making = begin_making(space, device, size);
+    making = making_begin(space, device, size);
     if (!making)
         return -ENOMEM;
     request.handle = making->memory->handle;
     r = executor_ask(space->executor, &making->asked, making_over, &request, NULL, 0);
     if (r < 0) {
-        free_making(making);
+        making_free(making);
         return r;
     }
     space->making = making;
@@ -547,7 +429,7 @@ static int away_memory_new(void *state, struct backend_space *space, uint32_t de
 static struct backend_memory *make_pages(struct backend_space *space, struct mapped *pages,
                                          uint32_t device)
 {
-    struct backend_memory *m = make_memory(device, pages->size);
+    struct backend_memory *m = away_memory_make(device, pages->size);
 
     if (!m)
         return NULL;
@@ -555,7 +437,7 @@ static struct backend_memory *make_pages(struct backend_space *space, struct map
     m->space = space;
     if (space)
         DL_APPEND(space->host, m);
-    if (!space || !has_executor(space) || attach_pages(m, space->executor))
+    if (!space || !away_has_executor(space) || attach_pages(m, space->executor))
         return m;
     DL_DELETE(space->host, m);
     free(m);
@@ -585,7 +467,7 @@ static void go_on_sharing(struct making *making, struct executor *x, asked_fn *o
                          request.op == EXECUTOR_MEMORY_IMPORT && making->fd >= 0);
 
     if (r < 0)
-        end_making(making, r);
+        making_end(making, r);
 }
 
 /* False: the making has ended. */
@@ -593,7 +475,7 @@ static bool judge_share(struct making *making, const struct executor_answer *ans
 {
     if (answer && answer->code == 0 && making->space)
         return true;
-    end_making(making,
+    making_end(making,
                answer && making->space ? errno_of(making->asked.executor, answer) : -EOWNERDEAD);
     return false;
 }
@@ -636,21 +518,21 @@ static int begin_sharing(struct backend_space *space, struct backend_memory *m)
     struct making *making;
     int r;
 
-    if (!has_executor(space))
+    if (!away_has_executor(space))
         return -EOWNERDEAD;
     r = use_device(space, m->device);
     if (r < 0)
         return r;
-    if (wait_for_list(space))
+    if (making_wait_for_list(space))
         return -EINPROGRESS;
-    making = begin_making(space, m->device, m->size);
+    making = making_begin(space, m->device, m->size);
     if (!making)
         return -ENOMEM;
     m->holders++;
     making->origin = m;
     r = executor_ask(m->executor, &making->asked, exported, &request, NULL, 0);
     if (r < 0) {
-        free_making(making);
+        making_free(making);
         return r;
     }
     space->making = making;
@@ -667,7 +549,7 @@ static int away_memory_share(void *state, struct backend_space *space, uint32_t 
         return *shared ? 0 : -ENOMEM;
     }
     if (space->making)
-        return take_made(space, shared);
+        return making_take(space, shared);
     if (m->executor != space->executor && m->origin)
         m = m->origin;
     if (m->executor != space->executor) /* one that has the bytes imports nothing of its own */
@@ -704,7 +586,7 @@ static struct backend_memory *device_memory_back(struct executors *all, uint32_t
         name->memory->holders++;
         return name->memory;
     }
-    name->memory = make_memory(device, size);
+    name->memory = away_memory_make(device, size);
     if (!name->memory)
         return NULL;
     name->memory->executor = executor_use(x);
@@ -718,7 +600,7 @@ static struct backend_memory *pages_back(struct executors *all, struct backend_s
                                          const struct backend_note *note)
 {
     struct mapped *pages = mapped_new(fd, size, true);
-    struct backend_memory *m = pages ? make_memory(device, size) : NULL;
+    struct backend_memory *m = pages ? away_memory_make(device, size) : NULL;
     struct executor *x = note->executor ? executor_find(all, (uint32_t)note->executor) : NULL;
 
     if (!m) {
@@ -750,6 +632,9 @@ static struct backend_memory *away_memory_back(void *state, struct backend_space
     if (!m || m->address != 0)
         return m;
     m->address = address;
+    m->binary = address == 0;
+    if (m->binary)
+        return m;
     if (!executor_note_range(m->executor, address, size))
         return NULL;
     if (note->origin_handle != 0)
@@ -781,7 +666,7 @@ static void attach_again(struct backend_space *space)
 {
     struct backend_memory *m;
 
-    if (!has_executor(space))
+    if (!away_has_executor(space))
         return;
     DL_FOREACH (space->host, m) {
         if (m->executor == space->executor)
@@ -869,6 +754,7 @@ static bool away_address_note(void *state, struct backend_space **space, uint32_
     .address_bytes = away_address_bytes, .space_bytes = away_space_bytes,                          \
     .address_new = away_address_new, .address_free = away_address_free,                            \
     .address_note = away_address_note, .space_free = away_space_free,                              \
+    .binary_new = away_binary_new, .function_new = away_function_new, .refusal = away_refusal,     \
     .memory_usable = away_memory_usable, .step = away_step, .poll = away_poll,                     \
     .sleep = away_sleep, .forget = away_forget, .word_read = away_word_read,                       \
     .word_write = away_word_write, .words_read = away_words_read, .slice_put = away_slice_put

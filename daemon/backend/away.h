@@ -18,6 +18,7 @@ struct backend_memory {
     uint64_t address;
     struct executor *executor;     /* NULL: of pages, before a session uses a device */
     struct mapped *pages;          /* of the host; NULL: of the device */
+    bool binary;                   /* of the device: kernels, and no bytes */
     struct backend_memory *origin; /* where it was imported from: its executor has the bytes */
     struct backend_space *space;   /* of pages: whose list they are on */
     struct backend_memory *prev, *next;
@@ -33,8 +34,25 @@ struct backend_space {
     struct backend_memory *host; /* pages that its executor has */
     bool waits;                  /* for its executor to use a device */
     bool begins; /* the same, until it has asked again: one that ends meanwhile does not start */
+    char refusal[128]; /* what the library has said last of what it has refused */
     struct backend_space *prev, *next;
 };
+
+static inline bool away_has_executor(const struct backend_space *space)
+{
+    return space->executor && space->executor->state != EXECUTOR_ENDED;
+}
+
+/** With one holder, and nothing else. NULL: no memory. */
+struct backend_memory *away_memory_make(uint32_t device, uint64_t size);
+void away_memory_free(void *state, struct backend_memory *m, const struct user *user);
+
+int away_binary_new(void *state, struct backend_space *space, uint32_t device,
+                    struct backend_memory *file, uint64_t size, uint32_t magic,
+                    struct backend_memory **binary);
+int away_function_new(void *state, struct backend_space *space, struct backend_memory *binary,
+                      const char *name, uint32_t number);
+const char *away_refusal(const struct backend_space *space);
 
 enum work_state away_step(void *state, uint32_t device, struct work *w, uint64_t now,
                           uint64_t *deadline, int32_t *result);

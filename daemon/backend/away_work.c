@@ -41,6 +41,7 @@ static void put(struct executor *x, const struct work *w, uint64_t ticket, uint3
         [WORK_REDUCE] = EXECUTOR_REDUCE,
         [WORK_WORD_READ] = EXECUTOR_WORD_READ,
         [WORK_WORD_WRITE] = EXECUTOR_WORD_WRITE,
+        [WORK_LAUNCH] = EXECUTOR_LAUNCH,
     };
     struct executor_task task = {
         .op = ops[w->kind],

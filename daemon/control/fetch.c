@@ -50,6 +50,14 @@ static int32_t fetch_queue(struct call *call, uint32_t id)
     return call->of.queue ? 0 : refuse(call, CAUSE_QUEUE_NOT_ATTACHED, "queue %u", id);
 }
 
+/* Binaries are in the table of allocations, and are none. */
+static struct mem *fetch_memory(struct session *session, uint32_t slot, bool binary)
+{
+    struct mem *m = slots_get(&session->mems, slot);
+
+    return m && !m->freed && (m->pages->kind == MEM_BINARY) == binary ? m : NULL;
+}
+
 int32_t fetch_object(struct call *call, enum need need, uint32_t number)
 {
     struct session *session = call->session;
@@ -73,8 +81,11 @@ int32_t fetch_object(struct call *call, enum need need, uint32_t number)
     case NEED_QUEUE:
         return fetch_queue(call, number);
     case NEED_MEMORY:
-        call->of.mem = slots_get(&session->mems, number);
-        return call->of.mem && !call->of.mem->freed ? 0 : no_object(call, "allocation");
+        call->of.mem = fetch_memory(session, number, false);
+        return call->of.mem ? 0 : no_object(call, "allocation");
+    case NEED_BINARY:
+        call->of.mem = fetch_memory(session, number, true);
+        return call->of.mem ? 0 : no_object(call, "binary");
     }
     return 0;
 }

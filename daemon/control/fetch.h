@@ -20,6 +20,7 @@ enum need {
     NEED_NOTIFY,
     NEED_QUEUE, /* that the session is attached to */
     NEED_MEMORY,
+    NEED_BINARY,
 };
 
 /** Set call->of to the object with this number. 0, or the ACL error with its sentence in call. */

@@ -82,6 +82,7 @@ enum work_kind {
     WORK_REDUCE,
     WORK_WORD_READ,  /* the word at src: into `word`. For words that word_read() cannot read */
     WORK_WORD_WRITE, /* `word` into the word at dst: the same for word_write() */
+    WORK_LAUNCH, /* a kernel: dst is binary and function, src struct executor_launch and more */
 };
 
 /** A place in memory. */
@@ -205,6 +206,23 @@ struct backend {
     struct backend_memory *(*memory_back)(void *state, struct backend_space *space, uint32_t device,
                                           int fd, uint64_t size, uint64_t address,
                                           const struct backend_note *note);
+    /**
+     * Kernels for a device that the session uses: a file of so many bytes, at the begin of pinned
+     * memory of the session. magic: what they are for (ACL_RT_BINARY_MAGIC_*), 0: the file says.
+     * The binary is memory in which no byte has a place. 0, -EINPROGRESS or -errno: -EBADMSG: the
+     * library refuses it, -EOPNOTSUPP: the device runs no kernels. NULL: none does.
+     */
+    int (*binary_new)(void *state, struct backend_space *space, uint32_t device,
+                      struct backend_memory *file, uint64_t size, uint32_t magic,
+                      struct backend_memory **binary);
+    /**
+     * The function of the binary with this name has this number in work from now on. May be asked
+     * for again. The same; -EBADMSG: there is none.
+     */
+    int (*function_new)(void *state, struct backend_space *space, struct backend_memory *binary,
+                        const char *name, uint32_t number);
+    /** What the library has said of what it has last refused to the session. Never NULL. */
+    const char *(*refusal)(const struct backend_space *space);
     /** No engine uses it any more. user: whose it was (deferred_close_free_memory()). */
     void (*memory_free)(void *state, struct backend_memory *memory, const struct user *user);
     /**

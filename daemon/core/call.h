@@ -41,6 +41,7 @@ struct reply_body {
         Npud__MemInfoReply mem_info;
         Npud__ExportMemoryReply export_memory;
         Npud__ImportMemoryReply import_memory;
+        Npud__LoadBinaryReply load_binary;
         Npud__SegmentReply segment;
         Npud__QueueReply queue;
         Npud__RoutesReply routes;

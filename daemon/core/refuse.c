@@ -15,6 +15,7 @@
 #include "daemon/core/session.h"
 #include "proto/shm/arena.h"
 #include "proto/shm/queue_shm.h"
+#include "proto/wire/executor_message.h"
 #include "proto/wire/packet.h"
 
 enum kind {

@@ -13,7 +13,9 @@
 #include "daemon/core/stream.h"
 #include "daemon/kept/release_record.h"
 
-enum release_kind { RELEASE_EVENT, RELEASE_IPC_EVENT };
+enum release_kind { RELEASE_EVENT, RELEASE_IPC_EVENT, RELEASE_BINARY };
+
+void (*release_free_binary)(struct session *session, uint32_t slot);
 
 /* Waits for one fence after the other: one waiter, however many fences. */
 struct release {
@@ -46,6 +48,9 @@ static void free_object(struct session *session, enum release_kind kind, uint32_
         break;
     case RELEASE_IPC_EVENT:
         ipc_open_release(slots_get(&session->ipc, slot));
+        break;
+    case RELEASE_BINARY:
+        release_free_binary(session, slot);
         break;
     }
 }
@@ -244,6 +249,11 @@ enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, 
     if (cause != CAUSE_NONE)
         open->state = IPC_OPEN_USED;
     return cause;
+}
+
+enum cause release_binary(struct session *session, uint32_t slot)
+{
+    return release_when_passed(session, NULL, 0, true, RELEASE_BINARY, slot);
 }
 
 /*

@@ -38,6 +38,14 @@ enum cause release_event(struct session *session, struct event_obj *event,
                          const struct fence *fences, size_t n, bool all);
 enum cause release_ipc_event(struct ipc_open *open, const struct fence *fences, size_t n, bool all);
 
+/**
+ * The same for a binary with kernels, with all streams as fences. It stays in use until then, and
+ * so may be named once more: what frees it looks whether it is one still.
+ */
+enum cause release_binary(struct session *session, uint32_t slot);
+/** The slot is one of an allocation of the session, or free. npud.c sets it. */
+extern void (*release_free_binary)(struct session *session, uint32_t slot);
+
 /** The session ends and its streams are gone: free what still waits. True: nothing does. */
 bool release_flush(struct session *session);
 /** Streams are there: each release waits for its next fence, or frees its object. */

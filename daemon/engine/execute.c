@@ -414,6 +414,8 @@ static const struct task_row rows[TASK_OPS + 1] = {
                     .restore = graph_restore},
     [TASK_JUMP] = {"jump", graph_run_jump, .give_up = work_give_up, .drop = work_drop,
                    .brief = true},
+    [TASK_LAUNCH] = {"launch", work_run_launch, .pass_over = work_pass_over, .tell = value_tell,
+                     .give_up = work_give_up, .drop = work_drop, .restore = work_restore_copy},
     [TASK_OPS] = {"unknown", run_unknown},
 };
 

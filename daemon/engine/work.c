@@ -12,6 +12,7 @@
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/value.h"
 #include "daemon/memory/allocation.h"
+#include "proto/shm/executor_shm.h"
 #include "proto/shm/task.h"
 #include "proto/util/clock.h"
 #include "proto/util/reduce.h"
@@ -25,13 +26,24 @@ static_assert(offsetof(struct task, copy.src) == offsetof(struct task, reduce.sr
                   offsetof(struct task, copy.src_generation) ==
                       offsetof(struct task, reduce.src_generation),
               "a source is in the same place");
+static_assert(offsetof(struct task, copy.src) == offsetof(struct task, launch.src) &&
+                  offsetof(struct task, copy.src_generation) ==
+                      offsetof(struct task, launch.src_generation),
+              "arguments, too");
+
+/* What a task that has not begun names first: a binary, or memory. */
+static struct mem *find_target(const struct stream *s, const struct task *t)
+{
+    return t->op == TASK_LAUNCH ? allocation_get_binary(s->session, t->object, t->generation)
+                                : allocation_get(s->session, t->object, t->generation);
+}
 
 /* Work that has begun keeps what it has; what is to begin does not find what was freed. */
 static struct mem *target_of(struct stream *s)
 {
     const struct task *t = &s->live->task;
 
-    return s->uses[0] ? s->uses[0] : allocation_get(s->session, t->object, t->generation);
+    return s->uses[0] ? s->uses[0] : find_target(s, t);
 }
 
 static struct mem *source_of(struct stream *s)
@@ -164,13 +176,27 @@ static struct work reduction_of(const struct stream *s, const struct task *t, st
                          .type = (uint8_t)t->reduce.type};
 }
 
-/* Of TASK_COPY, TASK_SET and TASK_REDUCE. False: the memory is gone, or too small. */
+/* Arguments that are not in host memory, or are no arguments, the device finds out. */
+static struct work launch_of(const struct task *t, struct mem *binary, struct mem *source)
+{
+    struct work_place function = {binary ? binary->memory : NULL, t->launch.function};
+
+    return (struct work){.kind = WORK_LAUNCH,
+                         .size = t->launch.size,
+                         .dst = function,
+                         .src = allocation_place(source, t->launch.offset, t->launch.size)};
+}
+
+/*
+ * Of TASK_COPY, TASK_SET, TASK_REDUCE and TASK_LAUNCH. False: the memory is gone, or too small.
+ */
 static bool make_work(const struct stream *s, const struct task *t, struct mem *m,
                       struct mem *source, struct work *work)
 {
-    *work = t->op == TASK_COPY  ? copy_of(t, m, source)
-            : t->op == TASK_SET ? set_of(t, m)
-                                : reduction_of(s, t, m, source);
+    *work = t->op == TASK_COPY     ? copy_of(t, m, source)
+            : t->op == TASK_SET    ? set_of(t, m)
+            : t->op == TASK_LAUNCH ? launch_of(t, m, source)
+                                   : reduction_of(s, t, m, source);
     return work->dst.memory && (t->op == TASK_SET || work->src.memory);
 }
 
@@ -188,12 +214,12 @@ static bool plan_work(struct stream *s, const struct task *t, struct work *work)
     struct mem *m, *source = NULL;
 
     if (t->op != TASK_COPY && t->op != TASK_SET && t->op != TASK_REDUCE &&
-        t->op != TASK_VALUE_WRITE)
+        t->op != TASK_VALUE_WRITE && t->op != TASK_LAUNCH)
         return false;
     if ((t->op == TASK_REDUCE && !valid_reduce(t)) ||
         (t->op == TASK_VALUE_WRITE && t->value.offset % WORD != 0))
         return false;
-    m = allocation_get(s->session, t->object, t->generation);
+    m = find_target(s, t);
     if (t->op == TASK_VALUE_WRITE) {
         *work = word_write_of(t, m);
         return work->dst.memory;
@@ -442,6 +468,13 @@ enum run_result work_run_reduce(struct stream *s, uint64_t now)
 {
     if (!valid_reduce(&s->live->task))
         return run_bad_entry(s, "no such reduction");
+    return run_moving(s, now, true);
+}
+
+enum run_result work_run_launch(struct stream *s, uint64_t now)
+{
+    if (s->live->task.launch.size < sizeof(struct executor_launch))
+        return run_bad_entry(s, "no launch");
     return run_moving(s, now, true);
 }
 

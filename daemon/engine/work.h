@@ -1,6 +1,6 @@
 /*
- * The tasks that the backend does: copies, sets, reductions and delays. Engine threads only, under
- * the lock of the stream's engine.
+ * The tasks that the backend does: copies, sets, reductions, delays and launches. Engine threads
+ * only, under the lock of the stream's engine.
  */
 #pragma once
 
@@ -16,6 +16,7 @@ enum run_result work_run_copy(struct stream *s, uint64_t now);
 enum run_result work_run_set(struct stream *s, uint64_t now);
 enum run_result work_run_delay(struct stream *s, uint64_t now);
 enum run_result work_run_reduce(struct stream *s, uint64_t now);
+enum run_result work_run_launch(struct stream *s, uint64_t now);
 
 /**
  * The same for words that npud cannot reach: of TASK_VALUE_WRITE; and the one at offset of m, for

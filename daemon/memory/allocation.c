@@ -128,10 +128,10 @@ static enum cause make_address(struct mem *m)
     return r == -ENOSPC ? CAUSE_DEVICE_ADDRESSES : CAUSE_FILE_MEMORY;
 }
 
-/* Pages of the host have none. */
+/* Pages of the host have none, nor have binaries. */
 static enum cause take_address(struct mem *m)
 {
-    if (m->pages->kind == MEM_HOST)
+    if (m->pages->kind != MEM_DEVICE)
         return CAUSE_NONE;
     return charge_address(m) ? make_address(m) : CAUSE_USER_TABLE_MEMORY;
 }
@@ -195,8 +195,8 @@ static void leave_pages(struct mem *m)
     free_memory(m, d);
 }
 
-enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
-                          uint64_t size, struct mem **memp)
+static enum cause make(struct session *session, struct device *device, enum mem_kind kind,
+                       uint64_t size, const struct binary_file *file, struct mem **memp)
 {
     struct pages *pages;
     enum cause cause;
@@ -209,8 +209,8 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
     m = take_slot(session, &cause);
     if (!m)
         return cause;
-    cause = pages_new(session, device, kind, (size + PAGE - 1) & ~(uint64_t)(PAGE - 1), &pages,
-                      &m->memory);
+    cause = pages_new(session, device, kind, (size + PAGE - 1) & ~(uint64_t)(PAGE - 1), file,
+                      &pages, &m->memory);
     if (cause == CAUSE_NONE)
         cause = begin_use(m, pages);
     if (cause != CAUSE_NONE) {
@@ -221,6 +221,27 @@ enum cause allocation_new(struct session *session, struct device *device, enum m
     }
     *memp = m;
     return CAUSE_NONE;
+}
+
+enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
+                          uint64_t size, struct mem **memp)
+{
+    return make(session, device, kind, size, NULL, memp);
+}
+
+enum cause allocation_load(struct session *session, struct device *device,
+                           const struct binary_file *file, struct mem **memp)
+{
+    const struct pages *p = file->mem->pages;
+
+    if (p->kind != MEM_HOST || file->size > p->size)
+        return CAUSE_BINARY_FILE;
+    return make(session, device, MEM_BINARY, file->size, file, memp);
+}
+
+enum cause allocation_name_function(struct mem *binary, const char *name, uint32_t number)
+{
+    return pages_name_function(binary->session, binary->memory, binary->pages, name, number);
 }
 
 static enum cause share_memory(struct mem *m, const struct pages *pages)
@@ -338,6 +359,14 @@ void allocation_free(struct mem *m)
     }
 }
 
+void allocation_free_binary(struct session *session, uint32_t slot)
+{
+    struct mem *m = slots_get(&session->mems, slot);
+
+    if (m && !m->freed && m->pages->kind == MEM_BINARY)
+        allocation_free(m);
+}
+
 static bool run_free(struct job *job)
 {
     allocation_free((struct mem *)((char *)job - offsetof(struct mem, free)));
@@ -417,7 +446,14 @@ struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t gene
 {
     struct mem *m = slots_get_generation(&session->mems, slot, generation);
 
-    return m && !m->freed ? m : NULL;
+    return m && !m->freed && m->pages->kind != MEM_BINARY ? m : NULL;
+}
+
+struct mem *allocation_get_binary(struct session *session, uint32_t slot, uint32_t generation)
+{
+    struct mem *m = slots_get_generation(&session->mems, slot, generation);
+
+    return m && !m->freed && m->pages->kind == MEM_BINARY ? m : NULL;
 }
 
 struct mem *allocation_get_begun(struct session *session, uint32_t slot, uint32_t generation)

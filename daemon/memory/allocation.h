@@ -51,6 +51,17 @@ struct mem {
 /** Allocate size bytes (rounded up to pages) on an opened device. Control thread. */
 enum cause allocation_new(struct session *session, struct device *device, enum mem_kind kind,
                           uint64_t size, struct mem **memp);
+/**
+ * Load a file of so many bytes, at the begin of pinned memory of the session, as a binary with
+ * kernels for the device: it is an allocation that only launches name, and that no pointer is in.
+ * Control thread.
+ */
+enum cause allocation_load(struct session *session, struct device *device,
+                           const struct binary_file *file, struct mem **memp);
+/** What is in that slot is freed if it is a binary that is not. */
+void allocation_free_binary(struct session *session, uint32_t slot);
+/** A function of a binary has this number in launches from now on. */
+enum cause allocation_name_function(struct mem *binary, const char *name, uint32_t number);
 /** The session gets pages that another has exported: so many bytes of them. Control thread. */
 enum cause allocation_import(struct session *session, struct pages *pages, uint64_t size,
                              struct mem **memp);
@@ -69,7 +80,9 @@ void allocations_finish_restoring(struct server *server);
  * the control thread.
  */
 struct mem *allocation_get(struct session *session, uint32_t slot, uint32_t generation);
-/** The same for work that has begun, which has it also if it is freed. While npud restores. */
+/** The same for a binary, which allocation_get() does not find. */
+struct mem *allocation_get_binary(struct session *session, uint32_t slot, uint32_t generation);
+/** Both, for work that has begun, which has it also if it is freed. While npud restores. */
 struct mem *allocation_get_begun(struct session *session, uint32_t slot, uint32_t generation);
 
 /** Work that uses m has begun, and is not done. Under the lock of the engine that does it. */

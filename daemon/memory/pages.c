@@ -1,6 +1,7 @@
 #include "daemon/memory/pages.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -17,16 +18,25 @@
 
 #define PAGE UINT64_C(4096)
 
+/* What pages of this kind are charged as, and why there are no more. */
+static const struct {
+    enum resource resource;
+    enum cause cause;
+} kinds[] = {
+    [MEM_DEVICE] = {RESOURCE_DEVICE_MEMORY, CAUSE_USER_DEVICE_MEMORY},
+    [MEM_HOST] = {RESOURCE_HOST_MEMORY, CAUSE_USER_HOST_MEMORY},
+    [MEM_BINARY] = {RESOURCE_BINARY_MEMORY, CAUSE_USER_BINARY_MEMORY},
+};
+
 static enum resource resource_of(const struct pages *p)
 {
-    return p->kind == MEM_HOST ? RESOURCE_HOST_MEMORY : RESOURCE_DEVICE_MEMORY;
+    return kinds[p->kind].resource;
 }
 
 static enum cause charge_size(const struct pages *p, struct charge *charge, struct user *user)
 {
-    if (user_charge(charge, user, resource_of(p), p->size) == 0)
-        return CAUSE_NONE;
-    return p->kind == MEM_HOST ? CAUSE_USER_HOST_MEMORY : CAUSE_USER_DEVICE_MEMORY;
+    return user_charge(charge, user, resource_of(p), p->size) == 0 ? CAUSE_NONE
+                                                                   : kinds[p->kind].cause;
 }
 
 uint64_t pages_device_remaining(const struct user *user, const struct device *device)
@@ -77,6 +87,9 @@ static enum cause charge_session(struct pages *p, struct session *session)
         return CAUSE_DEVICE_SHARE;
     cause = charge_size(p, &p->charge, session->user);
     count_for_user(p, true);
+    if (cause == CAUSE_NONE && p->kind == MEM_BINARY &&
+        user_charge(&p->charge_binary, session->user, RESOURCE_BINARIES, 1) < 0)
+        cause = CAUSE_USER_BINARIES;
     if (cause == CAUSE_NONE &&
         user_charge(&p->charge_table, session->user, RESOURCE_TABLE_MEMORY, sizeof(*p)) < 0)
         cause = CAUSE_USER_TABLE_MEMORY;
@@ -107,6 +120,8 @@ static void charge_again(struct pages *p, struct session *session)
     user_charge_again(&p->charge, session->user, resource_of(p), p->size, false);
     count_for_user(p, true);
     user_charge_again(&p->charge_table, session->user, RESOURCE_TABLE_MEMORY, sizeof(*p), false);
+    if (p->kind == MEM_BINARY)
+        user_charge_again(&p->charge_binary, session->user, RESOURCE_BINARIES, 1, false);
     batch_job_charge_again(&p->charge_batch_job, session->batch_job, p->size);
 }
 
@@ -115,6 +130,7 @@ static void give_charges_back(struct pages *p)
     count_for_user(p, false);
     user_uncharge(&p->charge);
     user_uncharge(&p->charge_table);
+    user_uncharge(&p->charge_binary);
     batch_job_uncharge(&p->charge_batch_job);
 }
 
@@ -150,6 +166,50 @@ static enum cause make_device_memory(struct pages *p, struct session *session,
                                                        device->index, p->size, memory, &p->fd));
 }
 
+/* Why the backend has refused something about kernels. */
+static enum cause cause_of_kernels(int error, enum cause refused)
+{
+    if (error == -EBADMSG)
+        return refused;
+    return error == -EOPNOTSUPP ? CAUSE_DEVICE_NO_KERNELS : cause_of_device(error);
+}
+
+static enum cause make_binary(struct pages *p, struct session *session,
+                              const struct binary_file *file, struct backend_memory **memory)
+{
+    struct device *d = p->device;
+
+    if (!d->backend->binary_new)
+        return CAUSE_DEVICE_NO_KERNELS;
+    return cause_of_kernels(d->backend->binary_new(d->backend_state, session->space, d->index,
+                                                   file->mem->memory, file->size, file->magic,
+                                                   memory),
+                            CAUSE_BINARY_REFUSED);
+}
+
+enum cause pages_name_function(struct session *session, struct backend_memory *memory,
+                               const struct pages *p, const char *name, uint32_t number)
+{
+    struct device *d = p->device;
+
+    return cause_of_kernels(
+        d->backend->function_new(d->backend_state, session->space, memory, name, number),
+        CAUSE_FUNCTION_NONE);
+}
+
+static enum cause make_pages(struct pages *p, struct session *session,
+                             const struct binary_file *file, struct backend_memory **memory)
+{
+    switch (p->kind) {
+    case MEM_DEVICE:
+        return make_device_memory(p, session, memory);
+    case MEM_HOST:
+        return make_host_memory(p, session, memory);
+    default:
+        return make_binary(p, session, file, memory);
+    }
+}
+
 static struct pages *begin_pages(struct server *server, struct device *device, enum mem_kind kind,
                                  uint64_t size)
 {
@@ -176,7 +236,8 @@ static void count_size(struct pages *p)
 }
 
 enum cause pages_new(struct session *session, struct device *device, enum mem_kind kind,
-                     uint64_t size, struct pages **pages, struct backend_memory **memory)
+                     uint64_t size, const struct binary_file *file, struct pages **pages,
+                     struct backend_memory **memory)
 {
     struct pages *p = begin_pages(session->server, device, kind, size);
     enum cause cause;
@@ -188,8 +249,7 @@ enum cause pages_new(struct session *session, struct device *device, enum mem_ki
     p->maker_uid = session->uid;
     cause = charge_session(p, session);
     if (cause == CAUSE_NONE)
-        cause = kind == MEM_DEVICE ? make_device_memory(p, session, memory)
-                                   : make_host_memory(p, session, memory);
+        cause = make_pages(p, session, file, memory);
     if (cause != CAUSE_NONE) {
         give_charges_back(p);
         free(p);
@@ -212,7 +272,7 @@ static void free_pages(struct pages *p)
         HASH_DEL(p->all->pages, p);
     if (p->fd >= 0)
         kept_fd_leave(p->fd);
-    assert(p->kind == MEM_HOST || p->device->memory_used >= p->size);
+    assert(p->kind != MEM_DEVICE || p->device->memory_used >= p->size);
     if (p->kind == MEM_DEVICE)
         p->device->memory_used -= p->size;
     give_charges_back(p);

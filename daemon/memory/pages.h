@@ -39,6 +39,14 @@ struct memory_exports;
 enum mem_kind {
     MEM_DEVICE,
     MEM_HOST,
+    MEM_BINARY, /* kernels, of which a device has a copy: no bytes of it have a place */
+};
+
+/** Where a binary comes from. */
+struct binary_file {
+    struct mem *mem; /* pinned memory of the session, which has it at its begin */
+    uint64_t size;
+    uint32_t magic; /* what its kernels are for; 0: it says so itself */
 };
 
 /** Targets of `values` (engine/value.c) have so many bits for the place in them. */
@@ -70,6 +78,7 @@ struct pages {
     uint32_t age;                         /* not 0; under the lock of `values`, like the next */
     bool asked;                           /* ask is sent */
     struct charge charge, charge_table;   /* of the first holder's user */
+    struct charge charge_binary;          /* the same: that it is one */
     struct batch_charge charge_batch_job; /* and of its job */
 
     uint64_t number; /* in all of npud; 0: never exported, so that only one session holds them */
@@ -93,11 +102,17 @@ uint64_t pages_device_remaining(const struct user *user, const struct device *de
 uint64_t pages_obtainable(const struct session *session, const struct device *device);
 
 /**
- * Pages of a device, or of host memory, charged to the session. size: of whole pages. *memory: what
- * the session works with; it is given back after pages_leave().
+ * Pages of a device, or of host memory, charged to the session; or, as if it were some, a binary:
+ * file is what it is made of then, else NULL. size: of whole pages. *memory: what the session works
+ * with; it is given back after pages_leave().
  */
 enum cause pages_new(struct session *session, struct device *device, enum mem_kind kind,
-                     uint64_t size, struct pages **pages, struct backend_memory **memory);
+                     uint64_t size, const struct binary_file *file, struct pages **pages,
+                     struct backend_memory **memory);
+
+/** The function of a binary, as the session works with it, has this number from now on. */
+enum cause pages_name_function(struct session *session, struct backend_memory *memory,
+                               const struct pages *pages, const char *name, uint32_t number);
 
 /** May the session hold them, too? */
 enum cause pages_check(struct pages *pages, struct session *session);

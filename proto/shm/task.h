@@ -35,6 +35,8 @@ enum task_op {
     TASK_REDUCE, /* dst = dst op src, element by element (proto/util/reduce.h) */
     TASK_GRAPH,  /* execute a list of tasks: graph_shm.h */
     TASK_JUMP,   /* in such a list only: go on at another place of it, if a condition holds */
+    /* a kernel of the binary `object`, which a device has, with arguments in host memory */
+    TASK_LAUNCH,
     TASK_OPS
 };
 
@@ -161,6 +163,13 @@ struct task {
             uint8_t wide;    /* the words have 64 bits, not 32 */
             uint8_t memory;  /* `right` is an offset in the allocation right_object */
         } jump;
+        struct {
+            uint64_t function; /* its number: LookUpFunction */
+            uint64_t offset;   /* of struct executor_launch (executor_shm.h) ... */
+            uint64_t size;     /* ... with all that is behind it */
+            uint32_t src;      /* the pinned host memory that it is in */
+            uint32_t src_generation;
+        } launch;
         uint64_t words[5];
     };
 };
