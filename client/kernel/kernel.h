@@ -19,7 +19,9 @@
 #include "client/core/process.h"
 #include "proto/util/slots.h"
 
+struct context;
 struct kernel_binary;
+struct kernel_image;
 struct kernel_launch;
 struct session;
 struct stream_work;
@@ -31,6 +33,7 @@ struct kernel_function {
     char *name;                   /* kernel.name */
     struct kernel_binary *binary; /* NULL: of a library that the program is linked with */
     struct kernel_function *next; /* of the binary, or of none */
+    uint32_t number;              /* of one that devices have: kernel_image.h */
     /* It may be launched on these devices, where it was looked up, while this session lasts. */
     uint64_t session;
     uint32_t devices;
@@ -120,6 +123,9 @@ void kernel_binary_unref(struct kernel_binary *binary);
 /** Call the exception callback of the binary with this handle, if it has one. Without locks. */
 void kernel_binary_tell(aclrtBinHandle handle, aclrtExceptionInfo *info);
 
+/** Its file, if devices have its kernels; NULL: this process runs them, or it is of none. */
+const struct kernel_image *kernel_binary_image(const struct kernel_binary *binary);
+
 /** Its handle, for a function of it. */
 aclrtBinHandle kernel_binary_handle(struct kernel_binary *binary);
 
@@ -152,11 +158,18 @@ bool kernel_config_get(const struct kernel_config *config, unsigned id,
 
 /* --- client/kernel/kernel_task.c: launches --- */
 
+/** Threads in a launch of its own kind: what `blocks` and the attributes say does not count. */
+struct kernel_simt {
+    uint32_t grid[3], threads[3];
+    uint32_t shared_bytes;
+};
+
 struct kernel_launch {
     const aclnpudKernel *kernel;
     const struct kernel_function *function; /* NULL: it was launched by its record */
     struct kernel_binary *binary;           /* a reference, which a launch takes over; NULL: none */
     uint32_t blocks;
+    const struct kernel_simt *simt; /* NULL: blocks of one thread */
     struct kernel_config config;
     const void *args; /* on the host: copied at the launch */
     size_t size;

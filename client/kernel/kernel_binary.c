@@ -1,11 +1,11 @@
 /*
- * Binaries: shared objects of the host with kernels in them.
+ * Binaries: shared objects of the host with kernels in them; or, for devices that no process can
+ * map, files of any kind that the device's library takes (kernel_image.h).
  *
  * A file is loaded where it is, so that debuggers and profilers find its symbols. What is loaded
  * already, and what comes from memory, is loaded from a memfd: each handle has globals of its own.
  */
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,27 +22,21 @@
 #include "client/core/error.h"
 #include "client/core/handle.h"
 #include "client/kernel/kernel.h"
+#include "client/kernel/kernel_file.h"
+#include "client/kernel/kernel_image.h"
 #include "client/runtime/context.h"
+#include "client/runtime/session.h"
 #include "proto/util/lift_fd.h"
 #include "proto/util/random.h"
 
 #define BINARIES_MAX (1u << 16)
 #define IMAGE_MAX    ((size_t)1 << 31)
 
-#if defined(__x86_64__)
-#define HOST_MACHINE EM_X86_64
-#elif defined(__aarch64__)
-#define HOST_MACHINE EM_AARCH64
-#elif defined(__riscv)
-#define HOST_MACHINE EM_RISCV
-#else
-#error "which machine is this?"
-#endif
-
 struct kernel_binary {
     struct slot slot;
     struct kernel_binary *prev, *next; /* loaded, while it has a library */
-    void *library;                     /* of dlopen() */
+    void *library;                     /* of dlopen(); NULL: devices have it */
+    struct kernel_image *image;        /* the same: else NULL */
     uint32_t refs;                     /* the handle, and launches that have not ended */
     bool cpu;                          /* kernels of a device's CPU: aclrtRegisterCpuFunc() */
     struct kernel_function *functions;
@@ -75,40 +69,14 @@ static struct kernel_binary *find_binary(const char *api, const void *handle, in
     return b;
 }
 
+const struct kernel_image *kernel_binary_image(const struct kernel_binary *binary)
+{
+    return binary ? binary->image : NULL;
+}
+
 aclrtBinHandle kernel_binary_handle(struct kernel_binary *binary)
 {
     return handle_of(HANDLE_BINARY, binary);
-}
-
-/* --- what a file is --- */
-
-static int refuse_image(const char *api, const char *what, const char *why)
-{
-    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s %s", api, what, why);
-}
-
-/* An ELF shared object of this machine? 0, or an error that says what it is instead. */
-static int check_image(const char *api, const char *what, const void *image, size_t size)
-{
-    Elf64_Ehdr h;
-
-    if (size < sizeof(h) || memcmp(image, ELFMAG, SELFMAG) != 0)
-        return refuse_image(api, what, "is no ELF file");
-    memcpy(&h, image, sizeof(h));
-    if (h.e_ident[EI_CLASS] != ELFCLASS64)
-        return refuse_image(api, what, "is an ELF file of 32 bits");
-    if (h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_machine != HOST_MACHINE)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: %s is code for another machine (ELF machine %u, this one is %u): "
-                         "kernels run on the host here, so build it for the host, with "
-                         "ascendc_library() or ascendc_fatbin_library() of npud's toolkit tree",
-                         api, what, h.e_ident[EI_DATA] == ELFDATA2LSB ? h.e_machine : 0u,
-                         (unsigned)HOST_MACHINE);
-    if (h.e_type != ET_DYN)
-        return refuse_image(api, what,
-                            "is no shared object: link it with -shared, or build it with "
-                            "ascendc_fatbin_library()");
-    return 0;
 }
 
 /* --- loading --- */
@@ -123,49 +91,16 @@ static void *open_library(struct kernel_binary *b, const char *path)
     return library;
 }
 
-static int write_all(int fd, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, bytes, size);
-
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n > 0) {
-            bytes += n;
-            size -= (size_t)n;
-        }
-    }
-    return 0;
-}
-
-/*
- * A path of the descriptor that the loader has not seen before: it takes a library for loaded that
- * has the same name, and descriptors come again. "/" and "/." are the bits of a number.
- */
-static void name_descriptor(int fd, char *path, size_t size)
-{
-    static _Atomic uint32_t number;
-    uint32_t rest = atomic_fetch_add_explicit(&number, 1, memory_order_relaxed);
-    size_t n = (size_t)snprintf(path, size, "/proc/self");
-
-    for (int bit = 0; bit < 32; bit++)
-        n += (size_t)snprintf(path + n, size - n, "%s", rest >> bit & 1 ? "/." : "/");
-    snprintf(path + n, size - n, "/fd/%d", fd);
-}
-
 /* NULL: dlerror() says why, or memory is short. */
 static void *open_image(struct kernel_binary *b, const void *image, size_t size)
 {
-    int fd = lift_fd(memfd_create("npud-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    void *library = NULL;
-    char path[128];
+    char path[KERNEL_FILE_PATH];
+    int fd = kernel_file_make(image, size, path);
+    void *library;
 
     if (fd < 0)
         return NULL;
-    name_descriptor(fd, path, sizeof(path));
-    if (write_all(fd, image, size) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        library = open_library(b, path);
+    library = open_library(b, path);
     close(fd);
     return library;
 }
@@ -183,6 +118,7 @@ static struct kernel_binary *take_binary(void)
     b = slots_take(&binaries);
     if (b) {
         b->library = NULL;
+        b->image = NULL;
         b->refs = 1;
         b->functions = NULL;
         b->callback = NULL;
@@ -204,6 +140,7 @@ struct image {
     const char *path; /* NULL: it is in memory alone */
     const void *bytes;
     size_t size;
+    uint32_t magic; /* 0: none is given */
 };
 
 static bool is_loaded(const char *path)
@@ -250,11 +187,70 @@ static void *load_library(struct kernel_binary *b, const struct image *image)
     return library;
 }
 
+static void publish_binary(struct kernel_binary *b, aclrtBinHandle *handle)
+{
+    pthread_mutex_lock(&process->kernel_lock);
+    slots_publish(b);
+    *handle = kernel_binary_handle(b);
+    pthread_mutex_unlock(&process->kernel_lock);
+}
+
+/* No process can map the devices that there are: their library runs kernels. */
+static bool are_devices_away(const struct session *s)
+{
+    return s && s->n_devices > 0 && s->device_info[0].away;
+}
+
+/*
+ * For those: what it is, their library says. Without a session, what is no kernel of the host is
+ * reason to ask npud what devices there are.
+ */
+static bool is_for_devices(const char *api, const struct image *image)
+{
+    struct session *s = session_peek();
+    struct error_saved ignored;
+    int error;
+
+    if (s)
+        return are_devices_away(s);
+    error_save(&ignored);
+    if (kernel_file_check(api, image->what, image->bytes, image->size) != 0)
+        s = session_get(api, &error);
+    error_save_end(&ignored);
+    return are_devices_away(s);
+}
+
+static int keep_image(const char *api, const struct image *image, bool cpu, aclrtBinHandle *handle)
+{
+    struct kernel_binary *b;
+
+    if (cpu)
+        return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                         "%s: kernels of a device's CPU are not passed on to devices that are not "
+                         "simulated",
+                         api);
+    if (image->size > IMAGE_MAX)
+        return kernel_file_refuse(api, image->what, "is larger than 2 GiB");
+    b = take_binary();
+    if (!b)
+        return error_no_memory(api);
+    b->cpu = false;
+    b->image = kernel_image_new(image->bytes, image->size, image->magic);
+    if (!b->image) {
+        put_binary(b);
+        return error_no_memory(api);
+    }
+    publish_binary(b, handle);
+    return 0;
+}
+
 static int load_image(const char *api, const struct image *image, bool cpu, aclrtBinHandle *handle)
 {
     struct kernel_binary *b;
 
-    RETURN_IF_ERROR(check_image(api, image->what, image->bytes, image->size));
+    if (is_for_devices(api, image))
+        return keep_image(api, image, cpu, handle);
+    RETURN_IF_ERROR(kernel_file_check(api, image->what, image->bytes, image->size));
     b = take_binary();
     if (!b)
         return error_no_memory(api);
@@ -267,64 +263,7 @@ static int load_image(const char *api, const struct image *image, bool cpu, aclr
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %s cannot be loaded: %s", api,
                          image->what, why ? why : "no memory or no descriptor is left");
     }
-    pthread_mutex_lock(&process->kernel_lock);
-    slots_publish(b);
-    *handle = kernel_binary_handle(b);
-    pthread_mutex_unlock(&process->kernel_lock);
-    return 0;
-}
-
-/* --- options --- */
-
-struct options {
-    bool file;
-    bool cpu;
-    int cpu_mode;
-};
-
-static bool is_magic(uint32_t magic)
-{
-    return magic == ACL_RT_BINARY_MAGIC_ELF_AICORE ||
-           magic == ACL_RT_BINARY_MAGIC_ELF_VECTOR_CORE ||
-           magic == ACL_RT_BINARY_MAGIC_ELF_CUBE_CORE;
-}
-
-/* NULL, or what is wrong with it. */
-static const char *read_option(const aclrtBinaryLoadOption *o, struct options *options)
-{
-    switch (o->type) {
-    case ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD:
-        return o->value.isLazyLoad > 1 ? "isLazyLoad must be 0 or 1" : NULL;
-    case ACL_RT_BINARY_LOAD_OPT_MAGIC:
-        if (options->file)
-            return "the magic of a file is in the JSON file beside it, and no option";
-        return is_magic(o->value.magic) ? NULL : "magic is none of ACL_RT_BINARY_MAGIC_ELF_*";
-    case ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE:
-        options->cpu = true;
-        options->cpu_mode = o->value.cpuKernelMode;
-        if (options->file)
-            return options->cpu_mode == 0 || options->cpu_mode == 1
-                       ? NULL
-                       : "cpuKernelMode must be 0 or 1 for a file";
-        return options->cpu_mode == 2 ? NULL : "cpuKernelMode must be 2 for data";
-    default:
-        return "its type is not known";
-    }
-}
-
-static int read_options(const char *api, const aclrtBinaryLoadOptions *list,
-                        struct options *options)
-{
-    if (!list)
-        return 0;
-    if (!list->options)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: options->options is NULL", api);
-    for (size_t i = 0; i < list->numOpt; i++) {
-        const char *wrong = read_option(&list->options[i], options);
-
-        if (wrong)
-            return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: option %zu: %s", api, i, wrong);
-    }
+    publish_binary(b, handle);
     return 0;
 }
 
@@ -357,7 +296,7 @@ static int load_file(const char *api, const char *path, bool cpu, aclrtBinHandle
                 : MAP_FAILED;
     close(fd);
     if (bytes == MAP_FAILED)
-        return refuse_image(api, path, "is no ELF file");
+        return kernel_file_refuse(api, path, "is no ELF file");
     image.bytes = bytes;
     r = load_image(api, &image, cpu, handle);
     munmap(bytes, image.size);
@@ -372,12 +311,13 @@ static int load_cpu_file(const char *api, const char *list, aclrtBinHandle *hand
     int n;
 
     if (!dot || strcmp(dot, ".json") != 0)
-        return refuse_image(api, list, "is no .json file: cpuKernelMode wants the list of kernels");
+        return kernel_file_refuse(api, list,
+                                  "is no .json file: cpuKernelMode wants the list of kernels");
     if (access(list, R_OK) != 0)
         return file_error(api, list, "cannot be read");
     n = snprintf(path, sizeof(path), "%.*s.so", (int)(dot - list), list);
     if (n < 0 || (size_t)n >= sizeof(path))
-        return refuse_image(api, list, "is too long a path");
+        return kernel_file_refuse(api, list, "is too long a path");
     return load_file(api, path, true, handle);
 }
 
@@ -385,36 +325,38 @@ aclError aclrtBinaryLoadFromFile(const char *binPath, aclrtBinaryLoadOptions *op
                                  aclrtBinHandle *binHandle)
 {
     CALL_SCOPE;
-    struct options o = {.file = true};
+    struct kernel_load o = {.file = true};
 
     RETURN_IF_ERROR(process_enter());
     REQUIRE(binPath);
     REQUIRE(binHandle);
-    RETURN_IF_ERROR(read_options(__func__, options, &o));
+    RETURN_IF_ERROR(kernel_file_read_options(__func__, options, &o));
     return o.cpu ? load_cpu_file(__func__, binPath, binHandle)
                  : load_file(__func__, binPath, false, binHandle);
 }
 
-static int load_data(const char *api, const void *data, size_t length, bool cpu,
-                     aclrtBinHandle *handle)
+static int load_data(const char *api, const void *data, size_t length,
+                     const struct kernel_load *options, aclrtBinHandle *handle)
 {
+    struct image image = {
+        .what = "the data", .bytes = data, .size = length, .magic = options->magic};
+
     if (length == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: length is 0", api);
-    return load_image(api, &(struct image){.what = "the data", .bytes = data, .size = length}, cpu,
-                      handle);
+    return load_image(api, &image, options->cpu, handle);
 }
 
 aclError aclrtBinaryLoadFromData(const void *data, size_t length,
                                  const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle)
 {
     CALL_SCOPE;
-    struct options o = {.file = false};
+    struct kernel_load o = {.file = false};
 
     RETURN_IF_ERROR(process_enter());
     REQUIRE(data);
     REQUIRE(binHandle);
-    RETURN_IF_ERROR(read_options(__func__, options, &o));
-    return load_data(__func__, data, length, o.cpu, binHandle);
+    RETURN_IF_ERROR(kernel_file_read_options(__func__, options, &o));
+    return load_data(__func__, data, length, &o, binHandle);
 }
 
 /* --- unloading --- */
@@ -434,13 +376,17 @@ void kernel_binary_unref(struct kernel_binary *binary)
         return;
     pthread_mutex_lock(&process->kernel_lock);
     last = --binary->refs == 0;
-    if (last)
+    if (last && binary->library)
         DL_DELETE(loaded, binary);
     pthread_mutex_unlock(&process->kernel_lock);
     if (!last)
         return;
-    kernel_registry_drop_variables(binary);
-    dlclose(binary->library);
+    if (binary->image)
+        kernel_image_free(binary->image);
+    if (binary->library) {
+        kernel_registry_drop_variables(binary);
+        dlclose(binary->library);
+    }
     put_binary(binary);
 }
 
@@ -504,7 +450,7 @@ aclError aclrtBinaryLoad(aclrtBinary binary, aclrtBinHandle *binHandle)
     REQUIRE(binary);
     REQUIRE(binHandle);
     FIND_OR_RETURN(context_get, __func__);
-    return load_data(__func__, d->data, d->length, false, binHandle);
+    return load_data(__func__, d->data, d->length, &(struct kernel_load){.file = false}, binHandle);
 }
 
 /* --- symbols. Without locks: the loader has its own, and may run code of the program --- */
@@ -553,6 +499,16 @@ static void *find_symbol(const struct kernel_binary *b, const char *name, bool o
     return address;
 }
 
+/* What the file would say, if it were known how: kernels of devices have no such thing here. */
+static int check_own(const char *api, const struct kernel_binary *b)
+{
+    return b->library ? 0
+                      : error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                                  "%s: the binary is for a device that is not simulated, and npud "
+                                  "does not read it",
+                                  api);
+}
+
 /* The record that the library has registered, or what its symbols tell. The binary is held. */
 static int find_kernel(const char *api, const struct kernel_binary *b, const char *name,
                        aclnpudKernel *kernel)
@@ -577,9 +533,11 @@ static int find_kernel(const char *api, const struct kernel_binary *b, const cha
 
 /* --- what is in them --- */
 
-/* A kernel of the binary, which may have been unloaded meanwhile. */
-static int get_function(const char *api, const void *binary, const aclnpudKernel *kernel,
-                        aclrtFuncHandle *handle)
+/*
+ * A kernel of the binary, which may have been unloaded meanwhile. number: of one that devices have.
+ */
+static int get_numbered(const char *api, const void *binary, const aclnpudKernel *kernel,
+                        uint32_t number, aclrtFuncHandle *handle)
 {
     struct kernel_function *f = NULL;
     struct kernel_binary *b;
@@ -589,10 +547,38 @@ static int get_function(const char *api, const void *binary, const aclnpudKernel
     b = find_binary(api, binary, &error);
     if (b)
         f = kernel_function_get(api, b, &b->functions, kernel, &error);
-    if (f)
+    if (f) {
+        f->number = number;
         *handle = handle_of(HANDLE_FUNCTION, f);
+    }
     pthread_mutex_unlock(&process->kernel_lock);
     return error == ACL_ERROR_RT_CONTEXT_NULL ? ACL_ERROR_RT_PARAM_INVALID : error;
+}
+
+static int get_function(const char *api, const void *binary, const aclnpudKernel *kernel,
+                        aclrtFuncHandle *handle)
+{
+    return get_numbered(api, binary, kernel, 0, handle);
+}
+
+/* One that the current context's device has, or gets. The binary is held. */
+static int get_device_function(const char *api, const void *binary, struct kernel_binary *b,
+                               const char *name, aclrtFuncHandle *handle)
+{
+    aclnpudKernel kernel = {.size = sizeof(kernel), .name = name};
+    struct context *c;
+    uint32_t number;
+    int error;
+
+    c = context_get(api, &error);
+    if (!c)
+        return error == ACL_ERROR_RT_CONTEXT_NULL ? ACL_ERROR_RT_PARAM_INVALID : error;
+    if (!are_devices_away(c->session))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: the binary was loaded when other devices were there: load it again",
+                         api);
+    RETURN_IF_ERROR(kernel_image_look_up(api, b->image, c, name, &b->functions, &number));
+    return get_numbered(api, binary, &kernel, number, handle);
 }
 
 aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char *kernelName,
@@ -607,9 +593,13 @@ aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char *kernelName
     REQUIRE(kernelName);
     REQUIRE(funcHandle);
     b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
-    error = find_kernel(__func__, b, kernelName, &kernel);
-    if (error == 0)
-        error = get_function(__func__, binHandle, &kernel, funcHandle);
+    if (b->image) {
+        error = get_device_function(__func__, binHandle, b, kernelName, funcHandle);
+    } else {
+        error = find_kernel(__func__, b, kernelName, &kernel);
+        if (error == 0)
+            error = get_function(__func__, binHandle, &kernel, funcHandle);
+    }
     kernel_binary_unref(b);
     return error;
 }
@@ -643,11 +633,12 @@ aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEn
     REQUIRE(binHandle);
     REQUIRE(funcHandle);
     b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
-    if (!b->cpu && funcEntry != 0)
+    error = check_own(__func__, b);
+    if (error == 0 && !b->cpu && funcEntry != 0)
         k = kernel_registry_find(b, NULL, funcEntry, NULL);
     if (k)
         error = get_function(__func__, binHandle, k, funcHandle);
-    else
+    else if (error == 0)
         error = error_set(ACL_ERROR_RT_PARAM_INVALID,
                           "aclrtBinaryGetFunctionByEntry: no kernel of the binary has entry %llu",
                           (unsigned long long)funcEntry);
@@ -659,13 +650,16 @@ aclError aclrtBinaryGetFunctionCount(aclrtBinHandle binHandle, uint32_t *count)
 {
     CALL_SCOPE;
     struct kernel_binary *b;
+    int error;
 
     REQUIRE(binHandle);
     REQUIRE(count);
     b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
-    *count = (uint32_t)kernel_registry_list(b, NULL, 0);
+    error = check_own(__func__, b);
+    if (error == 0)
+        *count = (uint32_t)kernel_registry_list(b, NULL, 0);
     kernel_binary_unref(b);
-    return 0;
+    return error;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -710,7 +704,9 @@ aclError aclrtBinaryEnumerateFunctions(aclrtBinHandle binHandle, aclrtFuncHandle
     if (count == 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: count is 0", __func__);
     b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
-    error = enumerate(__func__, binHandle, b, functions, count);
+    error = check_own(__func__, b);
+    if (error == 0)
+        error = enumerate(__func__, binHandle, b, functions, count);
     kernel_binary_unref(b);
     return error;
 }
@@ -789,13 +785,16 @@ aclError aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void **binAddr, size
     CALL_SCOPE;
     struct extent extent = {0};
     struct kernel_binary *b;
-    struct link_map *map;
+    struct link_map *map = NULL;
+    int error;
 
     REQUIRE(binHandle);
     REQUIRE(binAddr);
     REQUIRE(binSize);
     b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
-    map = map_of(b);
+    error = check_own(__func__, b);
+    if (error == 0)
+        map = map_of(b);
     if (map) {
         extent.base = map->l_addr;
         dl_iterate_phdr(measure_object, &extent);
@@ -803,7 +802,7 @@ aclError aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void **binAddr, size
         *binSize = extent.size;
     }
     kernel_binary_unref(b);
-    return 0;
+    return error;
 }
 
 size_t kernel_code_size(const void *function)
@@ -847,7 +846,9 @@ aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char *name, void *
     if (!dptr && !size)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: dptr and size are NULL", __func__);
     b = FIND_OR_RETURN(hold_binary, __func__, binHandle);
-    error = find_global(__func__, b, name, &address, &bytes);
+    error = check_own(__func__, b);
+    if (error == 0)
+        error = find_global(__func__, b, name, &address, &bytes);
     kernel_binary_unref(b);
     if (error != 0)
         return error;

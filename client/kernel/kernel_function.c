@@ -50,6 +50,7 @@ static struct kernel_function *make_function(const aclnpudKernel *kernel)
     }
     f->session = 0;
     f->devices = 0;
+    f->number = 0;
     slots_publish(f);
     return f;
 }

@@ -180,25 +180,22 @@ aclError aclrtLaunchKernelWithArgsArray(void *func, uint32_t blockDim, aclrtStre
     return error;
 }
 
-/* --- SIMT: no kernel here is one --- */
+/* --- SIMT: kernels of devices may be such, and none of the host --- */
 
-static int refuse_simt(const char *api, const void *func, dim3 grid, dim3 block)
+static int refuse_simt(const char *api, const struct kernel_function *f)
 {
-    struct kernel_function *f;
-    int error;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: the kernel %s is not one of SIMT: launch it with "
+                     "aclrtLaunchKernelWithHostArgs",
+                     api, f->name);
+}
 
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a component of gridDim or blockDim is 0",
-                         api);
-    pthread_mutex_lock(&process->kernel_lock);
-    f = kernel_function_find_any(api, func, &error);
-    if (f)
-        error = error_set(ACL_ERROR_RT_PARAM_INVALID,
-                          "%s: the kernel %s is not one of SIMT: launch it with "
-                          "aclrtLaunchKernelWithHostArgs",
-                          api, f->name);
-    pthread_mutex_unlock(&process->kernel_lock);
-    return error;
+static int check_simt(const char *api, dim3 grid, dim3 block)
+{
+    if (grid.x != 0 && grid.y != 0 && grid.z != 0 && block.x != 0 && block.y != 0 && block.z != 0)
+        return 0;
+    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: a component of gridDim or blockDim is 0",
+                     api);
 }
 
 aclError aclrtLaunchSIMTKernelWithArgsArray(void *func, dim3 gridDim, dim3 blockDim,
@@ -207,13 +204,21 @@ aclError aclrtLaunchSIMTKernelWithArgsArray(void *func, dim3 gridDim, dim3 block
 {
     CALL_SCOPE;
     struct kernel_config config;
+    struct kernel_function *f;
+    int error;
 
     (void)dynUBufSize;
     (void)stream;
     (void)args;
     REQUIRE(func);
     RETURN_IF_ERROR(kernel_config_read(__func__, cfg, &config));
-    return refuse_simt(__func__, func, gridDim, blockDim);
+    RETURN_IF_ERROR(check_simt(__func__, gridDim, blockDim));
+    pthread_mutex_lock(&process->kernel_lock);
+    f = kernel_function_find_any(__func__, func, &error);
+    if (f)
+        error = refuse_simt(__func__, f);
+    pthread_mutex_unlock(&process->kernel_lock);
+    return error;
 }
 
 aclError aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim, dim3 blockDim,
@@ -223,17 +228,34 @@ aclError aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim, dim3 blockD
                                            size_t placeHolderNum)
 {
     CALL_SCOPE;
-    struct kernel_config config;
+    struct kernel_simt simt = {.grid = {gridDim.x, gridDim.y, gridDim.z},
+                               .threads = {blockDim.x, blockDim.y, blockDim.z},
+                               .shared_bytes = (uint32_t)dynUBufSize};
+    struct kernel_launch launch = {.blocks = 1,
+                                   .simt = &simt,
+                                   .args = hostArgs,
+                                   .size = argsSize,
+                                   .placeholders = placeHolderArray,
+                                   .n_placeholders = placeHolderNum};
+    struct kernel_function copy;
+    int error;
 
-    (void)dynUBufSize;
-    (void)stream;
     REQUIRE(func);
     REQUIRE(hostArgs);
     if (argsSize == 0)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: argsSize is 0", __func__);
     RETURN_IF_ERROR(check_placeholders(__func__, placeHolderArray, placeHolderNum, argsSize));
-    RETURN_IF_ERROR(kernel_config_read(__func__, cfg, &config));
-    return refuse_simt(__func__, func, gridDim, blockDim);
+    RETURN_IF_ERROR(kernel_config_read(__func__, cfg, &launch.config));
+    RETURN_IF_ERROR(check_simt(__func__, gridDim, blockDim));
+    if (dynUBufSize > UINT32_MAX)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: dynUBufSize is %zu, must be at most %u",
+                         __func__, dynUBufSize, UINT32_MAX);
+    RETURN_IF_ERROR(kernel_launch_find(__func__, func, kernel_function_find_any, &launch, &copy));
+    if (kernel_binary_image(launch.binary))
+        return kernel_launch(__func__, &launch, stream);
+    error = refuse_simt(__func__, &copy);
+    kernel_binary_unref(launch.binary);
+    return error;
 }
 
 /* --- by a record --- */

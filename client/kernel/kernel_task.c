@@ -11,6 +11,7 @@
 #include "client/kernel/kernel.h"
 #include "client/kernel/kernel_call.h"
 #include "client/kernel/kernel_failure.h"
+#include "client/kernel/kernel_image.h"
 #include "client/kernel/kernel_run.h"
 #include "client/memory/checked_access.h"
 #include "client/memory/direct.h"
@@ -419,8 +420,21 @@ static int check_runs_kernels(const char *api, const struct stream *s)
         return 0;
     return error_set(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                      "%s: device %u is no simulated one, and kernels of the host cannot reach its "
-                     "memory",
+                     "memory: after aclrtSetDevice, load kernels for it (aclrtBinaryLoadFromFile)",
                      api, device);
+}
+
+/* By the device, if it has the kernel: it keeps the binary until the stream has passed. */
+static int launch_on(const char *api, const struct kernel_launch *launch, struct stream *s)
+{
+    const struct kernel_image *image = kernel_binary_image(launch->binary);
+
+    if (!image) {
+        RETURN_IF_ERROR(check_runs_kernels(api, s));
+        return launch_locked(api, launch, s);
+    }
+    RETURN_IF_ERROR(check_launch(api, launch, s->session, s->device));
+    return kernel_image_launch(api, image, launch->function->number, launch, s);
 }
 
 int kernel_launch(const char *api, const struct kernel_launch *launch, aclrtStream stream)
@@ -430,13 +444,11 @@ int kernel_launch(const char *api, const struct kernel_launch *launch, aclrtStre
     bool waits = false;
 
     if (s) {
-        error = check_runs_kernels(api, s);
-        if (error == 0)
-            error = launch_locked(api, launch, s);
+        error = launch_on(api, launch, s);
         waits = error == 0 && stream_launch_blocks(s);
         stream_unlock(s);
     }
-    if (error != 0)
+    if (error != 0 || kernel_binary_image(launch->binary))
         kernel_binary_unref(launch->binary);
     return waits ? stream_synchronize(api, stream, -1) : error;
 }

@@ -298,6 +298,17 @@ static void unmap_list(struct memory *list)
     }
 }
 
+/* Caller holds memory_lock. From the table into the list. */
+static void take_freed(struct session *s, struct memory *m, struct memory **list)
+{
+    range_map_remove(&s->freed_map, &m->mapped);
+    assert(s->freed_count > 0 && s->freed_bytes >= m->mapped.size);
+    DL_DELETE(s->freed, m);
+    s->freed_count--;
+    s->freed_bytes -= m->mapped.size;
+    DL_APPEND(*list, m);
+}
+
 /* Give the addresses of those freed longest ago back, until no more than this is left. */
 static void trim_freed(struct session *s, size_t count, uint64_t bytes)
 {
@@ -307,13 +318,25 @@ static void trim_freed(struct session *s, size_t count, uint64_t bytes)
     DL_FOREACH_SAFE (s->freed, m, next) {
         if (s->freed_count <= count && s->freed_bytes <= bytes)
             break;
-        range_map_remove(&s->freed_map, &m->mapped);
-        assert(s->freed_count > 0 && s->freed_bytes >= m->mapped.size);
-        DL_DELETE(s->freed, m);
-        s->freed_count--;
-        s->freed_bytes -= m->mapped.size;
-        DL_APPEND(out, m);
+        take_freed(s, m, &out);
     }
+    pthread_rwlock_unlock(&s->memory_lock);
+    unmap_list(out);
+}
+
+/*
+ * The device has these addresses for other memory now: those that were freed give way, as kernels
+ * of the device know memory by its addresses alone.
+ */
+static void give_freed_back(struct session *s, uintptr_t start, size_t size)
+{
+    struct memory *m, *next, *out = NULL;
+
+    memory_lock_to_change(s);
+    if (range_map_overlap(&s->freed_map, start, size))
+        DL_FOREACH_SAFE (s->freed, m, next)
+            if (m->mapped.start < start + size && start < m->mapped.start + m->mapped.size)
+                take_freed(s, m, &out);
     pthread_rwlock_unlock(&s->memory_lock);
     unmap_list(out);
 }
@@ -470,8 +493,11 @@ static void *map_somewhere(const struct memory *m, int fd)
 
 int memory_map(struct session *s, const char *function, struct memory *m, int fd)
 {
-    void *p = map_somewhere(m, fd);
+    void *p;
 
+    if (m->opaque && m->mapped.start != 0)
+        give_freed_back(s, m->mapped.start, m->mapped.size);
+    p = map_somewhere(m, fd);
     if (p == MAP_FAILED) {
         trim_freed(s, 0, 0); /* the process may be at a limit of addresses or mappings */
         p = map_somewhere(m, fd);

@@ -111,6 +111,7 @@ int session_open_device(struct session *s, const char *function, uint32_t device
         return 0;
     RETURN_IF_ERROR(session_request(s, function, &request, &reply, &fd));
     session_reply_free(reply);
+    atomic_fetch_add_explicit(&s->devices[device].opened, 1, memory_order_release);
     if (open) {
         close(fd); /* the doorbell is the same */
         return 0;

@@ -46,7 +46,8 @@ enum device_area {
 };
 
 struct device_state {
-    bool open; /* OpenDevice was answered */
+    bool open;               /* OpenDevice was answered */
+    _Atomic uint32_t opened; /* ... so often: each time but the first, after the device was lost */
     int doorbell;
     uint32_t set_count;
     uint32_t contexts; /* explicit ones */
