@@ -164,6 +164,13 @@ $(LIAR): $(BUILD)/tests/executor/liar.o $(BUILD)/proto/util/fd_message.o
 	$(call link,-lpthread)
 $(BUILD)/tests/e2e/test_executors: | $(LIAR)
 
+# Kernels that a program loads from a file, and a driver of CUDA that runs others.
+DEVICE_KERNELS := $(BUILD)/tests/executor/kernels.so
+$(DEVICE_KERNELS): $(BUILD)/tests/executor/kernels.pic.o
+	$(call link,-shared)
+$(BUILD)/tests/e2e/test_device_kernels: | $(DEVICE_KERNELS) \
+    $(BUILD)/tests/gpu/libfake_cuda.so
+
 # Clients that misbehave, beside well-behaved ones.
 HOSTILE_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/hostile/test_*.c))
 HOSTILE_LIB := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/hostile/test_%,\
