@@ -124,6 +124,7 @@ struct stream {
     bool away : 1;              /* a device does the work of its task: backend.h */
     bool counted : 1;           /* TASK_VALUE_WAIT: in value_waiters of the session page */
     bool held_watched : 1;      /* it was watched when it was held */
+    bool launched : 1;          /* its kernel is over, and `changing` is of that */
     struct graph_run *graph;    /* NULL: it has none */
     struct stream *prev, *next; /* attach->active, or attach->stuck */
     uint64_t idle_since;
@@ -140,7 +141,7 @@ struct stream {
     struct mem *uses[2]; /* the target and source of work that has begun: engine/work.h */
     /*
      * The task has made this change of a counter, and the stream looks at all waits for it; 0: no.
-     * Or COUNT_TURN (notify_tasks.h).
+     * Or COUNT_TURN (notify_tasks.h). While changing by a launch: which allocation is looked at.
      */
     uint64_t count_change;
     union {

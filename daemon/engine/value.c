@@ -52,7 +52,8 @@ static bool condition_holds(unsigned condition, uint64_t p, uint64_t v)
 /*
  * A word that npud cannot read takes work of the device to look at (look_far()). Only tasks of npud
  * change it, and each has all its waiters look once more (value_changed()): until then it is as
- * they have seen it.
+ * they have seen it. A kernel may have changed any word: when one is over, all waiters for memory of
+ * its session look (value_launched()).
  */
 enum look {
     NOT_COME,
@@ -94,6 +95,15 @@ static struct value_range range_of(uint64_t offset, uint64_t size)
         target_of(offset + size - 1, (1u << PEER_BITS) - 1, (1u << STREAM_BITS) - 1)};
 }
 
+/* Kernels that are over, and streams that wait for a word: see value_launched(). */
+static _Atomic uint64_t launches, waits;
+
+/* What else than the word itself tells that it may have changed. */
+static uint64_t count_changes(const struct pages *p)
+{
+    return atomic_load(&p->writes) + atomic_load(&launches);
+}
+
 /* The word was changed, or may have been. */
 static bool waiter_test(const struct waiter *w)
 {
@@ -125,6 +135,7 @@ bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t si
     s->changing = size > 0;
     if (!s->changing)
         return true;
+    s->launched = false;
     s->changed = range_of(offset, size);
     /* Before the list is gone through: see join_waiters(). */
     if (backend_of(s)->poll)
@@ -132,9 +143,66 @@ bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t si
     return go_through(s, m);
 }
 
+/* The next allocation from *at on of which the session's page says that streams may wait. */
+static struct mem *find_waited(struct session *session, uint64_t *at)
+{
+    for (; *at < SESSION_MEMS_MAX; ++*at) {
+        uint64_t bits =
+            atomic_load_explicit(&session->page->waited[*at / 64], memory_order_relaxed) >>
+            (*at % 64);
+        struct mem *m;
+
+        if (bits == 0) {
+            *at |= 63;
+            continue;
+        }
+        *at += (uint32_t)__builtin_ctzll(bits);
+        m = slots_get(&session->mems, (uint32_t)*at);
+        if (m)
+            return m;
+    }
+    return NULL;
+}
+
+static bool tell_after_launch(struct stream *s)
+{
+    struct mem *m;
+
+    while (s->changing && (m = find_waited(s->session, &s->count_change))) {
+        if (!check_some(m, &s->changed))
+            return false;
+        s->changed = (struct value_range){0, UINT64_MAX};
+        s->count_change++;
+        if (s->count_change % CHECKS_PER_STEP == 0)
+            return false;
+    }
+    s->changing = false;
+    return true;
+}
+
+/*
+ * Either this sees a stream that has begun to wait, or that sees that a kernel is over
+ * (join_waiters()), and looks once more.
+ */
+bool value_launched(struct stream *s)
+{
+    s->launched = true;
+    atomic_fetch_add(&launches, 1);
+    s->changing = atomic_load(&waits) != 0 && s->session->tells_waited;
+    if (!s->changing)
+        return true;
+    atomic_thread_fence(memory_order_seq_cst);
+    s->count_change = 0;
+    s->changed = (struct value_range){0, UINT64_MAX};
+    return tell_after_launch(s);
+}
+
 bool value_tell(struct stream *s)
 {
     struct mem *m;
+
+    if (s->launched)
+        return tell_after_launch(s);
 
     if (!s->changing)
         return true;
@@ -233,13 +301,16 @@ static void count_waiter(struct stream *s)
 {
     assert(!s->counted);
     s->counted = true;
+    atomic_fetch_add(&waits, 1);
     atomic_fetch_add(waiting_count(s), 1);
 }
 
 static void uncount_waiter(struct stream *s)
 {
-    if (s->counted)
+    if (s->counted) {
         atomic_fetch_sub(waiting_count(s), 1);
+        atomic_fetch_sub(&waits, 1);
+    }
     s->counted = false;
 }
 
@@ -268,9 +339,9 @@ static uint32_t age_of_wait(struct stream *s, const struct pages *p, bool again)
 
 /*
  * False: the word has come, or is to be looked at once more, and the stream is off the list again.
- * again: it has waited before. writes: of the pages, before it looked at the word.
+ * again: it has waited before. changes: count_changes(), before it looked at the word.
  */
-static bool join_waiters(struct stream *s, struct mem *m, bool again, uint64_t writes)
+static bool join_waiters(struct stream *s, struct mem *m, bool again, uint64_t changes)
 {
     struct pages *p = m->pages;
 
@@ -284,7 +355,7 @@ static bool join_waiters(struct stream *s, struct mem *m, bool again, uint64_t w
     pages_tell_waited(p); /* has the fence between the list and the word */
     switch (look_at_word(s)) {
     case FAR:
-        if (atomic_load(&p->writes) == writes)
+        if (count_changes(p) == changes)
             return true;
         break;
     case NOT_COME:
@@ -300,10 +371,11 @@ static bool join_waiters(struct stream *s, struct mem *m, bool again, uint64_t w
 
 static enum run_result look_far(struct stream *s, struct mem *m, uint64_t now);
 
-static enum run_result wait_for_word(struct stream *s, struct mem *m, uint64_t writes, uint64_t now)
+static enum run_result wait_for_word(struct stream *s, struct mem *m, uint64_t changes,
+                                     uint64_t now)
 {
     run_note_wait(s, wait_target(s), 0, now);
-    if (!join_waiters(s, m, false, writes))
+    if (!join_waiters(s, m, false, changes))
         return look_at_word(s) == FAR ? look_far(s, m, now) : RUN_RETIRED;
     ask_if_deserted(m->pages);
     return RUN_WAITS;
@@ -317,7 +389,7 @@ static enum run_result look_far(struct stream *s, struct mem *m, uint64_t now)
     uint64_t word;
 
     if (m)
-        s->count_change = atomic_load(&m->pages->writes);
+        s->count_change = count_changes(m->pages);
     r = work_read_word(s, now, m, t->value.offset, &word);
     if (r != RUN_RETIRED || stream_has_failed(s) || condition_holds(t->flags, word, t->value.value))
         return r;
@@ -460,8 +532,11 @@ void value_written(struct mem *m, uint64_t offset, uint64_t size)
 void value_drop(struct stream *s)
 {
     const struct task *t = &s->live->task;
-    bool over = value_tell(s) || leave_rest(s->session, t->object, t->generation, s->changed);
+    bool over = value_tell(s);
 
+    /* After a launch these are few: a page of bits says which there are. */
+    if (!over && !s->launched)
+        over = leave_rest(s->session, t->object, t->generation, s->changed);
     while (!over)
         over = value_tell(s);
     s->changing = false;

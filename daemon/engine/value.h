@@ -2,8 +2,8 @@
  * Words of device memory that streams wait for (TASK_VALUE_WAIT) and write (TASK_VALUE_WRITE).
  *
  * A stream whose word is not yet as it wants it is parked on the allocation's list, in the order of
- * the words. Whatever changes memory in npud (value writes, copies, sets, reductions) goes through
- * that part of the list afterwards, and lets those go on whose condition holds then; the library
+ * the words. Whatever changes memory in npud (value writes, copies, sets, reductions; kernels: all of
+ * it) goes through that part of the list afterwards, and lets those go on whose condition holds then; the library
  * says MemoryWritten after it has written memory by itself. A word that a client changes in any
  * other way wakes no stream, as on hardware.
  *
@@ -31,6 +31,12 @@ enum run_result value_run_wait(struct stream *s, uint64_t now);
 bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t size);
 /** Engine: go through some more of the waiters. As value_changed(). */
 bool value_tell(struct stream *s);
+
+/**
+ * Engine: a kernel of the current task is over, well or not: it may have changed any word of memory
+ * of the session. As value_changed().
+ */
+bool value_launched(struct stream *s);
 
 /**
  * Control thread: the client has changed these bytes. Of many waiters, which other sessions may

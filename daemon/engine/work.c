@@ -375,7 +375,10 @@ static enum run_result do_slice(struct stream *s, uint64_t now, struct mem *m, u
     if (s->work.slice)
         put_slice(s, before);
     keep_progress(s);
-    if (m) {
+    if (s->work.kind == WORK_LAUNCH && state == WORK_DONE) {
+        if (!s->launched && !value_launched(s))
+            return RUN_AGAIN;
+    } else if (m) {
         allocation_filled(m);
         if (!value_changed(s, m, offset + before, s->work.progress - before))
             /* and, at the end, once more into the backend, which has no more to do */
@@ -475,6 +478,8 @@ enum run_result work_run_launch(struct stream *s, uint64_t now)
 {
     if (s->live->task.launch.size < sizeof(struct executor_launch))
         return run_bad_entry(s, "no launch");
+    if (!stream_has_begun(s))
+        s->launched = false;
     return run_moving(s, now, true);
 }
 

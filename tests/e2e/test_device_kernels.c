@@ -227,6 +227,31 @@ START_TEST(arguments_of_all_sizes)
 }
 END_TEST
 
+/* A kernel may write anywhere: nobody tells npud where. Simulated devices have no such waits. */
+START_TEST(a_stream_waits_for_what_a_kernel_writes)
+{
+    const unsigned rounds = 100;
+    aclrtFuncHandle f;
+
+    open_kit();
+    f = look_up(k.binary, "add");
+    for (unsigned i = 1; i <= rounds; i++) {
+        OK(aclrtValueWait(k.words + 3, i, ACL_STREAM_WAIT_VALUE_GEQ, k.other));
+        OK(aclrtMemcpyAsync(k.host, 8, k.words + 3, 8, ACL_MEMCPY_DEVICE_TO_HOST, k.other));
+        if (i % 2) /* it is asleep, or about to look */
+            EVENTUALLY(aclrtSynchronizeStreamWithTimeout(k.other, 1) ==
+                           ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                       "the stream does not wait");
+        LAUNCH(f, 1, k.stream, address(2 + i % 2), 1);
+        LAUNCH(f, 1, k.stream, address(3), i % 2 ? 0 : 1);
+        OK(aclrtSynchronizeStream(k.other));
+        ck_assert_uint_eq(*k.host, i);
+    }
+    OK(aclrtBinaryUnLoad(k.binary));
+    close_kit();
+}
+END_TEST
+
 /* --- unloading --- */
 
 START_TEST(what_was_launched_runs_after_an_unload)
@@ -973,7 +998,9 @@ int main(void)
     if (chaos_is_on())
         return 0;
     add_cases(suite_case(suite, "simulated", 60, npud_setup, npud_teardown));
-    add_cases(suite_case(suite, "over npud", 60, start_nested, npud_teardown));
+    t = suite_case(suite, "over npud", 60, start_nested, npud_teardown);
+    add_cases(t);
+    tcase_add_test(t, a_stream_waits_for_what_a_kernel_writes);
     add_restarts(suite_case(suite, "restarts", 120, start_restartable, npud_teardown));
     add_restarts(
         suite_case(suite, "restarts over npud", 120, start_nested_restartable, npud_teardown));
