@@ -23,8 +23,8 @@ void kernel_image_free(struct kernel_image *image);
 
 /**
  * The device of c has the image, with a function of this name, whose number is then as it says.
- * functions: the binary's list, under kernel_lock; a device that gets the image anew knows none of them any more. 0, or
- * what npud has answered. Takes kernel_lock.
+ * functions: the binary's list, under kernel_lock; a device that gets the image anew knows none of
+ * them any more. 0, or what npud has answered. Takes kernel_lock.
  */
 int kernel_image_look_up(const char *api, struct kernel_image *image, struct context *c,
                          const char *name, struct kernel_function *const *functions,

@@ -52,8 +52,8 @@ static bool condition_holds(unsigned condition, uint64_t p, uint64_t v)
 /*
  * A word that npud cannot read takes work of the device to look at (look_far()). Only tasks of npud
  * change it, and each has all its waiters look once more (value_changed()): until then it is as
- * they have seen it. A kernel may have changed any word: when one is over, all waiters for memory of
- * its session look (value_launched()).
+ * they have seen it. A kernel may have changed any word: when one is over, all waiters for memory
+ * of its session look (value_launched()).
  */
 enum look {
     NOT_COME,

@@ -2,10 +2,10 @@
  * Words of device memory that streams wait for (TASK_VALUE_WAIT) and write (TASK_VALUE_WRITE).
  *
  * A stream whose word is not yet as it wants it is parked on the allocation's list, in the order of
- * the words. Whatever changes memory in npud (value writes, copies, sets, reductions; kernels: all of
- * it) goes through that part of the list afterwards, and lets those go on whose condition holds then; the library
- * says MemoryWritten after it has written memory by itself. A word that a client changes in any
- * other way wakes no stream, as on hardware.
+ * the words. Whatever changes memory in npud (value writes, copies, sets, reductions; kernels: all
+ * of it) goes through that part of the list afterwards, and lets those go on whose condition holds
+ * then; the library says MemoryWritten after it has written memory by itself. A word that a client
+ * changes in any other way wakes no stream, as on hardware.
  *
  * Order: a waiter joins the list, then looks at the word; a writer changes the word, then looks at
  * the list (waitlist.h).

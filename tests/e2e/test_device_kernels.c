@@ -373,6 +373,51 @@ START_TEST(what_is_not_there_is_refused)
 }
 END_TEST
 
+/* It is a task like others to an administrator. */
+START_TEST(a_rule_fails_a_launch)
+{
+    aclrtFuncHandle f;
+
+    open_kit();
+    f = look_up(k.binary, "add");
+    npuctl_says("inject fail --kind launch --nth 2 --code 507034", 0, "1");
+    for (unsigned i = 0; i < 3; i++)
+        LAUNCH(f, 1, k.stream, address(0), UINT64_C(1) << i);
+    FAILS(ACL_ERROR_RT_VECTOR_CORE_TIMEOUT, aclrtSynchronizeStream(k.stream));
+    OK(aclrtSynchronizeStream(k.stream));
+    ck_assert_uint_eq(word(0), 5);
+    npuctl_says("inject clear", 0, "");
+    OK(aclrtBinaryUnLoad(k.binary));
+    close_kit();
+}
+END_TEST
+
+/* What is queued behind a failure is not executed where the context stops then. */
+START_TEST(launches_behind_a_failure_are_passed_over)
+{
+    aclrtContext context, first;
+    aclrtStream stream;
+    aclrtFuncHandle f;
+
+    open_kit();
+    OK(aclrtGetCurrentContext(&first));
+    OK(aclrtCreateContext(&context, 0));
+    OK(aclrtCreateStream(&stream));
+    OK(aclrtSetStreamFailureMode(stream, ACL_STOP_ON_FAILURE));
+    f = look_up(k.binary, "add");
+    LAUNCH(f, 1, stream, address(0), 1);
+    LAUNCH(look_up(k.binary, "fault"), 1, stream, 8);
+    if (aclrtLaunchKernelWithHostArgs(f, 1, stream, NULL, (uint64_t[]){address(0), 2}, 16, NULL,
+                                      0) == 0)
+        FAILS(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(stream));
+    OK(aclrtDestroyContext(context));
+    OK(aclrtSetCurrentContext(first));
+    ck_assert_uint_eq(word(0), 1);
+    OK(aclrtBinaryUnLoad(k.binary));
+    close_kit();
+}
+END_TEST
+
 /* --- npud is killed --- */
 
 START_TEST(each_launch_is_done_once_when_npud_is_killed)
@@ -968,6 +1013,7 @@ static void add_cases(TCase *t)
     tcase_add_test(t, a_kernel_that_fails_has_its_code_and_no_other_has);
     tcase_add_test(t, an_exception_names_the_task);
     tcase_add_test(t, a_kernel_ends_at_its_time_limit);
+    tcase_add_test(t, launches_behind_a_failure_are_passed_over);
     tcase_add_test(t, what_is_not_there_is_refused);
 }
 
@@ -1001,6 +1047,7 @@ int main(void)
     t = suite_case(suite, "over npud", 60, start_nested, npud_teardown);
     add_cases(t);
     tcase_add_test(t, a_stream_waits_for_what_a_kernel_writes);
+    tcase_add_test(t, a_rule_fails_a_launch);
     add_restarts(suite_case(suite, "restarts", 120, start_restartable, npud_teardown));
     add_restarts(
         suite_case(suite, "restarts over npud", 120, start_nested_restartable, npud_teardown));

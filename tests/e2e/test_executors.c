@@ -347,6 +347,79 @@ START_TEST(a_lie_is_told_to_the_session_that_meets_it)
 }
 END_TEST
 
+/* --- lies about kernels --- */
+
+static const struct lie kernel_lies[] = {
+    {"binary-other", LOST, LOSS},
+    {"binary-no-answer", LOST, LOSS},
+    {"binary-exits", LOST, LOSS},
+    {"binary-hangs", LOST, LOSS},
+    {"binary-refused", REFUSED, ACL_ERROR_RT_PARAM_INVALID},
+    {"function-other", LOST, LOSS},
+    {"function-no-answer", LOST, LOSS},
+    {"function-exits", LOST, LOSS},
+    {"function-hangs", LOST, LOSS},
+    {"function-refused", REFUSED, ACL_ERROR_RT_PARAM_INVALID},
+    {"none", WELL, 0},
+};
+
+#define N_KERNEL_LIES (sizeof(kernel_lies) / sizeof(kernel_lies[0]))
+
+/* The kernel writes `number` to the first word. */
+static bool launch_kernel(struct kit *k, aclrtBinHandle binary, uint64_t number)
+{
+    uint64_t args[2] = {(uint64_t)(uintptr_t)k->device[0], number}, is;
+    aclrtFuncHandle f;
+
+    if (!DID(aclrtBinaryGetFunction(binary, "kernel", &f)) ||
+        !DID(aclrtLaunchKernelWithHostArgs(f, 1, k->stream, NULL, args, sizeof(args), NULL, 0)) ||
+        !DID(aclrtSynchronizeStream(k->stream)))
+        return false;
+    OK(aclrtMemcpy(&is, sizeof(is), k->device[0], sizeof(is), ACL_MEMCPY_DEVICE_TO_HOST));
+    ck_assert_uint_eq(is, number);
+    return true;
+}
+
+static int meet_kernel_lie(void *arg)
+{
+    const struct lie *l = arg;
+    aclrtBinHandle binary;
+    struct kit k = {0};
+    bool well;
+
+    OK(aclInit(NULL));
+    ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
+    OK(aclrtBinaryLoadFromData("a file", 6, NULL, &binary));
+    well = launch_kernel(&k, binary, 4711);
+    ck_assert_msg(well == (l->ends == WELL), "%s: %s", l->name, well ? "no failure" : failed.text);
+    if (!well)
+        ck_assert_msg(failed.code == l->code, "%s: %s: %d: %s", l->name, failed.call, failed.code,
+                      failed.text);
+    if (l->ends == REFUSED)
+        ck_assert_ptr_nonnull(strstr(failed.text, "?[31m?all is well?"));
+    if (l->ends == LOST)
+        reset();
+    if (l->ends == LOST)
+        ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
+    if (l->ends == LOST) /* the library has the file still, and gives it to the next one */
+        ck_assert_msg(launch_kernel(&k, binary, 4712), "%s: %s", failed.call, failed.text);
+    OK(aclrtBinaryUnLoad(binary));
+    OK(aclFinalize());
+    return 0;
+}
+
+START_TEST(a_lie_about_kernels_is_told_to_the_session_that_meets_it)
+{
+    pid_t honest = start_honest();
+
+    tell_lie(kernel_lies[_i].name);
+    child_expect_ok(child_start(meet_kernel_lie, (void *)&kernel_lies[_i]));
+    stop_honest(honest);
+    ck_assert_uint_eq(npud_used("binaries"), 0);
+    expect_nothing_left();
+}
+END_TEST
+
 /* The session goes while its executor hangs: nothing stays. */
 static int meet_and_wait(void *arg)
 {
@@ -872,7 +945,7 @@ static void expect_hardware(void)
     ck_assert_uint_eq(report->n_hardware, report->n_devices);
     ck_assert_str_eq(report->hardware[0]->bus, "0000:11:00.0");
     ck_assert_str_eq(report->hardware[0]->version, "the truth 1.0");
-    ck_assert_str_eq(report->hardware[0]->can, "share,fd,health");
+    ck_assert_str_eq(report->hardware[0]->can, "share,fd,kernel,health");
     ck_assert_int_eq(report->hardware[0]->temperature, 41);
     ck_assert_int_eq(report->hardware[0]->power_mw, 70500);
     ck_assert_uint_eq(report->hardware[0]->memory_errors, 3);
@@ -944,6 +1017,8 @@ int main(void)
         return 0;
     for (int i = 0; i < (int)N_LIES; i += (int)choose_effort(4, 1))
         tcase_add_loop_test(t, a_lie_is_told_to_the_session_that_meets_it, i, i + 1);
+    tcase_add_loop_test(t, a_lie_about_kernels_is_told_to_the_session_that_meets_it, 0,
+                        N_KERNEL_LIES);
     tcase_add_loop_test(t, a_session_that_dies_leaves_no_executor_that_hangs, 0, 6);
     t = suite_case(suite, "told", 300, start, npud_teardown);
     tcase_add_test(t, executors_are_listed);

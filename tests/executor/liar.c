@@ -132,6 +132,27 @@ static unsigned char *place(struct executor_place at, uint64_t size)
     return t && at.offset <= t->size && size <= t->size - at.offset ? t->at + at.offset : NULL;
 }
 
+struct arguments {
+    uint64_t to, value;
+};
+
+/* A kernel writes a word. The binary is there until it is dropped. */
+static int32_t run_kernel(const struct executor_task *t)
+{
+    struct executor_launch launch;
+    struct arguments a;
+    unsigned char *src = place(t->src, sizeof(launch) + sizeof(a));
+
+    if (!find(t->dst.handle) || t->dst.offset != 0 || !src)
+        return BAD;
+    memcpy(&launch, src, sizeof(launch));
+    memcpy(&a, src + sizeof(launch), sizeof(a));
+    if (launch.bytes != sizeof(a))
+        return BAD;
+    *(uint64_t *)(uintptr_t)a.to = a.value; /* NOLINT: an address of ours */
+    return 0;
+}
+
 static int32_t run(const struct executor_task *t, struct executor_done *done)
 {
     uint64_t size = t->op < EXECUTOR_WORD_WRITE ? t->size : sizeof(uint64_t);
@@ -150,6 +171,8 @@ static int32_t run(const struct executor_task *t, struct executor_done *done)
         if (src)
             atomic_store(&done->value, *(uint64_t *)src);
         return src ? 0 : BAD;
+    case EXECUTOR_LAUNCH:
+        return run_kernel(t);
     default:
         return 207000;
     }
@@ -384,6 +407,29 @@ static void serve_memory(const struct executor_request *in, int *fds, struct exe
         end_by_lie(true);
 }
 
+/* A file, and a function of it: what each is asked for, the lie names. */
+static void serve_kernels(const struct executor_request *in, int *fds, struct executor_answer *out)
+{
+    bool load = in->op == EXECUTOR_BINARY_LOAD;
+
+    if (load && !add(in->handle, in->size, fds[0]))
+        out->code = 207001;
+    else if (load)
+        fds[0] = -1;
+    if (lies(load ? "binary-other" : "function-other"))
+        out->handle++;
+    if (lies(load ? "binary-no-answer" : "function-no-answer"))
+        out->number += 1000;
+    if (lies(load ? "binary-exits" : "function-exits"))
+        _exit(7);
+    if (lies(load ? "binary-hangs" : "function-hangs"))
+        sleep_for_ever();
+    if (lies(load ? "binary-refused" : "function-refused")) {
+        out->code = -7;
+        snprintf(out->text, sizeof(out->text), "\033[31m\nall is well\007");
+    }
+}
+
 static void serve_health(struct executor_answer *out)
 {
     static const struct executor_health health = {.temperature = 41, .power = 70500, .errors = 3};
@@ -404,7 +450,7 @@ static void serve_one(const struct executor_request *in, int *fds)
                                         .bus = "0000:11:00.0",
                                         .version = "the truth 1.0",
                                         .capabilities = EXECUTOR_CAN_SHARE | EXECUTOR_CAN_FD |
-                                                        EXECUTOR_CAN_HEALTH};
+                                                        EXECUTOR_CAN_KERNEL | EXECUTOR_CAN_HEALTH};
     struct thing *t = find(in->handle);
     int fd = -1;
 
@@ -425,6 +471,10 @@ static void serve_one(const struct executor_request *in, int *fds)
     case EXECUTOR_MEMORY_NEW:
     case EXECUTOR_MEMORY_IMPORT:
         serve_memory(in, fds, &out);
+        break;
+    case EXECUTOR_BINARY_LOAD:
+    case EXECUTOR_FUNCTION:
+        serve_kernels(in, fds, &out);
         break;
     case EXECUTOR_MEMORY_FREE:
         drop(in->handle);
