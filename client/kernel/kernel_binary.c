@@ -235,7 +235,8 @@ static int keep_image(const char *api, const struct image *image, bool cpu, aclr
     if (!b)
         return error_no_memory(api);
     b->cpu = false;
-    b->image = kernel_image_new(image->bytes, image->size, image->magic);
+    b->image = kernel_image_new(image->bytes, image->size,
+                                image->path ? kernel_file_side_magic(image->path) : image->magic);
     if (!b->image) {
         put_binary(b);
         return error_no_memory(api);

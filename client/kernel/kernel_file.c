@@ -1,10 +1,13 @@
 #include "client/kernel/kernel_file.h"
 
+#include <cjson/cJSON.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -48,6 +51,55 @@ int kernel_file_check(const char *api, const char *what, const void *image, size
                                   "is no shared object: link it with -shared, or build it with "
                                   "ascendc_fatbin_library()");
     return 0;
+}
+
+/* --- the file beside it: same name, with .json --- */
+
+#define SIDE_MAX (1u << 20)
+
+static bool side_path(const char *path, char *side, size_t size)
+{
+    const char *name = strrchr(path, '/'), *dot = strrchr(name ? name : path, '.');
+    int length = dot ? (int)(dot - path) : (int)strlen(path);
+    int n = snprintf(side, size, "%.*s.json", length, path);
+
+    return n > 0 && (size_t)n < size;
+}
+
+/* NULL: there is none, or it is no JSON. */
+static cJSON *read_side(const char *path)
+{
+    char side[PATH_MAX];
+    FILE *f = side_path(path, side, sizeof(side)) ? fopen(side, "re") : NULL;
+    char *text = f ? malloc(SIDE_MAX) : NULL;
+    size_t n = text ? fread(text, 1, SIDE_MAX, f) : 0;
+    cJSON *root = n < SIDE_MAX ? cJSON_ParseWithLength(text ? text : "", n) : NULL;
+
+    if (f)
+        fclose(f);
+    free(text);
+    return root;
+}
+
+uint32_t kernel_file_side_magic(const char *path)
+{
+    static const struct {
+        const char *name;
+        uint32_t magic;
+    } names[] = {
+        {"RT_DEV_BINARY_MAGIC_ELF", ACL_RT_BINARY_MAGIC_ELF_AICORE},
+        {"RT_DEV_BINARY_MAGIC_ELF_AIVEC", ACL_RT_BINARY_MAGIC_ELF_VECTOR_CORE},
+        {"RT_DEV_BINARY_MAGIC_ELF_AICUBE", ACL_RT_BINARY_MAGIC_ELF_CUBE_CORE},
+    };
+    cJSON *root = read_side(path);
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, "magic");
+    uint32_t magic = 0;
+
+    for (size_t i = 0; cJSON_IsString(item) && i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(item->valuestring, names[i].name) == 0)
+            magic = names[i].magic;
+    cJSON_Delete(root);
+    return magic;
 }
 
 /* --- a file of the memory --- */

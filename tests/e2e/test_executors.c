@@ -361,6 +361,7 @@ static const struct lie kernel_lies[] = {
     {"function-hangs", LOST, LOSS},
     {"function-refused", REFUSED, ACL_ERROR_RT_PARAM_INVALID},
     {"none", WELL, 0},
+    {"binary-vector", WELL, 0},
 };
 
 #define N_KERNEL_LIES (sizeof(kernel_lies) / sizeof(kernel_lies[0]))
@@ -380,6 +381,22 @@ static bool launch_kernel(struct kit *k, aclrtBinHandle binary, uint64_t number)
     return true;
 }
 
+/* From a file, with one beside it that says what it is for. */
+static aclrtBinHandle load_binary(void)
+{
+    char path[80], side[80];
+    aclrtBinHandle binary;
+
+    snprintf(path, sizeof(path), "%s.d.o", lies_path);
+    snprintf(side, sizeof(side), "%s.d.json", lies_path);
+    write_text_file(path, "a file");
+    write_text_file(side, "{\"magic\": \"RT_DEV_BINARY_MAGIC_ELF_AIVEC\", \"intercoreSync\": 1}");
+    OK(aclrtBinaryLoadFromFile(path, NULL, &binary));
+    unlink(path);
+    unlink(side);
+    return binary;
+}
+
 static int meet_kernel_lie(void *arg)
 {
     const struct lie *l = arg;
@@ -389,7 +406,7 @@ static int meet_kernel_lie(void *arg)
 
     OK(aclInit(NULL));
     ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
-    OK(aclrtBinaryLoadFromData("a file", 6, NULL, &binary));
+    binary = load_binary();
     well = launch_kernel(&k, binary, 4711);
     ck_assert_msg(well == (l->ends == WELL), "%s: %s", l->name, well ? "no failure" : failed.text);
     if (!well)

@@ -412,7 +412,9 @@ static void serve_kernels(const struct executor_request *in, int *fds, struct ex
 {
     bool load = in->op == EXECUTOR_BINARY_LOAD;
 
-    if (load && !add(in->handle, in->size, fds[0]))
+    if (load && lies("binary-vector") && in->value != 0x41415246)
+        out->code = BAD; /* it is to be of vector cores */
+    else if (load && !add(in->handle, in->size, fds[0]))
         out->code = 207001;
     else if (load)
         fds[0] = -1;
