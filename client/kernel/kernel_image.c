@@ -293,12 +293,11 @@ static size_t bytes_of(const struct kernel_launch *launch)
            (launch->args ? launch->size : 0);
 }
 
-static void write_launch(unsigned char *to, const struct kernel_launch *launch)
+static void write_launch(unsigned char *at, const struct kernel_launch *launch)
 {
     struct executor_launch head = head_of(launch);
+    unsigned char *to = at + sizeof(head);
 
-    memcpy(to, &head, sizeof(head));
-    to += sizeof(head);
     for (size_t i = 0; i < launch->n_placeholders; i++, to += sizeof(struct executor_placeholder))
         memcpy(to,
                &(struct executor_placeholder){launch->placeholders[i].addrOffset,
@@ -306,6 +305,8 @@ static void write_launch(unsigned char *to, const struct kernel_launch *launch)
                sizeof(struct executor_placeholder));
     if (launch->args)
         memcpy(to, launch->args, launch->size);
+    head.sum = executor_launch_sum(&head, at + sizeof(head), bytes_of(launch) - sizeof(head));
+    memcpy(at, &head, sizeof(head));
 }
 
 static int submit(const char *api, const struct copy *copy, uint32_t number,

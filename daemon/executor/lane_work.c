@@ -300,6 +300,8 @@ static int32_t read_launch(struct lane_work *work, const struct executor_launch 
     if (!make_buffer(&work->arguments, LAUNCH_BYTES))
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
     memcpy(work->arguments, behind, places + bytes);
+    if (executor_launch_sum(said, work->arguments, places + bytes) != said->sum)
+        return library_refuses("a launch that is not as it was written");
     *launch = (struct vendor_launch){
         .shared_bytes = said->shared_bytes,
         .arguments = work->arguments + places,

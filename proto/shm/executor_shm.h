@@ -19,7 +19,9 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define EXECUTOR_LANES 64u
 #define EXECUTOR_DEPTH 128u
@@ -78,14 +80,39 @@ struct executor_launch {
     uint32_t batch;     /* 1: it begins when all of its blocks can */
     uint64_t on_device; /* 0, or where the device has the arguments: none are behind it then */
     uint64_t limit_ns;  /* how long it may take; 0: for ever */
+    /*
+     * executor_launch_sum(). A device may come to a launch that its stream has dropped, when the
+     * program has something else in this memory: then it is not launched.
+     */
+    uint64_t sum;
 };
-static_assert(sizeof(struct executor_launch) == 56, "programs write it");
+static_assert(sizeof(struct executor_launch) == 64, "programs write it");
 
 /** In the arguments, from their begin on: where the device's address of other bytes goes. */
 struct executor_placeholder {
     uint32_t address;
     uint32_t data; /* those bytes */
 };
+
+static inline uint64_t executor_sum_bytes(uint64_t sum, const void *bytes, size_t n)
+{
+    for (uint64_t word; n > 0; n -= n < sizeof(word) ? n : sizeof(word)) {
+        word = 0;
+        memcpy(&word, bytes, n < sizeof(word) ? n : sizeof(word));
+        bytes = (const char *)bytes + sizeof(word);
+        sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+/** Of a launch, but for its own member, and the n bytes behind it. It is for mistakes. */
+static inline uint64_t executor_launch_sum(const struct executor_launch *launch, const void *behind,
+                                           size_t n)
+{
+    return executor_sum_bytes(executor_sum_bytes(n, launch, offsetof(struct executor_launch, sum)),
+                              behind, n);
+}
 
 struct executor_bell {
     /* The low half of the number that was given out last. Stored last, with release; a futex. */

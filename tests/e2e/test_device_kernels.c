@@ -904,10 +904,21 @@ static void expect_success(struct task task)
     ck_assert_int_eq(outcome(task), 0);
 }
 
+/* What is behind the arguments is none of them. */
+static void sign_arguments(void)
+{
+    const struct executor_launch *head = &arguments->head;
+    size_t n = head->placeholders * sizeof(struct executor_placeholder) +
+               (head->on_device ? 0 : head->bytes);
+
+    arguments->head.sum = executor_launch_sum(head, head + 1, n < 4096 ? n : 0);
+}
+
 static void prepare_arguments(void)
 {
     arguments = file.at;
-    *arguments = (struct launch){{.blocks = {1, 1, 1}, .threads = {1, 1, 1}, .bytes = 16}, 4096, 1};
+    *arguments = (struct launch){{.blocks = {1, 1, 1}, .threads = {1, 1, 1}}, 4096, 1};
+    sign_arguments();
 }
 
 START_TEST(tasks_that_cannot_be_fail)
@@ -919,7 +930,6 @@ START_TEST(tasks_that_cannot_be_fail)
     ck_assert(LOOK_UP(binary_slot, "nothing", 8));
     good = launch_task();
     good.launch.function = 8;
-    arguments->head.bytes = 0; /* as the fake wants it */
     expect_success(good);
 #define BAD(what)                                                                                  \
     do {                                                                                           \
@@ -978,11 +988,10 @@ START_TEST(arguments_that_cannot_be_fail)
 #define WRONG(member, value)                                                                       \
     do {                                                                                           \
         prepare_arguments();                                                                       \
-        arguments->head.bytes = 0;                                                                 \
         arguments->head.member = (value);                                                          \
+        sign_arguments();                                                                          \
         expect_failure(task);                                                                      \
         prepare_arguments();                                                                       \
-        arguments->head.bytes = 0;                                                                 \
         expect_success(task);                                                                      \
     } while (0)
     WRONG(bytes, EXECUTOR_ARGUMENTS + 1);
@@ -997,6 +1006,13 @@ START_TEST(arguments_that_cannot_be_fail)
     prepare_arguments();
     arguments->head.on_device = 4096;
     arguments->head.bytes = 8;
+    sign_arguments();
+    expect_failure(task);
+    prepare_arguments();
+    arguments->head.blocks[1]++; /* and is not signed anew */
+    expect_failure(task);
+    prepare_arguments();
+    arguments->head.sum++;
     expect_failure(task);
     close_hostile();
 }

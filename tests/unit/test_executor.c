@@ -627,6 +627,12 @@ struct launch {
     uint64_t address, value;
 };
 
+/* n: bytes that are behind the head. */
+static void sign(struct launch *launch, size_t n)
+{
+    launch->head.sum = executor_launch_sum(&launch->head, &launch->address, n);
+}
+
 /* Arguments that the file has, and the memory has not. */
 static void expect_too_long(uint64_t binary, const struct launch *launch)
 {
@@ -668,6 +674,7 @@ START_TEST(kernels_are_launched)
     *launch = (struct launch){{.blocks = {3, 1, 1}, .threads = {1, 1, 1}, .bytes = 16},
                               executor_ask_fds(&x, request, NULL, 0).answer.address,
                               14};
+    sign(launch, 16);
     GIVE(&x, 0, .op = EXECUTOR_WORD_WRITE, .dst = {request.handle}, .size = 1000);
     ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at}), 0);
     ck_assert_int_eq(DO(&x, .op = EXECUTOR_WORD_READ, .src = {request.handle}), 0);
@@ -680,6 +687,11 @@ START_TEST(kernels_are_launched)
     ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at + 17}),
                      ACL_ERROR_RT_PARAM_INVALID);
     expect_too_long(binary, launch);
+    launch->value++;
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at}),
+                     ACL_ERROR_RT_PARAM_INVALID);
+    launch->value--;
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at}), 0);
     launch->head.bytes = 17;
     ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at}),
                      ACL_ERROR_RT_PARAM_INVALID);
