@@ -69,15 +69,21 @@ static bool side_path(const char *path, char *side, size_t size)
 /* NULL: there is none, or it is no JSON. */
 static cJSON *read_side(const char *path)
 {
-    char side[PATH_MAX];
-    FILE *f = side_path(path, side, sizeof(side)) ? fopen(side, "re") : NULL;
-    char *text = f ? malloc(SIDE_MAX) : NULL;
-    size_t n = text ? fread(text, 1, SIDE_MAX, f) : 0;
-    cJSON *root = n < SIDE_MAX ? cJSON_ParseWithLength(text ? text : "", n) : NULL;
+    char side[PATH_MAX], *text = NULL;
+    cJSON *root = NULL;
+    ssize_t n;
+    int fd = -1;
 
-    if (f)
-        fclose(f);
+    if (side_path(path, side, sizeof(side)))
+        fd = lift_fd(open(side, O_RDONLY | O_CLOEXEC));
+    if (fd >= 0)
+        text = malloc(SIDE_MAX);
+    n = text ? read(fd, text, SIDE_MAX) : 0;
+    if (n > 0)
+        root = cJSON_ParseWithLength(text, (size_t)n);
     free(text);
+    if (fd >= 0)
+        close(fd);
     return root;
 }
 
