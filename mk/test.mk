@@ -160,9 +160,10 @@ $(VENDOR_BIN): %: %.o $(ACL_TABLE_OBJ) $(TEST_LIB) $(LIB)
 
 # An executor that lies (tests/executor/liar.c).
 LIAR := $(BUILD)/tests/executor/npud-liar
-$(LIAR): $(BUILD)/tests/executor/liar.o $(BUILD)/proto/util/fd_message.o
+$(LIAR): $(addprefix $(BUILD)/,tests/executor/liar.o proto/util/fd_message.o \
+    daemon/executor/rights.o)
 	$(call link,-lpthread)
-$(BUILD)/tests/e2e/test_executors: | $(LIAR)
+$(BUILD)/tests/e2e/test_executors $(BUILD)/tests/e2e/test_executor_rights: | $(LIAR)
 
 # Kernels that a program loads from a file, and a driver of CUDA that runs others.
 DEVICE_KERNELS := $(BUILD)/tests/executor/kernels.so

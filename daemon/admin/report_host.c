@@ -272,6 +272,7 @@ static void report_executor(struct rows *rows, const struct backend_executor *x)
     snprintf(serves, sizeof(serves), "session %llu", (unsigned long long)x->session);
     r->pid = x->pid;
     r->uid = x->uid;
+    r->runs_as = x->runs_as;
     r->serves = x->session ? report_rows_copy_text(rows, serves) : (char *)"all of the user";
     r->state = (char *)x->state;
     r->devices = list_devices(rows, x->devices);

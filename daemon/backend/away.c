@@ -88,8 +88,10 @@ static int away_open(struct server *server, void **state, const char *kind, cons
         log_error("npud-executor is not found beside npud, or in lib/npud: %s", strerror(-r));
         return r;
     }
-    r = all->library && make_environment(all, config->vendor_environment) ? executors_know(all)
+    r = all->library && make_environment(all, config->vendor_environment) ? executor_uids_begin(all)
                                                                           : -ENOMEM;
+    if (r == 0)
+        r = executors_know(all);
     return r < 0 ? r : (int)all->devices;
 }
 

@@ -119,8 +119,10 @@ static int probe_all(struct executor *x)
 int executors_probe(struct executors *all)
 {
     struct executor *x = executor_make(all, geteuid(), 0);
-    int r = x ? executor_start(x) : -ENOMEM;
+    int r = x ? executor_uid_take(x, true) : -ENOMEM;
 
+    if (r == 0)
+        r = executor_start(x);
     if (r == 0)
         r = probe_all(x);
     if (r < 0)

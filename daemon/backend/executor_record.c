@@ -21,6 +21,8 @@
     DO##FD(socket, socket);                                                                        \
     DO##FD(ring, ring_fd);                                                                         \
     DO##FD(page, page_fd);                                                                         \
+    DO##FD(log, log.fd);                                                                           \
+    DO##SAME(own_uid, own_uid);                                                                    \
     DO##SAME(number, number);                                                                      \
     DO##SAME(begun, begun);                                                                        \
     DO##SAME(usable, usable);                                                                      \
@@ -35,6 +37,7 @@ bool executor_note(struct executor *x)
     kept_fd(x->socket);
     kept_fd(x->ring_fd);
     kept_fd(x->page_fd);
+    kept_fd(x->log.fd);
     if (!executor_keep(x))
         return false;
     atomic_store(&x->live->life, x->life);
@@ -69,6 +72,7 @@ bool executor_restore(struct server *server, struct kept_cell *cell)
     x = executor_make(all, r.uid, r.session);
     if (!x || !executor_back(server, x, cell, &r) || !map_files(x) || executor_charge(x, true) < 0)
         return false;
+    executor_uid_again(x);
     x->life = (uint32_t)atomic_fetch_add(&x->live->life, 1) + 1;
     if (all->last < x->number)
         all->last = x->number;

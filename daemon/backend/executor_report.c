@@ -1,4 +1,5 @@
 /* What administrators are told of executors. */
+#include <unistd.h>
 #include <utlist.h>
 
 #include "daemon/backend/executors.h"
@@ -23,6 +24,7 @@ static void fill_row(const struct executor *x, struct backend_executor *row)
         .number = x->number,
         .pid = ended ? x->had_pid : x->pid,
         .uid = x->uid,
+        .runs_as = x->own_uid ? x->own_uid : geteuid(),
         .session = x->session,
         .state = name_state(x),
         .why = ended ? x->why : "",

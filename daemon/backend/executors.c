@@ -33,8 +33,6 @@
 #include "proto/util/fd_message.h"
 
 #define END_MS 10
-/* PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9 */
-#define SIGNAL_GROUP 4u
 
 /* Requests and handles of different npuds are apart, for an executor that has known several. */
 #define FIRST_GENERATION 1u
@@ -43,72 +41,6 @@
 static uint64_t first_number(const struct executor *x)
 {
     return (uint64_t)x->life << 40;
-}
-
-/* --- its process --- */
-
-static bool make_files(struct executor *x)
-{
-    void *ring, *page;
-
-    if (memfd_read_only_new("npud-executor-ring", sizeof(*x->ring), &x->ring_fd, &ring) < 0)
-        return false;
-    x->ring = ring;
-    if (memfd_map_new("npud-executor-page", sizeof(*x->page), &x->page_fd, &page) < 0)
-        return false;
-    x->page = page;
-    return true;
-}
-
-/*
- * A session of its own: a terminal's signals are for npud, and the executor may outlive that. It
- * has nothing of npud's environment: a library of a device hears of many variables.
- */
-static int spawn(struct executor *x, int socket)
-{
-    struct executors *all = x->all;
-    char *argv[] = {"npud-executor", (char *)all->kind, all->library,
-                    all->nesting ? "--nesting" : NULL, NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none;
-    int r;
-
-    sigemptyset(&none);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawn_file_actions_init(&files);
-    r = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
-    if (r == 0)
-        r = posix_spawn_file_actions_adddup2(&files, socket, EXECUTOR_SOCKET);
-    if (r == 0)
-        r = posix_spawn(&x->pid, all->program, &files, &attr, argv, all->environment);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attr);
-    return -r;
-}
-
-/* The executor's end of the socket goes with this: what it has is a copy. */
-int executor_start(struct executor *x)
-{
-    int pair[2], r;
-
-    if (!make_files(x))
-        return -ENOMEM;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-        return -errno;
-    /* The executor waits for what comes. */
-    fcntl(pair[1], F_SETFL, 0);
-    x->socket = pair[0];
-    r = spawn(x, pair[1]);
-    close(pair[1]);
-    if (r < 0) {
-        x->pid = 0;
-        return r;
-    }
-    x->pidfd = pidfd_open_process(x->pid);
-    return x->pidfd < 0 ? x->pidfd : 0;
 }
 
 static const char process_gone[] = "its process has ended";
@@ -179,92 +111,6 @@ static void forget_lanes(struct executor *x)
     engines_unlock(server);
 }
 
-static void send_kill(struct executor *x, unsigned flags)
-{
-    if (x->pidfd >= 0)
-        syscall(SYS_pidfd_send_signal, x->pidfd, SIGKILL, NULL, flags);
-}
-
-/* With what it has forked. A kernel before 6.9 goes by the number, which nobody else has so far. */
-static void kill_group(struct executor *x)
-{
-    if (syscall(SYS_pidfd_send_signal, x->pidfd, SIGKILL, NULL, SIGNAL_GROUP) == 0 ||
-        errno != EINVAL)
-        return;
-    if (waitid(P_PIDFD, (id_t)x->pidfd, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0)
-        kill(-x->pid, SIGKILL);
-    send_kill(x, 0);
-}
-
-void executor_accuse(struct executor *x, const char *why)
-{
-    const char *none = NULL;
-
-    if (atomic_compare_exchange_strong(&x->accused, &none, why))
-        send_kill(x, 0);
-}
-
-/** A process that was killed, until it is gone. */
-struct ending {
-    struct executors *all;
-    pid_t pid;
-    int pidfd;
-    struct event *on_gone;
-    struct ending *prev, *next;
-};
-
-static void free_ending(struct ending *e)
-{
-    DL_DELETE(e->all->ending, e);
-    if (e->on_gone)
-        event_free(e->on_gone);
-    kept_close(e->pidfd);
-    free(e);
-}
-
-static void on_gone(evutil_socket_t fd, short what, void *arg)
-{
-    struct ending *e = arg;
-    struct schedule *schedule = &e->all->server->schedule;
-
-    (void)fd;
-    (void)what;
-    schedule_begin(schedule);
-    waitpid(e->pid, NULL, WNOHANG); /* none of npud's own: the executor of an npud before */
-    free_ending(e);
-    schedule_end(schedule, "end of an executor", geteuid());
-}
-
-/* Without memory for it a process is left that has ended, until npud ends. */
-static void reap_later(struct executor *x)
-{
-    struct ending *e = calloc(1, sizeof(*e));
-
-    if (!e)
-        return;
-    *e = (struct ending){.all = x->all, .pid = x->pid, .pidfd = x->pidfd};
-    x->pidfd = -1;
-    DL_APPEND(x->all->ending, e);
-    e->on_gone = event_new(x->all->server->base, e->pidfd, EV_READ, on_gone, e);
-    if (!e->on_gone || event_add(e->on_gone, NULL) < 0)
-        free_ending(e);
-}
-
-/*
- * By SIGKILL: a library may sit in the kernel, or not listen. npud does not wait for the end: the
- * kernel takes milliseconds to free what a library has mapped.
- */
-static void kill_process(struct executor *x)
-{
-    kept_close(x->socket);
-    x->socket = -1;
-    if (x->pid == 0)
-        return;
-    kill_group(x);
-    reap_later(x);
-    x->pid = 0;
-}
-
 static void free_unsent(struct executor *x, struct unsent *unsent);
 static bool run_free(struct job *job);
 
@@ -284,7 +130,8 @@ static void free_executor(struct executor *x)
         event_free(x->on_end);
     if (x->on_writable)
         event_free(x->on_writable);
-    kill_process(x);
+    executor_log_end(x);
+    executor_kill(x);
     executor_uncharge(x);
     while (x->unsent)
         free_unsent(x, x->unsent);
@@ -473,10 +320,10 @@ void executor_end(struct executor *x, const char *fmt, ...)
     x->state = EXECUTOR_ENDED;
     atomic_store_explicit(&x->code, ACL_ERROR_RT_LOST_HEARTBEAT, memory_order_release);
     executor_use(x); /* those that are told may give it back */
+    executor_log_end(x);
     note_end(x, why, fmt == process_gone);
     log_error("executor %d of user %u: %s: its device memory is lost", pid, (unsigned)x->uid,
               x->why);
-    x->had_pid = pid;
     x->all->failed++;
     if (x->on_socket)
         event_del(x->on_socket);
@@ -485,7 +332,7 @@ void executor_end(struct executor *x, const char *fmt, ...)
     if (x->on_writable)
         event_del(x->on_writable);
     pthread_mutex_lock(&x->sending);
-    kill_process(x);
+    executor_kill(x);
     pthread_mutex_unlock(&x->sending);
     executor_wake_engines(x);
     end_wakes(x);
@@ -658,7 +505,7 @@ static int listen_to(struct executor *x)
     x->on_writable = event_new(base, x->socket, EV_WRITE, on_writable, x);
     x->on_end = event_new(base, x->pidfd, EV_READ, on_end, x);
     return x->on_socket && x->on_writable && x->on_end && event_add(x->on_socket, NULL) == 0 &&
-                   event_add(x->on_end, NULL) == 0
+                   event_add(x->on_end, NULL) == 0 && executor_log_listen(x)
                ? 0
                : -ENOMEM;
 }
@@ -673,7 +520,7 @@ struct executor *executor_make(struct executors *all, uid_t uid, uint64_t sessio
     x->uid = uid;
     x->session = session;
     x->users = 1;
-    x->pidfd = x->socket = x->ring_fd = x->page_fd = -1;
+    x->pidfd = x->socket = x->log.fd = x->ring_fd = x->page_fd = -1;
     memset(x->wake, -1, sizeof(x->wake));
     x->flush = (struct job){run_flush, "requests to an executor", &all->server->schedule.own};
     x->free = (struct job){run_free, "memory of an executor", &all->server->schedule.own};
@@ -705,7 +552,9 @@ int executor_new(struct executors *all, uid_t uid, uint64_t session, const struc
     struct executor *x = executor_make(all, uid, session);
     int r = x ? executor_charge(x, false) : -ENOMEM;
 
-    if (r == -EDQUOT) {
+    if (r == 0)
+        r = executor_uid_take(x, false);
+    if (r == -EDQUOT || r == -EUSERS) {
         executor_leave(x);
         return r;
     }
@@ -874,7 +723,6 @@ void executors_end(struct executors *all)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): each is in the list once */
         executor_leave(x);
     assert(!all->list);
-    while (all->ending)
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it is taken out of the list */
-        free_ending(all->ending);
+    executors_forget_ending(all);
+    executor_uids_end(all);
 }

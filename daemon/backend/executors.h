@@ -4,7 +4,7 @@
  * ended when no session and no memory of it is left. What it says is validated like what a client
  * says: an answer that cannot be ends it.
  *
- * executors.c has the process and what is asked of it, executor_*.c single subjects, lanes.c the
+ * executors.c has what is asked of it and its life, executor_*.c single subjects, lanes.c the
  * work. Control thread, unless said otherwise.
  */
 #pragma once
@@ -44,6 +44,17 @@ struct lane {
     struct lane *prev, *next; /* executors.flying[device] */
 };
 
+/** What an executor writes to its standard output and error: executor_log.c. */
+struct executor_log {
+    int fd;                          /* of the pipe, to read; -1: none */
+    struct event *on_text, *on_over; /* on_over: of the second, if something was left out in it */
+    uint64_t begun_ns;               /* of the second ... */
+    unsigned lines, left_out;        /* ... in which these came */
+    size_t bytes;                    /* the same */
+    size_t used;                     /* of line */
+    char line[256];                  /* its begin, so far */
+};
+
 struct executor {
     struct executors *all;
     uid_t uid;        /* whose it is ... */
@@ -54,11 +65,13 @@ struct executor {
     struct user *user;    /* a reference, as long as it is charged; NULL: it is not */
     struct charge charge; /* RESOURCE_EXECUTORS */
 
+    uint32_t own_uid; /* 0: its process has npud's */
     pid_t pid;
     pid_t had_pid;     /* when it has ended */
     uint64_t since_ns; /* when it was started. 0: nothing is known of it but its number */
     int pidfd, socket;
     struct event *on_socket, *on_end;
+    struct executor_log log;
 
     pthread_mutex_t sending; /* engines send, too. For the next four */
     uint64_t sent;           /* requests, with those that wait */
@@ -114,6 +127,14 @@ struct health {
     bool asked;        /* ... to which the answer is to come */
 };
 
+/** Uids that executors have of their own: executor_uids.c. */
+struct executor_uids {
+    uint32_t first, n; /* places, of two uids each; 0: executors have npud's */
+    uint32_t group;    /* that executors with such a uid are in; 0: none */
+    uint32_t next;     /* place to look at first, so that a uid rests for long */
+    bool *taken;       /* by place */
+};
+
 struct executors {
     struct server *server;
     const char *kind; /* the library's table: "acl" or "cuda" */
@@ -134,8 +155,9 @@ struct executors {
     struct lane *flying[DEVICES_MAX]; /* work that is away. Of the engine of the device */
     uint64_t started, failed;         /* so far */
     uint32_t last;                    /* number */
-    struct event *on_watch;           /* NULL: it was never needed */
-    _Atomic bool watched;             /* executors_watch() looks for those that hang */
+    struct executor_uids uids;
+    struct event *on_watch; /* NULL: it was never needed */
+    _Atomic bool watched;   /* executors_watch() looks for those that hang */
     struct job watch;
     void (*told)(struct executor *executor); /* it has ended, or resumes no more */
 };
@@ -276,8 +298,38 @@ struct told {
     };
 };
 
+/* executor_process.c */
+
 /** Its process and its files. 0 or -errno: free it. */
 int executor_start(struct executor *executor);
+/** End the process, if there is one, with what it has forked; its uid is free when that is gone. */
+void executor_kill(struct executor *executor);
+/** npud ends: nobody waits for those that were killed. */
+void executors_forget_ending(struct executors *all);
+
+/* executor_uids.c */
+
+/** Which uids are there, and may npud give them to executors? 0 or -errno. May wait. */
+int executor_uids_begin(struct executors *all);
+void executor_uids_end(struct executors *all);
+/** A uid of its own. probe: of npud's own executor. 0, also if there are none, or -EUSERS. */
+int executor_uid_take(struct executor *executor, bool probe);
+/** It has that of its record: an npud before has given it. */
+void executor_uid_again(struct executor *executor);
+/** No process has it any more. uid: 0: nothing. */
+void executor_uid_free(struct executors *all, uint32_t uid);
+
+/* executor_log.c */
+
+/** Make its pipe. Returns the end that it writes to, which the caller closes, or -errno. */
+int executor_log_open(struct executor *executor);
+/** Read what comes. False: no memory. */
+bool executor_log_listen(struct executor *executor);
+/** Its last words, and no more. Safe to repeat. */
+void executor_log_end(struct executor *executor);
+
+/* executors.c, executor_record.c */
+
 /** Send a request, or have it wait for room. Under executor->sending, or before it is known. */
 int executor_send(struct executor *executor, struct executor_request *request, const int *fds,
                   unsigned n);

@@ -23,6 +23,7 @@ enum type {
     TYPE_SCOPE, /* uid | any */
     TYPE_BOOL,  /* yes | no */
     TYPE_LEVEL, /* of the log */
+    TYPE_UIDS,  /* FIRST-LAST, or empty */
 };
 
 /* A live key takes effect when the configuration is read again; the others need a restart. */
@@ -39,6 +40,11 @@ enum life {
 
 #define FILE_BYTES (1u << 20) /* bytes of a configuration file */
 #define PATH_BYTES 107u       /* of a socket address */
+#define UIDS_MIN   4u         /* in a range */
+#define UIDS_MAX   65536u
+#define UIDS_END   (1u << 31)
+#define UID_NOBODY 65534u
+#define UID_NO_16  65535u /* what says "none" where uids have 16 bits */
 
 static const struct key {
     const char *section;
@@ -85,6 +91,11 @@ static const struct key {
     KEY("vendor", "executor", TYPE_STRING, RESTART, vendor_executor, 0, 15, "",
         "session or user: who has a process of its own for device work; empty: session for acl, "
         "user for cuda"),
+    KEY("vendor", "uids", TYPE_UIDS, RESTART, vendor_uids, 0, 0, "",
+        "FIRST-LAST: uids that nobody else has, of which each such process gets two; empty: "
+        "npud's"),
+    KEY("vendor", "group", TYPE_STRING, RESTART, vendor_group, 0, 255, "",
+        "group that a process with such a uid is in, for the nodes of devices; empty: none"),
     KEY("vendor", "hang_s", TYPE_U32, RESTART, vendor_hang_s, 0, 86400, "60",
         "seconds without an answer of such a process, or an end of its work, after which npud ends "
         "it; 0: none"),
@@ -198,6 +209,35 @@ static bool set_level(int *field, const char *text, struct wrong *wrong)
     return true;
 }
 
+static bool parse_uids(const char *text, uint64_t *first, uint64_t *last)
+{
+    char begin[16];
+    const char *dash = strchr(text, '-');
+    size_t n = dash ? (size_t)(dash - text) : sizeof(begin);
+
+    if (n >= sizeof(begin))
+        return false;
+    memcpy(begin, text, n);
+    begin[n] = '\0';
+    return parse_number(begin, false, first) && parse_number(dash + 1, false, last);
+}
+
+/* Not root's, not nobody's, and none of those that mean "no uid" somewhere. */
+static bool set_uids(struct uid_range *range, const char *text, struct wrong *wrong)
+{
+    uint64_t first = 0, last = 0;
+
+    if (text[0] && !parse_uids(text, &first, &last))
+        return say_wrong(wrong, "must be FIRST-LAST, such as 1900000000-1900001999");
+    if (text[0] &&
+        (first == 0 || first > last || last - first < UIDS_MIN - 1 || last - first >= UIDS_MAX ||
+         last >= UIDS_END || (first <= UID_NO_16 && last >= UID_NOBODY)))
+        return say_wrong(wrong, "must be %u to %u uids, without 0, %u and %u, below %u", UIDS_MIN,
+                         UIDS_MAX, UID_NOBODY, UID_NO_16, UIDS_END);
+    *range = (struct uid_range){(uint32_t)first, (uint32_t)last};
+    return true;
+}
+
 static bool set_key(struct config *config, const struct key *key, const char *text,
                     struct wrong *wrong)
 {
@@ -213,6 +253,8 @@ static bool set_key(struct config *config, const struct key *key, const char *te
             return say_wrong(wrong, "must be uid or any");
         *(bool *)field = text[0] == 'a';
         return true;
+    case TYPE_UIDS:
+        return set_uids(field, text, wrong);
     case TYPE_BOOL:
         if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
             return say_wrong(wrong, "must be yes or no");
@@ -370,6 +412,7 @@ int config_set(struct config *config, const char *assignment)
 static size_t field_size(const struct key *key)
 {
     return key->type == TYPE_U64                               ? sizeof(uint64_t)
+           : key->type == TYPE_UIDS                            ? sizeof(struct uid_range)
            : key->type == TYPE_SCOPE || key->type == TYPE_BOOL ? sizeof(bool)
                                                                : sizeof(uint32_t);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "daemon/base/resource.h"
+#include "daemon/base/uid_range.h"
 
 struct config {
     char *socket; /* where to listen when systemd gives no sockets */
@@ -19,14 +20,16 @@ struct config {
     uint32_t devices;
     uint64_t device_memory; /* bytes each */
     char *soc_name;
-    bool strict;              /* programs cannot read device memory */
-    uint64_t latency_us;      /* from the begin of work to its end */
-    uint64_t shuffle;         /* engine/shuffle.h: a seed; 0: none */
-    char *vendor_library;     /* of the device; empty: the backend's default */
-    uint32_t vendor_hang_s;   /* without an answer, or an end of work; 0: no limit */
-    bool vendor_nesting;      /* it may be npud's own */
-    char *vendor_environment; /* of executors: NAME=VALUE, with spaces between them */
-    char *vendor_executor;    /* session or user; empty: the backend's default */
+    bool strict;                  /* programs cannot read device memory */
+    uint64_t latency_us;          /* from the begin of work to its end */
+    uint64_t shuffle;             /* engine/shuffle.h: a seed; 0: none */
+    char *vendor_library;         /* of the device; empty: the backend's default */
+    uint32_t vendor_hang_s;       /* without an answer, or an end of work; 0: no limit */
+    bool vendor_nesting;          /* it may be npud's own */
+    char *vendor_environment;     /* of executors: NAME=VALUE, with spaces between them */
+    char *vendor_executor;        /* session or user; empty: the backend's default */
+    struct uid_range vendor_uids; /* of executors; empty: npud's own */
+    char *vendor_group;           /* that executors with such uids have; empty: none */
     uint64_t spin_us;
     uint32_t ring_depth;
     bool ipc_any_uid;

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <grp.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -88,16 +89,26 @@ static bool is_executor(const char *text)
     return !text[0] || strcmp(text, "session") == 0 || strcmp(text, "user") == 0;
 }
 
+/* The group root would be no less than root for many files. */
+static bool is_group(const char *name)
+{
+    const struct group *g = name[0] ? getgrnam(name) : NULL;
+
+    return !name[0] || (g && g->gr_gid != 0);
+}
+
 int devices_check(const struct config *config)
 {
-    if (backend_find(config->backend) && is_executor(config->vendor_executor))
-        return 0;
-    if (backend_find(config->backend)) {
+    if (!backend_find(config->backend))
+        log_error("there is no backend \"%s\" (have: sim, acl and cuda)", config->backend);
+    else if (!is_executor(config->vendor_executor))
         log_error("vendor.executor is \"%s\", and must be session or user",
                   config->vendor_executor);
-        return -EINVAL;
-    }
-    log_error("there is no backend \"%s\" (have: sim, acl and cuda)", config->backend);
+    else if (!is_group(config->vendor_group))
+        log_error("vendor.group is \"%s\": there is no such group, or it is root's",
+                  config->vendor_group);
+    else if (uid_range_is_free(&config->vendor_uids))
+        return 0;
     return -EINVAL;
 }
 

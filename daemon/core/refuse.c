@@ -55,6 +55,8 @@ enum cause cause_of_device(int error)
         return CAUSE_EXECUTOR_ENDED;
     case -ENOEXEC:
         return CAUSE_EXECUTOR_START;
+    case -EUSERS:
+        return CAUSE_EXECUTOR_UIDS;
     case -EDQUOT:
         return CAUSE_USER_EXECUTORS;
     case -ENODATA:

@@ -11,9 +11,9 @@ struct executor_record {
     uint64_t session; /* whose it is; 0: of all of the user */
     uint32_t uid;
     int32_t pid;
-    uint64_t pidfd, socket, ring, page; /* keys */
+    uint64_t pidfd, socket, ring, page, log; /* keys */
     uint32_t number;                    /* by which other records name it: no two had the same */
-    uint32_t unused;
+    uint32_t own_uid;       /* 0: none */
     uint32_t begun, usable; /* devices */
     uint64_t since_ns;      /* CLOCK_MONOTONIC: when it was started */
     /* live */

@@ -18,46 +18,11 @@
 
 #include "tests/common/chaos.h"
 #include "tests/common/effort.h"
-#include "tests/common/harness.h"
 #include "tests/common/proc.h"
-#include "proto/wire/npud.pb-c.h"
+#include "tests/e2e/liars.h"
 
-#define BLOCK     4096u
-#define LOSS      ACL_ERROR_RT_LOST_HEARTBEAT
-#define NOT_BEGUN ACL_ERROR_RT_DEV_SETUP_ERROR
-#define AT_ONCE   50 /* ms in which every waiter is told, on an idle machine */
-#define LATEST    5000
-
-static char lies_path[64], library[64];
-
-/* --- npud with such executors --- */
-
-static void start_with(bool restartable, const char *more)
-{
-    char path[512], environment[128], named[128];
-    const char *dir = getenv("NPUD_BINDIR");
-    const char *args[] = {
-        "--set=npud.backend=acl",        named, environment, "--set=vendor.hang_s=4",
-        "--set=vendor.executor=session", more,  NULL};
-
-    snprintf(lies_path, sizeof(lies_path), "/tmp/npud-lies.%d", (int)getpid());
-    snprintf(library, sizeof(library), "/no/library/of/%d", (int)getpid());
-    ck_assert_ptr_nonnull(realpath(dir ? dir : "build", path));
-    strcat(path, "/tests/executor/npud-liar");
-    setenv("NPUD_EXECUTOR", path, 1);
-    unsetenv("NPUD_TEST_BACKEND");
-    unlink(lies_path);
-    snprintf(named, sizeof(named), "--set=vendor.library=%s", library);
-    snprintf(environment, sizeof(environment), "--set=vendor.environment=NPUD_LIES=%s", lies_path);
-    npud_stderr = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (getenv("NPUD_TEST_VERBOSE"))
-        npud_stderr = -1;
-    turns_init();
-    if (restartable)
-        npud_start_restartable(args);
-    else
-        npud_start(args);
-}
+#define AT_ONCE 50 /* ms in which every waiter is told, on an idle machine */
+#define LATEST  5000
 
 static void start(void)
 {
@@ -67,123 +32,6 @@ static void start(void)
 static void start_restartable(void)
 {
     start_with(true, NULL);
-}
-
-/* The next executor takes it. */
-static void tell_lie(const char *name)
-{
-    char path[80];
-
-    snprintf(path, sizeof(path), "%s.new", lies_path);
-    write_text_file(path, name);
-    ck_assert_int_eq(rename(path, lies_path), 0);
-}
-
-static bool is_executor(pid_t pid)
-{
-    char path[64], text[512];
-    int fd;
-    ssize_t n, at = 0;
-
-    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
-        return false;
-    text[n] = '\0';
-    for (; at < n; at += (ssize_t)strlen(text + at) + 1)
-        if (strcmp(text + at, library) == 0 && strcmp(text, "npud-executor") == 0)
-            return true;
-    return false;
-}
-
-/* Of this npud, with what they have forked. At most `most`. */
-static unsigned executors(pid_t *pids, unsigned most)
-{
-    DIR *dir = opendir("/proc");
-    unsigned n = 0;
-
-    for (struct dirent *e; (e = readdir(dir));) {
-        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
-
-        if (pid > 0 && n < most && is_executor(pid))
-            pids[n++] = pid;
-    }
-    closedir(dir);
-    return n;
-}
-
-static unsigned n_executors(void)
-{
-    pid_t pids[64];
-
-    return executors(pids, 64);
-}
-
-static void expect_nothing_left(void)
-{
-    npud_expect_empty();
-    EVENTUALLY(n_executors() == 0, "%u executors are left", n_executors());
-    npud_teardown();
-    unlink(lies_path);
-}
-
-/* --- sessions --- */
-
-/* What a call has failed with, or 0. */
-static struct outcome {
-    int code;
-    const char *call; /* its text */
-    char text[256];
-} failed;
-
-static bool did(int code, const char *call)
-{
-    if (code == 0)
-        return true;
-    failed.code = code;
-    failed.call = call;
-    snprintf(failed.text, sizeof(failed.text), "%s", aclGetRecentErrMsg());
-    return false;
-}
-
-#define DID(call) did(call, #call)
-
-struct kit {
-    void *device[2];
-    unsigned char *to, *from;
-    aclrtStream stream;
-};
-
-static bool kit_open(struct kit *k)
-{
-    return DID(aclrtSetDevice(0)) && DID(aclrtCreateStream(&k->stream)) &&
-           DID(aclrtMallocHost((void **)&k->to, BLOCK)) &&
-           DID(aclrtMallocHost((void **)&k->from, BLOCK)) &&
-           DID(aclrtMalloc(&k->device[0], BLOCK, ACL_MEM_MALLOC_HUGE_FIRST)) &&
-           DID(aclrtMalloc(&k->device[1], BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
-}
-
-/* A block that is numbered, there and back. */
-static bool kit_round(struct kit *k, unsigned number)
-{
-    uint32_t *to = (uint32_t *)k->to, *from = (uint32_t *)k->from;
-
-    for (unsigned i = 0; i < BLOCK / 4; i++)
-        to[i] = number * 2654435761u + i * 40503u;
-    memset(from, 0, BLOCK);
-    if (!DID(aclrtMemcpyAsync(k->device[0], BLOCK, to, BLOCK, ACL_MEMCPY_HOST_TO_DEVICE,
-                              k->stream)) ||
-        !DID(aclrtMemcpyAsync(k->device[1], BLOCK, k->device[0], BLOCK, ACL_MEMCPY_DEVICE_TO_DEVICE,
-                              k->stream)) ||
-        !DID(aclrtMemcpyAsync(from, BLOCK, k->device[1], BLOCK, ACL_MEMCPY_DEVICE_TO_HOST,
-                              k->stream)) ||
-        !DID(aclrtSynchronizeStream(k->stream)))
-        return false;
-    ck_assert_msg(memcmp(to, from, BLOCK) == 0, "round %u: other bytes than were copied", number);
-    return true;
 }
 
 /* The device may not even have been set. */
@@ -296,6 +144,7 @@ static const struct lie {
     {"code-odd", TASK_FAILS, ACL_ERROR_RT_INTERNAL_ERROR},
     {"flood", WELL, 0},
     {"flood-asked", WELL, 0},
+    {"flood-waiting", LOST, LOSS}, /* for the pipe, which npud reads in turns */
     {"bell", WELL, 0},
     {"silent", WELL, 0},
     {"exit-hello", NO_START, NOT_BEGUN},
@@ -755,14 +604,16 @@ END_TEST
 
 #define TOPIC(name) NPUD__ADMIN_REQUEST__TOPIC__##name
 
+static const char *const one[] = {"--set=limits.executors=1", NULL};
+
 static void start_one(void)
 {
-    start_with(false, "--set=limits.executors=1");
+    start_with(false, one);
 }
 
 static void start_one_restartable(void)
 {
-    start_with(true, "--set=limits.executors=1");
+    start_with(true, one);
 }
 
 /* Rows in that state. The last of them: its pid, or 0; why: with these words in it. */

@@ -1,8 +1,9 @@
 /*
  * An executor without a library: npud finds it by NPUD_EXECUTOR. Its device is memory of its own,
  * and everything is done at once and well. It tells one lie, by the name in the file NPUD_LIES,
- * which it takes away: so the next executor tells the truth (tests/e2e/test_executors.c).
+ * which it takes away: so the next executor tells the truth (tests/e2e/liars.h).
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,10 +15,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/executor/rights.h"
 #include "proto/shm/executor_shm.h"
 #include "proto/util/fd_message.h"
 #include "proto/util/futex.h"
@@ -38,6 +39,7 @@ static const struct executor_ring *ring;
 static struct executor_page *page;
 static _Atomic int wake[EXECUTOR_DEVICES];
 static _Atomic uint64_t handled;
+static _Atomic bool done_once;
 static bool begun[EXECUTOR_LANES];
 static unsigned made; /* memory, so far */
 
@@ -64,15 +66,55 @@ static void sleep_for_ever(void)
         pause();
 }
 
-static void flood(void)
+static void flood(bool waiting)
 {
     static char line[4096];
 
     memset(line, 'x', sizeof(line) - 1);
     line[sizeof(line) - 1] = '\n';
+    if (waiting)
+        fcntl(STDERR_FILENO, F_SETFL, 0);
     for (int i = 0; i < 4096; i++)
-        if (write(STDERR_FILENO, line, sizeof(line)) < 0)
+        if (write(STDERR_FILENO, line, sizeof(line)) < 0 && errno != EAGAIN)
             return;
+}
+
+/* A pipe that nobody has would be told by SIGPIPE or EPIPE. */
+static void say(const char *text)
+{
+    if (write(STDOUT_FILENO, text, strlen(text)) < 0 && errno != EAGAIN)
+        _exit(12);
+}
+
+/* What a terminal would obey, a line that is too long, and one without an end. */
+static void speak(void)
+{
+    static char line[2000];
+
+    memset(line, 'y', sizeof(line) - 2);
+    line[sizeof(line) - 2] = '\n';
+    say("\033[31mred\\ \303\244\n\n");
+    say(line);
+    if (write(STDOUT_FILENO, "a\0b\n", 4) != 4)
+        _exit(12);
+    say("no end");
+}
+
+/* Out of the group. It stops all processes that it may: but not where these are not its own. */
+static void live_on(bool fights)
+{
+    pid_t parent = getpid();
+
+    if (fights && getuid() < 1900000000)
+        _exit(13);
+    if (fork() != 0)
+        return;
+    setsid();
+    while (fights && getppid() == parent)
+        sched_yield();
+    while (fights)
+        kill(-1, SIGSTOP);
+    sleep_for_ever();
 }
 
 static void fork_and_exit(void)
@@ -113,7 +155,24 @@ static void end_by_lie(bool asked)
     if (strcmp(name, "close-all") == 0)
         close_range(0, ~0u, 0);
     if (strcmp(name, "flood") == 0)
-        flood();
+        flood(false);
+    if (strcmp(name, "flood-waiting") == 0)
+        flood(true);
+    if (strcmp(name, "talk") == 0)
+        say("it talks\n");
+    if (strcmp(name, "speak") == 0 && !atomic_exchange(&done_once, true))
+        speak();
+    if (strcmp(name, "last-words") == 0) {
+        say("the last words");
+        _exit(3);
+    }
+    if (strcmp(name, "fork-stay") == 0 && !atomic_exchange(&done_once, true))
+        live_on(false);
+    if (strcmp(name, "fork-away") == 0 || strcmp(name, "fork-fight") == 0) {
+        for (int i = 0; i < 4; i++)
+            live_on(strcmp(name, "fork-fight") == 0);
+        _exit(3);
+    }
 }
 
 /* --- lanes --- */
@@ -504,13 +563,32 @@ static void serve_one(const struct executor_request *in, int *fds)
     send_odd_answer(&out, &fd, fd >= 0);
 }
 
-int main(void)
+/* As npud-executor does, whether it is to lie or to sweep. */
+static void take_rights(int argc, char **argv)
 {
+    static const char name[] = "--rights=";
+    struct rights rights = {0};
+    char why[256];
+
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], name, sizeof(name) - 1) == 0 &&
+            !rights_read(&rights, argv[i] + sizeof(name) - 1))
+            _exit(10);
+    if (!rights_take(&rights, why, sizeof(why)))
+        _exit(11);
+}
+
+int main(int argc, char **argv)
+{
+    bool sweeps = argc > 1 && strcmp(argv[1], "--sweep") == 0;
     int fds[FD_MESSAGE_FDS];
 
     signal(SIGPIPE, SIG_IGN);
-    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    take_lie();
+    if (!sweeps)
+        take_lie(); /* with npud's rights: it is a file of npud's */
+    take_rights(argc, argv);
+    if (sweeps)
+        _exit(0);
     for (;;) {
         struct executor_request in;
         size_t n = 0;

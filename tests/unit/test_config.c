@@ -60,6 +60,8 @@ static void expect_defaults(void)
     ck_assert(!config.ipc_any_uid);
     ck_assert_uint_eq(config.linger_max, 1024);
     ck_assert_uint_eq(config.submit_ms, 10000);
+    ck_assert_uint_eq(config.vendor_uids.first, 0);
+    ck_assert_uint_eq(config.vendor_uids.last, 0);
     ck_assert_uint_eq(config.limit[RESOURCE_SESSIONS], 4096);
     ck_assert_uint_eq(config.limit[RESOURCE_STREAMS], 65536);
     ck_assert_uint_eq(config.limit[RESOURCE_EVENTS], MIB(1));
@@ -181,9 +183,22 @@ END_TEST
 START_TEST(range_includes_both_ends)
 {
     static const char *const good[] = {
-        "sim.devices=1",    "sim.devices=16",  "sim.memory=1M",      "sim.memory=64T",
-        "engine.spin_us=0", "stream.depth=64", "stream.depth=65536", "engine.spin_us=1000000",
-        "ipc.linger_max=0", "ipc.scope=uid",   "ipc.scope=any",      "ipc.linger_max=1048576",
+        "sim.devices=1",
+        "sim.devices=16",
+        "sim.memory=1M",
+        "sim.memory=64T",
+        "engine.spin_us=0",
+        "stream.depth=64",
+        "stream.depth=65536",
+        "engine.spin_us=1000000",
+        "ipc.linger_max=0",
+        "ipc.scope=uid",
+        "ipc.scope=any",
+        "ipc.linger_max=1048576",
+        "vendor.uids=1-4",
+        "vendor.uids=",
+        "vendor.uids=100000-165535",
+        "vendor.uids=2147482648-2147483647",
     };
 
     for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -273,6 +288,22 @@ START_TEST(bad_assignments)
         "ipc.scope=Any",
         "ipc.scope=any ",
         "ipc.scope=1",
+        /* no uids */
+        "vendor.uids=5",
+        "vendor.uids=-",
+        "vendor.uids=-5",
+        "vendor.uids=5-",
+        "vendor.uids=0-9",
+        "vendor.uids=10-12",
+        "vendor.uids=9-6",
+        "vendor.uids=1-2-3",
+        "vendor.uids=1000-70000",
+        "vendor.uids=60000-65534",
+        "vendor.uids=65535-65600",
+        "vendor.uids=100000-165536",
+        "vendor.uids=2147483640-2147483648",
+        "vendor.uids=18446744073709551615-9",
+        "vendor.uids=0000000000000000001-9",
     };
 
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

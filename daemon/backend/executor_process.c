@@ -1,0 +1,286 @@
+/*
+ * The process of an executor: how it begins, with which rights, and how it ends.
+ *
+ * If it has a uid of its own, what it has forked has that, too: when it is gone, a process with
+ * that uid, which npud starts (npud-executor --sweep), kills all others, and only then is the uid
+ * free for another executor. What is left of an npud that died before that, the next executor with
+ * this uid kills, before it loads a library (daemon/executor/rights.c).
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "daemon/backend/executors.h"
+#include "daemon/base/config.h"
+#include "daemon/base/log.h"
+#include "daemon/base/memfd.h"
+#include "daemon/base/pidfd.h"
+#include "daemon/core/server.h"
+#include "daemon/kept/fds.h"
+
+/* PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9 */
+#define SIGNAL_GROUP 4u
+
+/* --- its begin --- */
+
+static bool make_files(struct executor *x)
+{
+    void *ring, *page;
+
+    if (memfd_read_only_new("npud-executor-ring", sizeof(*x->ring), &x->ring_fd, &ring) < 0)
+        return false;
+    x->ring = ring;
+    if (memfd_map_new("npud-executor-page", sizeof(*x->page), &x->page_fd, &page) < 0)
+        return false;
+    x->page = page;
+    return true;
+}
+
+/*
+ * A session of its own: a terminal's signals are for npud, and the executor may outlive that. It
+ * has nothing of npud's environment: a library of a device hears of many variables. socket and
+ * output: -1: none.
+ */
+static int spawn(const struct executors *all, char *const *argv, int socket, int output, pid_t *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    int r;
+
+    sigemptyset(&none);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawn_file_actions_init(&files);
+    r = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+    for (int fd = STDOUT_FILENO; r == 0 && output >= 0 && fd <= STDERR_FILENO; fd++)
+        r = posix_spawn_file_actions_adddup2(&files, output, fd);
+    if (r == 0 && socket >= 0)
+        r = posix_spawn_file_actions_adddup2(&files, socket, EXECUTOR_SOCKET);
+    if (r == 0)
+        r = posix_spawn(pid, all->program, &files, &attr, argv, all->environment);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attr);
+    if (r != 0)
+        *pid = 0;
+    return -r;
+}
+
+/* For daemon/executor/rights.h. */
+static void write_rights(const struct executors *all, uint32_t uid, char *text, size_t size)
+{
+    snprintf(text, size, "--rights=%u:%u:%llu", uid, all->uids.group,
+             (unsigned long long)all->server->config->limit[RESOURCE_HOST_MEMORY]);
+}
+
+static int start_program(struct executor *x, int socket, int output)
+{
+    struct executors *all = x->all;
+    char rights[64];
+    char *argv[] = {"npud-executor",
+                    rights,
+                    (char *)all->kind,
+                    all->library,
+                    all->nesting ? "--nesting" : NULL,
+                    NULL};
+
+    write_rights(all, x->own_uid, rights, sizeof(rights));
+    return spawn(all, argv, socket, output, &x->pid);
+}
+
+/* The executor's ends of the socket and the pipe go with this: what it has are copies. */
+int executor_start(struct executor *x)
+{
+    int pair[2], output, r;
+
+    if (!make_files(x))
+        return -ENOMEM;
+    output = executor_log_open(x);
+    if (output < 0)
+        return output;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
+        r = -errno;
+        close(output);
+        return r;
+    }
+    /* The executor waits for what comes. */
+    fcntl(pair[1], F_SETFL, 0);
+    x->socket = pair[0];
+    r = start_program(x, pair[1], output);
+    close(pair[1]);
+    close(output);
+    if (r < 0)
+        return r;
+    x->pidfd = pidfd_open_process(x->pid);
+    return x->pidfd < 0 ? x->pidfd : 0;
+}
+
+/* --- its end --- */
+
+static void send_kill(struct executor *x, unsigned flags)
+{
+    if (x->pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, x->pidfd, SIGKILL, NULL, flags);
+}
+
+/* With what it has forked. A kernel before 6.9 goes by the number, which nobody else has so far. */
+static void kill_group(struct executor *x)
+{
+    if (syscall(SYS_pidfd_send_signal, x->pidfd, SIGKILL, NULL, SIGNAL_GROUP) == 0 ||
+        errno != EINVAL)
+        return;
+    if (waitid(P_PIDFD, (id_t)x->pidfd, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0)
+        kill(-x->pid, SIGKILL);
+    send_kill(x, 0);
+}
+
+void executor_accuse(struct executor *x, const char *why)
+{
+    const char *none = NULL;
+
+    if (atomic_compare_exchange_strong(&x->accused, &none, why))
+        send_kill(x, 0);
+}
+
+/**
+ * A process that was killed, until it is gone; then, if it had a uid of its own, the one that kills
+ * what is left with that.
+ */
+struct ending {
+    struct executors *all;
+    uint32_t own_uid; /* 0: none */
+    bool sweeps;      /* pid is the second one */
+    pid_t pid;
+    int pidfd;
+    struct event *on_gone;
+    struct ending *prev, *next;
+};
+
+static void forget_process(struct ending *e)
+{
+    if (e->on_gone)
+        event_free(e->on_gone);
+    kept_close(e->pidfd);
+    e->on_gone = NULL;
+    e->pidfd = -1;
+}
+
+static void free_ending(struct ending *e)
+{
+    DL_DELETE(e->all->ending, e);
+    forget_process(e);
+    free(e);
+}
+
+static void on_gone(evutil_socket_t fd, short what, void *arg);
+
+static bool await_process(struct ending *e)
+{
+    e->on_gone = event_new(e->all->server->base, e->pidfd, EV_READ, on_gone, e);
+    return e->on_gone && event_add(e->on_gone, NULL) == 0;
+}
+
+static int start_sweep(const struct executors *all, uint32_t uid, pid_t *pid)
+{
+    char rights[64];
+    char *argv[] = {"npud-executor", "--sweep", rights, NULL};
+
+    write_rights(all, uid, rights, sizeof(rights));
+    return spawn(all, argv, -1, -1, pid);
+}
+
+/* False: there is none to wait for. */
+static bool sweep(struct ending *e)
+{
+    if (e->own_uid == 0 || e->sweeps || start_sweep(e->all, e->own_uid, &e->pid) < 0)
+        return false;
+    e->sweeps = true;
+    forget_process(e);
+    e->pidfd = pidfd_open_process(e->pid);
+    return e->pidfd >= 0 && await_process(e);
+}
+
+static void on_gone(evutil_socket_t fd, short what, void *arg)
+{
+    struct ending *e = arg;
+    struct schedule *schedule = &e->all->server->schedule;
+    int status = 0;
+    bool well;
+
+    (void)fd;
+    (void)what;
+    schedule_begin(schedule);
+    /* None of npud's own: the executor of an npud before. */
+    well = waitpid(e->pid, &status, WNOHANG) == e->pid && status == 0;
+    if (!sweep(e)) {
+        if (e->sweeps && well)
+            executor_uid_free(e->all, e->own_uid);
+        else if (e->own_uid != 0)
+            log_warning("uid %u is given to no other executor: npud cannot end what may have it",
+                        e->own_uid);
+        free_ending(e);
+    }
+    schedule_end(schedule, "end of an executor", geteuid());
+}
+
+/* Without memory for it a process is left that has ended, and its uid is in use, until npud ends. */
+static void reap_later(struct executor *x)
+{
+    struct ending *e = calloc(1, sizeof(*e));
+
+    if (!e)
+        return;
+    *e = (struct ending){.all = x->all, .own_uid = x->own_uid, .pid = x->pid, .pidfd = x->pidfd};
+    x->pidfd = -1;
+    DL_APPEND(x->all->ending, e);
+    if (!await_process(e))
+        free_ending(e);
+}
+
+/*
+ * By SIGKILL: a library may sit in the kernel, or not listen. npud does not wait for the end: the
+ * kernel takes milliseconds to free what a library has mapped.
+ */
+void executor_kill(struct executor *x)
+{
+    kept_close(x->socket);
+    x->socket = -1;
+    if (x->pid == 0 && x->had_pid == 0) { /* it did not start */
+        executor_uid_free(x->all, x->own_uid);
+        x->own_uid = 0;
+    }
+    if (x->pid == 0)
+        return;
+    kill_group(x);
+    reap_later(x);
+    x->had_pid = x->pid;
+    x->pid = 0;
+}
+
+void executors_forget_ending(struct executors *all)
+{
+    pid_t pid;
+
+    while (all->ending) {
+        struct ending *e = all->ending;
+
+        /* Nobody waits for it. It kills the executor as well, if that is not gone yet. */
+        if (e->own_uid != 0 && !e->sweeps && start_sweep(all, e->own_uid, &pid) < 0)
+            log_warning("npud cannot end what may have uid %u", e->own_uid);
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it is taken out of the list */
+        free_ending(e);
+    }
+}
