@@ -236,7 +236,7 @@ static void on_gone(evutil_socket_t fd, short what, void *arg)
     schedule_end(schedule, "end of an executor", geteuid());
 }
 
-/* Without memory for it a process is left that has ended, and its uid is in use, until npud ends. */
+/* Without memory for it a process is left that has ended, with its uid in use, until npud ends. */
 static void reap_later(struct executor *x)
 {
     struct ending *e = calloc(1, sizeof(*e));

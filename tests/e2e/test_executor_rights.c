@@ -4,12 +4,16 @@
  *
  * Skipped under chaos, and over nesting: the executors are the test's own.
  * Skipped under TSan: they are programs of their own, and what npud does there waits for clocks.
- * Tests of uids need root. As root, tests without uids run as another user.
+ * Tests of uids need root, or: setpriv --reuid=65534 --clear-groups \
+ * --inh-caps=+setuid,+setgid,+kill --ambient-caps=+setuid,+setgid,+kill THIS. As root, that of an
+ * npud without the right runs as another user.
  */
 #include <grp.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "tests/common/chaos.h"
@@ -87,6 +91,7 @@ static void start_without_right(void)
         ck_assert_int_eq(setresgid(SECOND_USER, SECOND_USER, SECOND_USER), 0);
         ck_assert_int_eq(setresuid(SECOND_USER, SECOND_USER, SECOND_USER), 0);
     }
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     start_many();
 }
 
@@ -157,6 +162,15 @@ static void expect_no_process_left(void)
 {
     expect_nothing_left();
     EVENTUALLY(count_processes(0) == 0, "%u processes are left", count_processes(0));
+}
+
+/* The test's own, and npud's: root's, or what setpriv(1) hands on. */
+static bool need_right(const char *test)
+{
+    const uint64_t wanted = 1 << CAP_SETUID | 1 << CAP_SETGID | 1 << CAP_KILL;
+    uint64_t has = strtoull(line_of(getpid(), "status", "CapEff:"), NULL, 16);
+
+    return (has & wanted) == wanted || need_lacks(test, "CAP_SETUID, CAP_SETGID and CAP_KILL");
 }
 
 /* --- sessions --- */
@@ -262,7 +276,7 @@ START_TEST(each_executor_has_a_uid_of_its_own)
     Npud__Report *report;
     Npud__ExecutorRow *a, *b;
 
-    if (!need_root(__func__))
+    if (!need_right(__func__))
         return;
     one = start_to_stay();
     two = start_to_stay();
@@ -311,7 +325,7 @@ START_TEST(what_executors_have_forked_ends_with_them)
     static const char *const names[] = {"fork", "fork-away", "fork-fight"};
     pid_t honest;
 
-    if (!need_root(__func__))
+    if (!need_right(__func__))
         return;
     honest = start_to_stay();
     tell_lie(names[_i]);
@@ -329,7 +343,7 @@ START_TEST(so_it_does_when_npud_dies)
 {
     pid_t child, executor = 0;
 
-    if (!need_root(__func__))
+    if (!need_right(__func__))
         return;
     tell_lie("fork-stay");
     child = start_to_stay();
@@ -351,7 +365,7 @@ START_TEST(a_uid_is_one_executors_at_a_time)
 {
     pid_t child;
 
-    if (!need_root(__func__))
+    if (!need_right(__func__))
         return;
     child = start_to_stay();
     ck_assert_uint_eq(runs_as(), FIRST + 2);
@@ -372,7 +386,7 @@ START_TEST(a_uid_is_given_again_when_no_process_has_it)
 {
     static const char *const names[] = {"fork-away", "fork-fight"};
 
-    if (!need_root(__func__))
+    if (!need_right(__func__))
         return;
     tell_lie(names[_i]);
     child_expect_ok(child_start(lose, NULL));

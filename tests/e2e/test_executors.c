@@ -825,7 +825,7 @@ START_TEST(devices_say_how_they_are)
     pid_t child;
 
     ck_assert(has_health("")); /* nobody uses it, and none is started to ask it */
-    ck_assert_uint_eq(n_executors(), 0);
+    EVENTUALLY(n_executors() == 0, "the one that npud has asked is left");
     child = child_start(open_and_wait, NULL);
     turn_await(&to_parent);
     EVENTUALLY(has_health("41 C, 70.5 W, 3 memory errors"), "the device does not say how it is");

@@ -7,7 +7,9 @@
 #include "executor_process.h"
 
 #include <dlfcn.h>
+#include <grp.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "daemon/executor/acl_api.h"
@@ -1277,6 +1279,232 @@ static void add_program(Suite *suite)
     tcase_add_test(t, a_terminal_does_not_end_it);
 }
 
+/* --- rights --- */
+
+#define UID 1900000000u
+
+/* A line of a file of its process, behind the name. */
+static const char *line_of(pid_t pid, const char *file, const char *name)
+{
+    static char line[256];
+    char path[64];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    f = fopen(path, "re");
+    ck_assert_ptr_nonnull(f);
+    do
+        ck_assert_msg(fgets(line, sizeof(line), f), "%s: no %s", path, name);
+    while (strncmp(line, name, strlen(name)) != 0);
+    fclose(f);
+    return line + strlen(name);
+}
+
+static void spawn_with(const char *rights)
+{
+    char path[PATH_MAX];
+    char *argv[] = {"npud-executor", (char *)rights, library_kind(), path, "--nesting", NULL};
+
+    snprintf(path, sizeof(path), "%s", fake_library());
+    executor_spawn(&x, argv, NULL);
+}
+
+static void become(uid_t uid)
+{
+    ck_assert_int_eq(setgroups(0, NULL), 0);
+    ck_assert_int_eq(setresgid(uid, uid, uid), 0);
+    ck_assert_int_eq(setresuid(uid, uid, uid), 0);
+}
+
+static pid_t start_process_of(uid_t uid)
+{
+    int ready[2];
+    char byte;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    pid = fork();
+    if (pid == 0) {
+        setsid();
+        become(uid);
+        if (write(ready[1], "", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void expect_killed(pid_t pid)
+{
+    int status;
+
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+START_TEST(rights_that_are_none_are_refused)
+{
+    static const char *const wrong[] = {"--rights=1:2", "--rights=1:2:3x", "--rights=1:2:3:4"};
+
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        ck_assert_int_eq(run(wrong[i], NULL), 2);
+    ck_assert_int_eq(run("--sweep", NULL), 1); /* which uid? */
+    ck_assert_int_eq(run("--sweep", "--rights=0:0:0"), 1);
+}
+END_TEST
+
+START_TEST(limits_are_taken)
+{
+    unsigned long long soft, hard;
+
+    spawn_with("--rights=0:0:65536");
+    ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
+    ck_assert_int_eq(
+        sscanf(line_of(x.pid, "limits", "Max core file size"), "%llu %llu", &soft, &hard), 2);
+    ck_assert_uint_eq(hard, 0);
+    ck_assert_int_eq(
+        sscanf(line_of(x.pid, "limits", "Max locked memory"), "%llu %llu", &soft, &hard), 2);
+    ck_assert_uint_eq(soft, 65536);
+    ck_assert_uint_eq(hard, 65536);
+    ck_assert_uint_eq(strtoul(line_of(x.pid, "status", "Uid:"), NULL, 10), geteuid());
+    executor_end(&x);
+}
+END_TEST
+
+/* More than npud has: it gets what there is. */
+START_TEST(a_limit_beyond_npuds_is_npuds)
+{
+    struct rlimit own = {32768, 65536};
+    unsigned long long soft, hard;
+
+    if (geteuid() == 0)
+        become(65534);
+    ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &own), 0);
+    spawn_with("--rights=0:0:1048576");
+    ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
+    ck_assert_int_eq(
+        sscanf(line_of(x.pid, "limits", "Max locked memory"), "%llu %llu", &soft, &hard), 2);
+    ck_assert_uint_eq(soft, 65536);
+    ck_assert_uint_eq(hard, 65536);
+    executor_end(&x);
+}
+END_TEST
+
+/* The library is not loaded with more than it is to have. */
+START_TEST(without_its_uid_it_loads_nothing)
+{
+    struct told told;
+
+    if (geteuid() == 0)
+        become(65534);
+    spawn_with("--rights=1900000000:0:0");
+    told = executor_hello(&x, EXECUTOR_VERSION);
+    ck_assert_int_eq(told.answer.code, ACL_ERROR_RT_NO_PERMISSION);
+    ck_assert_msg(strstr(told.answer.text, "cannot have uid and gid 1900000000"), "%s",
+                  told.answer.text);
+    ck_assert_int_eq(ASK(&x, .op = EXECUTOR_DEVICE_INFO), ACL_ERROR_RT_PARAM_INVALID);
+    ck_assert_int_eq(run("--sweep", "--rights=1900000000:0:0"), 1);
+    executor_end(&x);
+}
+END_TEST
+
+/* Those of other uids, such as this program, are left alone. */
+START_TEST(an_executor_is_alone_with_its_uid)
+{
+    pid_t left, other;
+    int status;
+
+    if (!need_root(__func__))
+        return;
+    left = start_process_of(UID);
+    other = start_process_of(UID + 2);
+    spawn_with("--rights=1900000000:1:0");
+    ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
+    expect_killed(left);
+    ck_assert_str_eq(line_of(x.pid, "status", "Uid:"),
+                     "\t1900000000\t1900000000\t1900000000\t1900000000\n");
+    ck_assert_str_eq(line_of(x.pid, "status", "Gid:"),
+                     "\t1900000000\t1900000000\t1900000000\t1900000000\n");
+    ck_assert_str_eq(line_of(x.pid, "status", "Groups:"), "\t1 \n");
+    ck_assert_uint_eq(strtoull(line_of(x.pid, "status", "CapPrm:"), NULL, 16), 0);
+    ck_assert_uint_eq(strtoull(line_of(x.pid, "status", "NoNewPrivs:"), NULL, 10), 1);
+    ck_assert_int_eq(run("--sweep", "--rights=1900000000:0:0"), 0);
+    status = executor_reap(&x);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    ck_assert_int_eq(waitpid(other, &status, WNOHANG), 0);
+    kill(other, SIGKILL);
+    expect_killed(other);
+}
+END_TEST
+
+/* What is there by files that it is given needs no uid. */
+START_TEST(work_is_done_with_any_uid)
+{
+    unsigned char *map;
+    uint64_t memory, pages;
+
+    if (!need_root(__func__))
+        return;
+    spawn_with("--rights=1900000000:0:0");
+    ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
+    ck_assert_int_eq(executor_begin_device(&x, 0), 0);
+    memory = new_memory(&x, 0, BYTES);
+    pages = new_pages(&x, BYTES, &map);
+    fill(map, BYTES, 7);
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_COPY, .dst = {memory}, .src = {pages}, .size = BYTES),
+                     0);
+    memset(map, 0, BYTES);
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_COPY, .dst = {pages}, .src = {memory}, .size = BYTES),
+                     0);
+    ck_assert_uint_ne(map[0] | map[1] | map[2] | map[3], 0);
+    munmap(map, BYTES);
+    executor_end(&x);
+}
+END_TEST
+
+static bool set_oom_adjust(const char *text)
+{
+    FILE *f = fopen("/proc/self/oom_score_adj", "we");
+    bool well = f && fputs(text, f) >= 0;
+
+    return f && fclose(f) == 0 && well;
+}
+
+/* npud may be among the last that the kernel ends for want of memory: executors are not. */
+START_TEST(npuds_protection_is_not_inherited)
+{
+    ck_assert(set_oom_adjust("7"));
+    spawn_with("--rights=0:0:0");
+    ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
+    ck_assert_int_eq(atoi(line_of(x.pid, "oom_score_adj", "")), 7);
+    executor_end(&x);
+    if (!set_oom_adjust("-7")) {
+        need_lacks(__func__, "CAP_SYS_RESOURCE");
+        return;
+    }
+    spawn_with("--rights=0:0:0");
+    ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
+    ck_assert_int_eq(atoi(line_of(x.pid, "oom_score_adj", "")), 0);
+    executor_end(&x);
+}
+END_TEST
+
+static void add_rights(Suite *suite)
+{
+    TCase *t = suite_case(suite, "rights", 0, NULL, NULL);
+
+    tcase_add_test(t, rights_that_are_none_are_refused);
+    tcase_add_test(t, limits_are_taken);
+    tcase_add_test(t, a_limit_beyond_npuds_is_npuds);
+    tcase_add_test(t, without_its_uid_it_loads_nothing);
+    tcase_add_test(t, an_executor_is_alone_with_its_uid);
+    tcase_add_test(t, work_is_done_with_any_uid);
+    tcase_add_test(t, npuds_protection_is_not_inherited);
+}
+
 static void add_memory(Suite *suite)
 {
     TCase *t = suite_case(suite, "memory", 0, NULL, NULL);
@@ -1335,6 +1563,7 @@ int main(void)
     Suite *suite = suite_create("executor");
 
     add_program(suite);
+    add_rights(suite);
     add_memory(suite);
     add_work(suite);
     add_bad_days(suite);
