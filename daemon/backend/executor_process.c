@@ -27,8 +27,11 @@
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/pidfd.h"
+#include "daemon/core/device.h"
 #include "daemon/core/server.h"
+#include "daemon/kept/executor_record.h"
 #include "daemon/kept/fds.h"
+#include "daemon/kept/record.h"
 
 /* PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9 */
 #define SIGNAL_GROUP 4u
@@ -163,11 +166,17 @@ struct ending {
     struct executors *all;
     uint32_t own_uid; /* 0: none */
     bool sweeps;      /* pid is the second one */
+    struct kept kept; /* if there is a uid */
     pid_t pid;
     int pidfd;
     struct event *on_gone;
     struct ending *prev, *next;
 };
+
+#define ENDING_MEMBERS(DO) DO##SAME(own_uid, own_uid);
+
+RECORD(static, ending, EXECUTOR_UID, struct ending, kept, struct executor_uid_record,
+       ENDING_MEMBERS)
 
 static void forget_process(struct ending *e)
 {
@@ -181,6 +190,7 @@ static void forget_process(struct ending *e)
 static void free_ending(struct ending *e)
 {
     DL_DELETE(e->all->ending, e);
+    kept_drop(&e->kept);
     forget_process(e);
     free(e);
 }
@@ -213,40 +223,74 @@ static bool sweep(struct ending *e)
     return e->pidfd >= 0 && await_process(e);
 }
 
+/* well: so the last process of it says. */
+static void go_on(struct ending *e, bool well)
+{
+    if (sweep(e))
+        return;
+    if (e->sweeps && well)
+        executor_uid_free(e->all, e->own_uid);
+    else if (e->own_uid != 0)
+        log_warning("uid %u is given to no other executor: npud cannot end what may have it",
+                    e->own_uid);
+    free_ending(e);
+}
+
 static void on_gone(evutil_socket_t fd, short what, void *arg)
 {
     struct ending *e = arg;
     struct schedule *schedule = &e->all->server->schedule;
     int status = 0;
-    bool well;
 
     (void)fd;
     (void)what;
     schedule_begin(schedule);
     /* None of npud's own: the executor of an npud before. */
-    well = waitpid(e->pid, &status, WNOHANG) == e->pid && status == 0;
-    if (!sweep(e)) {
-        if (e->sweeps && well)
-            executor_uid_free(e->all, e->own_uid);
-        else if (e->own_uid != 0)
-            log_warning("uid %u is given to no other executor: npud cannot end what may have it",
-                        e->own_uid);
-        free_ending(e);
-    }
+    go_on(e, waitpid(e->pid, &status, WNOHANG) == e->pid && status == 0);
     schedule_end(schedule, "end of an executor", geteuid());
 }
 
-/* Without memory for it a process is left that has ended, with its uid in use, until npud ends. */
-static void reap_later(struct executor *x)
+static struct ending *make_ending(struct executors *all, uint32_t own_uid, pid_t pid, int pidfd)
 {
     struct ending *e = calloc(1, sizeof(*e));
 
     if (!e)
+        return NULL;
+    *e = (struct ending){.all = all, .own_uid = own_uid, .pid = pid, .pidfd = pidfd};
+    DL_APPEND(all->ending, e);
+    return e;
+}
+
+/* The npud before has ended while it was at this. The executor itself was killed. */
+bool executor_uid_restore(struct server *server, struct kept_cell *cell)
+{
+    struct executors *all = server->devices->backend_state;
+    struct executor_uid_record r;
+    struct ending *e;
+
+    kept_read(cell, &r, sizeof(r));
+    if (!server->devices->backend->attach_back)
+        return false; /* the backend is another one now */
+    e = make_ending(all, r.own_uid, 0, -1);
+    if (!e || !ending_back(server, e, cell, &r))
+        return false;
+    executor_uid_again(all, e->own_uid);
+    go_on(e, false);
+    return true;
+}
+
+/*
+ * Without memory for it a process is left that has ended, with its uid in use, until npud ends. The
+ * executor without a number is npud's own: its uid is no other's in any case.
+ */
+static void reap_later(struct executor *x)
+{
+    struct ending *e = make_ending(x->all, x->own_uid, x->pid, x->pidfd);
+
+    if (!e)
         return;
-    *e = (struct ending){.all = x->all, .own_uid = x->own_uid, .pid = x->pid, .pidfd = x->pidfd};
     x->pidfd = -1;
-    DL_APPEND(x->all->ending, e);
-    if (!await_process(e))
+    if ((e->own_uid != 0 && x->number != 0 && !ending_keep(e)) || !await_process(e))
         free_ending(e);
 }
 

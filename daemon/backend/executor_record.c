@@ -72,7 +72,7 @@ bool executor_restore(struct server *server, struct kept_cell *cell)
     x = executor_make(all, r.uid, r.session);
     if (!x || !executor_back(server, x, cell, &r) || !map_files(x) || executor_charge(x, true) < 0)
         return false;
-    executor_uid_again(x);
+    executor_uid_again(all, x->own_uid);
     x->life = (uint32_t)atomic_fetch_add(&x->live->life, 1) + 1;
     if (all->last < x->number)
         all->last = x->number;

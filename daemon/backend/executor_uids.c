@@ -110,9 +110,9 @@ static bool *find_taken(struct executor_uids *uids, uint32_t uid)
     return uid >= uids->first && place > 0 && place < uids->n ? &uids->taken[place] : NULL;
 }
 
-void executor_uid_again(struct executor *x)
+void executor_uid_again(struct executors *all, uint32_t uid)
 {
-    bool *taken = find_taken(&x->all->uids, x->own_uid);
+    bool *taken = find_taken(&all->uids, uid);
 
     if (taken)
         *taken = true;

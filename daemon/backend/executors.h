@@ -314,8 +314,8 @@ int executor_uids_begin(struct executors *all);
 void executor_uids_end(struct executors *all);
 /** A uid of its own. probe: of npud's own executor. 0, also if there are none, or -EUSERS. */
 int executor_uid_take(struct executor *executor, bool probe);
-/** It has that of its record: an npud before has given it. */
-void executor_uid_again(struct executor *executor);
+/** It is in use: an npud before has given it. uid: 0: nothing. */
+void executor_uid_again(struct executors *all, uint32_t uid);
 /** No process has it any more. uid: 0: nothing. */
 void executor_uid_free(struct executors *all, uint32_t uid);
 

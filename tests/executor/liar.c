@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,16 +49,16 @@ static bool lies(const char *name)
     return strcmp(lie, name) == 0;
 }
 
-/* One executor takes it: unlink() succeeds for one. */
-static void take_lie(void)
+/* One executor takes it: unlink() succeeds for one. One that sweeps takes lies for such alone. */
+static void take_lie(bool sweeps)
 {
     const char *path = getenv("NPUD_LIES");
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     ssize_t n = fd < 0 ? 0 : read(fd, lie, sizeof(lie) - 1);
 
-    if (fd < 0 || n < 0 || unlink(path) < 0)
-        n = 0;
-    lie[n] = '\0';
+    lie[n < 0 ? 0 : n] = '\0';
+    if (n > 0 && (sweeps != lies("slow-sweep") || unlink(path) < 0))
+        lie[0] = '\0';
 }
 
 static void sleep_for_ever(void)
@@ -584,8 +585,11 @@ int main(int argc, char **argv)
     int fds[FD_MESSAGE_FDS];
 
     signal(SIGPIPE, SIG_IGN);
-    if (!sweeps)
-        take_lie(); /* with npud's rights: it is a file of npud's */
+    take_lie(sweeps); /* with npud's rights: it is a file of npud's */
+    if (sweeps && lies("slow-sweep")) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sleep_for_ever();
+    }
     take_rights(argc, argv);
     if (sweeps)
         _exit(0);
