@@ -19,7 +19,7 @@
 #include "daemon/kept/fds.h"
 #include "proto/util/clock.h"
 
-#define LINES_MAX 20u    /* in a second; those of a user together have a limit in the log */
+#define LINES_MAX 10u    /* in a second; those of a user together have a limit in the log */
 #define BYTES_MAX 65536u /* the same */
 #define READ_MAX  4096u  /* at once: a step is short */
 

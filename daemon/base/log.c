@@ -225,9 +225,12 @@ void log_stop(void)
 
 /*
  * A client can have many sessions, one after the other: lines per uid, as many as LINES_BURST at
- * once and one more every LINE_NS. Uids that have said nothing for long have their places taken.
+ * once and one more every LINE_NS. Half of them are for what is more than information, so that no
+ * user hides a warning behind much talk. Uids that have said nothing for long have their places
+ * taken.
  */
 #define LINES_BURST 20
+#define LINES_INFO  10
 #define LINE_NS     NSEC_PER_SEC
 #define LINE_UIDS   64
 
@@ -239,9 +242,9 @@ static struct {
 static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* True when uid may have a line now; then *left_out is how many it had not been given before. */
-static bool take_line(uid_t uid, uint64_t *left_out)
+static bool take_line(uid_t uid, int priority, uint64_t *left_out)
 {
-    uint64_t now = clock_ns();
+    uint64_t now = clock_ns(), burst = priority < LOG_INFO ? LINES_BURST : LINES_INFO;
     unsigned place = 0;
     bool ok;
 
@@ -259,7 +262,7 @@ static bool take_line(uid_t uid, uint64_t *left_out)
         line_uids[place].uid = uid;
         line_uids[place].full_at = now;
     }
-    ok = line_uids[place].full_at - now <= (LINES_BURST - 1) * LINE_NS;
+    ok = line_uids[place].full_at - now <= (burst - 1) * LINE_NS;
     *left_out = line_uids[place].left_out;
     if (ok)
         line_uids[place].full_at += LINE_NS;
@@ -288,7 +291,7 @@ static void log_va(const char *message_id, int priority, const struct log_client
     if (priority > log_level)
         return;
     if (is_limited(priority, client)) {
-        if (!take_line(client->uid, &left_out))
+        if (!take_line(client->uid, priority, &left_out))
             return;
         if (left_out > 0)
             snprintf(before, sizeof(before), " (and %llu more of this user before)",

@@ -54,8 +54,8 @@ void log_stop(void);
 
 /**
  * client: the one that the line is about; NULL: none. Lines about a client, but for notices and
- * debugging lines, are not more than a few per uid and second, however many sessions it makes; how
- * many were left out stands in the next line.
+ * debugging lines, are not more than a few per uid and second, however many sessions it makes, and
+ * half of them are not for information; how many were left out stands in the next line.
  */
 void log_line(int priority, const struct log_client *client, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

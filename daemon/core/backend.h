@@ -38,10 +38,10 @@ struct backend_device_info {
 
 /** A process that does device work (daemon/backend/executors.h), for a report. */
 struct backend_executor {
-    uint32_t number; /* from 1, in the order of their begins */
-    int32_t pid;     /* that it has, or had */
-    uid_t uid;       /* of the user who pays */
-    uid_t runs_as;   /* of the process */
+    uint32_t number;         /* from 1, in the order of their begins */
+    int32_t pid;             /* that it has, or had */
+    uid_t uid;               /* of the user who pays */
+    uid_t runs_as;           /* of the process */
     uint64_t session;        /* for which it works; 0: all of the user */
     const char *state, *why; /* why: how it has ended, else "". Until the step is over */
     uint32_t devices;        /* a bit each */

@@ -25,7 +25,7 @@ struct server;
     X(DEVICE, 3, 1, LIVE, device_restore, "device")                                                \
     X(LIBRARY, 19, 1, PLAIN, library_restore, "library of a vendor")                               \
     X(EXECUTOR, 7, 1, LIVE, executor_restore, "executor")                                          \
-    X(EXECUTOR_UID, 19, 1, PLAIN, executor_uid_restore, "uid of an executor that has ended")       \
+    X(EXECUTOR_UID, 20, 1, PLAIN, executor_uid_restore, "uid of an executor that has ended")       \
     X(COMMANDS, 4, 1, PLAIN, commands_restore, "commands of administrators")                       \
     X(TRACE, 5, 1, PLAIN, trace_restore, "trace")                                                  \
     X(BATCH_JOB, 6, 1, PLAIN, batch_job_restore, "job of a scheduler")                             \

@@ -115,6 +115,7 @@ exchange_for_packages() {
 install_npud() {
     mkdir "$share" && make -s install-built PREFIX=/usr DESTDIR="$share/stage" \
         BUILD="$build" >/dev/null || return 1
+    cp docs/hardware.md "$build/tests/executor/npud-liar" "$share"
     cp -r examples "$here"/*inside.sh "$here"/*.c daemon/base/message_id.h "$share"
     : >"$share/results"
 }

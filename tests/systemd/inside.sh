@@ -720,6 +720,41 @@ check_reload() {
     check "with the file as it was a client starts npud" as npu-alice ./client use
 }
 
+# Processes with uids of executors; not their dead.
+executors_left() {
+    ps -eo uid=,stat= | awk '$1 >= 1900000000 && $1 < 1900002000 && $2 !~ /Z/' | grep -q .
+}
+
+# Devices that an executor of the tests plays, with what docs/hardware.md has npud's unit say. Such
+# nodes and such a library are not here.
+check_executors() {
+    local since conf=/etc/npud/npud.conf unit=/etc/systemd/system/npud.service.d
+
+    since=$(journal_now)
+    cp "$conf" conf.before
+    cp npud-liar /usr/lib/npud-liar
+    printf '[npud]\nbackend = acl\n[vendor]\nlibrary = /none\n' >>"$conf"
+    printf 'uids = 1900000000-1900001999\ngroup = daemon\n' >>"$conf"
+    mkdir -p "$unit" /usr/local/Ascend
+    sed -n '/^    \[Service\]$/,/^$/s/^    //p' hardware.md >"$unit/executors.conf"
+    echo Environment=NPUD_EXECUTOR=/usr/lib/npud-liar >>"$unit/executors.conf"
+    check "with the unit of docs/hardware.md: daemon-reload" systemctl daemon-reload
+    check "npud has devices of executors" systemctl restart npud.service
+    equal "... and its unit hands on three capabilities more" "00000000000002e0" \
+        "$(sed -n 's/^CapAmb:\t//p' "/proc/$(server_pid)/status")"
+    start_holding
+    contains "an executor has a uid of its own" "$(npuctl --json executors)" '"runs_as":1900000002'
+    check "... as the kernel says, too" executors_left
+    end_holding "a client of such a device waits, and is killed"
+    check "... and no executor is left" until_true fails executors_left
+    equal "npud had the right to change uids" "" \
+        "$(journalctl -b -q -u npud.service -o cat --since="$since" | grep 'may not change uids')"
+    mv conf.before "$conf"
+    rm "$unit/executors.conf"
+    check "with the unit as it was: daemon-reload" systemctl daemon-reload
+    check "npud has simulated devices" systemctl restart npud.service
+}
+
 # holding: a client of npu-alice that waits on its stream, its output to be read from descriptor 4
 start_holding() {
     local line
@@ -879,6 +914,7 @@ install)
     check_memory
     check_metrics
     check_reload
+    check_executors
     check_stop_and_start
     check_end
     explains READY "npud is ready"

@@ -62,6 +62,7 @@ static void end_child(pid_t pid, int signal)
 static void write_lines(void)
 {
     struct log_client client = {.session = 1, .uid = 4321}, other = {.session = 2, .uid = 1234};
+    struct log_client talker = {.session = 3, .uid = 4322};
 
     log_setup(LOG_DEBUG);
     for (unsigned i = 0; i < 1000; i++) {
@@ -71,6 +72,10 @@ static void write_lines(void)
         log_client_fault(&client, "fault %u", i);
         client.fault_told = false;
     }
+    for (unsigned i = 0; i < 1000; i++)
+        log_line(LOG_INFO, &talker, "talk %u", i);
+    for (unsigned i = 0; i < LINES_BURST / 2; i++)
+        log_line(LOG_WARNING, &talker, "a warning");
     log_line(LOG_INFO, &other, "of another");
     log_line(LOG_NOTICE, &client, "a notice");
 }
@@ -92,6 +97,9 @@ START_TEST(lines_of_a_user_are_bounded)
     ck_assert_uint_ge(count_words(text, "uid 4321"), LINES_BURST);
     ck_assert_uint_le(count_words(text, "uid 4321"), LINES_BURST + 10);
     ck_assert_uint_eq(count_words(text, "of another"), 1);
+    ck_assert_uint_ge(count_words(text, "talk "), LINES_BURST / 2);
+    ck_assert_uint_le(count_words(text, "talk "), LINES_BURST / 2 + 10);
+    ck_assert_uint_eq(count_words(text, "a warning"), LINES_BURST / 2);
     ck_assert_uint_eq(count_words(text, "a notice"), 1);
 }
 END_TEST
