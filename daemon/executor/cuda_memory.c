@@ -225,7 +225,10 @@ static int32_t import_handle(struct vendor_library *library, uint32_t device, ui
     return 0;
 }
 
-/* size: all of it, as its maker knows it. The descriptor stays the caller's. */
+/*
+ * size: as its maker was asked for it, which has made whole pages of that. The descriptor stays the
+ * caller's.
+ */
 int32_t cuda_memory_import(struct vendor_library *library, uint32_t device, uint64_t size,
                            const struct vendor_token *token, struct vendor_memory *memory)
 {
@@ -236,9 +239,9 @@ int32_t cuda_memory_import(struct vendor_library *library, uint32_t device, uint
         return code;
     if (library->device[device].granularity == 0 || !can_share(&library->api))
         return cuda_answer_absent("cuMemImportFromShareableHandle");
-    if (size == 0 || token->fd < 0 || size % library->device[device].granularity != 0)
-        return cuda_answer_invalid(
-            "memory to import: its size is none of whole pages, or no descriptor");
+    size = round_up(size, library->device[device].granularity);
+    if (size == 0 || token->fd < 0)
+        return cuda_answer_invalid("memory to import: a size that none has, or no descriptor");
     return import_handle(library, device, size, token->fd, memory);
 }
 

@@ -435,7 +435,8 @@ static struct vendor_memory receive_memory(void)
     token.fd = fds[0];
     code = v->memory_import(library, 0, size, &token, &m);
     m = keep_memory(code, m);
-    ck_assert(m.imported && m.size == size);
+    ck_assert(m.imported);
+    ck_assert_uint_eq(m.size, (size + 2 * MIB - 1) / (2 * MIB) * 2 * MIB);
     close(token.fd);
     return m;
 }
@@ -452,7 +453,7 @@ static int export_and_wait(void *arg)
     sync_well();
     ck_assert_int_eq(v->memory_export(library, &m, &token), 0);
     ck_assert_int_eq(v->memory_allow(library, &m, &token, 1), 0);
-    send_token(&token, m.size);
+    send_token(&token, 3 * MIB); /* as npud has asked for it */
     close(token.fd);
     turn_await(&to_child);
     if (read_word(m.address) != 77)
