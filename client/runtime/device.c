@@ -79,7 +79,7 @@ int device_check_lost(struct session *s, const char *function, uint32_t device)
 
 bool device_is_open(const struct session *s, uint32_t device)
 {
-    return s->devices[device].set_count > 0 || s->devices[device].contexts > 0;
+    return session_has_device(s, device);
 }
 
 int device_check_open(struct session *s, const char *function, int32_t user_id, uint32_t device)

@@ -97,6 +97,11 @@ int session_map_file(struct session *s, const char *function, int fd, size_t siz
     return 0;
 }
 
+bool session_has_device(const struct session *s, uint32_t device)
+{
+    return s->devices[device].set_count > 0 || s->devices[device].contexts > 0;
+}
+
 int session_open_device(struct session *s, const char *function, uint32_t device)
 {
     REQUEST(open_device, OPEN_DEVICE, .device = device);
@@ -105,9 +110,13 @@ int session_open_device(struct session *s, const char *function, uint32_t device
 
     bool open = s->devices[device].open;
 
-    /* If it is lost, to open it anew may find another process that does its work. */
-    if (open && atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed) <=
-                    DOORBELL_STRICT)
+    /*
+     * If it is lost, to open it anew may find another process that does its work. Not while the
+     * program has it: what that had there is lost, and it is told so until it has reset the device.
+     */
+    if (open && (session_has_device(s, device) ||
+                 atomic_load_explicit(&s->page->doorbell[device].mode, memory_order_relaxed) <=
+                     DOORBELL_STRICT))
         return 0;
     RETURN_IF_ERROR(session_request(s, function, &request, &reply, &fd));
     session_reply_free(reply);

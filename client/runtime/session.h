@@ -256,8 +256,13 @@ int session_command_unheard(struct session *s, Npud__Request *request);
  */
 int session_map_file(struct session *s, const char *function, int fd, size_t size, void **where);
 
-/** Open device at npud for this process, once. Caller holds session->lock. */
+/**
+ * Open device at npud for this process, once; and again if it was lost, and the program has it no
+ * more. Caller holds session->lock.
+ */
 int session_open_device(struct session *s, const char *function, uint32_t device);
+/** Whether the program has set the device, or has a context there. Under session->lock. */
+bool session_has_device(const struct session *s, uint32_t device);
 
 /**
  * Leave npud, if nothing of the session is in use (aclFinalize). Caller holds process->lock. True:
