@@ -393,6 +393,14 @@ static bool is_late(const struct executor *x, const struct executor_answer *answ
 }
 
 /* Answers have at most one descriptor. */
+/* With it, what was asked is told of the end. */
+static void lose_device(struct executor *x, const struct told *told, int fd)
+{
+    if (fd >= 0)
+        close(fd);
+    executor_end(x, "its library has lost the device: %s", told->answer.text);
+}
+
 static void take_answer(struct executor *x, struct told *told, ssize_t n, int *fds, size_t n_fds)
 {
     bool well = is_answer(told, n, n_fds);
@@ -400,6 +408,10 @@ static void take_answer(struct executor *x, struct told *told, ssize_t n, int *f
 
     if (asked) {
         executor_clean_text(told->answer.text);
+        if (told->answer.code == ACL_ERROR_RT_LOST_HEARTBEAT) {
+            lose_device(x, told, n_fds == 1 ? fds[0] : -1);
+            return;
+        }
         x->heard = told;
         answer_asked(x, asked, &told->answer, n_fds == 1 ? fds[0] : -1);
         return;

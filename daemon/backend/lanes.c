@@ -179,6 +179,10 @@ static int32_t acl_code(int32_t code)
                : ACL_ERROR_RT_INTERNAL_ERROR;
 }
 
+/*
+ * An executor that has lost its device is of no use to any session of it: it is ended, and all are
+ * told. The task that met the error still has its code.
+ */
 int32_t lane_result(struct executor *x, uint64_t ticket, uint64_t *value)
 {
     const struct executor_done *d = &x->page->lane[lane_of(ticket)];
@@ -186,6 +190,8 @@ int32_t lane_result(struct executor *x, uint64_t ticket, uint64_t *value)
 
     if (code != 0)
         return code;
+    if (atomic_load_explicit(&d->gone, memory_order_relaxed) != 0)
+        executor_accuse(x, "its library has lost the device");
     *value = atomic_load_explicit(&d->value, memory_order_relaxed);
     return acl_code(atomic_load_explicit(
         &x->page->code[lane_of(ticket)][number_of(ticket) % EXECUTOR_DEPTH], memory_order_relaxed));

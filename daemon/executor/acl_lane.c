@@ -143,8 +143,10 @@ int32_t acl_lane_sync(struct vendor_lane **lane)
         code = ACL_CALL(l, aclrtSynchronizeStream, n->stream);
     if (code == 0 || l->call.aclrtSynchronizeStream(n->stream) == ACL_SUCCESS)
         return code;
-    if (is_gone(code))
+    if (is_gone(code)) {
+        code = ACL_ERROR_RT_LOST_HEARTBEAT; /* the other one is of this library and its npud */
         atomic_store(&l->device[n->device].gone, code);
+    }
     acl_lane_free(n);
     *lane = NULL;
     return code;

@@ -133,9 +133,18 @@ static int32_t run_task(struct lane *lane, uint64_t number, struct executor_task
     return code;
 }
 
-/* npud stores `awaited`, has the same fence, and looks at `done`. */
+/*
+ * npud stores `awaited`, has the same fence, and looks at `done`. What lost the device is told with
+ * the task that met it.
+ */
 static void publish(const struct lane *lane, uint64_t number, int32_t code, uint32_t device)
 {
+    int32_t gone = code != 0 ? library_gone(device) : 0;
+
+    if (gone != 0) {
+        atomic_store_explicit(&lane->done->gone, 1, memory_order_relaxed);
+        code = gone;
+    }
     atomic_store_explicit(&lane->done->code, code, memory_order_relaxed);
     atomic_store_explicit(&lane->code[number % EXECUTOR_DEPTH], code, memory_order_relaxed);
     atomic_store_explicit(&lane->done->done, number, memory_order_release);

@@ -115,6 +115,12 @@ bool library_enter_to_free(uint32_t device)
     return true;
 }
 
+int32_t library_gone(uint32_t device)
+{
+    return is_begun(device) && library.vendor->gone ? library.vendor->gone(library.open, device)
+                                                    : 0;
+}
+
 void library_wake_npud(uint32_t device)
 {
     const uint64_t one = 1;

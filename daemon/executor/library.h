@@ -42,6 +42,12 @@ int32_t library_enter(uint32_t device);
  */
 bool library_enter_to_free(uint32_t device);
 
+/**
+ * 0, or the code that every call answers from now on: the device is lost to this process for good.
+ * Any thread.
+ */
+int32_t library_gone(uint32_t device);
+
 /** Wake npud's engine of that device. Any thread; nothing, if the device was never begun. */
 void library_wake_npud(uint32_t device);
 

@@ -470,6 +470,14 @@ static int32_t handle(const struct row *row, struct call *call)
     return row->handle(call);
 }
 
+/* npud ends an executor that has lost its device, by this code alone (docs/hardware.md). */
+static int32_t name_loss(const struct executor_request *request, int32_t code)
+{
+    return code == ACL_ERROR_RT_SOCKET_CLOSE || (code != 0 && library_gone(request->device) != 0)
+               ? ACL_ERROR_RT_LOST_HEARTBEAT
+               : code;
+}
+
 static void answer(struct call *call)
 {
     bool well = call->answer.code == 0;
@@ -486,7 +494,7 @@ static void serve_request(struct call *call)
         .op = request->op, .number = request->number, .handle = request->handle};
     call->more.fd = -1;
     vendor_set_text("%s", "");
-    call->answer.code = handle(row, call);
+    call->answer.code = name_loss(request, handle(row, call));
     /* Before the answer: work that npud gives out because of it finds all done. */
     handled_set(request->number);
     if ((!row || !row->silent) && !call->later)

@@ -140,7 +140,9 @@ struct executor_done {
     _Atomic uint32_t asleep;
     /* A call of the library is under way, since this time (CLOCK_MONOTONIC, ns); 0: none is. */
     _Atomic uint64_t busy_since;
-    uint64_t reserved[4];
+    /* A task of the lane has lost the device to this process: 1. Stored before `done` */
+    _Atomic uint32_t gone;
+    uint32_t reserved[7];
 };
 static_assert(sizeof(struct executor_done) == 64, "a lane's end is a line");
 
