@@ -117,7 +117,7 @@ struct executor {
 };
 
 /** Of executors, in tickets. */
-#define EXECUTOR_NUMBERS 256u
+#define EXECUTOR_NUMBERS 128u
 
 /** What a device has said of itself: executors_health(). */
 struct health {

@@ -5,15 +5,19 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/backend/executors.h"
 #include "daemon/base/kill_here.h"
+#include "daemon/kept/stream_record.h"
 #include "proto/util/futex.h"
 
 /*
- * A ticket: the low bits of the executor's number, the lane, and the number of the task there. A
- * session's next executor has other bits (executor_new()).
+ * A ticket: the low 7 bits of the executor's number, the lane, and the number of the task there. A
+ * session's next executor has other bits (executor_new()). The first bit is the stream's
+ * (TICKET_DROPPED).
  */
 #define NUMBER_BITS 50
 #define LANE_BITS   6
 static_assert(1u << LANE_BITS == EXECUTOR_LANES, "each lane has a number");
+static_assert((uint64_t)EXECUTOR_NUMBERS << (NUMBER_BITS + LANE_BITS) == TICKET_DROPPED,
+              "a bit is left");
 
 #define ACL_CODE_MIN 100000
 #define ACL_CODE_MAX 599999

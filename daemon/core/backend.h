@@ -110,7 +110,8 @@ struct work {
         uint64_t ready_ns; /* the backend's, zeroed: when bytes are moved; lost when npud ends */
         /*
          * Of work that is away: which it is there. The engine keeps it from WORK_NOTE on, and an
-         * npud that comes later gives it back: so work is given to a device once. 0: it was not.
+         * npud that comes later gives it back: so work is given to a device once. Below
+         * TICKET_DROPPED; 0: it was not given.
          */
         uint64_t ticket;
     };

@@ -200,6 +200,7 @@ static uint64_t number_change(struct stream *s)
 
     if (head_has(k, k->effect_at))
         return k->effect;
+    head_note_no_ticket(k);
     k->effect = atomic_load_explicit(&d->last_change, memory_order_relaxed) + 1;
     if (tag_of(0, k->effect) == 0) /* looks like no tag */
         k->effect++;

@@ -465,6 +465,7 @@ void notify_note_given_back(struct kept_words *words, struct stream *s)
 
 void notify_note_effect(struct kept_words *words, struct stream *s, uint64_t effect)
 {
+    head_note_no_ticket(s->live);
     set_stream_word(words, &s->live->effect, effect);
     set_stream_word(words, &s->live->effect_at, head_mark(s->live));
 }

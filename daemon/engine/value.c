@@ -223,8 +223,7 @@ static void write_once(struct stream *s, struct work_place at, uint64_t is, uint
 
     if (head_has(k, k->effect_at) && is != k->effect)
         return;
-    k->ticket = 0; /* first: a value is no number of tasks */
-    kept_order();
+    head_note_no_ticket(k);
     k->effect = is;
     head_note(k, &k->effect_at);
     KILL_HERE(VALUE_NOTED);

@@ -72,22 +72,19 @@ static uint64_t kept_ticket(const struct stream *s)
     const struct stream_kept *k = s->live;
     uint64_t behind = head_mark(k) - k->effect_at;
 
-    if (!s->attach->device->backend->poll || k->effect_at == 0 || behind >= k->effect)
+    if (!s->attach->device->backend->poll || k->ticket == 0 || (k->ticket & TICKET_DROPPED) ||
+        k->effect_at == 0 || behind >= k->effect)
         return 0;
-    return k->ticket == 0 ? 0 : k->ticket + behind;
+    return k->ticket + behind;
 }
 
-/*
- * No task has a place any more. The ticket stays, for await_dropped(): the last one that was given.
- * In this order: at no moment does another task have that.
- */
-static void note_dropped(struct stream_kept *k, uint64_t ticket)
+/* No task has a place any more. The last ticket that was given stays, for await_dropped(). */
+static void note_dropped(struct stream *s, uint64_t ticket)
 {
-    uint64_t given = k->effect;
+    struct stream_kept *k = s->live;
 
-    k->effect = 0;
+    k->ticket = (kept_ticket(s) != 0 ? k->ticket + k->effect - 1 : ticket) | TICKET_DROPPED;
     kept_order();
-    k->ticket = given > 1 ? k->ticket + given - 1 : ticket;
 }
 
 /* all: also of the work that was given together with it, behind it. */
@@ -101,7 +98,7 @@ static void leave_ticket(struct stream *s, bool all)
         return;
     d->backend->forget(d->backend_state, s->session->space, d->index, ticket, all);
     if (all)
-        note_dropped(s->live, ticket);
+        note_dropped(s, ticket);
 }
 
 static void end_uses(struct stream *s)
@@ -265,8 +262,7 @@ static void put_slice(struct stream *s, uint64_t at)
 
     KILL_HERE(SLICE_MADE);
     d->slice_bytes = s->work.progress - at;
-    k->ticket = 0; /* first: an offset is no number of tasks */
-    kept_order();
+    head_note_no_ticket(k);
     k->effect = at;
     head_note(k, &k->effect_at);
     KILL_HERE(SLICE_NOTED);
@@ -333,9 +329,9 @@ static bool await_dropped(struct stream *s)
     struct device *d = s->attach->device;
     struct stream_kept *k = s->live;
 
-    if (!d->backend->poll || s->work.ticket != 0 || k->ticket == 0 || k->effect != 0)
+    if (!(k->ticket & TICKET_DROPPED) || s->work.ticket != 0)
         return true;
-    if (!d->backend->is_over(d->backend_state, s->session->space, k->ticket))
+    if (!d->backend->is_over(d->backend_state, s->session->space, k->ticket & ~TICKET_DROPPED))
         return false;
     k->ticket = 0;
     return true;

@@ -100,7 +100,12 @@ struct stream_kept {
     uint64_t drop_end;        /* while STREAM_DROPPING: the tasks from here on stay */
     uint64_t graph_for;       /* 1 + position of the graph that is under way, ... */
     uint64_t graph_at;        /* ... and where it is: GRAPH_AT_* */
-    uint64_t ticket;          /* of work that a device does; 0: effect_at is of `effect` */
+    /*
+     * Of work that was given to a device; 0: none. effect_at is the mark of the task whose work has
+     * this ticket, and `effect` how many tasks have one from this on; but with TICKET_DROPPED it is
+     * of work that the stream has dropped, and they are of something else.
+     */
+    uint64_t ticket;
 };
 
 static_assert(sizeof(struct stream_kept) == 384, "six cache lines");
@@ -132,6 +137,8 @@ static inline uint64_t graph_at_step(uint64_t at)
     return at >> GRAPH_AT_INDEX_BITS & ((UINT64_C(1) << GRAPH_AT_STEP_BITS) - 1);
 }
 
+#define TICKET_DROPPED (UINT64_C(1) << 63)
+
 /** Is a graph under way, so that the task at the head is one of its list? */
 static inline bool stream_kept_in_graph(const struct stream_kept *k)
 {
@@ -155,6 +162,17 @@ static inline void head_note(const struct stream_kept *k, uint64_t *mark)
 {
     kept_order();
     *mark = head_mark(k);
+    kept_order();
+}
+
+/**
+ * To come before the note of an effect that is none of work of a device. Work that was given is over
+ * then: its ticket must not be taken for one of as many tasks as that effect happens to say.
+ */
+static inline void head_note_no_ticket(struct stream_kept *k)
+{
+    if (!(k->ticket & TICKET_DROPPED))
+        k->ticket = 0;
     kept_order();
 }
 
