@@ -79,17 +79,22 @@ static struct slot *find(uint64_t handle)
 int32_t object_add(uint64_t handle, struct object *object)
 {
     struct slot *slot = &slots[(uint32_t)handle % EXECUTOR_HANDLES];
+    uint32_t number = (uint32_t)(handle >> 32);
+    struct object *before;
     bool is_free;
 
     if ((uint32_t)handle >= EXECUTOR_HANDLES || handle >> 32 == 0)
         return library_refuses("a handle that cannot be");
     pthread_mutex_lock(&lock);
-    is_free = !slot->object;
+    before = slot->object;
+    is_free = !before || slot->number != number;
     if (is_free) {
         object->users = 1;
-        *slot = (struct slot){object, (uint32_t)(handle >> 32)};
+        *slot = (struct slot){object, number};
     }
     pthread_mutex_unlock(&lock);
+    if (is_free)
+        object_leave(before);
     return is_free ? 0 : library_refuses("a handle that is in use");
 }
 
