@@ -1,8 +1,10 @@
 /*
  * Tests that cannot hold where they are run: the file that NPUD_TEST_CANNOT names has a line for
- * each, with the program, the tests with commas between them, and the reason. They are left out and
- * named as what needs something that the machine lacks (need.h). The linker puts this in the place
- * of check's function (--wrap in mk/test.mk).
+ * each, with the devices over which they cannot, the program, the tests with commas between them,
+ * and the reason. They are left out and named as what needs something that the machine lacks
+ * (need.h). The linker puts this in the place of check's function (--wrap in mk/test.mk).
+ *
+ * The devices are names of NPUD_TEST_BACKEND, with commas, or "one": where there is one alone.
  */
 #include <check.h>
 #include <errno.h>
@@ -26,14 +28,28 @@ static bool is_in_list(char *names, const char *name)
     return false;
 }
 
+static bool is_here(char *devices)
+{
+    const char *backend = getenv("NPUD_TEST_BACKEND"), *most = getenv("NPUD_TEST_DEVICES");
+    char *rest = NULL;
+
+    for (char *d = strtok_r(devices, ",", &rest); d; d = strtok_r(NULL, ",", &rest))
+        if ((backend && strcmp(d, backend) == 0) ||
+            (most && strcmp(most, "1") == 0 && strcmp(d, "one") == 0))
+            return true;
+    return false;
+}
+
 /* The reason, in `line`; NULL: the test is run. */
 static const char *find_reason(FILE *list, const char *name, char *line, size_t size)
 {
     while (fgets(line, (int)size, list)) {
-        char *rest = NULL, *program = strtok_r(line, " ", &rest);
-        char *names = program && program[0] != '#' ? strtok_r(NULL, " ", &rest) : NULL;
+        char *rest = NULL, *devices = strtok_r(line, " ", &rest);
+        char *program = devices && devices[0] != '#' ? strtok_r(NULL, " ", &rest) : NULL;
+        char *names = program ? strtok_r(NULL, " ", &rest) : NULL;
 
-        if (names && strcmp(program, program_invocation_short_name) == 0 && is_in_list(names, name))
+        if (names && strcmp(program, program_invocation_short_name) == 0 && is_here(devices) &&
+            is_in_list(names, name))
             return rest + strspn(rest, " ");
     }
     return NULL;

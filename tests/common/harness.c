@@ -54,7 +54,7 @@ static const char *log_option(void)
 
 static void exec_npud(int ready, const char *const *options, const char *const *args)
 {
-    const char *argv[40] = {"npud", log_option(), "--die-with-parent", "--config=/dev/null"};
+    const char *argv[48] = {"npud", log_option(), "--die-with-parent", "--config=/dev/null"};
     const char *latency_us = getenv("NPUD_LATENCY_US");
     char path[256], fd[32], latency[64];
     int n = 4;
@@ -67,12 +67,12 @@ static void exec_npud(int ready, const char *const *options, const char *const *
         snprintf(latency, sizeof(latency), "--set=sim.latency_us=%s", latency_us);
         argv[n++] = latency;
     }
-    nested_options(argv, &n);
+    nested_options(argv, &n, args);
     if (npud.restartable)
         argv[n++] = "--restartable";
     for (; *options; options++)
         argv[n++] = *options;
-    for (; args && *args && n < 39; args++)
+    for (; args && *args && n < 47; args++)
         argv[n++] = *args;
     if (npud_stderr >= 0)
         dup2(npud_stderr, STDERR_FILENO);
@@ -113,6 +113,7 @@ static void start_in_directory(const char *const *options, const char *const *ar
     close(fds[1]);
     ck_assert_msg(read(fds[0], &c, 1) == 1, "npud did not start");
     close(fds[0]);
+    nested_settle();
     chaos_begin(npud.pid);
 }
 

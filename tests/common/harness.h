@@ -184,7 +184,8 @@ uint64_t cpu_wait_ns(pid_t pid);
     do {                                                                                           \
         aclError r_ = (call);                                                                      \
         const char *m_;                                                                            \
-        ck_assert_msg(r_ == (code), "%s: %d, expected %d", #call, r_, (int)(code));                \
+        ck_assert_msg(r_ == (code), "%s: %d, expected %d: %s", #call, r_, (int)(code),             \
+                      aclGetRecentErrMsg());                                                       \
         m_ = aclGetRecentErrMsg();                                                                 \
         ck_assert_msg(m_ &&m_[0], "%s: %d without a sentence", #call, r_);                         \
     } while (0)
@@ -194,7 +195,8 @@ uint64_t cpu_wait_ns(pid_t pid);
     do {                                                                                           \
         aclError r_ = (call);                                                                      \
         const char *m_;                                                                            \
-        ck_assert_msg(r_ == (code), "%s: %d, expected %d", #call, r_, (int)(code));                \
+        ck_assert_msg(r_ == (code), "%s: %d, expected %d: %s", #call, r_, (int)(code),             \
+                      aclGetRecentErrMsg());                                                       \
         m_ = aclGetRecentErrMsg();                                                                 \
         ck_assert_msg(m_ &&strstr(m_, words), "%s: %s", #call, m_);                                \
     } while (0)

@@ -1,6 +1,7 @@
 #include "tests/common/nested.h"
 
 #include <check.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,12 @@
 static struct {
     pid_t pid, starter;
     char dir[160];
-    char library[320], environment[320], executor[64];
 } inner;
+
+/* Options of npud. */
+static struct {
+    char library[PATH_MAX + 32], environment[1024], executor[64];
+} told;
 
 /*
  * Where npud was built: read at the begin, as a test may run a copy of npud that has neither an
@@ -30,12 +35,19 @@ __attribute__((constructor)) static void read_bin_dir(void)
         snprintf(bin_dir, sizeof(bin_dir), "build");
 }
 
-bool nested_is_on(void)
+static bool backend_is(const char *name)
 {
     const char *backend = getenv("NPUD_TEST_BACKEND");
 
-    return backend && strcmp(backend, "acl") == 0;
+    return backend && strcmp(backend, name) == 0;
 }
+
+bool nested_is_on(void)
+{
+    return backend_is("acl") || backend_is("cuda");
+}
+
+/* --- npud in npud: the inner one --- */
 
 /* Of the simulated devices, in one word; or `-d N`, in two: then true. */
 static bool is_about_devices(const char *option, bool *two)
@@ -57,6 +69,17 @@ static void add_options(const char **argv, int *n, int most, const char *const *
     }
 }
 
+static void add_words(const char **argv, int *n, int most, const char *words)
+{
+    char *copy = words ? strdup(words) : NULL, *rest = NULL;
+
+    if (!copy)
+        return;
+    for (char *word = strtok_r(copy, " ", &rest); word && *n < most;
+         word = strtok_r(NULL, " ", &rest))
+        argv[(*n)++] = word;
+}
+
 static void exec_inner(int ready, const char *const *args)
 {
     const char *argv[32] = {"npud", "--quiet", "--die-with-parent", "--config=/dev/null",
@@ -74,21 +97,18 @@ static void exec_inner(int ready, const char *const *args)
         argv[n++] = latency;
     }
     add_options(argv, &n, 31, args);
+    add_words(argv, &n, 31, getenv("NPUD_TEST_INNER"));
     snprintf(path, sizeof(path), "%s/npud", bin_dir);
     execv(path, (char **)argv);
     perror(path);
     _exit(127);
 }
 
-void nested_begin(const char *dir, const char *const *args)
+static void start_inner(const char *const *args)
 {
     int fds[2];
     char c;
 
-    if (!nested_is_on())
-        return;
-    nested_end();
-    snprintf(inner.dir, sizeof(inner.dir), "%s.inner", dir);
     ck_assert_int_eq(pipe(fds), 0);
     inner.starter = getpid();
     inner.pid = fork();
@@ -102,27 +122,13 @@ void nested_begin(const char *dir, const char *const *args)
     close(fds[0]);
 }
 
-void nested_options(const char **argv, int *n)
+void nested_begin(const char *dir, const char *const *args)
 {
-    const char *executor = getenv("NPUD_TEST_EXECUTOR");
-    char program[320];
-
-    if (!nested_is_on())
+    if (!backend_is("acl"))
         return;
-    snprintf(program, sizeof(program), "%s/npud-executor", bin_dir);
-    setenv("NPUD_EXECUTOR", program, 0);
-    snprintf(inner.library, sizeof(inner.library), "--set=vendor.library=%s/libaclclient.so.1",
-             bin_dir);
-    snprintf(inner.environment, sizeof(inner.environment),
-             "--set=vendor.environment=NPUD_SOCKET=%s/npud.sock", inner.dir);
-    snprintf(inner.executor, sizeof(inner.executor), "--set=vendor.executor=%s",
-             executor ? executor : "");
-    argv[(*n)++] = "--set=npud.backend=acl";
-    argv[(*n)++] = "--set=vendor.nesting=yes";
-    argv[(*n)++] = "--set=limits.executors=4096"; /* a test has many processes */
-    argv[(*n)++] = inner.library;
-    argv[(*n)++] = inner.environment;
-    argv[(*n)++] = inner.executor;
+    nested_end();
+    snprintf(inner.dir, sizeof(inner.dir), "%s.inner", dir);
+    start_inner(args);
 }
 
 void nested_end(void)
@@ -132,4 +138,175 @@ void nested_end(void)
     kill(inner.pid, SIGTERM);
     waitpid(inner.pid, NULL, 0);
     inner.pid = 0;
+}
+
+pid_t nested_pid(void)
+{
+    return inner.pid;
+}
+
+const char *nested_dir(void)
+{
+    return inner.dir;
+}
+
+/* It could not clean up after itself. */
+void nested_kill(void)
+{
+    static const char *const left[] = {"npud.sock", "npud.sock.lock", "admin.sock",
+                                       "admin.sock.lock"};
+    char path[192];
+
+    ck_assert_int_ne(inner.pid, 0);
+    kill(inner.pid, SIGKILL);
+    waitpid(inner.pid, NULL, 0);
+    inner.pid = 0;
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", inner.dir, left[i]);
+        unlink(path);
+    }
+    rmdir(inner.dir);
+}
+
+void nested_restart(void)
+{
+    ck_assert_int_eq(inner.pid, 0);
+    start_inner(NULL);
+}
+
+/* Of its first thread, which starts executors: also those that have ended and are not reaped. */
+static bool has_children(pid_t pid)
+{
+    char path[64];
+    FILE *f;
+    int c;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    f = fopen(path, "re");
+    c = f ? getc(f) : EOF;
+    if (f)
+        fclose(f);
+    return c != EOF;
+}
+
+void nested_settle(void)
+{
+    pid_t server;
+
+    if (nested_is_on())
+        EVENTUALLY((server = npud_server_pid()) != 0 && !has_children(server),
+                   "an executor of the begin is left");
+}
+
+static void add_inner(const char **argv, int *n)
+{
+    snprintf(told.library, sizeof(told.library), "--set=vendor.library=%s/libaclclient.so.1",
+             bin_dir);
+    snprintf(told.environment, sizeof(told.environment),
+             "--set=vendor.environment=NPUD_SOCKET=%s/npud.sock", inner.dir);
+    argv[(*n)++] = "--set=npud.backend=acl";
+    argv[(*n)++] = told.library;
+    argv[(*n)++] = told.environment;
+}
+
+/* --- CUDA: its library --- */
+
+/* What a test asks of the simulated devices, as the fake is told it (tests/gpu/fake.h). */
+static const struct asked_of_sim {
+    const char *option, *variable, *otherwise;
+} asked_of_sim[] = {
+    {"--set=sim.devices=", "FAKE_CUDA_DEVICES", "2"},
+    {"--set=sim.memory=", "FAKE_CUDA_MEMORY", "8G"},
+    {"--set=sim.latency_us=", "FAKE_CUDA_LATENCY_US", "0"},
+};
+
+/* The last one counts. `-d N` and `--devices N` are other words for the first row. */
+static const char *find_asked(const struct asked_of_sim *row, const char *const *args)
+{
+    const char *value = row->otherwise;
+    size_t length = strlen(row->option);
+    bool of_devices = row == asked_of_sim;
+
+    for (; args && *args; args++) {
+        if (strncmp(*args, row->option, length) == 0)
+            value = *args + length;
+        else if (of_devices && strncmp(*args, "--devices=", 10) == 0)
+            value = *args + 10;
+        else if (of_devices && args[1] &&
+                 (strcmp(*args, "--devices") == 0 || strcmp(*args, "-d") == 0))
+            value = args[1];
+    }
+    return value;
+}
+
+/* As npud reads it in its configuration. */
+static unsigned long long read_number(const char *value)
+{
+    char *end;
+    unsigned long long n = strtoull(value, &end, 10);
+
+    return *end == 'G' ? n << 30 : *end == 'M' ? n << 20 : *end == 'K' ? n << 10 : n;
+}
+
+static unsigned long long limit_devices(unsigned long long n)
+{
+    const char *most = getenv("NPUD_TEST_DEVICES");
+
+    return most && strtoull(most, NULL, 10) < n ? strtoull(most, NULL, 10) : n;
+}
+
+/* All that the environment has of the fake's own script goes to it, too, and counts for more. */
+static void describe_fake(char *text, size_t size, const char *const *args)
+{
+    const char *latency = getenv("NPUD_LATENCY_US");
+    size_t at = (size_t)snprintf(text, size, "--set=vendor.environment=");
+
+    for (size_t i = 0; i < sizeof(asked_of_sim) / sizeof(asked_of_sim[0]); i++) {
+        unsigned long long n = read_number(find_asked(&asked_of_sim[i], args));
+
+        if (i == 0)
+            n = limit_devices(n);
+        if (i == 2 && latency)
+            n = read_number(latency);
+        if (!getenv(asked_of_sim[i].variable))
+            at += (size_t)snprintf(text + at, size - at, "%s=%llu ", asked_of_sim[i].variable, n);
+    }
+    for (char **e = environ; *e; e++)
+        if (strncmp(*e, "FAKE_CUDA_", 10) == 0 && at < size)
+            at += (size_t)snprintf(text + at, size - at, "%s ", *e);
+}
+
+/* Of anyone: the fake is whose who has built it. */
+static void add_cuda(const char **argv, int *n, const char *const *args)
+{
+    const char *library = getenv("NPUD_TEST_CUDA");
+    char path[PATH_MAX];
+
+    describe_fake(told.environment, sizeof(told.environment), args);
+    argv[(*n)++] = "--set=npud.backend=cuda";
+    argv[(*n)++] = told.environment;
+    if (!library || !realpath(library, path))
+        return;
+    snprintf(told.library, sizeof(told.library), "--set=vendor.library=%s", path);
+    argv[(*n)++] = told.library;
+}
+
+void nested_options(const char **argv, int *n, const char *const *args)
+{
+    const char *executor = getenv("NPUD_TEST_EXECUTOR");
+    char program[320];
+
+    if (!nested_is_on())
+        return;
+    snprintf(program, sizeof(program), "%s/npud-executor", bin_dir);
+    setenv("NPUD_EXECUTOR", program, 0);
+    snprintf(told.executor, sizeof(told.executor), "--set=vendor.executor=%s",
+             executor ? executor : "");
+    argv[(*n)++] = "--set=vendor.nesting=yes";
+    argv[(*n)++] = "--set=limits.executors=4096"; /* a test has many processes */
+    argv[(*n)++] = told.executor;
+    if (backend_is("acl"))
+        add_inner(argv, n);
+    else
+        add_cuda(argv, n, args);
 }

@@ -1,6 +1,5 @@
 /*
- * npud with executors of the test's own (tests/executor/liar.c), which tell one lie each, and
- * sessions that use them.
+ * npud with executors of the test's own (tests/executor/liar.c), which tell one lie each.
  */
 #pragma once
 
@@ -12,11 +11,12 @@
 #include <unistd.h>
 
 #include "tests/common/harness.h"
+#include "tests/e2e/device_kit.h"
 #include "proto/wire/npud.pb-c.h"
 
-#define BLOCK     4096u
-#define LOSS      ACL_ERROR_RT_LOST_HEARTBEAT
-#define NOT_BEGUN ACL_ERROR_RT_DEV_SETUP_ERROR
+#define BLOCK     KIT_BLOCK
+#define LOSS      KIT_LOSS
+#define NOT_BEGUN KIT_NOT_BEGUN
 
 static char lies_path[64], library[64];
 
@@ -112,60 +112,4 @@ static inline void expect_nothing_left(void)
     EVENTUALLY(n_executors() == 0, "%u executors are left", n_executors());
     npud_teardown();
     unlink(lies_path);
-}
-
-/* --- sessions --- */
-
-/* What a call has failed with, or 0. */
-static struct outcome {
-    int code;
-    const char *call; /* its text */
-    char text[256];
-} failed;
-
-static inline bool did(int code, const char *call)
-{
-    if (code == 0)
-        return true;
-    failed.code = code;
-    failed.call = call;
-    snprintf(failed.text, sizeof(failed.text), "%s", aclGetRecentErrMsg());
-    return false;
-}
-
-#define DID(call) did(call, #call)
-
-struct kit {
-    void *device[2];
-    unsigned char *to, *from;
-    aclrtStream stream;
-};
-
-static inline bool kit_open(struct kit *k)
-{
-    return DID(aclrtSetDevice(0)) && DID(aclrtCreateStream(&k->stream)) &&
-           DID(aclrtMallocHost((void **)&k->to, BLOCK)) &&
-           DID(aclrtMallocHost((void **)&k->from, BLOCK)) &&
-           DID(aclrtMalloc(&k->device[0], BLOCK, ACL_MEM_MALLOC_HUGE_FIRST)) &&
-           DID(aclrtMalloc(&k->device[1], BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
-}
-
-/* A block that is numbered, there and back. */
-static inline bool kit_round(struct kit *k, unsigned number)
-{
-    uint32_t *to = (uint32_t *)k->to, *from = (uint32_t *)k->from;
-
-    for (unsigned i = 0; i < BLOCK / 4; i++)
-        to[i] = number * 2654435761u + i * 40503u;
-    memset(from, 0, BLOCK);
-    if (!DID(aclrtMemcpyAsync(k->device[0], BLOCK, to, BLOCK, ACL_MEMCPY_HOST_TO_DEVICE,
-                              k->stream)) ||
-        !DID(aclrtMemcpyAsync(k->device[1], BLOCK, k->device[0], BLOCK, ACL_MEMCPY_DEVICE_TO_DEVICE,
-                              k->stream)) ||
-        !DID(aclrtMemcpyAsync(from, BLOCK, k->device[1], BLOCK, ACL_MEMCPY_DEVICE_TO_HOST,
-                              k->stream)) ||
-        !DID(aclrtSynchronizeStream(k->stream)))
-        return false;
-    ck_assert_msg(memcmp(to, from, BLOCK) == 0, "round %u: other bytes than were copied", number);
-    return true;
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device_kit.h"
 #include "tests/common/chaos.h"
 #include "tests/common/effort.h"
 #include "tests/common/proc.h"
@@ -32,67 +33,6 @@ static void start(void)
 static void start_restartable(void)
 {
     start_with(true, NULL);
-}
-
-/* The device may not even have been set. */
-static void reset(void)
-{
-    aclError r = aclrtResetDevice(0);
-
-    ck_assert_msg(r == 0 || r == ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "aclrtResetDevice: %d: %s", r,
-                  aclGetRecentErrMsg());
-}
-
-/* It is told of the loss, and has another executor after a reset. */
-static void expect_new_life(void)
-{
-    struct kit k = {0};
-
-    reset();
-    ck_assert_msg(kit_open(&k), "after a reset: %s: %d: %s", failed.call, failed.code, failed.text);
-    for (unsigned i = 0; i < 10; i++)
-        ck_assert_msg(kit_round(&k, i), "%s: %s", failed.call, failed.text);
-}
-
-/* --- an honest session beside it --- */
-
-static struct shared {
-    _Atomic bool stop;
-    _Atomic unsigned rounds[8];
-} * shared;
-
-static int copy_until_stopped(void *arg)
-{
-    struct kit k = {0};
-    unsigned i = 0;
-
-    (void)arg;
-    OK(aclInit(NULL));
-    ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
-    for (; !shared->stop; shared->rounds[0] = ++i)
-        ck_assert_msg(kit_round(&k, i), "honest, round %u: %s: %s", i, failed.call, failed.text);
-    OK(aclFinalize());
-    return 0;
-}
-
-static pid_t start_honest(void)
-{
-    pid_t pid;
-
-    shared = child_share(sizeof(*shared));
-    pid = child_start(copy_until_stopped, NULL);
-    EVENTUALLY(shared->rounds[0] > 3, "the honest session does not copy");
-    return pid;
-}
-
-/* It has gone on, and does. */
-static void stop_honest(pid_t pid)
-{
-    unsigned before = shared->rounds[0];
-
-    EVENTUALLY(shared->rounds[0] > before + 3, "the honest session does not go on");
-    shared->stop = true;
-    child_expect_ok(pid);
 }
 
 /* --- lies --- */
@@ -180,18 +120,18 @@ static int meet_lie(void *arg)
         FAILS(LOSS, aclrtMalloc(&more, BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
     }
     if (l->ends == LOST || l->ends == NO_START)
-        expect_new_life();
+        kit_expect_new_life();
     OK(aclFinalize());
     return 0;
 }
 
 START_TEST(a_lie_is_told_to_the_session_that_meets_it)
 {
-    pid_t honest = start_honest();
+    pid_t honest = honest_start();
 
     tell_lie(lies[_i].name);
     child_expect_ok(child_start(meet_lie, (void *)&lies[_i]));
-    stop_honest(honest);
+    honest_stop(honest);
     expect_nothing_left();
 }
 END_TEST
@@ -264,7 +204,7 @@ static int meet_kernel_lie(void *arg)
     if (l->ends == REFUSED)
         ck_assert_ptr_nonnull(strstr(failed.text, "?[31m?all is well?"));
     if (l->ends == LOST)
-        reset();
+        kit_reset();
     if (l->ends == LOST)
         ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
     if (l->ends == LOST) /* the library has the file still, and gives it to the next one */
@@ -276,11 +216,11 @@ static int meet_kernel_lie(void *arg)
 
 START_TEST(a_lie_about_kernels_is_told_to_the_session_that_meets_it)
 {
-    pid_t honest = start_honest();
+    pid_t honest = honest_start();
 
     tell_lie(kernel_lies[_i].name);
     child_expect_ok(child_start(meet_kernel_lie, (void *)&kernel_lies[_i]));
-    stop_honest(honest);
+    honest_stop(honest);
     ck_assert_uint_eq(npud_used("binaries"), 0);
     expect_nothing_left();
 }
@@ -303,7 +243,7 @@ START_TEST(a_session_that_dies_leaves_no_executor_that_hangs)
 {
     static const char *const names[] = {"hang",       "hang-asked", "stop",
                                         "stop-asked", "hang-hello", "hang-begin"};
-    pid_t child, honest = start_honest();
+    pid_t child, honest = honest_start();
 
     tell_lie(names[_i]);
     child = child_start(meet_and_wait, NULL);
@@ -311,7 +251,7 @@ START_TEST(a_session_that_dies_leaves_no_executor_that_hangs)
     EVENTUALLY(access(lies_path, F_OK) < 0, "no executor is started");
     child_kill(child);
     EVENTUALLY(n_executors() == 1, "the executor is left");
-    stop_honest(honest);
+    honest_stop(honest);
     expect_nothing_left();
 }
 END_TEST
@@ -377,14 +317,14 @@ static int wait_in_three_ways(void *arg)
 
     (void)arg;
     OK(aclInit(NULL));
-    ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
+    kit_open_well(&k);
     OK(aclrtGetCurrentContext(&context));
     submit_what_hangs(&k, w);
     for (unsigned i = 0; i < WAITERS; i++)
         pthread_create(&threads[i], NULL, wait_for_stream, &w[i]);
     for (unsigned i = 0; i < WAITERS; i++)
         pthread_join(threads[i], NULL);
-    expect_new_life();
+    kit_expect_new_life();
     OK(aclFinalize());
     return 0;
 }
@@ -418,46 +358,8 @@ END_TEST
 
 /* --- many deaths --- */
 
-#define COPIERS 4
-#define ROUNDS  (choose_effort(20, 100))
-#define ENDS    (choose_effort(1, 10)) /* of npud */
-
-/* Right bytes, or a loss that is named, after which it begins anew. */
-static bool copy_or_be_told(struct kit *k, bool *open, unsigned round)
-{
-    if (!*open) {
-        *k = (struct kit){0};
-        *open = kit_open(k);
-    }
-    if (*open && kit_round(k, round))
-        return true;
-    ck_assert_msg(failed.code == LOSS || failed.code == ACL_ERROR_RT_DEV_SETUP_ERROR, "%s: %d: %s",
-                  failed.call, failed.code, failed.text);
-    ck_assert_msg(failed.text[0] != '\0', "%s: no sentence", failed.call);
-    *open = false;
-    reset();
-    return false;
-}
-
-static int copy_and_lose(void *arg)
-{
-    unsigned me = (unsigned)(uintptr_t)arg, right = 0, losses = 0;
-    struct kit k;
-    bool open = false;
-
-    OK(aclInit(NULL));
-    while (!shared->stop) {
-        bool well = copy_or_be_told(&k, &open, right * COPIERS + me);
-
-        right += well;
-        losses += !well;
-        shared->rounds[me] = right;
-    }
-    printf("copier %u: %u rounds right, %u losses\n", me, right, losses);
-    fflush(stdout);
-    OK(aclFinalize());
-    return 0;
-}
+#define ROUNDS (choose_effort(20, 100))
+#define ENDS   (choose_effort(1, 10)) /* of npud */
 
 static void kill_one(unsigned *seed, bool may_stop)
 {
@@ -472,35 +374,26 @@ static void kill_one(unsigned *seed, bool may_stop)
         kill(pids[rand_r(seed) % n], SIGKILL);
 }
 
-static unsigned all_rounds(void)
-{
-    unsigned n = 0;
+struct disturbance {
+    unsigned seed;
+    bool restarts, kills;
+};
 
-    for (unsigned i = 0; i < COPIERS; i++)
-        n += shared->rounds[i];
-    return n;
+static void disturb(void *arg)
+{
+    struct disturbance *d = arg;
+
+    if (d->kills)
+        kill_one(&d->seed, !d->restarts);
+    if (d->restarts)
+        npud_kill_server();
 }
 
 static void copy_under(unsigned rounds, bool restarts, bool kills)
 {
-    unsigned seed = 16;
-    pid_t pids[COPIERS];
+    struct disturbance d = {16, restarts, kills};
 
-    shared = child_share(sizeof(*shared));
-    for (uintptr_t i = 0; i < COPIERS; i++)
-        pids[i] = child_start(copy_and_lose, (void *)i);
-    for (unsigned i = 0; i < rounds; i++) {
-        unsigned before = all_rounds();
-
-        EVENTUALLY(all_rounds() > before + 20, "round %u: nothing is copied", i);
-        if (kills)
-            kill_one(&seed, !restarts);
-        if (restarts)
-            npud_kill_server();
-    }
-    shared->stop = true;
-    for (unsigned i = 0; i < COPIERS; i++)
-        child_expect_ok(pids[i]);
+    copiers_run(rounds, disturb, &d);
     expect_nothing_left();
 }
 
@@ -554,7 +447,7 @@ static int copy_over_a_restart(void *arg)
     ck_assert_msg(well == !l->lost, "%s: %s", l->name, well ? "not lost" : failed.text);
     if (l->lost) {
         ck_assert_msg(failed.code == LOSS, "%s: %d: %s", l->name, failed.code, failed.text);
-        expect_new_life();
+        kit_expect_new_life();
     }
     OK(aclFinalize());
     return 0;
@@ -692,7 +585,7 @@ static int use_and_lose(void *arg)
 
     (void)arg;
     OK(aclInit(NULL));
-    ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
+    kit_open_well(&k);
     turn_tell(&to_parent);
     turn_await(&to_child);
     OK(aclrtMemcpyAsync(k.device[0], BLOCK, k.to, BLOCK, ACL_MEMCPY_HOST_TO_DEVICE, k.stream));
@@ -700,7 +593,7 @@ static int use_and_lose(void *arg)
     FAILS_SAYING(LOSS, "lost", aclrtSynchronizeStream(k.stream));
     turn_tell(&to_parent);
     turn_await(&to_child);
-    expect_new_life();
+    kit_expect_new_life();
     turn_tell(&to_parent);
     turn_await(&to_child);
     OK(aclFinalize());
@@ -848,10 +741,10 @@ static int open_and_allocate(void *arg)
 
     (void)arg;
     OK(aclInit(NULL));
-    ck_assert_msg(kit_open(&k), "%s: %s", failed.call, failed.text);
+    kit_open_well(&k);
     turn_tell(&to_parent);
     turn_await(&to_child);
-    did(aclrtMalloc(&more, BLOCK, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc");
+    DID(aclrtMalloc(&more, BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
     turn_tell(&to_parent);
     for (;;)
         pause();
