@@ -41,9 +41,9 @@ struct object {
 struct object *object_new(enum object_kind kind, uint32_t device);
 
 /**
- * It has this handle from now on, and is the table's. What had the same place by another number goes:
- * the npud that has asked for it has died before it knew, and no other one has heard of it. An ACL
- * error: the handle is none, or taken; the object is the caller's.
+ * It has this handle from now on, and is the table's. What had the same place by another number
+ * goes: the npud that has asked for it has died before it knew, and no other one has heard of it.
+ * An ACL error: the handle is none, or taken; the object is the caller's.
  */
 int32_t object_add(uint64_t handle, struct object *object);
 /** Its handle means nothing any more. Nothing, if it does not now. */

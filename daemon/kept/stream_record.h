@@ -166,8 +166,8 @@ static inline void head_note(const struct stream_kept *k, uint64_t *mark)
 }
 
 /**
- * To come before the note of an effect that is none of work of a device. Work that was given is over
- * then: its ticket must not be taken for one of as many tasks as that effect happens to say.
+ * To come before the note of an effect that is none of work of a device. Work that was given is
+ * over then: its ticket must not be taken for one of as many tasks as that effect happens to say.
  */
 static inline void head_note_no_ticket(struct stream_kept *k)
 {
