@@ -83,7 +83,7 @@ enum work_kind {
     WORK_REDUCE,
     WORK_WORD_READ,  /* the word at src: into `word`. For words that word_read() cannot read */
     WORK_WORD_WRITE, /* `word` into the word at dst: the same for word_write() */
-    WORK_LAUNCH, /* a kernel: dst is binary and function, src struct executor_launch and more */
+    WORK_LAUNCH,     /* a kernel: dst is binary and function, src struct executor_launch and more */
 };
 
 /** A place in memory. */

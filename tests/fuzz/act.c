@@ -205,6 +205,7 @@ static uint32_t generation_of(const struct session *s, unsigned op, uint32_t obj
         [TASK_REDUCE] = &s->mems,
         [TASK_GRAPH] = &s->mems,
         [TASK_JUMP] = &s->mems,
+        [TASK_LAUNCH] = &s->mems,
     };
     void *slot = op < TASK_OPS && tables[op] ? slots_get(tables[op], object) : NULL;
 

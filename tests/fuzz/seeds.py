@@ -21,10 +21,11 @@ REQUESTS = ("hello open_device create_stream destroy_stream create_event destroy
             "grant_queue attach_queue allow_map queue_bell bind_routes unbind_routes "
             "query_routes leave_session own_waits export_memory allow_memory unexport_memory "
             "import_memory fetch_memory get_trace_ring renew_arena "
-            "idle_session open_channel close_channel").split()  # as they are numbered
+            "idle_session open_channel close_channel "
+            "load_binary look_up_function unload_binary").split()  # as they are numbered
 TASKS = ("nop record reset wait_level wait_pos ipc_event_record ipc_event_wait copy set delay "
          "callback notify_record notify_wait count_record count_wait value_write value_wait "
-         "reduce graph jump").split()  # as they are numbered
+         "reduce graph jump launch").split()  # as they are numbered
 BORDERS = [255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 8192, 65535, 65536, 262143,
            262144, 1 << 20,
            0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1 << 32, 1 << 46, 1 << 62, (1 << 62) + 1,

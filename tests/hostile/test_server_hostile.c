@@ -498,11 +498,14 @@ static void end(pid_t filler)
 
 /*
  * Requests that the program cannot be made to send at will. No process gets the pages of strict
- * devices.
+ * devices, and simulated ones have no kernels of their own.
  */
 static bool is_left_out(uint32_t kind)
 {
-    return (kind == NPUD__REQUEST__BODY_FETCH_MEMORY && npud_is_strict()) || is_unheard(kind) ||
+    return kind == NPUD__REQUEST__BODY_LOAD_BINARY ||
+           kind == NPUD__REQUEST__BODY_LOOK_UP_FUNCTION ||
+           kind == NPUD__REQUEST__BODY_UNLOAD_BINARY ||
+           (kind == NPUD__REQUEST__BODY_FETCH_MEMORY && npud_is_strict()) || is_unheard(kind) ||
            kind == NPUD__REQUEST__BODY_MEMORY_WRITTEN || kind == NPUD__REQUEST__BODY_OWN_WAITS ||
            kind == NPUD__REQUEST__BODY_EXPLAIN_RECORD;
 }
