@@ -322,9 +322,9 @@ void executors_forget_ending(struct executors *all)
         struct ending *e = all->ending;
 
         /* Nobody waits for it. It kills the executor as well, if that is not gone yet. */
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed is taken out of the list */
         if (e->own_uid != 0 && !e->sweeps && start_sweep(all, e->own_uid, &pid) < 0)
             log_warning("npud cannot end what may have uid %u", e->own_uid);
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it is taken out of the list */
         free_ending(e);
     }
 }
