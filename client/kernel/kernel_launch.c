@@ -237,7 +237,7 @@ aclError aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim, dim3 blockD
                                    .size = argsSize,
                                    .placeholders = placeHolderArray,
                                    .n_placeholders = placeHolderNum};
-    struct kernel_function copy;
+    struct kernel_function copy = {.name = NULL};
     int error;
 
     REQUIRE(func);

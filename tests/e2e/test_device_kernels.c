@@ -759,7 +759,7 @@ START_TEST(each_store_is_there_when_npud_is_killed)
 
     open_cuda();
     for (unsigned i = 0; i < kills; i++) {
-        f = look_up(k.binary, i % 2 ? "store" : "nothing"); /* each npud names it */
+        look_up(k.binary, i % 2 ? "store" : "nothing"); /* each npud names it */
         f = look_up(k.binary, "store");
         for (unsigned n = 0; n < WORDS; n++) {
             LAUNCH(f, 1, k.stream, address(n), i * 1000 + n);
