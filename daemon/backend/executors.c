@@ -566,7 +566,7 @@ int executor_new(struct executors *all, uid_t uid, uint64_t session, const struc
 
     if (r == 0)
         r = executor_uid_take(x, false);
-    if (r == -EDQUOT || r == -EUSERS) {
+    if (r == -EDQUOT || r == -ENOSPC || r == -EMLINK || r == -EUSERS) {
         executor_leave(x);
         return r;
     }

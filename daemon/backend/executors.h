@@ -64,6 +64,7 @@ struct executor {
     char why[192];        /* how it has ended, or why it has not started */
     struct user *user;    /* a reference, as long as it is charged; NULL: it is not */
     struct charge charge; /* RESOURCE_EXECUTORS */
+    struct charge files;  /* its ring and its page, which npud has mapped */
 
     uint32_t own_uid; /* 0: its process has npud's */
     pid_t pid;
@@ -197,7 +198,8 @@ bool executors_health(void *state, uint32_t device, struct backend_health *healt
 struct executor *executor_make(struct executors *all, uid_t uid, uint64_t session);
 /**
  * A new one, which is being started, in place of one that has ended, or of none. 0, -EDQUOT: the
- * user has as many as it may, or -ENOEXEC after logging: it cannot be.
+ * user has as many as it may, -ENOSPC: as many mappings, -EMLINK: as many descriptors; -EUSERS: no
+ * uid is free for it; or -ENOEXEC after logging: it cannot be.
  */
 int executor_new(struct executors *all, uid_t uid, uint64_t session, const struct executor *before,
                  struct executor **made);
@@ -206,7 +208,7 @@ struct executor *executor_use(struct executor *executor);
 void executor_leave(struct executor *executor);
 /**
  * It counts among those of its user, from now on until it ends. again: an npud before has counted
- * it. 0, -EDQUOT or -ENOMEM.
+ * it. 0, -ENOMEM, or as of executor_new().
  */
 int executor_charge(struct executor *executor, bool again);
 /** Safe to repeat. */

@@ -59,6 +59,10 @@ enum cause cause_of_device(int error)
         return CAUSE_EXECUTOR_UIDS;
     case -EDQUOT:
         return CAUSE_USER_EXECUTORS;
+    case -ENOSPC:
+        return CAUSE_USER_MAPPINGS;
+    case -EMLINK:
+        return CAUSE_USER_DESCRIPTORS;
     case -ENODATA:
         return CAUSE_DEVICE_FULL;
     case -EOPNOTSUPP:
