@@ -25,9 +25,10 @@ $(RAW_BIN): $(GPU_DIR)/raw/%: $(GPU_DIR)/raw/%.o $(GPU_DIR)/raw/raw.o \
 # One file that runs where a driver and a shell are, and nothing else: nothing is installed there,
 # and nothing fetched. GPU_FAKE=1 runs it over the fake, to try the package itself.
 GPU_PACKAGE := $(BUILD)/gpu/npud-gpu.tar.gz
-GPU_TESTS := $(BUILD)/tests/unit/test_cuda_table
+GPU_SUITES := $(shell grep -v '^\#' tests/gpu/suites.list)
+GPU_TESTS := $(BUILD)/tests/unit/test_cuda_table $(GPU_SUITES:%=$(BUILD)/%)
 .PHONY: gpu-package check-gpu bench-gpu
-test-programs: $(RAW_BIN)
+test-programs: $(RAW_BIN) $(FAKE_CUDA) $(FAKE_NVML)
 gpu-package: deps
 	$(Q)$(MAKE) --no-print-directory programs $(RAW_BIN) $(GPU_TESTS) $(FAKE_CUDA) $(FAKE_NVML)
 	$(Q)sh mk/gpu.sh $(BUILD) $(GPU_PACKAGE) $(RAW_BIN) $(GPU_TESTS) $(FAKE_CUDA) $(FAKE_NVML)

@@ -32,7 +32,7 @@ LD_LIBRARY_PATH=$build ldd $programs "$@" 2>/dev/null | awk '/=> \// {print $3}'
     chmod u+w "$root/lib/$(basename "$library")"
 done
 cp tests/gpu/run.sh "$root/"
-cp tests/gpu/*.list tests/gpu/*.ptx "$root/"
+cp tests/gpu/*.list tests/gpu/*.ptx tests/nested-cannot "$root/"
 tar -C "$(dirname "$package")" --sort=name --owner=0 --group=0 -czf "$package" npud-gpu
 rm -rf "$root"
 echo "$package: $(($(wc -c <"$package") / 1024)) KiB"

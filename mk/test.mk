@@ -292,8 +292,10 @@ LONGEST = $(basename $(notdir $(shell grep -o '^ \* Runs long: [0-9]*' $(TEST_SR
 longest_first = $(foreach t,$(LONGEST),$(filter %/$(t),$(1))) \
     $(filter-out $(addprefix %/,$(LONGEST)),$(1))
 
+# With NPUD_TEST_BACKEND over devices that are away: what cannot hold there is left out.
 check-run: test-programs examples
-	$(Q)sh tests/run-all.sh $(BUILD) $(call longest_first,$(TEST_BIN) $(RUN_TESTS))
+	$(Q)sh tests/$(if $(NPUD_TEST_BACKEND),run-nested,run-all).sh $(BUILD) \
+	    $(call longest_first,$(TEST_BIN) $(RUN_TESTS))
 
 # One program, or one script of tests/run or file of tests/python, with what npud says:
 # make t T=e2e/test_queue CASE=name (a case of libcheck, or a test of the file of Python).
@@ -319,7 +321,7 @@ watch: deps
 # programs finds what it found before. Without what takes long, and builds nothing that others here
 # do not build, too.
 BUILDS = ' -o |ar rcs|protoc-c|-fsyntax-only|describe.py'
-ONCE := $(patsubst %,tests/run/test-%.sh,check check-backend contributing gpu kernels npu-run \
+ONCE := $(patsubst %,tests/run/test-%.sh,check check-backend contributing cuda gpu kernels npu-run \
     programs python)
 check-again:
 	$(Q)left=$$($(MAKE) --no-print-directory -n V=1 $(BUILD)/tests/abi/ok test-programs examples) \
@@ -354,6 +356,7 @@ check-strict: deps
 
 # npud in npud (tests/run-nested.sh): the programs that say most about devices, in two minutes on
 # two processors. NESTED=all: all in which the backend plays a part. NESTED="e2e/test_x": these.
+# NPUD_TEST_BACKEND=cuda: over the fake of CUDA instead.
 NESTED_SHORT := $(addprefix e2e/test_,memory copies registration ipc_memory managed waits stream \
     stream_tasks restart blame data_path notify_ipc session_end survivor \
     virtual) soak/test_soak model/test_model
@@ -365,9 +368,19 @@ NESTED_BIN = $(foreach t,$(NESTED_NAMES),$(BUILD)/$(if $(filter kill/%,$(t)),kil
 .PHONY: check-nested
 check-nested: deps
 	$(Q)$(MAKE) --no-print-directory -s programs $(filter-out $(BUILD)/kill/%,$(NESTED_BIN)) \
+	    $(FAKE_CUDA) $(FAKE_NVML) \
 	    $(if $(filter $(BUILD)/kill/%,$(NESTED_BIN)),test-kill)
 	$(Q)MODEL_COUNT=$${MODEL_COUNT:-600} sh tests/run-nested.sh $(BUILD) \
 	    $(call longest_first,$(NESTED_BIN))
+
+# npud in npud, whose outer server is killed every 100 ms: a short form of
+# NPUD_TEST_BACKEND=acl make check-chaos.
+CHAOS_NESTED := e2e/test_ipc_memory handover/test_handover_copies soak/test_soak
+.PHONY: check-nested-chaos
+check-nested-chaos: deps
+	$(Q)NPUD_CHAOS=$${NPUD_CHAOS:-100} NPUD_TEST_BACKEND=acl \
+	    $(MAKE) --no-print-directory check-run RUN_TESTS= \
+	    TEST_BIN='$(CHAOS_NESTED:%=$(BUILD)/tests/%)'
 
 # What chaos does not run, and why.
 chaos-excepted:
@@ -383,6 +396,7 @@ check-long: deps
 	$(Q)NPUD_TEST_LONG=1 $(MAKE) --no-print-directory check-systemd
 	$(Q)$(MAKE) --no-print-directory check-asan
 	$(Q)$(MAKE) --no-print-directory check-strict
+	$(Q)$(MAKE) --no-print-directory check-nested-chaos
 	$(Q)$(MAKE) --no-print-directory check-riscv64
 
 # -O1 keeps stack traces readable; -g1 has what they need, and compiles in a fifth less time. An

@@ -18,7 +18,7 @@ static struct {
 
 /* Options of npud. */
 static struct {
-    char library[PATH_MAX + 32], environment[1024], executor[64];
+    char library[PATH_MAX + 32], environment[4096], executor[64];
 } told;
 
 /*
@@ -255,8 +255,12 @@ static unsigned long long limit_devices(unsigned long long n)
     return most && strtoull(most, NULL, 10) < n ? strtoull(most, NULL, 10) : n;
 }
 
-/* All that the environment has of the fake's own script goes to it, too, and counts for more. */
-static void describe_fake(char *text, size_t size, const char *const *args)
+/*
+ * What an executor finds in its environment, which has nothing of this one. All of the fake's own
+ * script counts for more than what the test asks of the simulated devices. Where programs have
+ * brought their libraries, the executor finds its own there, too (tests/gpu/run.sh).
+ */
+static void describe_environment(char *text, size_t size, const char *const *args)
 {
     const char *latency = getenv("NPUD_LATENCY_US");
     size_t at = (size_t)snprintf(text, size, "--set=vendor.environment=");
@@ -272,7 +276,8 @@ static void describe_fake(char *text, size_t size, const char *const *args)
             at += (size_t)snprintf(text + at, size - at, "%s=%llu ", asked_of_sim[i].variable, n);
     }
     for (char **e = environ; *e; e++)
-        if (strncmp(*e, "FAKE_CUDA_", 10) == 0 && at < size)
+        if ((strncmp(*e, "FAKE_CUDA_", 10) == 0 || strncmp(*e, "LD_LIBRARY_PATH=", 16) == 0) &&
+            at < size)
             at += (size_t)snprintf(text + at, size - at, "%s ", *e);
 }
 
@@ -282,7 +287,7 @@ static void add_cuda(const char **argv, int *n, const char *const *args)
     const char *library = getenv("NPUD_TEST_CUDA");
     char path[PATH_MAX];
 
-    describe_fake(told.environment, sizeof(told.environment), args);
+    describe_environment(told.environment, sizeof(told.environment), args);
     argv[(*n)++] = "--set=npud.backend=cuda";
     argv[(*n)++] = told.environment;
     if (!library || !realpath(library, path))

@@ -820,7 +820,7 @@ static void queue_open(struct queue *q)
 }
 
 /*
- * What is done twice shows: in the sum, and because each copy from the device is behind the next set
+ * What is done twice shows: in the sum, and because each copy from the device is followed by a set
  * of what it reads.
  */
 static void queue_step(struct queue *q, unsigned step)
