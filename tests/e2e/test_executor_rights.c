@@ -399,6 +399,7 @@ START_TEST(npud_dies_before_a_uid_is_free)
     child_expect_ok(child_start(find_no_uid, NULL));
     ck_assert_uint_eq(count_processes(FIRST + 2), 1);
     npud_kill_server();
+    EVENTUALLY(count_processes(0) == 0, "%u processes are left", count_processes(0));
     child_expect_ok(child_start(use_when_there_is_one, NULL));
     expect_no_process_left();
 }
