@@ -260,10 +260,11 @@ END_TEST
 
 static pid_t only_executor(void)
 {
-    pid_t pid = 0;
+    pid_t pids[2];
 
-    EVENTUALLY(executors(&pid, 1) == 1, "there is no executor");
-    return pid;
+    /* The one that npud has asked what devices there are may not be gone yet. */
+    EVENTUALLY(executors(pids, 2) == 1, "there is no executor, or more than one");
+    return pids[0];
 }
 
 /* Each of three threads waits in its own way for work that the executor does not end. */
