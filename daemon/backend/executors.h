@@ -147,8 +147,8 @@ struct executors {
     char program[4096]; /* npud-executor */
     uint32_t devices;
     struct executor_device_info info[DEVICES_MAX];
-    char *identity;   /* of the library, for the next npud: executors_know() ... */
-    struct kept kept; /* ... with what it has said */
+    char *identity;            /* of the library, for the next npud: executors_know() ... */
+    struct kept kept;          /* ... with what it has said */
     char can[DEVICES_MAX][96]; /* info.capabilities in words */
     struct health health[DEVICES_MAX];
     struct executor *list;
