@@ -46,6 +46,7 @@ struct role {
     bool before_connect;
     bool notifies; /* it uses the first observer's notify */
     bool varies;   /* whether it sleeps on its way is up to the engine */
+    bool launches; /* a kernel of the host, which devices that are away have not */
 };
 extern const struct role roles[];
 extern const size_t n_roles;
