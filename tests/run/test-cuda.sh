@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Suites of tests/gpu/suites.list over the fake of CUDA's driver: the first five, and all of them in
-# make check-long.
-# usage: test-cuda.sh BUILD_DIR
+# Suites of tests/gpu/suites.list over the fake of CUDA's driver: the first six, and all of them in
+# make check-long; or one program, such as e2e/test_many_threads.
+# usage: test-cuda.sh BUILD_DIR [PROGRAM]
 # shellcheck disable=SC2317 # check() calls these functions
 set -u
 build=$1
@@ -21,7 +21,11 @@ passes() { # PROGRAM
     return 1
 }
 
-suites=5
+if [ -n "${2:-}" ]; then
+    check "$2 over CUDA's fake" passes "tests/$2"
+    exit $failed
+fi
+suites=6
 [ -z "${NPUD_TEST_LONG:-}" ] || suites=1000
 while read -r suite; do
     check "$suite over CUDA's fake" passes "$suite"
