@@ -303,6 +303,15 @@ END_TEST
 
 /* --- the inner device is lost, and back --- */
 
+static bool is_abnormal(void)
+{
+    aclrtDeviceStatus status;
+
+    OK(aclrtQueryDeviceStatus(0, &status));
+    return status == ACL_RT_DEVICE_STATUS_ABNORMAL;
+}
+
+/* It stays lost until the program has reset it, whatever that asks for and copies meanwhile. */
 static int lose_device(void *arg)
 {
     struct kit k = {0};
@@ -317,6 +326,7 @@ static int lose_device(void *arg)
         continue;
     ck_assert_msg(failed.code == KIT_LOSS && failed.text[0], "%s: %d: %s", failed.call, failed.code,
                   failed.text);
+    EVENTUALLY(is_abnormal(), "the device is not lost");
     FAILS_SAYING(KIT_LOSS, "lost",
                  aclrtMemcpy(k.device[0], KIT_BLOCK, k.to, KIT_BLOCK, ACL_MEMCPY_DEFAULT));
     turn_tell(&to_parent);
