@@ -27,6 +27,7 @@
 static struct backend_space *spaces; /* all */
 
 static void tell_waiting(struct executor *x);
+static void lose(struct executor *x, int32_t code);
 
 /* --- the devices --- */
 
@@ -82,6 +83,7 @@ static int away_open(struct server *server, void **state, const char *kind, cons
     all->of_user =
         config->vendor_executor[0] ? strcmp(config->vendor_executor, "user") == 0 : of_user;
     all->told = tell_waiting;
+    all->lost = lose;
     all->watch = (struct job){executors_run_watch, "executors that hang", &server->schedule.own};
     r = own_program_find(all->program, sizeof(all->program), "npud-executor", "NPUD_EXECUTOR");
     if (r < 0) {
@@ -132,14 +134,18 @@ static void tell_waiting(struct executor *x)
 {
     struct backend_space *space, *next;
 
-    DL_FOREACH_SAFE (spaces, space, next) {
-        if (space->executor != x)
-            continue;
-        if (x->state == EXECUTOR_ENDED)
-            backend_lost(space->owner, atomic_load(&x->code));
-        if (space->waits)
+    DL_FOREACH_SAFE (spaces, space, next)
+        if (space->executor == x && space->waits)
             tell(space);
-    }
+}
+
+static void lose(struct executor *x, int32_t code)
+{
+    struct backend_space *space, *next;
+
+    DL_FOREACH_SAFE (spaces, space, next)
+        if (space->executor == x)
+            backend_lost(space->owner, code);
 }
 
 struct begin {

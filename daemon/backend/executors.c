@@ -318,8 +318,13 @@ void executor_end(struct executor *x, const char *fmt, ...)
     vsnprintf(why, sizeof(why), fmt, ap);
     va_end(ap);
     x->state = EXECUTOR_ENDED;
-    atomic_store_explicit(&x->code, ACL_ERROR_RT_LOST_HEARTBEAT, memory_order_release);
     executor_use(x); /* those that are told may give it back */
+    /*
+     * In this order: an engine that sees the code ends tasks with it, and other streams go on behind
+     * these. Who waits for one of those is told of the loss, too.
+     */
+    x->all->lost(x, ACL_ERROR_RT_LOST_HEARTBEAT);
+    atomic_store_explicit(&x->code, ACL_ERROR_RT_LOST_HEARTBEAT, memory_order_release);
     executor_log_end(x);
     note_end(x, why, fmt == process_gone);
     log_error("executor %d of user %u: %s: its device memory is lost", pid, (unsigned)x->uid,
