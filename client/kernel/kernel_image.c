@@ -293,7 +293,8 @@ static size_t bytes_of(const struct kernel_launch *launch)
            (launch->args ? launch->size : 0);
 }
 
-static void write_launch(unsigned char *at, const struct kernel_launch *launch)
+/* Returns its sum. */
+static uint64_t write_launch(unsigned char *at, const struct kernel_launch *launch)
 {
     struct executor_launch head = head_of(launch);
     unsigned char *to = at + sizeof(head);
@@ -305,8 +306,8 @@ static void write_launch(unsigned char *at, const struct kernel_launch *launch)
                sizeof(struct executor_placeholder));
     if (launch->args)
         memcpy(to, launch->args, launch->size);
-    head.sum = executor_launch_sum(&head, at + sizeof(head), bytes_of(launch) - sizeof(head));
     memcpy(at, &head, sizeof(head));
+    return executor_launch_sum(&head, at + sizeof(head), bytes_of(launch) - sizeof(head));
 }
 
 static int submit(const char *api, const struct copy *copy, uint32_t number,
@@ -325,7 +326,7 @@ static int submit(const char *api, const struct copy *copy, uint32_t number,
                                    .src_generation = b->memory.remote_generation}};
     int error;
 
-    write_launch(at.address, launch);
+    task.launch.sum = write_launch(at.address, launch);
     profile_name_next(s, launch->kernel->name);
     error = stream_submit(s, api, &task);
     if (error != 0)

@@ -50,7 +50,7 @@ static void put(struct executor *x, const struct work *w, uint64_t ticket, uint3
         .after = after_of(w->dst) > after_of(w->src) ? after_of(w->dst) : after_of(w->src),
         .dst = place_of(w->dst),
         .src = place_of(w->src),
-        .size = w->kind == WORK_WORD_WRITE ? w->word : w->size,
+        .size = w->kind == WORK_WORD_WRITE || w->kind == WORK_LAUNCH ? w->word : w->size,
     };
 
     lane_put(x, ticket, &task);

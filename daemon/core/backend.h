@@ -104,7 +104,7 @@ struct work {
     void *slice;
     union {
         uint64_t delay_ns; /* WORK_DELAY */
-        uint64_t word;     /* WORK_WORD_READ, WORK_WORD_WRITE */
+        uint64_t word;     /* WORK_WORD_READ, WORK_WORD_WRITE; WORK_LAUNCH: executor_launch_sum() */
     };
     union {
         uint64_t ready_ns; /* the backend's, zeroed: when bytes are moved; lost when npud ends */

@@ -180,6 +180,7 @@ static struct work launch_of(const struct task *t, struct mem *binary, struct me
 
     return (struct work){.kind = WORK_LAUNCH,
                          .size = t->launch.size,
+                         .word = t->launch.sum,
                          .dst = function,
                          .src = allocation_place(source, t->launch.offset, t->launch.size)};
 }

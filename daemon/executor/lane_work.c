@@ -289,7 +289,8 @@ static bool are_within(const struct executor_placeholder *places, uint32_t n, ui
 
 /* *said is of the pages; what is behind it is read here. room: bytes that are. */
 static int32_t read_launch(struct lane_work *work, const struct executor_launch *said,
-                           const unsigned char *behind, uint64_t room, struct vendor_launch *launch)
+                           const unsigned char *behind, uint64_t room, uint64_t sum,
+                           struct vendor_launch *launch)
 {
     uint64_t places = said->placeholders * sizeof(struct executor_placeholder);
     uint64_t bytes = said->on_device ? 0 : said->bytes;
@@ -300,7 +301,7 @@ static int32_t read_launch(struct lane_work *work, const struct executor_launch 
     if (!make_buffer(&work->arguments, LAUNCH_BYTES))
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
     memcpy(work->arguments, behind, places + bytes);
-    if (executor_launch_sum(said, work->arguments, places + bytes) != said->sum)
+    if (executor_launch_sum(said, work->arguments, places + bytes) != sum)
         return library_refuses("a launch that is not as it was written");
     *launch = (struct vendor_launch){
         .shared_bytes = said->shared_bytes,
@@ -322,14 +323,15 @@ static int32_t read_launch(struct lane_work *work, const struct executor_launch 
 
 /* What the pages say is read once: others may write there. */
 static int32_t give_kernel(struct lane_work *work, struct vendor_lane *queue, void *function,
-                           struct place src, uint64_t room)
+                           struct place src, uint64_t room, uint64_t sum)
 {
     struct executor_launch said;
     struct vendor_launch launch;
     int32_t code;
 
     memcpy(&said, pointer(src), sizeof(said));
-    code = read_launch(work, &said, (unsigned char *)pointer(src) + sizeof(said), room, &launch);
+    code =
+        read_launch(work, &said, (unsigned char *)pointer(src) + sizeof(said), room, sum, &launch);
     if (code != 0)
         return code;
     if (said.on_device)
@@ -353,7 +355,8 @@ static int32_t give_launch(struct lane_work *work, struct vendor_lane *queue,
         return library_refuses("arguments that are not in pages of the host");
     return give_kernel(work, queue, function, at->src,
                        object_size(at->src.object) - task->src.offset -
-                           sizeof(struct executor_launch));
+                           sizeof(struct executor_launch),
+                       task->size);
 }
 
 /* --- what each op is --- */

@@ -36,7 +36,8 @@ enum executor_op {
     EXECUTOR_REDUCE,     /* dst = dst op src: kind << 8 | type of proto/util/reduce.h in `value` */
     EXECUTOR_WORD_WRITE, /* the 8 bytes at dst: `size` */
     EXECUTOR_WORD_READ,  /* the 8 bytes at src: into `value` of the lane */
-    EXECUTOR_LAUNCH, /* the kernel `dst`, with arguments in host memory at src: executor_launch */
+    /* the kernel `dst`, with arguments in host memory at src: executor_launch, whose sum is `size` */
+    EXECUTOR_LAUNCH,
     EXECUTOR_OPS
 };
 
@@ -80,13 +81,8 @@ struct executor_launch {
     uint32_t batch;     /* 1: it begins when all of its blocks can */
     uint64_t on_device; /* 0, or where the device has the arguments: none are behind it then */
     uint64_t limit_ns;  /* how long it may take; 0: for ever */
-    /*
-     * executor_launch_sum(). A device may come to a launch that its stream has dropped, when the
-     * program has something else in this memory: then it is not launched.
-     */
-    uint64_t sum;
 };
-static_assert(sizeof(struct executor_launch) == 64, "programs write it");
+static_assert(sizeof(struct executor_launch) == 56, "programs write it");
 
 /** In the arguments, from their begin on: where the device's address of other bytes goes. */
 struct executor_placeholder {
@@ -106,12 +102,15 @@ static inline uint64_t executor_sum_bytes(uint64_t sum, const void *bytes, size_
     return sum;
 }
 
-/** Of a launch, but for its own member, and the n bytes behind it. It is for mistakes. */
+/**
+ * Of a launch and the n bytes behind it. A device may come to a launch that its stream has dropped,
+ * when the program has another one in this memory: that is not launched a second time. It is for
+ * mistakes, and not for programs that mean to make them.
+ */
 static inline uint64_t executor_launch_sum(const struct executor_launch *launch, const void *behind,
                                            size_t n)
 {
-    return executor_sum_bytes(executor_sum_bytes(n, launch, offsetof(struct executor_launch, sum)),
-                              behind, n);
+    return executor_sum_bytes(executor_sum_bytes(n, launch, sizeof(*launch)), behind, n);
 }
 
 struct executor_bell {

@@ -169,6 +169,7 @@ struct task {
             uint64_t size;     /* ... with all that is behind it */
             uint32_t src;      /* the pinned host memory that it is in */
             uint32_t src_generation;
+            uint64_t sum; /* executor_launch_sum() */
         } launch;
         uint64_t words[5];
     };

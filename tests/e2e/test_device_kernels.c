@@ -418,6 +418,30 @@ START_TEST(launches_behind_a_failure_are_passed_over)
 }
 END_TEST
 
+/* What the device has of it meanwhile, it does, or finds that its arguments are not what they were. */
+START_TEST(an_abort_leaves_other_launches_right)
+{
+    aclrtFuncHandle add, wait;
+
+    open_kit();
+    add = look_up(k.binary, "add");
+    wait = look_up(k.binary, "wait_for");
+    LAUNCH(wait, 1, k.stream, address(0), 1, address(1));
+    for (unsigned i = 0; i < 50; i++)
+        LAUNCH(add, 1, k.stream, address(2), 1);
+    OK(aclrtStreamAbort(k.stream));
+    *k.host = 1;
+    OK(aclrtMemcpyAsync(k.words, 8, k.host, 8, ACL_MEMCPY_HOST_TO_DEVICE, k.other));
+    for (unsigned i = 0; i < 200; i++)
+        LAUNCH(add, 1, i % 2 ? k.stream : k.other, address(3), 1);
+    OK(aclrtSynchronizeStream(k.other));
+    OK(aclrtSynchronizeStream(k.stream));
+    ck_assert_uint_eq(word(3), 200);
+    OK(aclrtBinaryUnLoad(k.binary));
+    close_kit();
+}
+END_TEST
+
 /* --- npud is killed --- */
 
 START_TEST(each_launch_is_done_once_when_npud_is_killed)
@@ -910,20 +934,19 @@ static void expect_success(struct task task)
 }
 
 /* What is behind the arguments is none of them. */
-static void sign_arguments(void)
+static uint64_t sum_of_arguments(void)
 {
     const struct executor_launch *head = &arguments->head;
     size_t n = head->placeholders * sizeof(struct executor_placeholder) +
                (head->on_device ? 0 : head->bytes);
 
-    arguments->head.sum = executor_launch_sum(head, head + 1, n < 4096 ? n : 0);
+    return executor_launch_sum(head, head + 1, n < 4096 ? n : 0);
 }
 
 static void prepare_arguments(void)
 {
     arguments = file.at;
     *arguments = (struct launch){{.blocks = {1, 1, 1}, .threads = {1, 1, 1}}, 4096, 1};
-    sign_arguments();
 }
 
 START_TEST(tasks_that_cannot_be_fail)
@@ -935,6 +958,7 @@ START_TEST(tasks_that_cannot_be_fail)
     ck_assert(LOOK_UP(binary_slot, "nothing", 8));
     good = launch_task();
     good.launch.function = 8;
+    good.launch.sum = sum_of_arguments();
     expect_success(good);
 #define BAD(what)                                                                                  \
     do {                                                                                           \
@@ -994,9 +1018,10 @@ START_TEST(arguments_that_cannot_be_fail)
     do {                                                                                           \
         prepare_arguments();                                                                       \
         arguments->head.member = (value);                                                          \
-        sign_arguments();                                                                          \
+        task.launch.sum = sum_of_arguments();                                                      \
         expect_failure(task);                                                                      \
         prepare_arguments();                                                                       \
+        task.launch.sum = sum_of_arguments();                                                      \
         expect_success(task);                                                                      \
     } while (0)
     WRONG(bytes, EXECUTOR_ARGUMENTS + 1);
@@ -1011,13 +1036,15 @@ START_TEST(arguments_that_cannot_be_fail)
     prepare_arguments();
     arguments->head.on_device = 4096;
     arguments->head.bytes = 8;
-    sign_arguments();
+    task.launch.sum = sum_of_arguments();
     expect_failure(task);
     prepare_arguments();
     arguments->head.blocks[1]++; /* and is not signed anew */
     expect_failure(task);
     prepare_arguments();
-    arguments->head.sum++;
+    task.launch.sum = sum_of_arguments();
+    expect_success(task);
+    task.launch.sum++;
     expect_failure(task);
     close_hostile();
 }
@@ -1069,6 +1096,7 @@ int main(void)
     add_cases(t);
     tcase_add_test(t, a_stream_waits_for_what_a_kernel_writes);
     tcase_add_test(t, a_rule_fails_a_launch);
+    tcase_add_test(t, an_abort_leaves_other_launches_right);
     add_restarts(suite_case(suite, "restarts", 120, start_restartable, npud_teardown));
     add_restarts(
         suite_case(suite, "restarts over npud", 120, start_nested_restartable, npud_teardown));

@@ -635,10 +635,10 @@ struct launch {
     uint64_t address, value;
 };
 
-/* n: bytes that are behind the head. */
-static void sign(struct launch *launch, size_t n)
+static uint64_t sum_of(const struct launch *launch)
 {
-    launch->head.sum = executor_launch_sum(&launch->head, &launch->address, n);
+    return executor_launch_sum(&launch->head, &launch->address,
+                               launch->head.bytes < 16 ? launch->head.bytes : 16);
 }
 
 /* Arguments that the file has, and the memory has not. */
@@ -653,7 +653,8 @@ static void expect_too_long(uint64_t binary, const struct launch *launch)
     memcpy(map, launch, sizeof(*launch));
     executor_tell_fds(&x, request, &fd, 1);
     close(fd);
-    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {request.handle}),
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {request.handle},
+                        .size = sum_of(launch)),
                      ACL_ERROR_RT_PARAM_INVALID);
 }
 
@@ -682,29 +683,36 @@ START_TEST(kernels_are_launched)
     *launch = (struct launch){{.blocks = {3, 1, 1}, .threads = {1, 1, 1}, .bytes = 16},
                               executor_ask_fds(&x, request, NULL, 0).answer.address,
                               14};
-    sign(launch, 16);
     GIVE(&x, 0, .op = EXECUTOR_WORD_WRITE, .dst = {request.handle}, .size = 1000);
-    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at}), 0);
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at},
+                        .size = sum_of(launch)),
+                     0);
     ck_assert_int_eq(DO(&x, .op = EXECUTOR_WORD_READ, .src = {request.handle}), 0);
     ck_assert_uint_eq(atomic_load(&x.page->lane[0].value), 1042);
 
-    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 299}, .src = {here, at}),
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 299}, .src = {here, at},
+                        .size = sum_of(launch)),
                      ACL_ERROR_RT_PARAM_INVALID);
-    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {here, 300}, .src = {here, at}),
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {here, 300}, .src = {here, at},
+                        .size = sum_of(launch)),
                      ACL_ERROR_RT_INVALID_HANDLE);
-    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at + 17}),
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at + 17},
+                        .size = sum_of(launch)),
                      ACL_ERROR_RT_PARAM_INVALID);
     expect_too_long(binary, launch);
-    launch->value++;
-    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at}),
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at},
+                        .size = sum_of(launch) + 1),
                      ACL_ERROR_RT_PARAM_INVALID);
-    launch->value--;
-    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at}), 0);
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at},
+                        .size = sum_of(launch)),
+                     0);
     launch->head.bytes = 17;
-    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at}),
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at},
+                        .size = sum_of(launch)),
                      ACL_ERROR_RT_PARAM_INVALID);
     launch->head.bytes = UINT32_MAX;
-    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at}),
+    ck_assert_int_eq(DO(&x, .op = EXECUTOR_LAUNCH, .dst = {binary, 300}, .src = {here, at},
+                        .size = sum_of(launch)),
                      ACL_ERROR_RT_PARAM_INVALID);
     executor_end(&x);
 }
