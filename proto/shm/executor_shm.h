@@ -36,7 +36,7 @@ enum executor_op {
     EXECUTOR_REDUCE,     /* dst = dst op src: kind << 8 | type of proto/util/reduce.h in `value` */
     EXECUTOR_WORD_WRITE, /* the 8 bytes at dst: `size` */
     EXECUTOR_WORD_READ,  /* the 8 bytes at src: into `value` of the lane */
-    /* the kernel `dst`, with arguments in host memory at src: executor_launch, whose sum is `size` */
+    /* the kernel `dst`, with what is in host memory at src: executor_launch; its sum is `size` */
     EXECUTOR_LAUNCH,
     EXECUTOR_OPS
 };

@@ -418,7 +418,7 @@ START_TEST(launches_behind_a_failure_are_passed_over)
 }
 END_TEST
 
-/* What the device has of it meanwhile, it does, or finds that its arguments are not what they were. */
+/* What the device has of it, it does, or finds that its arguments are not what they were. */
 START_TEST(an_abort_leaves_other_launches_right)
 {
     aclrtFuncHandle add, wait;
