@@ -28,6 +28,7 @@ static struct backend_space *spaces; /* all */
 
 static void tell_waiting(struct executor *x);
 static void lose(struct executor *x, int32_t code);
+static bool run_landed(struct job *job);
 
 /* --- the devices --- */
 
@@ -58,6 +59,7 @@ static void away_close(void *state)
         return;
     executors_end(all);
     executors_watch_end(all);
+    job_cancel(&all->landed);
     assert(!spaces);
     kept_drop(&all->kept);
     free(all->identity);
@@ -84,6 +86,7 @@ static int away_open(struct server *server, void **state, const char *kind, cons
         config->vendor_executor[0] ? strcmp(config->vendor_executor, "user") == 0 : of_user;
     all->told = tell_waiting;
     all->lost = lose;
+    all->landed = (struct job){run_landed, "work that was dropped", &server->schedule.own};
     all->watch = (struct job){executors_run_watch, "executors that hang", &server->schedule.own};
     r = own_program_find(all->program, sizeof(all->program), "npud-executor", "NPUD_EXECUTOR");
     if (r < 0) {
@@ -137,6 +140,19 @@ static void tell_waiting(struct executor *x)
     DL_FOREACH_SAFE (spaces, space, next)
         if (space->executor == x && space->waits)
             tell(space);
+}
+
+/* Work that nobody looks for any more is over: who waits for that looks again. */
+static bool run_landed(struct job *job)
+{
+    struct executors *all = (struct executors *)((char *)job - offsetof(struct executors, landed));
+    struct backend_space *space, *next;
+
+    atomic_store(&all->landed_told, false); /* first: what lands from now on tells anew */
+    DL_FOREACH_SAFE (spaces, space, next)
+        if (space->waits)
+            tell(space);
+    return false;
 }
 
 static void lose(struct executor *x, int32_t code)
@@ -759,10 +775,11 @@ static bool away_address_note(void *state, struct backend_space **space, uint32_
     .memory_note = away_memory_note, .memory_back = away_memory_back,                              \
     .attach_note = away_attach_note, .attach_back = away_attach_back, .restored = away_restored,   \
     .resume = away_resume, .ahead = away_ahead, .give = away_give, .is_over = away_is_over,        \
-    .address_bytes = away_address_bytes, .space_bytes = away_space_bytes,                          \
-    .address_new = away_address_new, .address_free = away_address_free,                            \
-    .address_note = away_address_note, .space_free = away_space_free,                              \
-    .binary_new = away_binary_new, .function_new = away_function_new, .refusal = away_refusal,     \
+    .await_over = away_await_over, .address_bytes = away_address_bytes,                            \
+    .space_bytes = away_space_bytes, .address_new = away_address_new,                              \
+    .address_free = away_address_free, .address_note = away_address_note,                          \
+    .space_free = away_space_free, .binary_new = away_binary_new,                                  \
+    .function_new = away_function_new, .refusal = away_refusal,                                    \
     .memory_usable = away_memory_usable, .step = away_step, .poll = away_poll,                     \
     .sleep = away_sleep, .forget = away_forget, .word_read = away_word_read,                       \
     .word_write = away_word_write, .words_read = away_words_read, .slice_put = away_slice_put

@@ -190,6 +190,15 @@ bool away_is_over(void *state, struct backend_space *space, uint64_t ticket)
     return !x || lane_look(x, ticket) != LANE_BUSY;
 }
 
+/* Its lane flies until then, and the engine that sees it land tells of that. */
+int away_await_over(void *state, struct backend_space *space, uint64_t ticket)
+{
+    if (away_is_over(state, space, ticket))
+        return 0;
+    space->waits = true;
+    return -EINPROGRESS;
+}
+
 /* --- words --- */
 
 bool away_word_read(struct work_place at, uint64_t *value)

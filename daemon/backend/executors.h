@@ -160,6 +160,8 @@ struct executors {
     struct event *on_watch; /* NULL: it was never needed */
     _Atomic bool watched;   /* executors_watch() looks for those that hang */
     struct job watch;
+    struct job landed;                                     /* from engines ... */
+    _Atomic bool landed_told;                              /* ... and is on its way */
     void (*lost)(struct executor *executor, int32_t code); /* first of all, when it ends */
     void (*told)(struct executor *executor);               /* it has ended, or resumes no more */
 };

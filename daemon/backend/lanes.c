@@ -242,10 +242,13 @@ void lanes_poll(struct executors *all, uint32_t device, void (*over)(struct work
             continue;
         DL_DELETE(all->flying[device], l);
         l->number = 0;
-        if (l->work)
+        if (l->work) {
             over(l->work);
-        else
+        } else {
             free_lane(l->executor, (unsigned)(l - l->executor->lane));
+            if (!atomic_exchange(&all->landed_told, true))
+                job_send(&all->landed);
+        }
     }
 }
 

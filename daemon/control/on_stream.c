@@ -4,6 +4,7 @@
 #include "acl/acl_base.h"
 #include "daemon/core/device.h"
 #include "daemon/engine/failure.h"
+#include "daemon/engine/work.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
@@ -57,12 +58,17 @@ int32_t on_abort_stream(struct call *call)
     const Npud__AbortStream *in = call->request->abort_stream;
     Npud__AbortStreamReply *out;
     struct stream *stream = call->of.stream;
+    int32_t error;
 
     if (!in->hold) {
         stream_abort(stream, in->told, call->request->id);
         return 0;
     }
     stream_hold(stream);
+    error = refuse(call, cause_of_device(work_await_dropped(stream)),
+                   "what stream %u has given to its device goes on", stream_id(stream));
+    if (error != 0)
+        return error;
     out = CALL_REPLY(call, abort_stream, ABORT_STREAM);
     out->from = stream->live->held_from;
     out->to = stream->live->position;

@@ -338,6 +338,20 @@ static bool await_dropped(struct stream *s)
     return true;
 }
 
+int work_await_dropped(struct stream *s)
+{
+    struct device *d = s->attach->device;
+    struct stream_kept *k = s->live;
+    int r;
+
+    if (!(k->ticket & TICKET_DROPPED))
+        return 0;
+    r = d->backend->await_over(d->backend_state, s->session->space, k->ticket & ~TICKET_DROPPED);
+    if (r == 0)
+        k->ticket = 0;
+    return r;
+}
+
 static enum work_state step(struct stream *s, uint64_t now, uint64_t *deadline, int32_t *result)
 {
     struct device *d = s->attach->device;

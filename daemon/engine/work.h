@@ -30,6 +30,13 @@ enum run_result work_read_word(struct stream *s, uint64_t now, struct mem *m, ui
 /** The work is over, or does not go on: memory that it has used can go. */
 void work_end(struct stream *s);
 
+/**
+ * Control thread, of a stream that is held: is what it has dropped over? A device may have begun
+ * it, and uses memory that the program takes back when an abort has returned. 0 or -EINPROGRESS:
+ * when it is, backend_told().
+ */
+int work_await_dropped(struct stream *s);
+
 /** While npud restores: places that work of the stream has with a device are its own again. */
 void work_restore_ticket(struct stream *s);
 
