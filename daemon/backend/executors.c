@@ -320,8 +320,8 @@ void executor_end(struct executor *x, const char *fmt, ...)
     x->state = EXECUTOR_ENDED;
     executor_use(x); /* those that are told may give it back */
     /*
-     * In this order: an engine that sees the code ends tasks with it, and other streams go on behind
-     * these. Who waits for one of those is told of the loss, too.
+     * In this order: an engine that sees the code ends tasks with it, and other streams go on
+     * behind these. Who waits for one of those is told of the loss, too.
      */
     x->all->lost(x, ACL_ERROR_RT_LOST_HEARTBEAT);
     atomic_store_explicit(&x->code, ACL_ERROR_RT_LOST_HEARTBEAT, memory_order_release);
