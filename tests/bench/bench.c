@@ -112,12 +112,15 @@ static void add_devices(struct words *w, const struct group *group, const char *
                                     "--set", w->text[0],         "--set", w->text[1],
                                     "--set", w->text[2],         NULL};
     const bool nested = group->devices == NESTED;
+    char dir[PATH_MAX]; /* npud takes no other path */
 
     if (group->devices == SIMULATED) {
         add_words(w, (const char *const[]){"--devices", "2", NULL});
         return;
     }
-    snprintf(w->text[0], sizeof(w->text[0]), "vendor.library=%s/%s", bindir,
+    if (!realpath(bindir, dir))
+        die("%s: %m", bindir);
+    snprintf(w->text[0], sizeof(w->text[0]), "vendor.library=%s/%s", dir,
              nested ? "libaclclient.so.1" : "tests/vendor/libfake_vendor.so");
     snprintf(w->text[1], sizeof(w->text[1]), "vendor.nesting=%s", nested ? "yes" : "no");
     snprintf(w->text[2], sizeof(w->text[2]), "vendor.environment=%s%s",
