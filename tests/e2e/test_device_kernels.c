@@ -4,6 +4,8 @@
  * (tests/common/nested.h), and of a fake of CUDA's driver (tests/gpu).
  *
  * Skipped under chaos: what is not done twice is looked at here, with an npud of its own.
+ *
+ * Skipped under TSan: it holds back the signals by which kernels are ended.
  */
 #include <signal.h>
 #include <stdatomic.h>
