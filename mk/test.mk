@@ -264,7 +264,10 @@ $(BUILD)/tests/abi/ok: $(BUILD)/tests/abi/abi_test.c $(wildcard include/acl/*.h 
 	@touch $@
 
 # What needs the ordinary build: installing it and linking against it.
-RUN_TESTS ?= $(if $(NPUD_CHAOS),,$(wildcard tests/run/test-*.sh))
+# It builds npud several times; lint has looked whether the patches apply.
+LONG_RUN := tests/run/test-contributing.sh
+RUN_TESTS ?= $(if $(NPUD_CHAOS),,\
+    $(filter-out $(if $(NPUD_TEST_LONG),,$(LONG_RUN)),$(wildcard tests/run/test-*.sh)))
 
 # A test program that cannot run under a sanitizer or the emulator of arm64 says so in its head
 # comment, with the reason: " * Skipped under TSan: ..." or " * Skipped under ASan and TSan: ...".

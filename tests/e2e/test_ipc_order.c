@@ -16,6 +16,7 @@
  * | calling process on that device                   |                                           |
  *
  * Runs long: 11 s.
+ * Skipped under TSan: the test asks one call after the other.
  */
 #include "cells.h"
 #include "ipc_cast.h"

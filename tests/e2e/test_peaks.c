@@ -5,6 +5,7 @@
  *
  * Runs long: 7 s.
  * Skipped under chaos: figures of the process that serves.
+ * Skipped under TSan: what memory it has of its own is the most of it.
  */
 #include <pthread.h>
 #include <stdint.h>

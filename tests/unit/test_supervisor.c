@@ -3,6 +3,7 @@
  * are this test program, executed again: as a server that says what its argument tells it to.
  *
  * Skipped under the emulator: the kernel executes no program of another machine.
+ * Skipped under TSan: one thread.
  */
 #include "daemon/supervisor/supervisor.h"
 
