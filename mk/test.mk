@@ -426,7 +426,7 @@ check-tsan: deps
 .PHONY: check-systemd
 check-systemd: deps
 	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory deps-systemd || true
-	$(Q)$(MAKE) --no-print-directory -s programs
+	$(Q)$(MAKE) --no-print-directory -s programs $(LIAR)
 	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory check-deb
 	$(Q)bash tests/systemd/check-systemd.sh $(BUILD)
 
