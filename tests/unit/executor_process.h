@@ -63,9 +63,25 @@ static inline char *beside(const char *path)
     return to;
 }
 
+/**
+ * Where copies of program and library are that any uid can reach; empty: they are used where they
+ * were built, which may be below a folder of one user.
+ */
+static char open_dir[64];
+
+static inline char *in_open_dir(const char *name)
+{
+    static char path[2][PATH_MAX];
+    static unsigned turn;
+    char *to = path[turn++ % 2];
+
+    snprintf(to, PATH_MAX, "%s/%s", open_dir, name);
+    return to;
+}
+
 static inline char *executor_program(void)
 {
-    return beside("../../npud-executor");
+    return open_dir[0] ? in_open_dir("npud-executor") : beside("../../npud-executor");
 }
 
 /**
@@ -76,7 +92,9 @@ static inline char *fake_library(void)
 {
     char *other = getenv("NPUD_TEST_LIBRARY");
 
-    return other ? other : beside("../vendor/libfake_vendor.so");
+    if (other)
+        return other;
+    return open_dir[0] ? in_open_dir("libfake_vendor.so") : beside("../vendor/libfake_vendor.so");
 }
 
 static inline char *library_kind(void)

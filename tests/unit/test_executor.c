@@ -9,7 +9,9 @@
 #include <dlfcn.h>
 #include <grp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 
 #include "daemon/executor/acl_api.h"
@@ -1323,6 +1325,43 @@ static void spawn_with(const char *rights)
     executor_spawn(&x, argv, NULL);
 }
 
+static void copy_to(const char *to, const char *from)
+{
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+    ssize_t n;
+
+    ck_assert(in >= 0 && out >= 0);
+    do
+        n = sendfile(out, in, NULL, 1 << 20);
+    while (n > 0);
+    ck_assert_int_eq(n, 0);
+    ck_assert_int_eq(fchmod(out, 0755), 0); /* whatever the umask is */
+    close(in);
+    close(out);
+}
+
+static void open_to_all(void)
+{
+    char dir[] = "/tmp/npud-rights.XXXXXX", program[PATH_MAX], fake[PATH_MAX];
+
+    snprintf(program, sizeof(program), "%s", executor_program());
+    snprintf(fake, sizeof(fake), "%s", beside("../vendor/libfake_vendor.so"));
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(chmod(dir, 0755), 0);
+    snprintf(open_dir, sizeof(open_dir), "%s", dir);
+    copy_to(in_open_dir("npud-executor"), program);
+    copy_to(in_open_dir("libfake_vendor.so"), fake);
+}
+
+static void close_to_all(void)
+{
+    unlink(in_open_dir("npud-executor"));
+    unlink(in_open_dir("libfake_vendor.so"));
+    rmdir(open_dir);
+    open_dir[0] = '\0';
+}
+
 static void become(uid_t uid)
 {
     ck_assert_int_eq(setgroups(0, NULL), 0);
@@ -1341,6 +1380,7 @@ static pid_t start_process_of(uid_t uid)
     if (pid == 0) {
         setsid();
         become(uid);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* not before: it goes with the uid */
         if (write(ready[1], "", 1) == 1)
             pause();
         _exit(1);
@@ -1509,6 +1549,9 @@ END_TEST
 static void add_rights(Suite *suite)
 {
     TCase *t = suite_case(suite, "rights", 0, NULL, NULL);
+
+    /* Once, by the process that keeps its uid. */
+    tcase_add_unchecked_fixture(t, open_to_all, close_to_all);
 
     tcase_add_test(t, rights_that_are_none_are_refused);
     tcase_add_test(t, limits_are_taken);
