@@ -425,29 +425,13 @@ static int away_memory_new(void *state, struct backend_space *space, uint32_t de
                            struct backend_memory **memory, int *fd)
 {
     struct executor_request request = {.op = EXECUTOR_MEMORY_NEW, .device = device, .size = size};
-    struct making *making;
-    int r;
 
     (void)state;
     *fd = -1;
     making_forget_other(space, EXECUTOR_MEMORY_NEW);
     if (space->making)
         return making_take(space, memory);
-    if (!away_has_executor(space))
-        return -EOWNERDEAD;
-    if (making_wait_for_list(space))
-        return -EINPROGRESS;
-    making = making_begin(space, device, size);
-    if (!making)
-        return -ENOMEM;
-    request.handle = making->memory->handle;
-    r = executor_ask(space->executor, &making->asked, making_over, &request, NULL, 0);
-    if (r < 0) {
-        making_free(making);
-        return r;
-    }
-    space->making = making;
-    return -EINPROGRESS;
+    return making_ask(space, &request, making_over, NULL, 0);
 }
 
 static struct backend_memory *make_pages(struct backend_space *space, struct mapped *pages,

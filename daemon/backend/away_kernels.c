@@ -53,29 +53,13 @@ int away_binary_new(void *state, struct backend_space *space, uint32_t device,
     struct executor_request request = {
         .op = EXECUTOR_BINARY_LOAD, .device = device, .size = size, .value = magic};
     const struct executors *all = state;
-    struct making *making;
-    int r;
 
     making_forget_other(space, EXECUTOR_BINARY_LOAD);
     if (space->making)
         return making_take(space, binary);
     if (!(all->info[device].capabilities & EXECUTOR_CAN_KERNEL))
         return -EOPNOTSUPP;
-    if (!away_has_executor(space))
-        return -EOWNERDEAD;
-    if (making_wait_for_list(space))
-        return -EINPROGRESS;
-    making = making_begin(space, device, size);
-    if (!making)
-        return -ENOMEM;
-    request.handle = making->handle = making->memory->handle;
-    r = executor_ask(space->executor, &making->asked, binary_over, &request, &file->pages->fd, 1);
-    if (r < 0) {
-        making_free(making);
-        return r;
-    }
-    space->making = making;
-    return -EINPROGRESS;
+    return making_ask(space, &request, binary_over, &file->pages->fd, 1);
 }
 
 static void function_over(struct asked *asked, const struct executor_answer *answer, int fd)

@@ -120,3 +120,26 @@ struct making *making_begin(struct backend_space *space, uint32_t device, uint64
     making->fd = -1;
     return making;
 }
+
+int making_ask(struct backend_space *space, struct executor_request *request, asked_fn *over,
+               const int *fds, unsigned n)
+{
+    struct making *making;
+    int r;
+
+    if (!away_has_executor(space))
+        return -EOWNERDEAD;
+    if (making_wait_for_list(space))
+        return -EINPROGRESS;
+    making = making_begin(space, request->device, request->size);
+    if (!making)
+        return -ENOMEM;
+    request->handle = making->handle = making->memory->handle;
+    r = executor_ask(space->executor, &making->asked, over, request, fds, n);
+    if (r < 0) {
+        making_free(making);
+        return r;
+    }
+    space->making = making;
+    return -EINPROGRESS;
+}

@@ -25,6 +25,12 @@ struct making {
 
 /** For new memory, with a handle of the session's executor. The caller asks. NULL: none is left. */
 struct making *making_begin(struct backend_space *space, uint32_t device, uint64_t size);
+/**
+ * Have the session's executor make it, under a new handle in the request: 0 is never answered, but
+ * -EINPROGRESS or -errno. fds stay the caller's.
+ */
+int making_ask(struct backend_space *space, struct executor_request *request, asked_fn *over,
+               const int *fds, unsigned n);
 /** With what it has. Its executor is not asked any more, or was not. */
 void making_free(struct making *making);
 /** The executor has answered: the client's request is made again, or nobody wants it any more. */
