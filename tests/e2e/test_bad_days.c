@@ -311,21 +311,31 @@ static bool is_abnormal(void)
     return status == ACL_RT_DEVICE_STATUS_ABNORMAL;
 }
 
+/* The first call that fails names the loss. When that was. */
+static uint64_t copy_until_lost(struct kit *k)
+{
+    unsigned i = 0;
+    uint64_t told;
+
+    OK(aclInit(NULL));
+    kit_open_well(k);
+    ck_assert(kit_round(k, 0));
+    turn_tell(&to_parent);
+    while (kit_round(k, ++i))
+        continue;
+    told = now_ns();
+    ck_assert_msg(failed.code == KIT_LOSS && failed.text[0], "%s: %d: %s", failed.call, failed.code,
+                  failed.text);
+    return told;
+}
+
 /* It stays lost until the program has reset it, whatever that asks for and copies meanwhile. */
 static int lose_device(void *arg)
 {
     struct kit k = {0};
-    unsigned i = 0;
 
     (void)arg;
-    OK(aclInit(NULL));
-    kit_open_well(&k);
-    ck_assert(kit_round(&k, 0));
-    turn_tell(&to_parent);
-    while (kit_round(&k, ++i))
-        continue;
-    ck_assert_msg(failed.code == KIT_LOSS && failed.text[0], "%s: %d: %s", failed.call, failed.code,
-                  failed.text);
+    copy_until_lost(&k);
     EVENTUALLY(is_abnormal(), "the device is not lost");
     FAILS_SAYING(KIT_LOSS, "lost",
                  aclrtMemcpy(k.device[0], KIT_BLOCK, k.to, KIT_BLOCK, ACL_MEMCPY_DEFAULT));
@@ -388,18 +398,9 @@ static int play(void *arg)
 static int work_until_lost(void *arg)
 {
     struct kit k = {0};
-    unsigned i = 0;
 
     (void)arg;
-    OK(aclInit(NULL));
-    kit_open_well(&k);
-    ck_assert(kit_round(&k, 0));
-    turn_tell(&to_parent);
-    while (kit_round(&k, ++i))
-        continue;
-    pair->told = now_ns();
-    ck_assert_msg(failed.code == KIT_LOSS && failed.text[0], "%s: %d: %s", failed.call, failed.code,
-                  failed.text);
+    pair->told = copy_until_lost(&k);
     turn_tell(&to_parent);
     turn_await(&to_child);
     kit_expect_new_life();
