@@ -64,7 +64,7 @@ bool away_resume(void *state, struct backend_space *space, uint32_t device, uint
 void away_forget(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
                  bool all);
 bool away_is_over(void *state, struct backend_space *space, uint64_t ticket);
-int away_await_over(void *state, struct backend_space *space, uint64_t ticket);
+int away_await_over(void *state, struct backend_space *space, uint32_t device, uint64_t ticket);
 bool away_word_read(struct work_place at, uint64_t *value);
 bool away_word_write(struct work_place at, uint64_t value);
 bool away_words_read(struct work_place at, uint64_t *to, unsigned words);

@@ -1,9 +1,15 @@
 /* Work of devices that executors do. */
 #include "daemon/backend/away.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/core/device.h"
+#include "daemon/core/engine.h"
+#include "daemon/core/server.h"
 #include "proto/util/clock.h"
 
 /* None of the lanes is free: so much later there may be one. */
@@ -190,12 +196,68 @@ bool away_is_over(void *state, struct backend_space *space, uint64_t ticket)
     return !x || lane_look(x, ticket) != LANE_BUSY;
 }
 
-/* Its lane flies until then, and the engine that sees it land tells of that. */
-int away_await_over(void *state, struct backend_space *space, uint64_t ticket)
+struct lane_abort {
+    struct asked asked; /* first */
+    uint32_t device;
+    int lane;
+};
+
+/* There may be more behind what was ended. A library that refuses does so again. */
+static void abort_over(struct asked *asked, const struct executor_answer *answer, int fd)
 {
-    if (away_is_over(state, space, ticket))
+    const struct lane_abort *abort = (struct lane_abort *)asked;
+    struct executor *x = asked->executor;
+    struct engine *e = x->all->server->devices->device[abort->device].engine;
+
+    if (fd >= 0)
+        close(fd);
+    engine_lock(e);
+    lane_end_abort(x, abort->lane);
+    engine_unlock(e);
+    free(asked);
+    if (answer && answer->code == 0)
+        x->all->told(x);
+}
+
+/* 0 or -errno. */
+static int abort_lane(struct executor *x, uint32_t device, int lane)
+{
+    struct executor_request request = {.op = EXECUTOR_LANE_ABORT, .value = (uint64_t)lane};
+    struct lane_abort *abort = calloc(1, sizeof(*abort));
+    int r;
+
+    if (!abort)
+        return -ENOMEM;
+    abort->device = device;
+    abort->lane = lane;
+    r = executor_ask(x, &abort->asked, abort_over, &request, NULL, 0);
+    if (r < 0)
+        free(abort);
+    return r;
+}
+
+/* Its lane flies until then, and the engine that sees it land tells of that. */
+int away_await_over(void *state, struct backend_space *space, uint32_t device, uint64_t ticket)
+{
+    struct executors *all = state;
+    struct engine *e = all->server->devices->device[device].engine;
+    struct executor *x = issuer(space, ticket);
+    int lane = -1;
+    bool over;
+
+    engine_lock(e);
+    over = !x || lane_look(x, ticket) != LANE_BUSY;
+    if (!over && (all->info[device].capabilities & EXECUTOR_CAN_ABORT))
+        lane = lane_begin_abort(x, ticket);
+    engine_unlock(e);
+    if (over)
         return 0;
     space->waits = true;
+    if (lane >= 0 && abort_lane(x, device, lane) < 0) { /* it ends by itself */
+        engine_lock(e);
+        lane_end_abort(x, lane);
+        engine_unlock(e);
+    }
     return -EINPROGRESS;
 }
 

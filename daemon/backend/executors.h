@@ -41,6 +41,7 @@ struct lane {
     struct executor *executor;
     struct work *work;        /* NULL: nobody waits for its end; the lane is not free before */
     uint64_t number;          /* of that work */
+    bool aborts;              /* it is asked to end it, and is leased until the answer */
     struct lane *prev, *next; /* executors.flying[device] */
 };
 
@@ -357,6 +358,13 @@ uint64_t lane_lease(struct executor *executor);
 /** What has become of the work with this ticket? */
 enum lane_state { LANE_NOT_GIVEN, LANE_BUSY, LANE_OVER, LANE_LONG_OVER };
 enum lane_state lane_look(struct executor *executor, uint64_t ticket);
+/**
+ * Control thread, with the engine's lock: the lane of this ticket, whose work nobody waits for, is
+ * about to be asked to end it. -1: it is asked already, or is done with it.
+ */
+int lane_begin_abort(struct executor *executor, uint64_t ticket);
+/** Likewise: the executor has answered. */
+void lane_end_abort(struct executor *executor, int lane);
 /** Is it a ticket of this one? Else of an earlier one of the session. Any thread. */
 bool lane_is_of(const struct executor *executor, uint64_t ticket);
 /** Write down the work of a ticket, for lane_give(). task: but for its number. */

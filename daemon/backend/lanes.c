@@ -227,6 +227,26 @@ void lane_leave(struct executor *x, uint64_t ticket, uint32_t device, bool all)
         free_lane(x, lane);
 }
 
+int lane_begin_abort(struct executor *x, uint64_t ticket)
+{
+    unsigned lane = lane_of(ticket);
+    struct lane *l = &x->lane[lane];
+
+    if (l->number == 0 || l->work || l->aborts)
+        return -1;
+    l->aborts = true;
+    return (int)lane;
+}
+
+void lane_end_abort(struct executor *x, int lane)
+{
+    struct lane *l = &x->lane[lane];
+
+    l->aborts = false;
+    if (l->number == 0)
+        free_lane(x, (unsigned)lane);
+}
+
 static bool is_over(const struct lane *l)
 {
     return has_ended(l->executor) ||
@@ -245,7 +265,9 @@ void lanes_poll(struct executors *all, uint32_t device, void (*over)(struct work
         if (l->work) {
             over(l->work);
         } else {
-            free_lane(l->executor, (unsigned)(l - l->executor->lane));
+            /* Else the abort could meet work of the next one. */
+            if (!l->aborts)
+                free_lane(l->executor, (unsigned)(l - l->executor->lane));
             if (!atomic_exchange(&all->landed_told, true))
                 job_send(&all->landed);
         }

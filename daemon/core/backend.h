@@ -285,8 +285,11 @@ struct backend {
                    bool all);
     /** Is all over that was given up to this ticket, which was forgotten? */
     bool (*is_over)(void *state, struct backend_space *space, uint64_t ticket);
-    /** The same for a request: 0 or -EINPROGRESS. */
-    int (*await_over)(void *state, struct backend_space *space, uint64_t ticket);
+    /**
+     * The same for a request, without the engine's lock: 0 or -EINPROGRESS. A device that can ends
+     * what it has begun of it.
+     */
+    int (*await_over)(void *state, struct backend_space *space, uint32_t device, uint64_t ticket);
 
     /*
      * Words, which are aligned, in usable memory. A thread that sees what word_write() has written

@@ -346,7 +346,8 @@ int work_await_dropped(struct stream *s)
 
     if (!(k->ticket & TICKET_DROPPED))
         return 0;
-    r = d->backend->await_over(d->backend_state, s->session->space, k->ticket & ~TICKET_DROPPED);
+    r = d->backend->await_over(d->backend_state, s->session->space, d->index,
+                               k->ticket & ~TICKET_DROPPED);
     if (r == 0)
         k->ticket = 0;
     return r;

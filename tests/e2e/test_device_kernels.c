@@ -431,9 +431,9 @@ START_TEST(an_abort_leaves_other_launches_right)
     LAUNCH(wait, 1, k.stream, address(0), 1, address(1));
     for (unsigned i = 0; i < 50; i++)
         LAUNCH(add, 1, k.stream, address(2), 1);
-    *k.host = 1; /* the first kernel ends by that, and an abort waits for it */
-    OK(aclrtMemcpyAsync(k.words, 8, k.host, 8, ACL_MEMCPY_HOST_TO_DEVICE, k.other));
     OK(aclrtStreamAbort(k.stream));
+    *k.host = 1;
+    OK(aclrtMemcpyAsync(k.words, 8, k.host, 8, ACL_MEMCPY_HOST_TO_DEVICE, k.other));
     for (unsigned i = 0; i < 200; i++)
         LAUNCH(add, 1, i % 2 ? k.stream : k.other, address(3), 1);
     OK(aclrtSynchronizeStream(k.other));
