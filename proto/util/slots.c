@@ -27,7 +27,7 @@ void slots_init(struct slots *t, size_t object_size, uint32_t max, uint32_t seed
         .object_size = object_size,
         .max = max,
         .seed = seed & 0x7fffffff,
-        .latest = seed & 0x7fffffff,
+        .latest = (seed - 1) & 0x7fffffff,
         .block_shift = shift,
     };
 }

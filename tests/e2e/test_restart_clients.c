@@ -87,6 +87,43 @@ START_TEST(programs_connect_while_npud_is_killed)
 }
 END_TEST
 
+/* --- names --- */
+
+#define DEATHS 4
+
+/* Work that waits names memory that is gone: what a later npud gives out has another name. */
+START_TEST(memory_gets_no_name_that_was_given_before)
+{
+    static const uint8_t zeros[4096];
+    uint8_t bytes[sizeof(zeros)];
+    aclrtStream stream[DEATHS];
+    aclrtEvent gate[DEATHS];
+    void *memory;
+
+    session_open();
+    for (int i = 0; i < DEATHS; i++) {
+        OK(aclrtCreateStream(&stream[i]));
+        gate[i] = stream_hold(stream[i]);
+    }
+    for (int i = 0; i < DEATHS; i++) {
+        OK(aclrtMalloc(&memory, sizeof(bytes), ACL_MEM_MALLOC_NORMAL_ONLY));
+        OK(aclrtMemsetAsync(memory, sizeof(bytes), 7, sizeof(bytes), stream[i]));
+        OK(aclrtFree(memory));
+        npud_kill_server();
+    }
+    OK(aclrtMalloc(&memory, sizeof(bytes), ACL_MEM_MALLOC_NORMAL_ONLY));
+    OK(aclrtMemset(memory, sizeof(bytes), 0, sizeof(bytes)));
+    for (int i = 0; i < DEATHS; i++) {
+        stream_let_go(gate[i]);
+        FAILS(ACL_ERROR_RT_SYS_DMA, aclrtSynchronizeStream(stream[i]));
+    }
+    OK(aclrtMemcpy(bytes, sizeof(bytes), memory, sizeof(bytes), ACL_MEMCPY_DEVICE_TO_HOST));
+    ck_assert_mem_eq(bytes, zeros, sizeof(bytes));
+    session_close();
+    npud_expect_empty();
+}
+END_TEST
+
 /* --- commands --- */
 
 /* A number is passed over if npud dies between giving it out and committing the rule. */
@@ -149,6 +186,7 @@ int main(void)
     TCase *tcase = suite_case(suite, "killed", choose_effort(120, 1200), begin, npud_teardown);
 
     tcase_add_test(tcase, programs_connect_while_npud_is_killed);
+    tcase_add_test(tcase, memory_gets_no_name_that_was_given_before);
     tcase_add_test(tcase, commands_happen_once_while_npud_is_killed);
     return run_suite(suite);
 }
