@@ -27,6 +27,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/pidfd.h"
+#include "daemon/base/worker.h"
 #include "daemon/core/device.h"
 #include "daemon/core/server.h"
 #include "daemon/kept/executor_record.h"
@@ -236,17 +237,51 @@ static void go_on(struct ending *e, bool well)
     free_ending(e);
 }
 
+struct zombie {
+    struct errand errand; /* first */
+    pid_t pid;
+};
+
+static enum errand_end reap(struct errand *errand)
+{
+    waitpid(((struct zombie *)errand)->pid, NULL, WNOHANG);
+    return ERRAND_DONE;
+}
+
+/*
+ * The kernel forgets all names below /proc/PID in the thread that reaps the process: milliseconds
+ * of its time, if somebody likes to look there.
+ */
+static struct worker reaper = WORKER_LAZY("reaper", reap);
+
+/* It has ended. */
+static void reap_process(pid_t pid)
+{
+    struct zombie *z = malloc(sizeof(*z));
+
+    if (z)
+        *z = (struct zombie){.pid = pid};
+    if (z && worker_put(&reaper, &z->errand))
+        return;
+    free(z);
+    waitpid(pid, NULL, WNOHANG);
+}
+
 static void on_gone(evutil_socket_t fd, short what, void *arg)
 {
     struct ending *e = arg;
     struct schedule *schedule = &e->all->server->schedule;
-    int status = 0;
+    siginfo_t info = {0};
+    bool own;
 
     (void)fd;
     (void)what;
     schedule_begin(schedule);
-    /* None of npud's own: the executor of an npud before. */
-    go_on(e, waitpid(e->pid, &status, WNOHANG) == e->pid && status == 0);
+    /* Else it is the executor of an npud before. */
+    own = waitid(P_PIDFD, (id_t)e->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+    if (own)
+        reap_process(e->pid);
+    go_on(e, own && info.si_code == CLD_EXITED && info.si_status == 0);
     schedule_end(schedule, "end of an executor", geteuid());
 }
 
@@ -327,4 +362,5 @@ void executors_forget_ending(struct executors *all)
             log_warning("npud cannot end what may have uid %u", e->own_uid);
         free_ending(e);
     }
+    worker_stop(&reaper);
 }
