@@ -5,6 +5,9 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/backend/executors.h"
 #include "daemon/base/kill_here.h"
+#include "daemon/core/device.h"
+#include "daemon/core/engine.h"
+#include "daemon/core/server.h"
 #include "daemon/kept/stream_record.h"
 #include "proto/util/futex.h"
 
@@ -217,6 +220,7 @@ void lane_leave(struct executor *x, uint64_t ticket, uint32_t device, bool all)
     unsigned lane = lane_of(ticket);
     uint64_t last = issued(x, lane);
 
+    assert(engine_is_locked(x->all->server->devices->device[device].engine));
     unlist(x, ticket, device);
     if (number_of(ticket) < last && !all)
         return; /* there are others behind it */

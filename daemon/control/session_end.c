@@ -78,6 +78,7 @@ static bool halt_streams(struct session *session)
         if (!stream)
             break;
         engine_forget(stream->attach->device->engine, stream);
+        engine_leave_work(stream);
     }
     session_unlock(session);
     session->forgotten = !stream;

@@ -44,6 +44,8 @@ void engine_free(struct engine *engine);
 
 void engine_lock(struct engine *engine);
 void engine_unlock(struct engine *engine);
+/** For assertions: has somebody the lock? */
+bool engine_is_locked(struct engine *engine);
 /** Those of all devices: for one look at all streams, or a change for all of them. */
 void engines_lock(struct server *server);
 void engines_unlock(struct server *server);
@@ -64,6 +66,12 @@ void engine_forget(struct engine *engine, struct stream *stream);
  * it does not count as waiting any more. Caller holds the lock.
  */
 void engine_drop_task(struct stream *stream);
+
+/**
+ * A forgotten stream, whose task is to be dropped later without the lock: a device that works for
+ * it does so for nobody from now on. Caller holds the lock.
+ */
+void engine_leave_work(struct stream *stream);
 /** It executes its graph no more, if it has one. Before its position changes. As above. */
 void engine_leave_graph(struct stream *stream);
 /**

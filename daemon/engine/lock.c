@@ -21,6 +21,14 @@ void engine_unlock(struct engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
+bool engine_is_locked(struct engine *e)
+{
+    if (pthread_mutex_trylock(&e->lock) != 0)
+        return true;
+    pthread_mutex_unlock(&e->lock);
+    return false;
+}
+
 void engines_lock(struct server *server)
 {
     for (uint32_t i = 0; i < server->devices->n; i++)

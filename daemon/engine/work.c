@@ -110,6 +110,11 @@ static void end_uses(struct stream *s)
     }
 }
 
+void engine_leave_work(struct stream *s)
+{
+    leave_ticket(s, true);
+}
+
 void work_end(struct stream *s)
 {
     leave_ticket(s, false);
