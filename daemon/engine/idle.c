@@ -199,13 +199,14 @@ static void spin_at_rings(struct engine *e, uint64_t now)
 {
     struct stream *ready;
     unsigned idle = 0, tasks = 0;
+    bool polls = e->device->backend->poll;
 
     for (unsigned looks = 0; looks < QUICK_LOOKS; looks++) {
         switch (glance_at_rings(e, &ready)) {
         case GLANCE_WORK:
             return;
         case GLANCE_NOTHING:
-            if (++idle == SPIN_LOOKS || engine_poll(e))
+            if (++idle == SPIN_LOOKS || (polls && engine_poll(e)))
                 return;
             /* The begin of a task that the next glance finds, which then waits for no clock. */
             if (__builtin_expect(e->device->trace != NULL, 0))

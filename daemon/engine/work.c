@@ -72,8 +72,9 @@ static uint64_t kept_ticket(const struct stream *s)
     const struct stream_kept *k = s->live;
     uint64_t behind = head_mark(k) - k->effect_at;
 
-    if (!s->attach->device->backend->poll || k->ticket == 0 || (k->ticket & TICKET_DROPPED) ||
-        k->effect_at == 0 || behind >= k->effect)
+    /* First what mostly decides: work that is done here has none. */
+    if (k->ticket == 0 || (k->ticket & TICKET_DROPPED) || k->effect_at == 0 ||
+        behind >= k->effect || !s->attach->device->backend->poll)
         return 0;
     return k->ticket + behind;
 }
@@ -90,12 +91,13 @@ static void note_dropped(struct stream *s, uint64_t ticket)
 /* all: also of the work that was given together with it, behind it. */
 static void leave_ticket(struct stream *s, bool all)
 {
-    struct device *d = s->attach->device;
     uint64_t ticket = s->away ? s->work.ticket : kept_ticket(s);
+    struct device *d;
 
     s->away = false;
     if (ticket == 0)
         return;
+    d = s->attach->device;
     d->backend->forget(d->backend_state, s->session->space, d->index, ticket, all);
     if (all)
         note_dropped(s, ticket);
@@ -150,44 +152,53 @@ static bool valid_reduce(const struct task *t)
            t->reduce.src_offset % element == 0;
 }
 
-static struct work copy_of(const struct task *t, struct mem *m, struct mem *source)
+/*
+ * These write where the work is to be: a copy of what was just stored would wait for the stores,
+ * which a small task takes longer for than for its bytes.
+ */
+static void make_copy(struct work *work, const struct task *t, struct mem *m, struct mem *source)
 {
-    return (struct work){.kind = WORK_COPY,
-                         .size = t->copy.size,
-                         .dst = allocation_place(m, t->copy.dst_offset, t->copy.size),
-                         .src = allocation_place(source, t->copy.src_offset, t->copy.size)};
+    struct work_place dst = allocation_place(m, t->copy.dst_offset, t->copy.size);
+    struct work_place src = allocation_place(source, t->copy.src_offset, t->copy.size);
+
+    *work = (struct work){.kind = WORK_COPY, .size = t->copy.size, .dst = dst, .src = src};
 }
 
-static struct work set_of(const struct task *t, struct mem *m)
+static void make_set(struct work *work, const struct task *t, struct mem *m)
 {
-    return (struct work){.kind = WORK_SET,
-                         .size = t->set.size,
-                         .value = (uint8_t)t->set.value,
-                         .dst = allocation_place(m, t->set.offset, t->set.size)};
+    struct work_place dst = allocation_place(m, t->set.offset, t->set.size);
+
+    *work = (struct work){
+        .kind = WORK_SET, .size = t->set.size, .value = (uint8_t)t->set.value, .dst = dst};
 }
 
-static struct work reduction_of(const struct stream *s, const struct task *t, struct mem *m,
-                                struct mem *source)
+static void make_reduction(struct work *work, const struct stream *s, const struct task *t,
+                           struct mem *m, struct mem *source)
 {
-    return (struct work){.kind = WORK_REDUCE,
-                         .size = t->reduce.size,
-                         .dst = allocation_place(m, t->reduce.dst_offset, t->reduce.size),
-                         .src = allocation_place(source, t->reduce.src_offset, t->reduce.size),
-                         .slice = s->attach->device->live->slice,
-                         .reduce = (uint8_t)t->reduce.kind,
-                         .type = (uint8_t)t->reduce.type};
+    struct work_place dst = allocation_place(m, t->reduce.dst_offset, t->reduce.size);
+    struct work_place src = allocation_place(source, t->reduce.src_offset, t->reduce.size);
+
+    *work = (struct work){.kind = WORK_REDUCE,
+                          .size = t->reduce.size,
+                          .dst = dst,
+                          .src = src,
+                          .slice = s->attach->device->live->slice,
+                          .reduce = (uint8_t)t->reduce.kind,
+                          .type = (uint8_t)t->reduce.type};
 }
 
 /* Arguments that are not in host memory, or are no arguments, the device finds out. */
-static struct work launch_of(const struct task *t, struct mem *binary, struct mem *source)
+static void make_launch(struct work *work, const struct task *t, struct mem *binary,
+                        struct mem *source)
 {
     struct work_place function = {binary ? binary->memory : NULL, t->launch.function};
+    struct work_place src = allocation_place(source, t->launch.offset, t->launch.size);
 
-    return (struct work){.kind = WORK_LAUNCH,
-                         .size = t->launch.size,
-                         .word = t->launch.sum,
-                         .dst = function,
-                         .src = allocation_place(source, t->launch.offset, t->launch.size)};
+    *work = (struct work){.kind = WORK_LAUNCH,
+                          .size = t->launch.size,
+                          .word = t->launch.sum,
+                          .dst = function,
+                          .src = src};
 }
 
 /*
@@ -196,19 +207,30 @@ static struct work launch_of(const struct task *t, struct mem *binary, struct me
 static bool make_work(const struct stream *s, const struct task *t, struct mem *m,
                       struct mem *source, struct work *work)
 {
-    *work = t->op == TASK_COPY     ? copy_of(t, m, source)
-            : t->op == TASK_SET    ? set_of(t, m)
-            : t->op == TASK_LAUNCH ? launch_of(t, m, source)
-                                   : reduction_of(s, t, m, source);
-    return work->dst.memory && (t->op == TASK_SET || work->src.memory);
+    switch (t->op) {
+    case TASK_COPY:
+        make_copy(work, t, m, source);
+        break;
+    case TASK_SET:
+        make_set(work, t, m);
+        return work->dst.memory;
+    case TASK_LAUNCH:
+        make_launch(work, t, m, source);
+        break;
+    default:
+        make_reduction(work, s, t, m, source);
+        break;
+    }
+    return work->dst.memory && work->src.memory;
 }
 
-static struct work word_write_of(const struct task *t, struct mem *m)
+static bool make_word_write(struct work *work, const struct task *t, struct mem *m)
 {
-    return (struct work){.kind = WORK_WORD_WRITE,
-                         .size = WORD,
-                         .word = t->value.value,
-                         .dst = allocation_place(m, t->value.offset, WORD)};
+    struct work_place dst = allocation_place(m, t->value.offset, WORD);
+
+    *work =
+        (struct work){.kind = WORK_WORD_WRITE, .size = WORD, .word = t->value.value, .dst = dst};
+    return dst.memory;
 }
 
 /* Of a task that has not come to its turn. False: it is no work, or not as it is to be. */
@@ -223,10 +245,8 @@ static bool plan_work(struct stream *s, const struct task *t, struct work *work)
         (t->op == TASK_VALUE_WRITE && t->value.offset % WORD != 0))
         return false;
     m = find_target(s, t);
-    if (t->op == TASK_VALUE_WRITE) {
-        *work = word_write_of(t, m);
-        return work->dst.memory;
-    }
+    if (t->op == TASK_VALUE_WRITE)
+        return make_word_write(work, t, m);
     if (t->op != TASK_SET)
         source = allocation_get(s->session, t->copy.src, t->copy.src_generation);
     return make_work(s, t, m, source, work);
@@ -234,14 +254,13 @@ static bool plan_work(struct stream *s, const struct task *t, struct work *work)
 
 /* --- a slice of it --- */
 
-/* What s->work is to be: as it begins, or as far as it is. */
-static void set_work(struct stream *s, struct work work)
+/* s->work was made anew: it goes on from where it is. ready_ns: what it had before. */
+static void go_on(struct stream *s, uint64_t ready_ns)
 {
     if (stream_has_begun(s)) {
-        work.progress = s->live->progress;
-        work.ready_ns = s->work.ready_ns;
+        s->work.progress = s->live->progress;
+        s->work.ready_ns = ready_ns;
     }
-    s->work = work;
     if (!s->attach->device->backend->poll)
         return;
     s->work.ticket = kept_ticket(s);
@@ -439,43 +458,48 @@ static enum run_result do_work(struct stream *s, uint64_t now, struct mem *m, st
 
 /*
  * Also work that has begun comes here: an npud of the release before has freed what it uses, or a
- * later one cannot map it.
+ * later one cannot map it. ticket: that s->work had.
  */
-static enum run_result fail_unplaced(struct stream *s)
+static enum run_result fail_unplaced(struct stream *s, uint64_t ticket)
 {
+    s->work.ticket = ticket;
     work_end(s);
     return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
 }
 
-static enum run_result run_moving(struct stream *s, uint64_t now, bool has_source)
+/* What it changes is memory of the task's destination, from offset on. */
+static enum run_result run_moving(struct stream *s, uint64_t now, bool has_source, uint64_t offset)
 {
     const struct task *t = &s->live->task;
     struct mem *m = target_of(s), *source = has_source ? source_of(s) : NULL;
-    struct work work;
+    uint64_t ready_ns = s->work.ready_ns;
 
-    if (!make_work(s, t, m, source, &work))
-        return fail_unplaced(s);
-    set_work(s, work);
-    return do_work(s, now, m, source, task_word(t, task_row(t->op)->writes));
+    if (!make_work(s, t, m, source, &s->work))
+        return fail_unplaced(s, ready_ns);
+    go_on(s, ready_ns);
+    return do_work(s, now, m, source, offset);
 }
 
 enum run_result work_run_copy(struct stream *s, uint64_t now)
 {
-    return run_moving(s, now, true);
+    return run_moving(s, now, true, s->live->task.copy.dst_offset);
 }
 
 enum run_result work_run_set(struct stream *s, uint64_t now)
 {
-    return run_moving(s, now, false);
+    return run_moving(s, now, false, s->live->task.set.offset);
 }
 
 enum run_result work_run_delay(struct stream *s, uint64_t now)
 {
+    uint64_t ready_ns = s->work.ready_ns;
+
     if (s->live->task.delay.ns > DELAY_MAX_NS)
         return run_bad_entry(s, "too long");
-    set_work(s, (struct work){.kind = WORK_DELAY,
-                              .delay_ns = s->live->task.delay.ns,
-                              .result = s->live->task.delay.result});
+    s->work = (struct work){.kind = WORK_DELAY,
+                            .delay_ns = s->live->task.delay.ns,
+                            .result = s->live->task.delay.result};
+    go_on(s, ready_ns);
     /*
      * The turn began before the tasks that came first in it, and records have told the time since.
      */
@@ -488,7 +512,7 @@ enum run_result work_run_reduce(struct stream *s, uint64_t now)
 {
     if (!valid_reduce(&s->live->task))
         return run_bad_entry(s, "no such reduction");
-    return run_moving(s, now, true);
+    return run_moving(s, now, true, s->live->task.reduce.dst_offset);
 }
 
 enum run_result work_run_launch(struct stream *s, uint64_t now)
@@ -497,7 +521,7 @@ enum run_result work_run_launch(struct stream *s, uint64_t now)
         return run_bad_entry(s, "no launch");
     if (!stream_has_begun(s))
         s->launched = false;
-    return run_moving(s, now, true);
+    return run_moving(s, now, true, 0); /* its kernel knows where */
 }
 
 /* --- words that npud cannot reach --- */
@@ -505,14 +529,13 @@ enum run_result work_run_launch(struct stream *s, uint64_t now)
 enum run_result work_write_word(struct stream *s, uint64_t now, struct mem *m)
 {
     const struct task *t = &s->live->task;
-    struct work work;
+    uint64_t ready_ns = s->work.ready_ns;
 
     if (!m)
         m = s->uses[0];
-    work = word_write_of(t, m);
-    if (!work.dst.memory)
-        return fail_unplaced(s);
-    set_work(s, work);
+    if (!make_word_write(&s->work, t, m))
+        return fail_unplaced(s, ready_ns);
+    go_on(s, ready_ns);
     return do_work(s, now, m, NULL, t->value.offset);
 }
 
@@ -529,7 +552,7 @@ enum run_result work_read_word(struct stream *s, uint64_t now, struct mem *m, ui
         s->work = (struct work){
             .kind = WORK_WORD_READ, .size = WORD, .src = allocation_place(m, offset, WORD)};
         if (!s->work.src.memory)
-            return fail_unplaced(s);
+            return fail_unplaced(s, 0);
         use_memory(s, m, NULL);
         s->away = true;
     }
