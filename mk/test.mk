@@ -399,6 +399,7 @@ check-long: deps
 	$(Q)NPUD_TEST_LONG=1 $(MAKE) --no-print-directory check-systemd
 	$(Q)$(MAKE) --no-print-directory check-asan
 	$(Q)$(MAKE) --no-print-directory check-strict
+	$(Q)$(MAKE) --no-print-directory check-nested NESTED=all
 	$(Q)$(MAKE) --no-print-directory check-nested-chaos
 	$(Q)$(MAKE) --no-print-directory check-riscv64
 

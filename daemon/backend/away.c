@@ -169,6 +169,26 @@ struct begin {
     uint32_t device;
 };
 
+/*
+ * A device that is gone from the host, or that another has alone: all that the executor does for
+ * other devices, and for other sessions, goes on.
+ */
+static void refuse_device(struct executor *x, uint32_t device, const char *text)
+{
+    struct backend_space *space;
+
+    log_error("executor %d of user %u: its library does not open device %u: %s", (int)x->pid,
+              (unsigned)x->uid, device, text);
+    x->begun &= ~(1u << device);
+    kept_touch(&x->kept);
+    DL_FOREACH (spaces, space) {
+        if (space->executor != x || !space->waits)
+            continue;
+        space->refused |= 1u << device;
+        snprintf(space->refusal, sizeof(space->refusal), "%s", text);
+    }
+}
+
 static void begin_over(struct asked *asked, const struct executor_answer *answer, int fd)
 {
     struct executor *x = asked->executor;
@@ -181,7 +201,7 @@ static void begin_over(struct asked *asked, const struct executor_answer *answer
         x->usable |= 1u << device;
         kept_touch(&x->kept);
     } else if (answer) {
-        executor_end(x, "it cannot use device %u: %s", device, answer->text);
+        refuse_device(x, device, answer->text);
     }
     tell_waiting(x);
 }
@@ -298,8 +318,13 @@ static struct backend_space *make_space(struct backend_space **owner,
 static int use_device(struct backend_space *space, uint32_t device)
 {
     struct executor *x = space->executor;
-    int r = x->begun & 1u << device ? 0 : begin_device(x, device);
+    bool refused = space->refused & 1u << device;
+    int r;
 
+    space->refused &= ~(1u << device);
+    if (refused)
+        return -ENXIO;
+    r = x->begun & 1u << device ? 0 : begin_device(x, device);
     if (r < 0 || (x->usable & 1u << device))
         return r;
     space->waits = true;

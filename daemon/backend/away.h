@@ -34,6 +34,7 @@ struct backend_space {
     struct backend_memory *host; /* pages that its executor has */
     bool waits;                  /* for its executor to use a device */
     bool begins; /* the same, until it has asked again: one that ends meanwhile does not start */
+    uint32_t refused;  /* devices that its library did not open, while a request waits for that */
     char refusal[128]; /* what the library has said last of what it has refused */
     struct backend_space *prev, *next;
 };

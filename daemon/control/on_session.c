@@ -68,9 +68,13 @@ int32_t on_hello(struct call *call)
 
 int32_t on_open_device(struct call *call)
 {
-    uint32_t device = call->request->open_device->device;
+    uint32_t number = call->request->open_device->device;
+    enum cause cause = session_open_device(call->session, number, &call->fd);
+    const struct device *device = devices_get(call->session->server->devices, number);
+    bool said = cause == CAUSE_DEVICE_REFUSED;
 
-    return refuse(call, session_open_device(call->session, device, &call->fd), "device %u", device);
+    return refuse(call, cause, "device %u%s%.80s", number, said ? ": " : "",
+                  said ? device->backend->refusal(call->session->space) : "");
 }
 
 int32_t on_leave_session(struct call *call)

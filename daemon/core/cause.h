@@ -34,8 +34,8 @@ static inline enum cause cause_of_file(int error)
  * Why a backend has refused what was asked of a device (core/backend.h). 0: it has not;
  * -EINPROGRESS: the device is at it; -EOWNERDEAD: what did its work has ended; -ENOEXEC: it does
  * not start; -EUSERS: no uid is free for it; -EDQUOT: the user has as many of these as it may,
- * -ENOSPC: as many mappings, -EMLINK: as many descriptors; -ENODATA: the device has no more memory;
- * -EOPNOTSUPP: it cannot share.
+ * -ENOSPC: as many mappings, -EMLINK: as many descriptors; -ENXIO: its library does not open it;
+ * -ENODATA: the device has no more memory; -EOPNOTSUPP: it cannot share.
  */
 enum cause cause_of_device(int error);
 

@@ -63,6 +63,8 @@ enum cause cause_of_device(int error)
         return CAUSE_USER_MAPPINGS;
     case -EMLINK:
         return CAUSE_USER_DESCRIPTORS;
+    case -ENXIO:
+        return CAUSE_DEVICE_REFUSED;
     case -ENODATA:
         return CAUSE_DEVICE_FULL;
     case -EOPNOTSUPP:

@@ -488,18 +488,19 @@ void session_lose_devices(struct backend_space **space, int32_t code)
             engine_set_lost(session->attach[i], code);
 }
 
-/* It may have another executor, and then for all of its devices. */
-static void find_devices(struct session *session)
+/*
+ * The session may have another executor now, which is noted for all of its devices. The others stay
+ * lost until they are opened anew, too: it does not use them so far.
+ */
+static void find_device(struct attach *found)
 {
-    for (unsigned i = 0; i < DEVICES_MAX; i++) {
-        struct attach *a = session->attach[i];
+    struct session *session = found->session;
 
-        if (!a)
-            continue;
-        kept_touch(&a->kept);
-        if (a->lost != 0)
-            engine_set_lost(a, 0);
-    }
+    for (unsigned i = 0; i < DEVICES_MAX; i++)
+        if (session->attach[i])
+            kept_touch(&session->attach[i]->kept);
+    if (found->lost != 0)
+        engine_set_lost(found, 0);
 }
 
 enum cause session_open_device(struct session *session, uint32_t index, int *fd)
@@ -515,7 +516,7 @@ enum cause session_open_device(struct session *session, uint32_t index, int *fd)
         return cause;
     a = session->attach[index];
     if (a) {
-        find_devices(session);
+        find_device(a);
         *fd = a->fd;
         return CAUSE_NONE;
     }

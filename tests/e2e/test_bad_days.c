@@ -312,13 +312,11 @@ static bool is_abnormal(void)
 }
 
 /* The first call that fails names the loss. When that was. */
-static uint64_t copy_until_lost(struct kit *k)
+static uint64_t copy_on_until_lost(struct kit *k)
 {
     unsigned i = 0;
     uint64_t told;
 
-    OK(aclInit(NULL));
-    kit_open_well(k);
     ck_assert(kit_round(k, 0));
     turn_tell(&to_parent);
     while (kit_round(k, ++i))
@@ -327,6 +325,13 @@ static uint64_t copy_until_lost(struct kit *k)
     ck_assert_msg(failed.code == KIT_LOSS && failed.text[0], "%s: %d: %s", failed.call, failed.code,
                   failed.text);
     return told;
+}
+
+static uint64_t copy_until_lost(struct kit *k)
+{
+    OK(aclInit(NULL));
+    kit_open_well(k);
+    return copy_on_until_lost(k);
 }
 
 /* It stays lost until the program has reset it, whatever that asks for and copies meanwhile. */
@@ -438,6 +443,63 @@ START_TEST(the_inner_npud_dies_and_another_comes)
     pair->stop = true;
     for (int i = 0; i < 2; i++)
         child_expect_ok(players[i]);
+    expect_nothing_left();
+}
+END_TEST
+
+/* --- a device is gone --- */
+
+/* It is not opened any more, which the other device of the process does not feel. */
+static int use_what_is_left(void *arg)
+{
+    struct kit k = {0};
+    void *other;
+
+    (void)arg;
+    OK(aclInit(NULL));
+    OK(aclrtSetDevice(1));
+    OK(aclrtMalloc(&other, KIT_BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
+    kit_open_well(&k);
+    copy_on_until_lost(&k);
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    kit_reset();
+    memset(&k, 0, sizeof(k));
+    kit_open_well(&k);
+    ck_assert(kit_round(&k, 1));
+    /* The other one was not reset so far: it is lost as before. */
+    OK(aclrtSetDevice(1));
+    FAILS_SAYING(KIT_LOSS, "lost", aclrtMemset(other, KIT_BLOCK, 0, KIT_BLOCK));
+    OK(aclrtResetDeviceForce(1));
+    for (unsigned round = 2; round < 5; round++) {
+        FAILS_SAYING(ACL_ERROR_RT_DEV_SETUP_ERROR, "does not open it", aclrtSetDevice(1));
+        OK(aclrtSetDevice(0));
+        ck_assert(kit_round(&k, round));
+    }
+    copy_on_until_lost(&k);
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(aclrtResetDevice(0));
+    OK(aclrtSetDevice(1));
+    OK(aclrtMalloc(&other, KIT_BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemset(other, KIT_BLOCK, 0, KIT_BLOCK));
+    OK(aclFinalize());
+    return 0;
+}
+
+START_TEST(a_device_that_is_gone_is_refused_alone)
+{
+    pid_t child = child_start(use_what_is_left, NULL);
+
+    for (int devices = 1; devices <= 2; devices++) {
+        turn_await(&to_parent);
+        nested_kill();
+        turn_await(&to_parent);
+        setenv("NPUD_TEST_INNER", devices == 1 ? "--devices=1" : "", 1);
+        nested_restart();
+        turn_tell(&to_child);
+    }
+    child_expect_ok(child);
     expect_nothing_left();
 }
 END_TEST
@@ -910,6 +972,7 @@ int main(void)
     tcase_add_test(t, a_stall_that_ends_is_none);
     tcase_add_test(t, a_lost_device_is_back_when_it_is_back);
     tcase_add_test(t, the_inner_npud_dies_and_another_comes);
+    tcase_add_test(t, a_device_that_is_gone_is_refused_alone);
     tcase_add_test(t, a_device_that_stands_holds_up_its_users_alone);
     t = suite_case(suite, "hanging", 300, start_watched, npud_teardown);
     tcase_add_test(t, a_stall_ends_by_the_hang_timer);
