@@ -97,14 +97,20 @@ void lane_restore(struct executor *x, uint64_t ticket)
     atomic_fetch_or(&x->leased, UINT64_C(1) << lane_of(ticket));
 }
 
-/* The entry tells the device: npud alone writes there. */
+/*
+ * The entry tells the device: npud alone writes there. It is looked at last: the entries of each
+ * lane have pages of their own, and most lanes do nothing.
+ */
 void lanes_finish_restoring(struct executor *x)
 {
     for (unsigned lane = 0; lane < EXECUTOR_LANES; lane++) {
         uint64_t n = issued(x, lane), bit = UINT64_C(1) << lane;
-        uint32_t device = x->ring->entry[lane][n % EXECUTOR_DEPTH].device;
+        uint32_t device;
 
-        if (done(x, lane) >= n || (atomic_load(&x->leased) & bit) || device >= DEVICES_MAX)
+        if (done(x, lane) >= n || (atomic_load(&x->leased) & bit))
+            continue;
+        device = x->ring->entry[lane][n % EXECUTOR_DEPTH].device;
+        if (device >= DEVICES_MAX)
             continue;
         atomic_fetch_or(&x->leased, bit);
         lane_await(x, ticket_of(x, lane, n), device, NULL);

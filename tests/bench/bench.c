@@ -65,7 +65,7 @@ static const struct group {
     {"26", rows_channel},
     {"28", rows_null_awake, .devices = NULL_LIBRARY},
     {"28", rows_null_asleep, "engine.spin_us=0", .devices = NULL_LIBRARY},
-    {"28", rows_null_idle, .no_contest = true, .devices = NULL_LIBRARY},
+    {"28", rows_null_idle, "vendor.hang_s=1", .no_contest = true, .devices = NULL_LIBRARY},
     {"28", rows_restart_executors, .no_contest = true, .restartable = true,
      .devices = NULL_LIBRARY},
     {"28", rows_nested, "engine.spin_us=0", .no_contest = true, .devices = NESTED},
