@@ -199,16 +199,24 @@ static char *give_text(const char *text)
 static void describe_health(struct rows *rows, const struct backend_health *health,
                             Npud__HardwareRow *r)
 {
-    char text[96] = "";
+    char text[128] = "";
     size_t used = 0;
 
-    if (health->temperature != INT32_MIN)
-        used += (size_t)snprintf(text, sizeof(text), "%d C, ", health->temperature);
-    if (health->power != INT32_MIN)
+    if (health->unwell != 0)
+        used = (size_t)snprintf(text, sizeof(text),
+                                "unwell: process %d was killed and does not end", health->unwell);
+    if (health->told)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s", used > 0 ? ", " : "");
+    if (health->told && health->temperature != INT32_MIN)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%d C, ", health->temperature);
+    if (health->told && health->power != INT32_MIN)
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%.1f W, ",
                                  (double)health->power / 1000);
-    snprintf(text + used, sizeof(text) - used, "%u memory errors", health->errors);
+    if (health->told)
+        snprintf(text + used, sizeof(text) - used, "%u memory errors", health->errors);
     r->health = report_rows_copy_text(rows, text);
+    if (!health->told)
+        return;
     r->temperature = health->temperature;
     r->power_mw = health->power;
     r->memory_errors = health->errors;

@@ -302,12 +302,13 @@ bool executors_health(void *state, uint32_t device, struct backend_health *out)
     struct health *health = &all->health[device];
     uint64_t now = clock_ns();
 
-    if (!(all->info[device].capabilities & EXECUTOR_CAN_HEALTH))
-        return false;
-    if (!health->asked && (health->asked_ns == 0 || now - health->asked_ns >= ASK_NS))
+    if ((all->info[device].capabilities & EXECUTOR_CAN_HEALTH) && !health->asked &&
+        (health->asked_ns == 0 || now - health->asked_ns >= ASK_NS))
         ask_for_health(all, device, now);
-    *out = (struct backend_health){.temperature = health->told.temperature,
+    *out = (struct backend_health){.told = health->told_ns != 0 && now - health->told_ns < KEEP_NS,
+                                   .temperature = health->told.temperature,
                                    .power = health->told.power,
-                                   .errors = health->told.errors};
-    return health->told_ns != 0 && now - health->told_ns < KEEP_NS;
+                                   .errors = health->told.errors,
+                                   .unwell = executors_unwell(all, device)};
+    return out->told || out->unwell != 0;
 }

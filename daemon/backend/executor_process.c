@@ -166,6 +166,8 @@ void executor_accuse(struct executor *x, const char *why)
 struct ending {
     struct executors *all;
     uint32_t own_uid; /* 0: none */
+    uint32_t devices; /* that it was told to use */
+    bool late;        /* UNWELL_S have passed */
     bool sweeps;      /* pid is the second one */
     struct kept kept; /* if there is a uid */
     pid_t pid;
@@ -198,10 +200,36 @@ static void free_ending(struct ending *e)
 
 static void on_gone(evutil_socket_t fd, short what, void *arg);
 
+/* A process that was killed ends in milliseconds, unless a driver keeps it in the kernel. */
+#define UNWELL_S 5u
+
 static bool await_process(struct ending *e)
 {
+    unsigned hang_s = e->all->server->config->vendor_hang_s;
+    struct timeval limit = {hang_s != 0 && hang_s < UNWELL_S ? hang_s : UNWELL_S, 0};
+
     e->on_gone = event_new(e->all->server->base, e->pidfd, EV_READ, on_gone, e);
-    return e->on_gone && event_add(e->on_gone, NULL) == 0;
+    return e->on_gone && event_add(e->on_gone, &limit) == 0;
+}
+
+/* Nobody waits for it but npud, which goes on to do so. */
+static void give_up(struct ending *e)
+{
+    e->late = true;
+    log_error("process %d, which has done device work, was killed and does not end: the devices "
+              "that it has used may not work (docs/hardware.md)",
+              (int)e->pid);
+    event_add(e->on_gone, NULL);
+}
+
+pid_t executors_unwell(const struct executors *all, uint32_t device)
+{
+    const struct ending *e;
+
+    DL_FOREACH (all->ending, e)
+        if (e->late && (e->devices & 1u << device))
+            return e->pid;
+    return 0;
 }
 
 static int start_sweep(const struct executors *all, uint32_t uid, pid_t *pid)
@@ -219,6 +247,7 @@ static bool sweep(struct ending *e)
     if (e->own_uid == 0 || e->sweeps || start_sweep(e->all, e->own_uid, &e->pid) < 0)
         return false;
     e->sweeps = true;
+    e->devices = 0;
     forget_process(e);
     e->pidfd = pidfd_open_process(e->pid);
     return e->pidfd >= 0 && await_process(e);
@@ -275,8 +304,12 @@ static void on_gone(evutil_socket_t fd, short what, void *arg)
     bool own;
 
     (void)fd;
-    (void)what;
     schedule_begin(schedule);
+    if (what == EV_TIMEOUT) {
+        give_up(e);
+        schedule_end(schedule, "end of an executor", geteuid());
+        return;
+    }
     /* Else it is the executor of an npud before. */
     own = waitid(P_PIDFD, (id_t)e->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
     if (own)
@@ -325,6 +358,7 @@ static void reap_later(struct executor *x)
     if (!e)
         return;
     x->pidfd = -1;
+    e->devices = x->begun;
     if ((e->own_uid != 0 && x->number != 0 && !ending_keep(e)) || !await_process(e))
         free_ending(e);
 }

@@ -310,6 +310,8 @@ struct told {
 int executor_start(struct executor *executor);
 /** End the process, if there is one, with what it has forked; its uid is free when that is gone. */
 void executor_kill(struct executor *executor);
+/** A process that has used the device, was killed, and has not ended for long. 0: there is none. */
+pid_t executors_unwell(const struct executors *all, uint32_t device);
 /** npud ends: nobody waits for those that were killed. */
 void executors_forget_ending(struct executors *all);
 

@@ -56,11 +56,13 @@ struct backend_executors {
     uint64_t failed; /* ended otherwise than because nobody needed them any more */
 };
 
-/** What a device says of itself. INT32_MIN: it does not. */
+/** How a device is. What it says of itself is there if `told`; INT32_MIN: not that. */
 struct backend_health {
+    bool told;
     int32_t temperature; /* degrees Celsius */
     int32_t power;       /* milliwatts */
     uint32_t errors;     /* of memory, uncorrected */
+    int32_t unwell;      /* a process that has used it, was killed, and does not end; 0: none */
 };
 
 /** The session for which something is asked. */

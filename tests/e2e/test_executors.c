@@ -14,11 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "device_kit.h"
 #include "tests/common/chaos.h"
 #include "tests/common/effort.h"
+#include "tests/common/need.h"
 #include "tests/common/proc.h"
 #include "tests/e2e/liars.h"
 
@@ -28,6 +31,13 @@
 static void start(void)
 {
     start_with(false, NULL);
+}
+
+static void start_watched(void)
+{
+    static const char *const second[] = {"--set=vendor.hang_s=1", NULL};
+
+    start_with(false, second);
 }
 
 static void start_restartable(void)
@@ -770,6 +780,53 @@ START_TEST(health_that_is_none)
 }
 END_TEST
 
+/* A driver may keep a process in the kernel: here, its tracer does. False: this one may not. */
+static bool keep_from_ending(pid_t pid)
+{
+    return ptrace(PTRACE_SEIZE, pid, NULL, (void *)PTRACE_O_TRACEEXIT) == 0;
+}
+
+/* It has been killed, and was kept. Now it goes. */
+static void let_end(pid_t pid)
+{
+    int status;
+
+    ck_assert_int_eq(waitpid(pid, &status, __WALL), pid);
+    ck_assert_int_eq(status >> 8, SIGTRAP | PTRACE_EVENT_EXIT << 8);
+    ck_assert_int_eq(ptrace(PTRACE_CONT, pid, NULL, NULL), 0);
+    ck_assert_int_eq(waitpid(pid, &status, __WALL), pid);
+}
+
+/* Its session is gone, others work, and who looks at the devices is told. */
+START_TEST(a_process_that_does_not_end_is_told)
+{
+    pid_t child = child_start(open_and_wait, NULL), pid, other;
+    char unwell[64];
+
+    turn_await(&to_parent);
+    pid = only_executor();
+    if (!keep_from_ending(pid)) {
+        need_lacks(__func__, "CAP_SYS_PTRACE");
+        turn_tell(&to_child);
+        child_expect_ok(child);
+        return;
+    }
+    child_kill(child);
+    snprintf(unwell, sizeof(unwell), "unwell: process %d was killed and does not end", (int)pid);
+    EVENTUALLY(has_health(unwell), "nobody is told");
+    npuctl_says("devices", 0, unwell);
+    child = child_start(open_and_wait, NULL);
+    turn_await(&to_parent);
+    ck_assert_uint_eq(count_rows("ready", "", &other), 1);
+    ck_assert_int_ne(other, pid);
+    turn_tell(&to_child);
+    child_expect_ok(child);
+    let_end(pid);
+    EVENTUALLY(!has_health(unwell), "it has ended");
+    expect_nothing_left();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("executors");
@@ -786,6 +843,8 @@ int main(void)
     tcase_add_test(t, executors_are_listed);
     tcase_add_test(t, devices_say_how_they_are);
     tcase_add_loop_test(t, health_that_is_none, 0, 2);
+    t = suite_case(suite, "unwell", 300, start_watched, npud_teardown);
+    tcase_add_test(t, a_process_that_does_not_end_is_told);
     t = suite_case(suite, "limit", 300, start_one, npud_teardown);
     tcase_add_loop_test(t, a_user_has_no_more_executors_than_it_may, 0, 1);
     t = suite_case(suite, "limit after a restart", 300, start_one_restartable, npud_teardown);
