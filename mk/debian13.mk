@@ -19,4 +19,4 @@ check-debian13-run: deps
 	$(Q)$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok
 	$(Q)PROGRAMS_ONCE=yes \
 	    $(MAKE) --no-print-directory check-run TEST_BIN= RUN_TESTS='$(DEBIAN13_RUN)'
-	$(Q)$(MAKE) --no-print-directory check-asan KILL_BIN=
+	$(Q)$(MAKE) --no-print-directory check-asan KILL_BIN= BRIEF=1

@@ -196,25 +196,29 @@ static char *give_text(const char *text)
     return (char *)(text ? text : "");
 }
 
+/* What the device says. */
+static void describe_told(const struct backend_health *health, char *text, size_t size)
+{
+    size_t used = 0;
+
+    if (health->temperature != INT32_MIN)
+        used += (size_t)snprintf(text, size, "%d C, ", health->temperature);
+    if (health->power != INT32_MIN)
+        used += (size_t)snprintf(text + used, size - used, "%.1f W, ",
+                                 (double)health->power / 1000);
+    snprintf(text + used, size - used, "%u memory errors", health->errors);
+}
+
 static void describe_health(struct rows *rows, const struct backend_health *health,
                             Npud__HardwareRow *r)
 {
-    char text[128] = "";
-    size_t used = 0;
+    char told[96] = "", text[160];
 
-    if (health->unwell != 0)
-        used = (size_t)snprintf(text, sizeof(text),
-                                "unwell: process %d was killed and does not end", health->unwell);
     if (health->told)
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s", used > 0 ? ", " : "");
-    if (health->told && health->temperature != INT32_MIN)
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%d C, ", health->temperature);
-    if (health->told && health->power != INT32_MIN)
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%.1f W, ",
-                                 (double)health->power / 1000);
-    if (health->told)
-        snprintf(text + used, sizeof(text) - used, "%u memory errors", health->errors);
-    r->health = report_rows_copy_text(rows, text);
+        describe_told(health, told, sizeof(told));
+    snprintf(text, sizeof(text), "unwell: process %d was killed and does not end%s%s",
+             health->unwell, health->told ? ", " : "", told);
+    r->health = report_rows_copy_text(rows, health->unwell != 0 ? text : told);
     if (!health->told)
         return;
     r->temperature = health->temperature;
