@@ -204,8 +204,8 @@ static void describe_told(const struct backend_health *health, char *text, size_
     if (health->temperature != INT32_MIN)
         used += (size_t)snprintf(text, size, "%d C, ", health->temperature);
     if (health->power != INT32_MIN)
-        used += (size_t)snprintf(text + used, size - used, "%.1f W, ",
-                                 (double)health->power / 1000);
+        used +=
+            (size_t)snprintf(text + used, size - used, "%.1f W, ", (double)health->power / 1000);
     snprintf(text + used, size - used, "%u memory errors", health->errors);
 }
 
