@@ -46,6 +46,7 @@ static bool make_files(struct executor *x)
     if (memfd_read_only_new("npud-executor-ring", sizeof(*x->ring), &x->ring_fd, &ring) < 0)
         return false;
     x->ring = ring;
+    x->ring->head.version = EXECUTOR_VERSION;
     if (memfd_map_new("npud-executor-page", sizeof(*x->page), &x->page_fd, &page) < 0)
         return false;
     x->page = page;

@@ -49,10 +49,26 @@ void executor_drop_note(struct executor *x)
     kept_drop(&x->kept);
 }
 
-static bool map_files(struct executor *x)
+/* Has it been started by an npud that lays the files out as this one does? */
+static bool is_of_this_version(const struct executor *x)
 {
-    x->ring = mmap(NULL, sizeof(*x->ring), PROT_READ | PROT_WRITE, MAP_SHARED, x->ring_fd, 0);
-    x->page = mmap(NULL, sizeof(*x->page), PROT_READ | PROT_WRITE, MAP_SHARED, x->page_fd, 0);
+    struct executor_head head;
+
+    return pread(x->ring_fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+           head.version == EXECUTOR_VERSION;
+}
+
+static void *map_file(int fd, size_t size)
+{
+    return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd,
+                0);
+}
+
+/* In the place of files of another version, which may be shorter: empty ones, that nobody has. */
+static bool map_files(struct executor *x, bool known)
+{
+    x->ring = map_file(known ? x->ring_fd : -1, sizeof(*x->ring));
+    x->page = map_file(known ? x->page_fd : -1, sizeof(*x->page));
     if (x->ring == MAP_FAILED)
         x->ring = NULL;
     if (x->page == MAP_FAILED)
@@ -65,13 +81,19 @@ bool executor_restore(struct server *server, struct kept_cell *cell)
     struct executors *all = server->devices->backend_state;
     struct executor_record r;
     struct executor *x;
+    bool known;
 
     kept_read(cell, &r, sizeof(r));
     if (!server->devices->backend->attach_back)
         return false; /* the backend is another one now */
     x = executor_make(all, r.uid, r.session);
-    if (!x || !executor_back(server, x, cell, &r) || !map_files(x) || executor_charge(x, true) < 0)
+    if (!x || !executor_back(server, x, cell, &r))
         return false;
+    known = is_of_this_version(x);
+    if (!map_files(x, known) || executor_charge(x, true) < 0)
+        return false;
+    if (!known)
+        executor_accuse(x, "it is of another version of npud");
     executor_uid_again(all, x->own_uid);
     x->life = (uint32_t)atomic_fetch_add(&x->live->life, 1) + 1;
     if (all->last < x->number)

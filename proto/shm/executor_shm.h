@@ -27,7 +27,7 @@
 #define EXECUTOR_DEPTH 128u
 
 /** Changes with these layouts. An npud that does not find its own in an executor ends it. */
-#define EXECUTOR_VERSION 3u
+#define EXECUTOR_VERSION 4u
 
 enum executor_op {
     EXECUTOR_NOP,        /* over when it is reached: for probes and measurements */
@@ -123,7 +123,15 @@ struct executor_bell {
 };
 static_assert(sizeof(struct executor_bell) == 64, "a bell is a line");
 
+/** The begin of the ring, in every version. npud stores it before it gives the ring to anybody. */
+struct executor_head {
+    uint32_t version;
+    uint32_t unused[15];
+};
+static_assert(sizeof(struct executor_head) == 64, "what follows has its lines");
+
 struct executor_ring {
+    struct executor_head head;
     struct executor_bell bell[EXECUTOR_LANES];
     struct executor_task entry[EXECUTOR_LANES][EXECUTOR_DEPTH];
 };

@@ -15,10 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "device_kit.h"
+#include "proto/shm/executor_shm.h"
 #include "tests/common/chaos.h"
 #include "tests/common/effort.h"
 #include "tests/common/need.h"
@@ -478,6 +480,55 @@ START_TEST(a_list_that_lies_after_a_restart)
 }
 END_TEST
 
+/* The descriptor of the ring that npud has with an executor; -1: this test may not have it. */
+static int take_ring(pid_t server)
+{
+    char path[320], file[128];
+    struct dirent *entry;
+    int ring = -1, pidfd = (int)syscall(SYS_pidfd_open, server, 0);
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)server);
+    dir = opendir(path);
+    ck_assert_ptr_nonnull(dir);
+    while (ring < 0 && (entry = readdir(dir))) {
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "/proc/%d/fd/%s", (int)server, entry->d_name);
+        n = readlink(path, file, sizeof(file) - 1);
+        file[n > 0 ? n : 0] = '\0';
+        if (strstr(file, "npud-executor-ring"))
+            ring = (int)syscall(SYS_pidfd_getfd, pidfd, atoi(entry->d_name), 0);
+    }
+    closedir(dir);
+    close(pidfd);
+    return ring;
+}
+
+/* An upgrade may find it: npud reads nothing else of what such an executor has. */
+START_TEST(an_executor_of_another_version_is_ended)
+{
+    const struct list_lie lost = {"another version", true};
+    const uint32_t version = EXECUTOR_VERSION + 1;
+    pid_t child = child_start(copy_over_a_restart, (void *)&lost);
+    int ring;
+
+    turn_await(&to_parent);
+    ring = take_ring(npud_server_pid());
+    if (ring < 0) {
+        need_lacks(__func__, "CAP_SYS_PTRACE");
+        child_kill(child);
+        return;
+    }
+    ck_assert_int_eq(pwrite(ring, &version, sizeof(version), 0), sizeof(version));
+    close(ring);
+    npud_kill_server();
+    turn_tell(&to_child);
+    child_expect_ok(child);
+    expect_nothing_left();
+}
+END_TEST
+
 static int copy_a_little(void *arg)
 {
     struct kit k = {0};
@@ -855,6 +906,7 @@ int main(void)
     t = suite_case(suite, "restarts", 300, start_restartable, npud_teardown);
     tcase_add_test(t, copies_go_on_when_npud_dies);
     tcase_add_test(t, a_restart_asks_no_library);
+    tcase_add_test(t, an_executor_of_another_version_is_ended);
     tcase_add_loop_test(t, copies_are_right_or_lost_by_name_when_both_die, 0,
                         (int)choose_effort(0, 1));
     tcase_add_loop_test(t, a_list_that_lies_after_a_restart, 0,
