@@ -58,17 +58,13 @@ static bool is_of_this_version(const struct executor *x)
            head.version == EXECUTOR_VERSION;
 }
 
-static void *map_file(int fd, size_t size)
-{
-    return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd,
-                0);
-}
-
 /* In the place of files of another version, which may be shorter: empty ones, that nobody has. */
 static bool map_files(struct executor *x, bool known)
 {
-    x->ring = map_file(known ? x->ring_fd : -1, sizeof(*x->ring));
-    x->page = map_file(known ? x->page_fd : -1, sizeof(*x->page));
+    const int both = PROT_READ | PROT_WRITE, how = MAP_SHARED | (known ? 0 : MAP_ANONYMOUS);
+
+    x->ring = mmap(NULL, sizeof(*x->ring), both, how, known ? x->ring_fd : -1, 0);
+    x->page = mmap(NULL, sizeof(*x->page), both, how, known ? x->page_fd : -1, 0);
     if (x->ring == MAP_FAILED)
         x->ring = NULL;
     if (x->page == MAP_FAILED)
