@@ -216,6 +216,7 @@ static void unlist(struct executor *x, uint64_t ticket, uint32_t device)
 
     if (l->number != number_of(ticket))
         return;
+    assert(engine_is_locked(x->all->server->devices->device[device].engine));
     DL_DELETE(x->all->flying[device], l);
     l->number = 0;
 }
@@ -226,7 +227,6 @@ void lane_leave(struct executor *x, uint64_t ticket, uint32_t device, bool all)
     unsigned lane = lane_of(ticket);
     uint64_t last = issued(x, lane);
 
-    assert(engine_is_locked(x->all->server->devices->device[device].engine));
     unlist(x, ticket, device);
     if (number_of(ticket) < last && !all)
         return; /* there are others behind it */
