@@ -182,7 +182,7 @@ static void refuse_device(struct executor *x, uint32_t device, const char *text)
     x->begun &= ~(1u << device);
     kept_touch(&x->kept);
     DL_FOREACH (spaces, space) {
-        if (space->executor != x || !space->waits)
+        if (space->executor != x || !(space->asks & 1u << device))
             continue;
         space->refused |= 1u << device;
         snprintf(space->refusal, sizeof(space->refusal), "%s", text);
@@ -322,11 +322,13 @@ static int use_device(struct backend_space *space, uint32_t device)
     int r;
 
     space->refused &= ~(1u << device);
+    space->asks &= ~(1u << device);
     if (refused)
         return -ENXIO;
     r = x->begun & 1u << device ? 0 : begin_device(x, device);
     if (r < 0 || (x->usable & 1u << device))
         return r;
+    space->asks |= 1u << device;
     space->waits = true;
     return -EINPROGRESS;
 }

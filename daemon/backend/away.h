@@ -33,8 +33,9 @@ struct backend_space {
     struct making *making;       /* what it has asked for; NULL: nothing */
     struct backend_memory *host; /* pages that its executor has */
     bool waits;                  /* for its executor to use a device */
-    bool begins; /* the same, until it has asked again: one that ends meanwhile does not start */
-    uint32_t refused;  /* devices that its library did not open, while a request waits for that */
+    bool begins;   /* the same, until it has asked again: one that ends meanwhile does not start */
+    uint32_t asks; /* devices for which a request waits, and ... */
+    uint32_t refused;  /* ... those of them that the library did not open */
     char refusal[128]; /* what the library has said last of what it has refused */
     struct backend_space *prev, *next;
 };
