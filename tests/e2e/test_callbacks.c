@@ -483,7 +483,7 @@ static struct lane {
     pthread_t launcher;
     _Atomic uint32_t next;    /* number of the callback that must be next */
     _Atomic uint32_t running; /* of this thread's callbacks */
-    uint32_t bad;
+    _Atomic uint32_t bad;     /* npud orders it before a synchronise; TSan cannot see npud */
 } lane[STREAMS];
 
 static _Atomic int in_thread[THREADS];
@@ -544,7 +544,7 @@ START_TEST(order_and_number_under_load)
         pthread_join(lane[i].launcher, NULL);
     for (int i = 0; i < STREAMS; i++) {
         OK(aclrtSynchronizeStream(lane[i].stream)); /* the last one blocks */
-        ck_assert_uint_eq(lane[i].bad, 0);
+        ck_assert_uint_eq(atomic_load(&lane[i].bad), 0);
         ck_assert_uint_eq(atomic_load(&lane[i].next), LAUNCHES);
         OK(aclrtUnSubscribeReport(reporter_id(&r[i % THREADS]), lane[i].stream));
     }
