@@ -31,7 +31,7 @@ $(KERNEL_EXAMPLES): $(BUILD)/%: %.asc examples/common/example.h $(wildcard clien
 .SECONDARY: $(EXAMPLES:%=%.o)
 
 .PHONY: examples demo-python bench bench-compare bench-keep bench-peers bench-smoke bench-ab \
-    bench-restartable
+    bench-count bench-restartable
 examples: $(EXAMPLES) $(KERNEL_EXAMPLES)
 
 RUN_EXAMPLE := $(BUILD)/npu-run --devices 2 --
@@ -84,6 +84,14 @@ bench-compare:
 	else echo '== nothing is kept to compare with: make bench-keep'; fi
 bench-keep:
 	$(Q)cp $(BUILD)/bench.json $(BENCH_KEPT)
+
+# What hot calls cost in instructions, locked operations and system calls, beside the kept table.
+# KEEP=1 keeps the new counts: the commit says why.
+$(BUILD)/count: $(BUILD)/tests/bench/count/count.o $(LIB)
+	$(call link,$(USE_LIB))
+bench-count: deps-count
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/count
+	$(Q)CC='$(CC)' python3 mk/bench-count.py $(BUILD) docs/counts.json $(if $(KEEP),--keep)
 
 bench-smoke: deps
 	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench

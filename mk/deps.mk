@@ -40,6 +40,8 @@ DEPS_RISCV64 := gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user-static
 DEPS_FUZZ  := clang libclang-rt-dev
 # python3-prometheus-client: its parser of OpenMetrics holds `npuctl metrics`.
 DEPS_TEST  += python3-prometheus-client
+# callgrind, and objdump: `make bench-count`.
+DEPS_COUNT := valgrind binutils
 # What tells of files that change, for `make watch`.
 DEPS_WATCH := inotify-tools
 # A folder with Debian 13, for `make check-debian13`.
@@ -73,7 +75,7 @@ $$sudo env DEBIAN_FRONTEND=noninteractive \
 endef
 
 .PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs \
-        deps-browser deps-cluster deps-deb deps-debian13 deps-peers deps-vm deps-watch
+        deps-browser deps-cluster deps-count deps-deb deps-debian13 deps-peers deps-vm deps-watch
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -90,6 +92,8 @@ deps-riscv64:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_RISCV64))
 deps-cluster:
 	$(call install_packages,$(DEPS_CLUSTER))
+deps-count:
+	$(call install_packages,$(DEPS_BUILD) $(DEPS_COUNT))
 deps-vm:
 	$(call install_packages,$(DEPS_VM))
 deps-fuzz:
