@@ -39,6 +39,8 @@ bool segment_locate(struct session *s, const void *address, struct segment_place
     struct address_range *range;
     bool found = false;
 
+    if (!atomic_load_explicit(&all->mapped, memory_order_acquire))
+        return false;
     pthread_rwlock_rdlock(&all->map_lock);
     range = range_map_find(&all->by_address, address);
     if (range)
@@ -184,6 +186,7 @@ static bool add_segment(struct session *s, struct segment *g)
         bury_segment(all, segment_of(old));
     pthread_rwlock_wrlock(&all->map_lock);
     ok = range_map_add(&all->by_address, &g->range);
+    atomic_store_explicit(&all->mapped, true, memory_order_release);
     pthread_rwlock_unlock(&all->map_lock);
     if (!ok)
         return false;

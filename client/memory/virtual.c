@@ -49,8 +49,10 @@ bool virtual_is_reserved(struct session *s, const void *address)
 {
     bool reserved;
 
+    if (!atomic_load_explicit(&s->reserves, memory_order_acquire))
+        return false;
     memory_lock_to_look(s);
-    reserved = s->reservations && find_reservation(s, address);
+    reserved = find_reservation(s, address) != NULL;
     pthread_rwlock_unlock(&s->memory_lock);
     return reserved;
 }
@@ -135,6 +137,7 @@ static int add_reservation(struct session *s, const char *function, struct reser
     pthread_mutex_lock(&s->lock);
     memory_lock_to_change(s);
     ok = range_map_add(&s->reservations, &r->addresses);
+    atomic_store_explicit(&s->reserves, true, memory_order_release);
     pthread_rwlock_unlock(&s->memory_lock);
     pthread_mutex_unlock(&s->lock);
     return ok ? 0 : error_no_memory(function);

@@ -118,6 +118,7 @@ struct session {
     size_t freed_count;
     uint64_t freed_bytes;
     void *reservations;     /* range_map of struct reservation: client/memory/virtual.c */
+    _Atomic bool reserves;  /* there were some: what pageable memory is looked up for */
     struct slots physicals; /* client/memory/physical.c: handles, under lock */
 
     /* Host memory that the program has registered; under memory_lock. */

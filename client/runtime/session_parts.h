@@ -81,6 +81,7 @@ struct segments {
     struct segment *retired;   /* not any more */
     bool forgotten;            /* nothing is added any more */
     void *by_address;          /* range_map of struct segment */
+    _Atomic bool mapped;       /* there were some: what pageable memory is looked up for */
     pthread_rwlock_t map_lock; /* of by_address; inside lock */
 };
 
