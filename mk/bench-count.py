@@ -22,6 +22,7 @@ from pathlib import Path
 
 MORE = 1.02
 COUNTED = 60  # calls between two marks, as in tests/bench/count/count.c
+KEYS = ('instructions', 'locked', 'system_calls')
 LOCKED = {
     'x86_64': re.compile(r'\tlock |\txchg .*\(|\tmfence'),
     'aarch64': re.compile(r'\t(ld|st)a?x[rp]|\tcas|\tswp|\t(ld|st)(add|set|clr|eor)|\tdmb|'
@@ -76,7 +77,7 @@ def count_row(costs, program):
             sums['system_calls'] += calls
             if address in locked_addresses(where):
                 sums['locked'] += ir
-    return {key: round(sums[key] / COUNTED, 2) for key in ('instructions', 'locked', 'system_calls')}
+    return {key: round(sums[key] / COUNTED, 2) for key in KEYS}
 
 
 def count(build):
@@ -84,8 +85,8 @@ def count(build):
     program = os.path.abspath(build / 'count')
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / 'out'
-        subprocess.run((build / 'npu-run', '--', *CALLGRIND, f'--callgrind-out-file={out}', program),
-                       check=True, stdin=subprocess.DEVNULL, timeout=300,
+        subprocess.run((build / 'npu-run', '--', *CALLGRIND, f'--callgrind-out-file={out}',
+                        program), check=True, stdin=subprocess.DEVNULL, timeout=300,
                        env={**os.environ, 'GLIBC_TUNABLES': PLAIN})
         dumps = sorted(Path(folder).glob('out.*-01'),
                        key=lambda path: int(path.name.split('.')[1].split('-')[0]))
@@ -124,7 +125,8 @@ def main():
     print(f'{"a call of":52}{"instructions":>13}{"locked":>8}{"system calls":>14}')
     wrong = []
     for name, row in now.items():
-        print(f'{name:52}{row["instructions"]:13.0f}{row["locked"]:8.1f}{row["system_calls"]:14.1f}')
+        instructions, locked, calls = (row[key] for key in KEYS)
+        print(f'{name:52}{instructions:13.0f}{locked:8.1f}{calls:14.1f}')
         if kept is not None and judge(name, row, kept.get(name)):
             wrong.append(f'{name}: {judge(name, row, kept.get(name))}')
     if not now:
