@@ -118,12 +118,12 @@ struct session {
     size_t freed_count;
     uint64_t freed_bytes;
     void *reservations;     /* range_map of struct reservation: client/memory/virtual.c */
-    _Atomic bool reserves;  /* there were some: what pageable memory is looked up for */
     struct slots physicals; /* client/memory/physical.c: handles, under lock */
 
     /* Host memory that the program has registered; under memory_lock. */
     void *registered_map;   /* range_map: ranges on the heap */
     _Atomic bool registers; /* there were some: what pageable memory is looked up for */
+    _Atomic bool reserves;  /* the same of reservations */
     /* futex: threads that have waited for memory_lock alone for long: memory_lock.h */
     _Atomic uint32_t memory_wanted;
 
