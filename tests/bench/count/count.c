@@ -120,6 +120,11 @@ static void copy_back(void)
     OK(aclrtMemcpy(on.host, SMALL, on.device, SMALL, ACL_MEMCPY_DEVICE_TO_HOST));
 }
 
+static void copy_between(void)
+{
+    OK(aclrtMemcpy(on.other, SMALL, on.device, SMALL, ACL_MEMCPY_DEVICE_TO_DEVICE));
+}
+
 static void set_small(void)
 {
     OK(aclrtMemset(on.device, SMALL, 1, SMALL));
@@ -278,6 +283,7 @@ static const struct row {
     {"aclrtStreamWaitEvent of IPC, complete", wait_ipc},
     {"aclrtMemcpy of 64 bytes to the device", copy_small},
     {"aclrtMemcpy of 64 bytes to the host", copy_back},
+    {"aclrtMemcpy of 64 bytes on the device", copy_between},
     {"aclrtMemset of 64 bytes", set_small},
     {"aclnpudLaunchDelay, queued", launch_held},
     {"aclrtRecordEvent, queued", record_sync_held},
