@@ -6,6 +6,7 @@
 #include "client/tools/npuctl/ask.h"
 #include "client/tools/npuctl/cdi.h"
 #include "client/tools/npuctl/check.h"
+#include "client/tools/npuctl/doctor.h"
 #include "client/tools/npuctl/explain.h"
 #include "client/tools/npuctl/metrics.h"
 #include "client/tools/npuctl/top.h"
@@ -89,6 +90,12 @@ static const char *parse_top(char **words, int n, struct task *task, const char 
     return refuse_more_words(words, n, about);
 }
 
+static const char *parse_doctor(char **words, int n, struct task *task, const char **about)
+{
+    task->run = doctor_run;
+    return refuse_more_words(words, n, about);
+}
+
 static const char *parse_upgrade(char **words, int n, struct task *task, const char **about)
 {
     task->request.upgrade = true;
@@ -160,6 +167,10 @@ const struct command commands[] = {
      .parse = parse_metrics},
     {"top", "devices, sessions, blocked streams and queues, live; with --once, as text",
      .parse = parse_top},
+    {"doctor",
+     "has this host what npud and its programs need? A line for each check, and what\n"
+     "             mends what is not well. Exit status 1 if something does not work",
+     .parse = parse_doctor},
     {"kill",
      "end SESSION (a number from `sessions`) as if its process had died: what it\n"
      "             held is free, a wait for it gets an error. The process lives on, and\n"

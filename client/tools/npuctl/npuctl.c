@@ -24,6 +24,7 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... who device|queue|event NUMBER\n"
           "       npuctl [OPTION]... metrics [--listen [ADDRESS]]\n"
           "       npuctl [OPTION]... top [--once]\n"
+          "       npuctl [OPTION]... doctor\n"
           "       npuctl [OPTION]... upgrade\n"
           "       npuctl [OPTION]... cdi\n"
           "       npuctl [OPTION]... trace start | stop | dump [--html]\n"
