@@ -12,6 +12,7 @@
 
 #include "acl/acl_base.h"
 #include "daemon/admin/commands.h"
+#include "daemon/admin/monitor.h"
 #include "daemon/admin/report.h"
 #include "daemon/base/client_socket.h"
 #include "daemon/base/kill_here.h"
@@ -41,6 +42,7 @@ struct admin {
     struct admin_report report; /* what is told of it; its memfd is open while it is made */
     uint64_t rule;              /* that the request being answered has set */
     bool awaits_upgrade;        /* `request` is answered if there is none */
+    struct monitor monitor;     /* if it was asked for */
     bool awaits_trace;          /* it is answered when all have heard of the trace */
     struct admin *prev, *next;  /* server->admin_list */
 };
@@ -48,6 +50,7 @@ struct admin {
 static void admin_free(struct admin *admin)
 {
     DL_DELETE(admin->server->admin_list, admin);
+    monitor_end(&admin->monitor);
     job_cancel(&admin->answer);
     job_cancel(&admin->slice);
     if (admin->on_socket)
@@ -366,11 +369,23 @@ void admin_refuse_upgrade(struct server *server, const char *why)
 
 /* --- requests --- */
 
+static int answer_monitor(struct admin *admin, const Npud__AdminRequest *request)
+{
+    int r = monitor_begin(&admin->monitor, admin->server, admin->socket);
+
+    if (r == -EUSERS)
+        return send_reply(admin, request->id, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                          "there are as many monitors as npud serves: end another npuctl monitor");
+    return r < 0 ? r : send_reply(admin, request->id, 0, "");
+}
+
 static int answer_request(struct admin *admin, const Npud__AdminRequest *request)
 {
     char message[256] = "";
 
     admin->report.size = admin->rule = 0;
+    if (monitor_is_on(&admin->monitor))
+        return -EBADMSG;
     if (!protocol_is_served(request->protocol)) {
         snprintf(message, sizeof(message),
                  "this npud speaks protocols %u to %u, npuctl speaks %u: restart npud with the "
@@ -386,6 +401,8 @@ static int answer_request(struct admin *admin, const Npud__AdminRequest *request
         return answer_command(admin, request);
     if (request->upgrade)
         return answer_upgrade(admin, request);
+    if (request->monitor)
+        return answer_monitor(admin, request);
     return report_begin(admin, request->id, (unsigned)request->topic);
 }
 

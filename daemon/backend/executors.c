@@ -23,6 +23,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "daemon/base/config.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/pidfd.h"
 #include "daemon/core/device.h"
@@ -327,7 +328,8 @@ void executor_end(struct executor *x, const char *fmt, ...)
     atomic_store_explicit(&x->code, ACL_ERROR_RT_LOST_HEARTBEAT, memory_order_release);
     executor_log_end(x);
     note_end(x, why, fmt == process_gone);
-    log_error("executor %d of user %u: %s: its device memory is lost", pid, (unsigned)x->uid,
+    log_event(MESSAGE_EXECUTOR_ENDED, LOG_ERR, NULL,
+              "executor %d of user %u: %s: its device memory is lost", pid, (unsigned)x->uid,
               x->why);
     x->all->failed++;
     if (x->on_socket)
@@ -579,6 +581,8 @@ int executor_new(struct executors *all, uid_t uid, uint64_t session, const struc
         r = begin(x, before);
     if (r == 0) {
         all->started++;
+        log_event(MESSAGE_EXECUTOR_STARTED, LOG_DEBUG, NULL, "executor %d of user %u starts",
+                  (int)x->pid, (unsigned)uid);
         *made = x;
         return 0;
     }

@@ -23,6 +23,7 @@
 
 static _Atomic int log_level = LOG_INFO;
 static bool to_journal;
+static void (*_Atomic listener)(const struct log_told *told);
 static struct outbox *outbox; /* NULL: lines are written at once, by their thread */
 
 /* systemd names the journal socket that it connected stderr to; a redirected stderr is a file of
@@ -280,41 +281,73 @@ static bool is_limited(int priority, const struct log_client *client)
     return client && priority != LOG_NOTICE && priority != LOG_DEBUG;
 }
 
-static void log_va(const char *message_id, int priority, const struct log_client *client,
-                   const char *fmt, va_list ap)
+/* May the log have the line? Then before is what to put behind it. */
+static bool may_say(int priority, const struct log_client *client, char *before, size_t size)
 {
-    struct line line = {.priority = priority, .message_id = message_id};
-    char text[sizeof(line.text)], before[64] = "";
-    int saved = errno, n = 0;
-    uint64_t left_out;
+    uint64_t left_out = 0;
 
+    before[0] = '\0';
     if (priority > log_level)
-        return;
-    if (is_limited(priority, client)) {
-        if (!take_line(client->uid, priority, &left_out))
-            return;
-        if (left_out > 0)
-            snprintf(before, sizeof(before), " (and %llu more of this user before)",
-                     (unsigned long long)left_out);
-    }
+        return false;
+    if (is_limited(priority, client) && !take_line(client->uid, priority, &left_out))
+        return false;
+    if (left_out > 0)
+        snprintf(before, size, " (and %llu more of this user before)",
+                 (unsigned long long)left_out);
+    return true;
+}
+
+/* said with the names of the client before it, and `before` behind it. */
+static void write_line(struct line *line, const struct log_client *client, const char *said,
+                       const char *before)
+{
+    char text[sizeof(line->text)];
+    int n = 0;
+
     if (client) {
-        line.of_session = true;
-        line.session = client->session;
-        line.pid = client->pid;
-        line.uid = client->uid;
+        line->of_session = true;
+        line->session = client->session;
+        line->pid = client->pid;
+        line->uid = client->uid;
         n = snprintf(text, sizeof(text),
                      "session %llu (pid %d, uid %u): ", (unsigned long long)client->session,
                      (int)client->pid, (unsigned)client->uid);
     }
-    vsnprintf(text + n, sizeof(text) - (size_t)n - strlen(before), fmt, ap);
+    snprintf(text + n, sizeof(text) - (size_t)n - strlen(before), "%s", said);
     n = (int)strlen(text);
     snprintf(text + n, sizeof(text) - (size_t)n, "%s", before);
-    escape_text(line.text, sizeof(line.text), text);
+    escape_text(line->text, sizeof(line->text), text);
     if (outbox)
-        outbox_put(outbox, &line, offsetof(struct line, text) + strlen(line.text) + 1);
+        outbox_put(outbox, line, offsetof(struct line, text) + strlen(line->text) + 1);
     else
-        line_write(&line);
+        line_write(line);
+}
+
+/* repeated: the log has had such a line, and is not to have another one. */
+static void log_va(const char *message_id, int priority, bool repeated,
+                   const struct log_client *client, const char *fmt, va_list ap)
+{
+    struct line line = {.priority = priority, .message_id = message_id};
+    char said[sizeof(line.text)], before[64];
+    void (*tell)(const struct log_told *) =
+        message_id || priority < LOG_NOTICE ? atomic_load(&listener) : NULL;
+    int saved = errno;
+    bool shown = !repeated && may_say(priority, client, before, sizeof(before));
+
+    if (!shown && !tell)
+        return;
+    errno = saved; /* for %m */
+    vsnprintf(said, sizeof(said), fmt, ap);
+    if (tell)
+        tell(&(struct log_told){message_id, priority, client, said});
+    if (shown)
+        write_line(&line, client, said, before);
     errno = saved;
+}
+
+void log_listen(void (*fn)(const struct log_told *told))
+{
+    atomic_store(&listener, fn);
 }
 
 void log_line(int priority, const struct log_client *client, const char *fmt, ...)
@@ -322,7 +355,7 @@ void log_line(int priority, const struct log_client *client, const char *fmt, ..
     va_list ap;
 
     va_start(ap, fmt);
-    log_va(NULL, priority, client, fmt, ap);
+    log_va(NULL, priority, false, client, fmt, ap);
     va_end(ap);
 }
 
@@ -332,7 +365,7 @@ void log_event(const char *message_id, int priority, const struct log_client *cl
     va_list ap;
 
     va_start(ap, fmt);
-    log_va(message_id, priority, client, fmt, ap);
+    log_va(message_id, priority, false, client, fmt, ap);
     va_end(ap);
 }
 
@@ -342,10 +375,9 @@ void log_client_fault(struct log_client *client, const char *fmt, ...)
 
     /* Engines and the control thread may both see faults of one session: the first one is the one
      * that is told. */
-    if (atomic_exchange(&client->fault_told, true))
-        return;
     va_start(ap, fmt);
-    log_va(MESSAGE_CLIENT_FAULT, LOG_WARNING, client, fmt, ap);
+    log_va(MESSAGE_CLIENT_FAULT, LOG_WARNING, atomic_exchange(&client->fault_told, true), client,
+           fmt, ap);
     va_end(ap);
 }
 
@@ -353,10 +385,8 @@ void log_client_limit(struct log_client *client, const char *fmt, ...)
 {
     va_list ap;
 
-    if (client->limit_told)
-        return;
-    client->limit_told = true;
     va_start(ap, fmt);
-    log_va(MESSAGE_CLIENT_LIMIT, LOG_WARNING, client, fmt, ap);
+    log_va(MESSAGE_CLIENT_LIMIT, LOG_WARNING, client->limit_told, client, fmt, ap);
     va_end(ap);
+    client->limit_told = true;
 }

@@ -67,11 +67,26 @@ void log_line(int priority, const struct log_client *client, const char *fmt, ..
 void log_event(const char *message_id, int priority, const struct log_client *client,
                const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/** A line, as it is said, for one who listens. */
+struct log_told {
+    const char *message_id; /* NULL: none */
+    int priority;
+    const struct log_client *client; /* NULL: none */
+    const char *text; /* without the names of session, pid and uid; may hold any bytes */
+};
+
+/**
+ * From now on the listener is called with each event, error and warning, in the thread that says
+ * it, whatever level the log has, and also with those lines about a client that the log leaves out
+ * because there were too many. It must not wait, and not log. NULL: nobody listens.
+ */
+void log_listen(void (*listener)(const struct log_told *told));
+
 #define log_error(...)   log_line(LOG_ERR, NULL, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_WARNING, NULL, __VA_ARGS__)
 #define log_info(...)    log_line(LOG_INFO, NULL, __VA_ARGS__)
 
-/* What clients can bring about, at warning: each of these once per session. */
+/* What clients can bring about, at warning: the log has each of these once per session. */
 
 /** A client did something that only a broken or hostile one does. Any thread. */
 void log_client_fault(struct log_client *client, const char *fmt, ...)

@@ -9,6 +9,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/buffers/buffers.h"
 #include "daemon/control/answer.h"
 #include "daemon/control/batch_job_lookup.h"
@@ -170,7 +171,7 @@ static void free_empty(struct session *session)
     assert(session->memory == 0 && !session->exports && session->n_event_fds == 0);
     assert(session->n_fences == 0);
     if (session->page) {
-        log_line(LOG_DEBUG, &session->log, "gone");
+        log_event(MESSAGE_SESSION_GONE, LOG_DEBUG, &session->log, "%s has ended", session->program);
         munmap(session->page, sizeof(*session->page));
         kept_close(session->page_fd);
     }

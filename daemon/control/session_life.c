@@ -134,6 +134,7 @@ void session_note_death(struct session *session)
         return;
     session->died = true;
     session->server->deaths++;
+    log_event(MESSAGE_SESSION_DIED, LOG_DEBUG, &session->log, "%s has died", session->program);
 }
 
 /*

@@ -14,6 +14,7 @@
 #include "daemon/base/deferred_close.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/base/log.h"
+#include "daemon/base/message_id.h"
 #include "daemon/base/memfd.h"
 #include "daemon/base/pidfd.h"
 #include "daemon/base/waker.h"
@@ -606,7 +607,6 @@ enum cause session_hello(struct session *session, const char *program)
     session->state = SESSION_OPEN;
     kept_touch(&session->kept);
     trace_note_session(session);
-    log_line(LOG_DEBUG, &session->log, "program %s, uid %u", session->program,
-             (unsigned)session->uid);
+    log_event(MESSAGE_SESSION_BEGAN, LOG_DEBUG, &session->log, "%s begins", session->program);
     return CAUSE_NONE;
 }

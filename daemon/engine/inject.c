@@ -297,6 +297,8 @@ static void log_cleared(struct inject *in, const struct inject_rule *r)
     pthread_mutex_lock(&in->lock);
     hits = r->live->hits;
     pthread_mutex_unlock(&in->lock);
+    if (inject_lost(r) >= 0)
+        log_event(MESSAGE_DEVICE_BACK, LOG_NOTICE, NULL, "device %d is back", inject_lost(r));
     log_event(MESSAGE_INJECTION, LOG_NOTICE, NULL,
               "fault injection: rule %llu cleared, after %llu hit(s)", (unsigned long long)r->id,
               (unsigned long long)hits);

@@ -191,7 +191,7 @@ void npud_was_killed(void)
     rmdir(npud.dir);
 }
 
-static int admin_connect(void)
+int npud_connect_admin(void)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -222,7 +222,7 @@ static struct Npud__Report *report_try(int topic)
     Npud__AdminReply *reply;
     Npud__Report *report;
     void *map;
-    int fd = admin_connect(), report_fd;
+    int fd = npud_connect_admin(), report_fd;
 
     request.id = 1;
     request.protocol = PROTOCOL;

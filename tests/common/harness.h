@@ -90,6 +90,9 @@ struct ledger npud_ledger(void);
 /** What all users have of a resource, by its key in [limits]. */
 uint64_t npud_used(const char *resource);
 
+/** A connection to the administrators' socket. -1: an npud that comes back does not listen yet. */
+int npud_connect_admin(void);
+
 /**
  * What npuctl prints (proto/wire/npud.proto): a report by topic, freed with
  * npud__report__free_unpacked().

@@ -146,7 +146,7 @@ static enum status ask_rates(struct connection *c, const struct task *task, stru
     struct answer before = *answer;
     enum status status;
 
-    clock_sleep_until(before.at + (uint64_t)(task->interval * (double)NSEC_PER_SEC));
+    clock_sleep_until(before.at + task_interval_ns(task, RATES_S));
     status = ask_once(c, task, answer);
     if (status == STATUS_OK)
         fill_rates(answer->report, before.report, answer->at - before.at);

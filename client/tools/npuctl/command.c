@@ -9,6 +9,7 @@
 #include "client/tools/npuctl/doctor.h"
 #include "client/tools/npuctl/explain.h"
 #include "client/tools/npuctl/metrics.h"
+#include "client/tools/npuctl/monitor.h"
 #include "client/tools/npuctl/top.h"
 #include "client/tools/npuctl/trace_dump.h"
 #include "client/tools/npuctl/who.h"
@@ -96,6 +97,12 @@ static const char *parse_doctor(char **words, int n, struct task *task, const ch
     return refuse_more_words(words, n, about);
 }
 
+static const char *parse_monitor(char **words, int n, struct task *task, const char **about)
+{
+    task->run = monitor_run;
+    return refuse_more_words(words, n, about);
+}
+
 static const char *parse_upgrade(char **words, int n, struct task *task, const char **about)
 {
     task->request.upgrade = true;
@@ -167,6 +174,10 @@ const struct command commands[] = {
      .parse = parse_metrics},
     {"top", "devices, sessions, blocked streams and queues, live; with --once, as text",
      .parse = parse_top},
+    {"monitor",
+     "what happens, line by line until interrupted: sessions, deaths, refusals, lost\n"
+     "             devices, deadlocks, restarts of npud; with --json, a JSON object a line",
+     .parse = parse_monitor},
     {"doctor",
      "has this host what npud and its programs need? A line for each check, and what\n"
      "             mends what is not well. Exit status 1 if something does not work",

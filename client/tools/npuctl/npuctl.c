@@ -24,7 +24,7 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... who device|queue|event NUMBER\n"
           "       npuctl [OPTION]... metrics [--listen [ADDRESS]]\n"
           "       npuctl [OPTION]... top [--once]\n"
-          "       npuctl [OPTION]... doctor\n"
+          "       npuctl [OPTION]... monitor | doctor\n"
           "       npuctl [OPTION]... upgrade\n"
           "       npuctl [OPTION]... cdi\n"
           "       npuctl [OPTION]... trace start | stop | dump [--html]\n"
@@ -56,7 +56,8 @@ static void print_usage(FILE *f)
           "  -w, --watch[=SECONDS]\n"
           "                     print again every SECONDS (default 1) until interrupted\n"
           "  -i, --interval=SECONDS\n"
-          "                     measure rates for SECONDS (default 0.2)\n"
+          "                     measure rates for SECONDS (default 0.2); of monitor: look for\n"
+          "                     deadlocks every SECONDS (default 5)\n"
           "      --listen[=ADDRESS]\n"
           "                     of metrics: serve them as http://ADDRESS/metrics until SIGTERM;\n"
           "                     IP:PORT, [IPV6]:PORT or a socket's path, default\n"
@@ -192,7 +193,6 @@ static const char *take_option(int option, struct task *task)
 int main(int argc, char **argv)
 {
     struct task task = {.path = socket_find("NPUD_ADMIN_SOCKET", NPUD_ADMIN_SOCKET_DEFAULT),
-                        .interval = 0.2,
                         .request = NPUD__ADMIN_REQUEST__INIT};
     const char *wrong = NULL, *about = NULL;
     int c;

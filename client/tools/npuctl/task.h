@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "client/tools/npuctl/inject.h"
+#include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 
 /** The exit status. */
@@ -49,7 +50,7 @@ struct task {
     unsigned given, takes;        /* enum task_option: on the command line; by the command */
     bool json;
     double watch;         /* OPTION_WATCH: seconds from one report to the next */
-    double interval;      /* seconds between the two questions of a report with rates */
+    double interval;      /* seconds, of --interval; 0: not given */
     const char *output;   /* OPTION_OUTPUT: file for what cdi makes of the report; else NULL */
     const char *listen;   /* OPTION_LISTEN: address for scrapers of the metrics; else NULL */
     const char *findings; /* OPTION_FINDINGS: a report of npu-check, for a trace; else NULL */
@@ -57,6 +58,14 @@ struct task {
     struct who who;             /* of the command who */
     char **check;               /* of `check report`: arguments of npu-check */
 };
+
+#define RATES_S 0.2 /* between the two questions of a report with rates, if not told otherwise */
+
+/** What --interval says, or `otherwise` seconds. */
+static inline uint64_t task_interval_ns(const struct task *task, double otherwise)
+{
+    return (uint64_t)((task->interval > 0 ? task->interval : otherwise) * (double)NSEC_PER_SEC);
+}
 
 /** A command that prints a report is named as the field of Report, and as the key of its JSON. */
 struct command {

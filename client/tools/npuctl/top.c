@@ -384,7 +384,7 @@ enum status top_run(const struct task *task)
         return top_show(task->path);
     status = top_refresh(&top, task->path);
     if (status == STATUS_OK) {
-        clock_sleep_until(top->now.at + (uint64_t)(task->interval * (double)NSEC_PER_SEC));
+        clock_sleep_until(top->now.at + task_interval_ns(task, RATES_S));
         status = top_refresh(&top, task->path);
     }
     if (status == STATUS_OK) {
