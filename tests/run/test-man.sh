@@ -90,7 +90,7 @@ known='status|devices|sessions|streams|events|memory|limits|notifies|pools|queue
 report $? "npuctl --help can be read"
 sed -En 's/^\.It Cm ([a-z]+).*/\1/p' "$(page_of npuctl.1)" >"$work/got"
 same "npuctl.1 describes every command" "$work/wanted" "$work/got"
-others='kill|inject|cdi|trace|upgrade|explain|who|metrics|top|doctor|monitor'
+others='kill|inject|cdi|trace|upgrade|explain|who|metrics|top|doctor|monitor|inspect|graph'
 mapfile -t reports < <(grep -vxE "$others" "$work/wanted")
 reports+=("inject list")
 

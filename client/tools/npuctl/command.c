@@ -8,6 +8,8 @@
 #include "client/tools/npuctl/check.h"
 #include "client/tools/npuctl/doctor.h"
 #include "client/tools/npuctl/explain.h"
+#include "client/tools/npuctl/graph.h"
+#include "client/tools/npuctl/inspect.h"
 #include "client/tools/npuctl/metrics.h"
 #include "client/tools/npuctl/monitor.h"
 #include "client/tools/npuctl/top.h"
@@ -97,6 +99,28 @@ static const char *parse_doctor(char **words, int n, struct task *task, const ch
     return refuse_more_words(words, n, about);
 }
 
+static const char *parse_inspect(char **words, int n, struct task *task, const char **about)
+{
+    task->run = inspect_run;
+    task->takes = OPTION_WATCH;
+    if (n == 0)
+        return "inspect needs the number of a session";
+    *about = words[0];
+    if (!inject_parse_number(words[0], 1, UINT64_MAX, &task->session))
+        return "no number of a session:";
+    return refuse_more_words(words + 1, n - 1, about);
+}
+
+static const char *parse_graph(char **words, int n, struct task *task, const char **about)
+{
+    *about = "--json";
+    if (task->json)
+        return "a graph is a drawing, and does not go with";
+    task->run = graph_run;
+    task->takes = OPTION_OUTPUT | OPTION_SVG;
+    return refuse_more_words(words, n, about);
+}
+
 static const char *parse_monitor(char **words, int n, struct task *task, const char **about)
 {
     task->run = monitor_run;
@@ -174,6 +198,14 @@ const struct command commands[] = {
      .parse = parse_metrics},
     {"top", "devices, sessions, blocked streams and queues, live; with --once, as text",
      .parse = parse_top},
+    {"inspect",
+     "all of SESSION: its process, what its streams wait for, and what waits for it,\n"
+     "             what it has, and shares with which processes",
+     .parse = parse_inspect},
+    {"graph",
+     "processes, queues and IPC events, and who waits for whom, as a graph for\n"
+     "             Graphviz; with --svg as a picture",
+     .parse = parse_graph},
     {"monitor",
      "what happens, line by line until interrupted: sessions, deaths, refusals, lost\n"
      "             devices, deadlocks, restarts of npud; with --json, a JSON object a line",
@@ -240,8 +272,9 @@ static const char *refuse_options(const struct task *task)
         enum task_option option;
         const char *says;
     } places[] = {
-        {OPTION_OUTPUT, "--output goes with cdi"},
+        {OPTION_OUTPUT, "--output goes with cdi and graph"},
         {OPTION_HTML, "--html goes with trace dump"},
+        {OPTION_SVG, "--svg goes with graph"},
         {OPTION_FINDINGS, "--findings goes with trace dump"},
         {OPTION_ONCE, "--once goes with top"},
         {OPTION_LISTEN, "--listen goes with metrics, without --watch"},

@@ -24,6 +24,8 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... who device|queue|event NUMBER\n"
           "       npuctl [OPTION]... metrics [--listen [ADDRESS]]\n"
           "       npuctl [OPTION]... top [--once]\n"
+          "       npuctl [OPTION]... inspect SESSION\n"
+          "       npuctl [OPTION]... graph [--svg]\n"
           "       npuctl [OPTION]... monitor | doctor\n"
           "       npuctl [OPTION]... upgrade\n"
           "       npuctl [OPTION]... cdi\n"
@@ -64,7 +66,8 @@ static void print_usage(FILE *f)
           "                     " LISTEN_DEFAULT "\n"
           "      --text         of metrics: in the format before OpenMetrics, for promtool\n"
           "      --once         of top: print once, and show no screen\n"
-          "  -o, --output=FILE  with cdi: the file to write, - for standard output\n"
+          "      --svg          of graph: the picture, which Graphviz's dot draws\n"
+          "  -o, --output=FILE  with cdi and graph: the file to write, - for standard output\n"
           "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
           "                     else " NPUD_ADMIN_SOCKET_DEFAULT "\n"
           "  -V, --version      print the version and exit\n"
@@ -123,6 +126,7 @@ static const struct option long_options[] = {
     {"help", no_argument, NULL, 'h'},
     {"html", no_argument, NULL, OPTION_HTML},
     {"findings", required_argument, NULL, OPTION_FINDINGS},
+    {"svg", no_argument, NULL, OPTION_SVG},
     {"once", no_argument, NULL, OPTION_ONCE},
     {"listen", optional_argument, NULL, OPTION_LISTEN},
     {"text", no_argument, NULL, OPTION_TEXT},
@@ -179,6 +183,7 @@ static const char *take_option(int option, struct task *task)
         task->findings = optarg;
         break;
     case OPTION_HTML:
+    case OPTION_SVG:
     case OPTION_ONCE:
     case OPTION_TEXT:
         task->given |= (unsigned)option;

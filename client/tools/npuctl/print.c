@@ -268,6 +268,26 @@ static bool print_text(const Npud__Report *report, const struct command *command
     return rows.n == 0 || (puts("") != EOF && print_table(&rows));
 }
 
+bool print_section(const Npud__Report *report, const char *list, const char *heading, bool single)
+{
+    struct rows rows = find_rows(report, list);
+
+    if (rows.n == 0)
+        return true;
+    sort_rows(report, list);
+    printf("%s\n", heading);
+    return single ? print_lines(&rows) : print_table(&rows);
+}
+
+bool print_add_section(cJSON *to, const char *key, const Npud__Report *report, const char *list,
+                       bool single)
+{
+    struct rows rows = find_rows(report, list);
+
+    sort_rows(report, list);
+    return add_json(to, &rows, key, single);
+}
+
 enum status print_end(bool ok)
 {
     if (ok && fflush(stdout) == 0 && !ferror(stdout))

@@ -14,6 +14,16 @@ enum status print_end(bool ok);
 /** Prints the rows of a report that the command shows, sorted, as a table or JSON. */
 enum status print_report(const Npud__Report *report, const struct command *command, bool json);
 
+/**
+ * A list of a report, sorted: as a table, or single, one row by nature, as lines; below a line with
+ * the heading. Nothing if it is empty. False: no memory.
+ */
+bool print_section(const Npud__Report *report, const char *list, const char *heading, bool single);
+
+/** The same as a member of a JSON object: an array, or single an object. */
+bool print_add_section(cJSON *to, const char *key, const Npud__Report *report, const char *list,
+                       bool single);
+
 /** A row as JSON, freed by the caller. NULL: no memory. */
 cJSON *print_make_row(const ProtobufCMessage *row);
 

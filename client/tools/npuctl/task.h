@@ -29,7 +29,7 @@ struct who {
     uint64_t number;
 };
 
-/** Options that go with some commands only. As getopt_long() returns them: below all letters. */
+/** Options that go with some commands only. As getopt_long() returns them: no letters. */
 enum task_option {
     OPTION_WATCH = 1,
     OPTION_HTML = 2, /* a trace as a page */
@@ -38,6 +38,7 @@ enum task_option {
     OPTION_OUTPUT = 16,
     OPTION_TEXT = 32, /* metrics in the format before OpenMetrics */
     OPTION_FINDINGS = 64,
+    OPTION_SVG = 128, /* a graph as a picture */
 };
 
 /** What to do, from the command line. */
@@ -56,6 +57,7 @@ struct task {
     const char *findings; /* OPTION_FINDINGS: a report of npu-check, for a trace; else NULL */
     struct inject_options rule; /* of the command inject */
     struct who who;             /* of the command who */
+    uint64_t session;           /* of the command inspect */
     char **check;               /* of `check report`: arguments of npu-check */
 };
 
