@@ -34,9 +34,11 @@ TOOLKIT_LIBS += $(BUILD)/toolkit/libopapi.so
 
 # What programs that were written for the vendor's toolkit call to look for devices. It finds the
 # library beside itself where it is built, and in the toolkit tree.
-NPU_SMI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/tools/npu-smi/*.c))
+NPU_SMI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard client/tools/npu-smi/*.c) \
+                 $(addprefix client/tools/npuctl/,helper.c text.c))
 NPU_SMI_RPATH := -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/../lib64'
-NPU_SMI_LDFLAGS := $(PIE) -pie -L$(BUILD) -laclclient $(if $(RPATH:no=),$(NPU_SMI_RPATH))
+NPU_SMI_LDFLAGS := $(PIE) -pie -L$(BUILD) -laclclient -lcjson \
+                   $(if $(RPATH:no=),$(NPU_SMI_RPATH))
 $(BUILD)/toolkit/npu-smi: $(NPU_SMI_OBJ) $(LIB)
 	$(call link,$(NPU_SMI_LDFLAGS))
 

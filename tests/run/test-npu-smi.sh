@@ -69,6 +69,43 @@ expect "NPUs of the host, not those of a program" 3 \
 expect "it leaves no session" '{"sessions":[]}' \
     "$(npu-run -- sh -c '"$NPU_SMI" info >&2; npuctl --json sessions' 2>"$work/err")"
 
+# --- processes ---
+
+expect "no processes" "0 1 2" \
+    "$(awk '/No running processes found in NPU/ {printf s $8; s = " "}' "$work/info")"
+cat >"$work/user.py" <<'P'
+import ctypes, os, subprocess, sys, acl
+name = ctypes.c_char_p(b"bad | name\n|\xff")
+ctypes.c_char_p.in_dll(ctypes.CDLL(None), "program_invocation_short_name").value = name.value
+acl.init()
+assert acl.rt.set_device(1) == 0 and acl.rt.malloc(48 << 20, 0)[1] == 0
+sys.exit(subprocess.call(sys.argv[1:]))
+P
+# shellcheck disable=SC2317 # called by the shell that npu-run starts
+user() { # COMMAND...: run by a process that has 48 MiB of NPU 1, and an odd name
+    PYTHONPATH=$build/python3/dist-packages /usr/bin/python3 "$work/user.py" "$@"
+}
+export -f user
+export build work
+npu-run -- bash -c 'user "$NPU_SMI" info' >"$work/busy" 2>"$work/log"
+expect "a process, its name escaped, and its memory" 1 \
+    "$(grep -cE '^\| 1       0 +\| [0-9]+ +\| bad\\x20\?\\x20name\\x0a\?\\xe +\| 48 +\|$' "$work/busy")"
+expect "no line is longer for that" 98 \
+    "$(grep '^[|+]' "$work/busy" | awk '{print length}' | sort -u)"
+expect "and npu-smi itself is none" 1 "$(grep -c 'No running processes found in NPU 0' "$work/busy")"
+expect "-i chooses" "0 1" "$(npu-run -- bash -c 'user "$NPU_SMI" info -i 1' 2>"$work/log" |
+    awk '/found in NPU/ {n++} /bad/ {b++} END {print n + 0, b + 0}')"
+others='npud tells administrators which processes run'
+# npuctl would ask the outer one, of which these processes are not.
+npu-run -- bash -c 'admin=$NPUD_ADMIN_SOCKET
+    npu-run -- env NPUD_ADMIN_SOCKET="$admin" bash -c "user \"\$NPU_SMI\" info"' \
+    >"$work/other" 2>"$work/log"
+expect "npuctl asks another npud: not believed" "2 0" \
+    "$(awk -v others="$others" 'index($0, others) {n++} /bad/ {b++} END {print n, b + 0}' \
+        "$work/other")"
+expect "npuctl is not there" 2 "$(npu-run -- env NPUD_ADMIN_SOCKET="$work/no.sock" "$NPU_SMI" info \
+    2>"$work/log" | grep -c "$others")"
+
 # --- what it refuses ---
 
 status_of() { # WANTED ARGUMENT...

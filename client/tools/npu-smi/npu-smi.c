@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/tools/npu-smi/process.h"
 #include "proto/util/lift_fd.h"
 
 #define MB (1024 * 1024)
@@ -33,7 +34,8 @@ static void print_usage(FILE *f)
           "       npu-smi -v | -h\n"
           "Print the NPUs that npud has, one chip each.\n"
           "\n"
-          "  info            a table of the NPUs\n"
+          "  info            a table of the NPUs, and of the processes that use them, which\n"
+          "                  npud tells administrators\n"
           "  info -l         how many there are, and their ids\n"
           "  info -m         ids and names of their chips\n"
           "  info -t TYPE    of each NPU: board, health, memory or usages\n"
@@ -224,6 +226,21 @@ static void print_map(int first, int end)
 #define LINE_BOLD "+===========================+===============+"
 #define LINE_END  "====================================================+\n"
 
+/* Below the NPUs, in the shape of the vendor's tool. */
+static void print_processes(int first, int end)
+{
+    struct processes *all = processes_read();
+
+    printf(LINE_HEAD LINE_TAIL);
+    printf("| %-8s%-18s| %-14s| %-25s| %-24s|\n" LINE_BOLD LINE_END, "NPU", "Chip", "Process id",
+           "Process name", "Process memory(MB)");
+    for (int id = first; id < end; id++) {
+        processes_print(all, id);
+        printf(LINE_BOLD LINE_END);
+    }
+    processes_free(all);
+}
+
 static void print_table(int first, int end)
 {
     char hbm[44] = "NA", load[12];
@@ -252,7 +269,7 @@ static void print_table(int first, int end)
         printf("| %-26d| %-14s| %-12s%-18s%-21s|\n" LINE_BOLD LINE_END, 0, npu.bus_id, load, "NA",
                hbm);
     }
-    puts("Processes: see 'npuctl sessions'.");
+    print_processes(first, end);
 }
 
 /* --- */
