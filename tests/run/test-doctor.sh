@@ -128,6 +128,36 @@ says "no library" 0 library warn "libaclclient.so.1|ldconfig" \
 says "the library" 0 library ok "programs get $work/root/usr/lib/libaclclient.so.1" \
     npu-run -- env LD_LIBRARY_PATH="$work/root/usr/lib" npuctl doctor
 
+# --- a host of this test's own ---
+
+# With this shell command run first, in mounts of its own.
+on_host() { # COMMAND
+    # shellcheck disable=SC2016,SC2317 # for the shell that unshare starts; called by says
+    unshare -m --propagation private bash -c 'eval "$1" && exec npuctl doctor' - "$1"
+}
+mkdir "$work/fake"
+# shellcheck disable=SC2016 # for that script
+printf '#!/bin/sh\necho "$STATE"\n[ "$STATE" = active ]\n' >"$work/fake/systemctl"
+chmod +x "$work/fake/systemctl"
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+    systemd='mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system'
+    systemd="$systemd && export PATH=$work/fake:\$PATH"
+    says "units that run" 1 units ok "npud-admin.socket are active" \
+        on_host "$systemd STATE=active"
+    says "units that do not" 1 units fail "npud.socket is inactive|enable --now npud.socket" \
+        on_host "$systemd STATE=inactive"
+    says "units that have failed" 1 units fail "is failed|systemctl status npud.socket" \
+        on_host "$systemd STATE=failed"
+    cdi='mount -t tmpfs tmpfs /etc && mkdir /etc/cdi && cat >/etc/cdi/npud.json'
+    says "a file for containers" 1 cdi ok "all that it gives" \
+        on_host "$cdi <<<'{\"containerEdits\": {\"mounts\": [{\"hostPath\": \"/usr\"}]}}'"
+    says "one that names what has gone" 1 cdi fail "names /none: No such file|npuctl cdi" \
+        on_host "$cdi <<<'{\"containerEdits\": {\"mounts\": [{\"hostPath\": \"/none\"}]}}'"
+    says "one that is broken" 1 cdi fail "is not what npuctl cdi writes" on_host "$cdi <<<'{'"
+else
+    echo "SKIPPED units and cdi: needs root, and mounts of its own"
+fi
+
 # --- wrong use ---
 
 for wrong in "doctor all" "--watch doctor" "--once doctor"; do
