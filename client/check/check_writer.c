@@ -30,6 +30,7 @@
 #include "client/core/error.h"
 #include "client/core/lifecycle.h"
 #include "client/core/npud_clock.h"
+#include "client/core/program_name.h"
 #include "client/core/thread.h"
 #include "proto/util/kill_point.h"
 #include "proto/util/lift_fd.h"
@@ -122,16 +123,11 @@ static struct check_head *make_file(const char *directory)
 
 static void fill_head(struct check_head *head)
 {
-    int fd = lift_fd(open("/proc/self/comm", O_RDONLY | O_CLOEXEC));
-
     head->magic = CHECK_MAGIC;
     head->version = CHECK_VERSION;
     head->pid = getpid();
     head->start_ns = npud_clock_ns();
-    if (fd >= 0 && read(fd, head->program, sizeof(head->program)) > 0)
-        head->program[strcspn(head->program, "\n")] = '\0';
-    if (fd >= 0)
-        close(fd);
+    program_name(head->program, sizeof(head->program));
 }
 
 /* --- chunks --- */

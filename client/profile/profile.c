@@ -17,6 +17,7 @@
 #include "client/core/lifecycle.h"
 #include "client/core/lock_order.h"
 #include "client/core/process.h"
+#include "client/core/program_name.h"
 #include "client/core/thread.h"
 #include "client/runtime/device.h"
 
@@ -213,9 +214,10 @@ static const char *default_path(void)
 
 static void name_process(struct profile_file *f, const char *what)
 {
-    char quoted[PROFILE_QUOTED(256)], text[256];
+    char quoted[PROFILE_QUOTED(256)], text[256], name[PROGRAM_NAME_MAX];
 
-    snprintf(text, sizeof(text), "%s, %s", program_invocation_short_name, what);
+    program_name(name, sizeof(name));
+    snprintf(text, sizeof(text), "%s, %s", name, what);
     profile_file_put(f, "\"ph\":\"M\",\"name\":\"process_name\",\"args\":{\"name\":%s}",
                      profile_quote(quoted, text));
 }

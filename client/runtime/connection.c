@@ -16,6 +16,7 @@
 #include "client/core/error.h"
 #include "client/core/npud_clock.h"
 #include "client/core/interrupt.h"
+#include "client/core/program_name.h"
 #include "client/core/thread.h"
 #include "client/runtime/session.h"
 #include "proto/wire/packet.h"
@@ -192,12 +193,14 @@ static void take_hello(struct session *s, const Npud__HelloReply *hello, uint64_
 /* SESSION_UNANSWERED: the connection has ended before that. */
 static int say_hello(struct session *s, const char *function)
 {
-    REQUEST(hello, HELLO, .protocol = PROTOCOL, .program = program_invocation_short_name);
+    char name[PROGRAM_NAME_MAX];
+    REQUEST(hello, HELLO, .protocol = PROTOCOL, .program = name);
     uint64_t asked_ns = clock_ns();
     Npud__Reply *reply = NULL;
     int error, fd = -1;
     void *page = NULL;
 
+    program_name(name, sizeof(name));
     RETURN_IF_ERROR(session_request_first(s, function, &request, &reply, &fd));
     take_hello(s, reply->hello, asked_ns);
     session_reply_free(reply);

@@ -43,10 +43,10 @@ struct check_head {
     uint32_t version;
     int32_t pid; /* as the process sees it */
     uint64_t start_ns;
-    char program[16];        /* as /proc/PID/comm had it at first */
+    char program[64];        /* what it was called then: client/core/program_name.h */
     _Atomic uint32_t ended;  /* 1: it has left by exit(3) */
     _Atomic uint32_t failed; /* 1: the file could not grow; what came later is not written */
-    char reserved[80];
+    char reserved[32];
 };
 static_assert(sizeof(struct check_head) == 128, "as it is in the file");
 

@@ -233,7 +233,7 @@ START_TEST(a_name_stays_one_column)
     turn_init(&up);
     pid = child_start(client_with_blanks, &up);
     turn_await(&up);
-    npuctl_says("sessions", 0, " idle\\x207\\x20\\x207\\x090B ");
+    npuctl_says("sessions", 0, " idle:7\\x20\\x207\\x090B ");
     npuctl_says("--json sessions", 0, "\"idle 7  7\\t0B\"");
     child_kill(pid);
     npud_await_sessions(0);

@@ -16,7 +16,7 @@ struct world_module {
 
 struct world_process {
     int32_t pid;
-    char program[17];
+    char program[65];
     char *file;    /* of the directory */
     bool ended;    /* by exit(3) or an exec(3) */
     bool failed;   /* its file could not grow */

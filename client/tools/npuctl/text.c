@@ -57,8 +57,15 @@ static int measure_char(wchar_t wc)
     return wc == NO_CHARACTER || wc == L'\\' ? -1 : wcwidth(wc);
 }
 
+/* A blank between two words, and no more than one: anything else could look like columns. */
+static bool joins_words(const char *begin, const char *s)
+{
+    return *s == ' ' && s > begin && s[-1] != ' ' && s[1] != ' ' && s[1] != '\0';
+}
+
 char *text_escape(const char *s, bool one_word, int *width)
 {
+    const char *begin = s;
     char *out = malloc(4 * strlen(s) + 2), *p = out;
     wchar_t wc;
 
@@ -71,7 +78,10 @@ char *text_escape(const char *s, bool one_word, int *width)
         size_t n = read_shown_char(s, &wc);
         int w = measure_char(wc);
 
-        if (w > 0 && !(one_word && iswspace((wint_t)wc))) {
+        if (one_word && joins_words(begin, s)) {
+            *p++ = ':';
+            *width += 1;
+        } else if (w > 0 && !(one_word && iswspace((wint_t)wc))) {
             p = mempcpy(p, s, n);
             *width += w;
         } else {

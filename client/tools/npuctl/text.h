@@ -5,7 +5,9 @@
 
 /**
  * What a client sent, fit for a terminal; *width: its columns there. With one_word without blanks,
- * so that it cannot look like more columns than one. NULL: no memory. The caller frees it.
+ * so that it cannot look like more columns than one: a blank between two words is a colon
+ * ("python3:train.py"), because that is read in every locale, by people and by awk, and no-break
+ * spaces are columns for some scripts. NULL: no memory. The caller frees it.
  */
 char *text_escape(const char *s, bool one_word, int *width);
 
