@@ -103,27 +103,27 @@ static void read_visible(struct visible *v, uint32_t n_devices)
 
 /* --- connecting --- */
 
+static const char default_path[] = NPUD_SOCKET_DEFAULT;
+
 /* The caller of a program with more rights than its own does not choose its npud. */
 static const char *socket_path(void)
 {
     const char *path = secure_getenv("NPUD_SOCKET");
 
-    return path && path[0] ? path : NPUD_SOCKET_DEFAULT;
+    return path && path[0] ? path : default_path;
 }
 
 static int explain_connect(const char *function, const char *path)
 {
-    char who[ACCESS_TEXT_MAX];
+    bool chosen = path != default_path;
+    char why[ACCESS_TEXT_MAX];
 
-    if (errno == EACCES) {
-        access_explain(path, who, sizeof(who));
+    access_explain(path, errno, why, sizeof(why));
+    if (errno == EACCES)
         return error_set(ACL_ERROR_RT_NO_DEVICE, "%s: npud at %s refuses this user: %s", function,
-                         path, who);
-    }
-    return error_set(ACL_ERROR_RT_NO_DEVICE,
-                     "%s: cannot reach npud at %s (%m). Start it (systemctl start npud.socket), "
-                     "run the program under npu-run, or set NPUD_SOCKET",
-                     function, path);
+                         path, why);
+    return error_set(ACL_ERROR_RT_NO_DEVICE, "%s: cannot reach npud at %s%s: %s", function, path,
+                     chosen ? ", where NPUD_SOCKET says" : "", why);
 }
 
 /*

@@ -122,7 +122,7 @@ static void write_user_limit(char *text, size_t size, enum cause cause, const st
 
     snprintf(text, size,
              "user %u has %llu of at most %llu %s ([limits] %s); give some back, or have an "
-             "administrator raise the limit",
+             "administrator raise the limit in npud.conf (systemctl reload npud)",
              (unsigned)payer->payer->uid, (unsigned long long)user_used(payer, resource),
              (unsigned long long)user_limit(payer, resource), rows[cause].why,
              resource_names[resource]);

@@ -613,8 +613,8 @@ START_TEST(no_npud_at_first)
         FAILS(ACL_ERROR_RT_NO_DEVICE, aclrtSetDevice(0));
         aclrtSetDevice(0);
         text = aclGetRecentErrMsg();
-        ck_assert_msg(strstr(text, "/tmp/npud-test-nobody.sock") && strstr(text, "npud") &&
-                          strstr(text, "systemctl start") && strstr(text, "npu-run"),
+        ck_assert_msg(strstr(text, "/tmp/npud-test-nobody.sock, where NPUD_SOCKET says") &&
+                          strstr(text, "npu-run"),
                       "%s", text);
     }
     FAILS(ACL_ERROR_RT_NO_DEVICE, aclrtGetDeviceCount(&count));

@@ -126,12 +126,12 @@ check_access() {
     contains "the example with queues, too" "$said" "shared_buffer: OK"
     said=$(as npu-mallory ./client use)
     contains "npu-mallory is refused, and told the group and how to join it" "$said" \
-        "207004 " 'group "npu"' 'usermod -aG npu USER'
+        "207004 " 'group "npu"' "usermod -aG npu npu-mallory"
     for user in npu-alice npu-mallory; do
         said=$(as "$user" npuctl status 2>&1)
         equal "npuctl of $user has exit status 3" 3 $?
         contains "npuctl of $user is refused, and told the group and how to join it" "$said" \
-            'group "npu-admin"' 'usermod -aG npu-admin USER'
+            'group "npu-admin"' "usermod -aG npu-admin $user"
     done
     contains "npuctl serves npu-bob of group npu-admin" "$(as npu-bob npuctl status 2>&1)" sessions
     said=$(as npu-bob ./client use)

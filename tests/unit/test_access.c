@@ -42,7 +42,7 @@ static void write_file(const char *name, const char *what)
 
 static void expect_words(const char *words)
 {
-    access_explain(path, text, sizeof(text));
+    access_explain(path, EACCES, text, sizeof(text));
     if (!strstr(text, words))
         ck_abort_msg("no \"%s\" in: %s", words, text);
 }
@@ -52,7 +52,7 @@ START_TEST(a_group_is_named)
     const struct group *group = getgrgid(getegid());
     char words[128];
 
-    snprintf(words, sizeof(words), group ? "group \"%s\"" : "group %.0s%u",
+    snprintf(words, sizeof(words), group ? "group \"%s\"" : "group \"%.0s%u\"",
              group ? group->gr_name : "", (unsigned)getegid());
     errno = EACCES;
     expect_words(words);
@@ -86,7 +86,7 @@ START_TEST(a_group_that_is_mapped_is_named)
     }
     write_file("/proc/self/setgroups", "deny");
     write_file("/proc/self/gid_map", map);
-    expect_words("usermod -aG root USER");
+    expect_words("usermod -aG root ");
 }
 END_TEST
 

@@ -71,14 +71,6 @@ void finding_cure(struct finding *f, const char *format, ...)
     va_end(args);
 }
 
-bool host_is_container(void)
-{
-    const char *named = getenv("container"); /* systemd-nspawn, podman */
-
-    return (named && named[0]) || access("/run/.containerenv", F_OK) == 0 ||
-           access("/.dockerenv", F_OK) == 0;
-}
-
 /* --- printing --- */
 
 /* A line for what was seen, and one for what to do. False: no memory. */

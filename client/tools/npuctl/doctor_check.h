@@ -36,9 +36,6 @@ enum verdict finding_say(struct finding *f, enum verdict verdict, const char *fo
     __attribute__((format(printf, 3, 4)));
 void finding_cure(struct finding *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** Is this process in a container, as podman, docker and systemd mark them? */
-bool host_is_container(void);
-
 /** What a check looks at stands in the table of doctor.c. */
 typedef enum verdict check_fn(const struct host *host, struct finding *f);
 

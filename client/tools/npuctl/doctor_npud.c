@@ -23,22 +23,12 @@
 
 /* The socket cannot be connected to: why, and what mends that. */
 static enum verdict tell_no_socket(struct finding *f, enum verdict verdict, const char *path,
-                                   int error, const char *unit)
+                                   int error)
 {
-    char allowed[ACCESS_TEXT_MAX];
+    char mended[ACCESS_TEXT_MAX];
 
-    if (error == EACCES) {
-        access_explain(path, allowed, sizeof(allowed));
-        finding_cure(f, "%s", allowed);
-    } else if (host_is_container()) {
-        finding_cure(f, "give the container an NPU: podman run --device npud/npu=0 (npuctl cdi on "
-                        "the host comes before)");
-    } else {
-        finding_cure(f,
-                     "systemctl enable --now %s; without an installation: npu-run -- COMMAND "
-                     "(NPUD_SOCKET and NPUD_ADMIN_SOCKET say where to look)",
-                     unit);
-    }
+    access_explain(path, error, mended, sizeof(mended));
+    finding_cure(f, "%s", mended);
     return finding_say(f, verdict, "%s: %s", path, strerror(error));
 }
 
@@ -94,7 +84,7 @@ enum verdict check_programs_socket(const struct host *host, struct finding *f)
     enum verdict verdict;
 
     if (r < 0)
-        return tell_no_socket(f, VERDICT_FAIL, host->programs, -r, "npud.socket");
+        return tell_no_socket(f, VERDICT_FAIL, host->programs, -r);
     verdict = say_hello(f, &c);
     connection_close(&c);
     return verdict;
@@ -112,10 +102,10 @@ enum verdict check_admin_socket(const struct host *host, struct finding *f)
     if (r == 0)
         return finding_say(f, VERDICT_FAIL, "%s: npud does not answer", host->admin);
     if (r == -EACCES)
-        return tell_no_socket(f, VERDICT_SKIP, host->admin, -r, "npud-admin.socket");
-    if (host_is_container() && !host->own)
+        return tell_no_socket(f, VERDICT_SKIP, host->admin, -r);
+    if (access_in_container() && !host->own)
         return finding_say(f, VERDICT_SKIP, "%s: for administrators, on the host", host->admin);
-    return tell_no_socket(f, VERDICT_FAIL, host->admin, -r, "npud-admin.socket");
+    return tell_no_socket(f, VERDICT_FAIL, host->admin, -r);
 }
 
 /* --- groups --- */

@@ -22,17 +22,16 @@
 
 enum status socket_explain_unreachable(const char *path, int error)
 {
-    char allowed[ACCESS_TEXT_MAX];
+    char why[ACCESS_TEXT_MAX];
 
-    if (error == EACCES) {
-        access_explain(path, allowed, sizeof(allowed));
-        fprintf(stderr, "npuctl: npud at %s refuses this user: %s\n", path, allowed);
-        return STATUS_UNREACHABLE;
-    }
-    fprintf(stderr, "npuctl: no npud at %s: %s\n", path, strerror(error));
-    fputs("Start one with 'systemctl start npud.socket', or run a command with a private one:\n"
-          "'npu-run -- COMMAND'. $NPUD_ADMIN_SOCKET or --socket say where to look.\n",
-          stderr);
+    access_explain(path, error, why, sizeof(why));
+    if (error == EACCES)
+        fprintf(stderr, "npuctl: npud at %s refuses this user: %s\n", path, why);
+    else
+        fprintf(stderr,
+                "npuctl: no npud at %s: %s\n"
+                "$NPUD_ADMIN_SOCKET or --socket say where to look.\n",
+                path, why);
     return STATUS_UNREACHABLE;
 }
 
