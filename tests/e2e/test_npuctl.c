@@ -240,6 +240,23 @@ START_TEST(a_name_stays_one_column)
 }
 END_TEST
 
+START_TEST(an_unknown_command_has_a_nearest_one)
+{
+    static const char *const words[][2] = {
+        {"sesions", "(did you mean sessions?)"}, {"stat", "(did you mean status?)"},
+        {"qeues", "(did you mean queues?)"},     {"deivces", "(did you mean devices?)"},
+        {"kil", "(did you mean kill?)"},         {"tpo", "(did you mean top?)"},
+        {"Memory", "(did you mean memory?)"},    {"device", "(did you mean devices?)"},
+    };
+    static const char *const none[] = {"ps", "xyzzy", "s", "abcdefghijklmnopqrstuvwxyz", "''"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        npuctl_says(words[i][0], 2, words[i][1]);
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        npuctl_says(none[i], 2, "no such command: ");
+}
+END_TEST
+
 /* --- names that are no text --- */
 
 static const char *const no_text[] = {"\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xed\xa0\x80",
@@ -632,6 +649,7 @@ int main(void)
     tcase_add_test(tc, status_tells_the_longest_steps);
     tcase_add_test(tc, rows_are_sorted);
     tcase_add_test(tc, a_name_stays_one_column);
+    tcase_add_test(tc, an_unknown_command_has_a_nearest_one);
     tcase_add_loop_test(tc, names_that_are_no_text_are_replaced, 0,
                         (int)(sizeof(no_text) / sizeof(no_text[0])));
     tcase_add_test(tc, records_of_every_event_are_counted);

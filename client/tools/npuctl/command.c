@@ -1,6 +1,7 @@
 #include "client/tools/npuctl/command.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "client/tools/npuctl/ask.h"
@@ -253,6 +254,67 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
+/* --- what was meant --- */
+
+#define NAME_MAX_CHARS 16 /* of a command; longer words are none of them */
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* Characters to insert, delete or change until one word is the other; two may change places. */
+static unsigned count_edits(const char *a, const char *b)
+{
+    unsigned cost[NAME_MAX_CHARS + 1][NAME_MAX_CHARS + 1];
+    size_t n = strlen(a), m = strlen(b);
+
+    for (size_t i = 0; i <= n; i++)
+        for (size_t j = 0; j <= m; j++) {
+            if (i == 0 || j == 0) {
+                cost[i][j] = (unsigned)(i + j);
+                continue;
+            }
+            cost[i][j] = least(least(cost[i - 1][j], cost[i][j - 1]) + 1,
+                               cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                cost[i][j] = least(cost[i][j], cost[i - 2][j - 2] + 1);
+        }
+    return cost[n][m];
+}
+
+/* The command that a word begins, or that a third of its letters is wrong of, at most; or NULL. */
+static const char *find_nearest(const char *word)
+{
+    size_t n = strlen(word);
+    unsigned best = (unsigned)n / 3 + 1;
+    const char *nearest = NULL;
+
+    if (n < 2 || n > NAME_MAX_CHARS)
+        return NULL;
+    for (size_t i = 0; i < commands_n; i++) {
+        unsigned edits =
+            strncmp(commands[i].name, word, n) == 0 ? 0 : count_edits(word, commands[i].name);
+
+        if (edits < best) {
+            best = edits;
+            nearest = commands[i].name;
+        }
+    }
+    return nearest;
+}
+
+static const char *refuse_command(const char *word)
+{
+    static char text[64];
+    const char *nearest = find_nearest(word);
+
+    if (!nearest)
+        return "no such command:";
+    snprintf(text, sizeof(text), "no such command (did you mean %s?):", nearest);
+    return text;
+}
+
 static const char *parse_words(const struct command *command, char **words, int n,
                                struct task *task, const char **about)
 {
@@ -298,7 +360,7 @@ const char *command_parse(char **words, int n, struct task *task, const char **a
         return "no command given";
     *about = words[0];
     if (!command)
-        return "no such command:";
+        return refuse_command(words[0]);
     *about = command->parse == parse_inject ? NULL : inject_option_given(&task->rule);
     if (*about)
         return "this goes with inject:";
