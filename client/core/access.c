@@ -154,9 +154,10 @@ static void explain_deaf(const char *path, char *text, size_t size)
     if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
         snprintf(text, size, "what is there is no socket, and so not npud's");
     else if (access_in_container())
-        snprintf(text, size,
-                 "the npud of this socket has ended: on the host, systemctl restart npud.socket, and "
-                 "then start the container again, which keeps the socket of its start");
+        snprintf(
+            text, size,
+            "the npud of this socket has ended: on the host, systemctl restart npud.socket, and "
+            "then start the container again, which keeps the socket of its start");
     else
         snprintf(text, size,
                  "the npud of this socket has ended: start it (systemctl restart npud.socket), or "

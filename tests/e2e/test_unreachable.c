@@ -156,9 +156,9 @@ START_TEST(no_socket_in_a_container)
                                    "podman run --device npud/npu=all",
                                    "docker run -v /npud.sock:/npud.sock"}});
     make_socket(SOCK_SEQPACKET, 0666, (gid_t)-1, false);
-    expect((struct look){.in_root = true,
-                         .words = {"on the host, systemctl restart npud.socket",
-                                   "start the container again"}});
+    expect((struct look){
+        .in_root = true,
+        .words = {"on the host, systemctl restart npud.socket", "start the container again"}});
 }
 END_TEST
 
@@ -223,9 +223,9 @@ START_TEST(folder_that_is_closed)
     fd = make_socket(SOCK_SEQPACKET, 0666, (gid_t)-1, true);
     ck_assert_int_eq(chmod(folder, 0700), 0);
     snprintf(words, sizeof(words), "by the rights of %s: run the program as user root", folder);
-    expect((struct look){.as_second = true,
-                         .words = {"only root and the user that runs that npud", words,
-                                   "npu-run PROGRAM"}});
+    expect((struct look){
+        .as_second = true,
+        .words = {"only root and the user that runs that npud", words, "npu-run PROGRAM"}});
     close(fd);
 }
 END_TEST
