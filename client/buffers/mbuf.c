@@ -4,6 +4,7 @@
 
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/buffers/mbuf_cache.h"
 #include "client/core/process.h"
 #include "client/runtime/session.h"
@@ -17,8 +18,14 @@ static int explain_handle(const char *function, struct session *s, acltdtBuf buf
     uint32_t generation = (uint64_t)(uintptr_t)buf >> 32 & MBUF_GENERATION;
     enum mbuf_state state = known ? mbuf_state(m->word) : MBUF_FREE;
 
+    if (handle_kind_name(buf))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: this is %s: pass a buffer, as acltdtAllocBuf returns it", function,
+                         handle_kind_name(buf));
     if (!known)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not a buffer of this process",
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %p is not a buffer of this process: pass one that acltdtAllocBuf or "
+                         "acltdtDequeue has returned here",
                          function, buf);
     if (state == MBUF_SENDING && mbuf_session(m->word) == s->peer_id)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,

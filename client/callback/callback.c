@@ -456,7 +456,7 @@ static int subscribe_thread(const char *function, uint64_t thread_id, aclrtStrea
     callback_lock();
     /* A thread that destroys it makes the handle invalid first, and takes the lock later. */
     if (!(tag & 1) || atomic_load_explicit(&s->slot.tag, memory_order_acquire) != tag)
-        error = stream_error_unknown(function);
+        error = stream_error_unknown(function, handle);
     else
         error = subscribe_locked(function, thread_id, s);
     callback_unlock();

@@ -6,6 +6,7 @@
 #include "client/buffers/transfer.h"
 #include "client/check/checked.h"
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/core/handle.h"
 #include "client/core/lock_order.h"
 #include "client/core/process.h"
@@ -18,10 +19,9 @@
 
 /* --- finding --- */
 
-static int error_unknown(const char *function)
+static int error_unknown(const char *function, const void *handle)
 {
-    return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                     "%s: this is no channel of this process, or it was destroyed", function);
+    return handle_error(ACL_ERROR_RT_PARAM_INVALID, function, HANDLE_CHANNEL, handle);
 }
 
 struct channel *channel_find(const char *function, const acltdtChannelHandle *handle, int *error)
@@ -33,7 +33,8 @@ struct channel *channel_find(const char *function, const acltdtChannelHandle *ha
     if (__builtin_expect(*error == 0 && s != NULL, 1))
         channel = handle_get(&s->channels, HANDLE_CHANNEL, handle);
     if (__builtin_expect(!channel, 0) && *error == 0)
-        *error = s && session_lost(s) ? session_error_lost(function) : error_unknown(function);
+        *error =
+            s && session_lost(s) ? session_error_lost(function) : error_unknown(function, handle);
     return channel;
 }
 
@@ -196,7 +197,7 @@ aclError acltdtDestroyChannel(acltdtChannelHandle *handle)
     pthread_mutex_lock(&s->channel_lock);
     /* Of two threads that destroy it, one does. */
     channel = handle_get(&s->channels, HANDLE_CHANNEL, handle);
-    error = channel ? leave_channel(s, __func__, channel) : error_unknown(__func__);
+    error = channel ? leave_channel(s, __func__, channel) : error_unknown(__func__, handle);
     pthread_mutex_unlock(&s->channel_lock);
     return error;
 }

@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "client/runtime/context.h"
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/core/handle.h"
 #include "client/runtime/stream.h"
 #include "proto/wire/packet.h"
@@ -45,22 +46,22 @@ int event_check_use(struct event *e, const char *function, enum use_of_event use
 
     if (__builtin_expect(error == 0, 1))
         return 0;
-    return error_set(error, "%s: cannot be used with %s", function, kinds[e->kind].name);
+    return error_set(error, "%s: cannot be used with %s, but with one of aclrtCreateEvent",
+                     function, kinds[e->kind].name);
 }
 
 /* --- finding --- */
 
-int event_error_unknown(const char *function)
+int event_error_unknown(const char *function, const void *handle)
 {
-    return error_set(ACL_ERROR_RT_INVALID_HANDLE,
-                     "%s: this is no event of this process, or it was destroyed", function);
+    return handle_error(ACL_ERROR_RT_INVALID_HANDLE, function, HANDLE_EVENT, handle);
 }
 
-struct event *event_find_slow(const char *function, int *error)
+struct event *event_find_slow(const char *function, const void *handle, int *error)
 {
     *error = process_enter();
     if (*error == 0)
-        *error = event_error_unknown(function);
+        *error = event_error_unknown(function, handle);
     return NULL;
 }
 

@@ -237,9 +237,10 @@ static inline bool event_record_now(struct event *e, struct record *r)
     return point_passed(&r->point);
 }
 
-/** There is no such event: its code, with its sentence. */
-int event_error_unknown(const char *function) __attribute__((cold));
-struct event *event_find_slow(const char *function, int *error) __attribute__((cold));
+/** The handle is of no event that is there: its code, with its sentence. */
+int event_error_unknown(const char *function, const void *handle) __attribute__((cold));
+struct event *event_find_slow(const char *function, const void *handle, int *error)
+    __attribute__((cold));
 
 /** The event that handle names, or NULL with *error set. */
 static inline struct event *event_find(const char *function, void *handle, int *error)
@@ -250,7 +251,7 @@ static inline struct event *event_find(const char *function, void *handle, int *
     *error = 0;
     if (__builtin_expect(e != NULL, 1))
         return e;
-    return event_find_slow(function, error);
+    return event_find_slow(function, handle, error);
 }
 
 /** May the event be used so? 0, or the documented error with its sentence. */
@@ -288,7 +289,7 @@ static inline int event_lock(struct event *e, const char *function, void *handle
     if (__builtin_expect(handle_names(handle, e), 1))
         return 0;
     biased_lock_give(&e->lock);
-    return event_error_unknown(function);
+    return event_error_unknown(function, handle);
 }
 
 static inline void event_unlock(struct event *e)

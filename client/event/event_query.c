@@ -194,7 +194,9 @@ static int read_record_time(struct event *e, const char *function, uint64_t *ns)
                          "%s: the event was never recorded: call aclrtRecordEvent first", function);
     if (!event_has_time(e))
         return error_set(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
-                         "%s: the event was made without ACL_EVENT_TIME_LINE", function);
+                         "%s: the event was made without ACL_EVENT_TIME_LINE: make it by "
+                         "aclrtCreateEvent, or with that flag",
+                         function);
     if (event_stopped(&r, function) != 0)
         return stream_error_stopped(r.point.ctrl, function);
     if (!point_passed(&r.point))
@@ -215,7 +217,7 @@ static int read_record_time(struct event *e, const char *function, uint64_t *ns)
 static int read_timestamp(struct event *e, const char *function, const void *handle, uint64_t *ns)
 {
     RETURN_IF_ERROR(read_record_time(e, function, ns));
-    return handle_names(handle, e) ? 0 : event_error_unknown(function);
+    return handle_names(handle, e) ? 0 : event_error_unknown(function, handle);
 }
 
 aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent)

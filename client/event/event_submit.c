@@ -245,7 +245,8 @@ static int add_external(struct event *e, struct stream *s, const char *function,
                         .generation = e->remote_generation};
 
     if (!stream_captures(s))
-        return error_set(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "%s: the stream is not being captured",
+        return error_set(ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+                         "%s: the stream is not being captured: call aclmdlRICaptureBegin first",
                          function);
     RETURN_IF_ERROR(stream_check(s, function));
     if (capture_uses(s, event))

@@ -8,6 +8,7 @@
 #include "client/check/checked.h"
 #include "client/runtime/context.h"
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/core/handle.h"
 #include "client/runtime/importer_pids.h"
 #include "client/runtime/stream.h"
@@ -28,11 +29,9 @@ struct notify {
 
 /* --- finding --- */
 
-static int bad_notify(const char *function, enum handle_kind kind)
+static int bad_notify(const char *function, enum handle_kind kind, const void *handle)
 {
-    return error_set(ACL_ERROR_RT_INVALID_HANDLE,
-                     "%s: this is no %s of this process, or it was destroyed", function,
-                     kind == HANDLE_NOTIFY ? "notify" : "count notify");
+    return handle_error(ACL_ERROR_RT_INVALID_HANDLE, function, kind, handle);
 }
 
 /*
@@ -66,7 +65,7 @@ static int get_notify(const char *function, enum handle_kind kind, void *handle,
         return error;
     if (!s || !copy_of(s, kind, handle, copy))
         return ERROR_NOT_ZERO(s && session_lost(s) ? session_error_lost(function)
-                                                   : bad_notify(function, kind));
+                                                   : bad_notify(function, kind, handle));
     c = context_get(function, &error);
     return c ? 0 : error;
 }
@@ -143,7 +142,7 @@ static int destroy_notify(const char *function, enum handle_kind kind, void *han
         slots_unpublish(n);
     pthread_mutex_unlock(&s->lock);
     if (!n)
-        return bad_notify(function, kind);
+        return bad_notify(function, kind, handle);
     in.slot = copy.remote;
     note_named(CHECK_NOTIFY_GONE, &copy, false);
     error = session_command(s, function, &request);

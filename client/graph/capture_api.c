@@ -242,7 +242,9 @@ static int find_capture(struct stream *s, const char *function, const aclmdlRI *
     captures_unlock(s->session);
     *graph = g;
     if (error == ACL_ERROR_RT_STREAM_NOT_CAPTURED)
-        return error_set(error, "%s: the stream is not being captured", function);
+        return error_set(error,
+                         "%s: the stream is not being captured: call aclmdlRICaptureBegin first",
+                         function);
     if (error == ACL_ERROR_RT_PARAM_INVALID)
         return error_set(error, "%s: modelRI is NULL", function);
     return error == 0 ? 0
@@ -284,7 +286,9 @@ static int end_capture(struct stream *s, const char *function, struct graph *g)
         capture_leave(g);
     captures_unlock(s->session);
     if (error == ACL_ERROR_RT_STREAM_NOT_CAPTURED)
-        return error_set(error, "%s: the stream is not being captured", function);
+        return error_set(error,
+                         "%s: the stream is not being captured: call aclmdlRICaptureBegin first",
+                         function);
     if (error != 0)
         error = error_set(error, "%s: the capture is discarded: %s", function, why);
     else

@@ -7,6 +7,7 @@
 
 #include "client/core/api_call.h"
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/graph/farewell.h"
 #include "client/memory/place.h"
 #include "client/runtime/context.h"
@@ -24,11 +25,9 @@ struct graph *graph_find(const char *function, aclmdlRI handle, int *error)
         return NULL;
     g = s ? graph_get(s, handle) : NULL;
     if (!g)
-        *error =
-            s && session_lost(s)
-                ? session_error_lost(function)
-                : error_set(ACL_ERROR_RT_INVALID_HANDLE,
-                            "%s: this is no model of this process, or it was destroyed", function);
+        *error = s && session_lost(s)
+                     ? session_error_lost(function)
+                     : handle_error(ACL_ERROR_RT_INVALID_HANDLE, function, HANDLE_GRAPH, handle);
     return g;
 }
 

@@ -205,7 +205,7 @@ static int add_start(struct stream *s, const char *function, aclrtStream other,
     struct graph_node *node = NULL;
 
     if (!to)
-        return stream_error_unknown(function);
+        return stream_error_unknown(function, other);
     if (to->context != s->context)
         return stream_error_foreign(to, s->context, function);
     if (!s->model || to->model != s->model)

@@ -193,7 +193,9 @@ static int check_capturing(struct graph *g, const char *function)
                          "%s: the model is built by hand, and has no conditions", function);
     if (g->phase == GRAPH_CAPTURES)
         return 0;
-    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the model is not being captured", function);
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: the model is not being captured: call aclmdlRICaptureBegin first",
+                     function);
 }
 
 static int make_word(struct graph_cond *c, const char *function)
@@ -367,7 +369,9 @@ static int claim_cond(struct stream *s, const char *function, const aclmdlRICond
         (*cond)->used = true;
     captures_unlock(s->session);
     if (error == ACL_ERROR_RT_STREAM_NOT_CAPTURED)
-        return error_set(error, "%s: the stream is not being captured", function);
+        return error_set(error,
+                         "%s: the stream is not being captured: call aclmdlRICaptureBegin first",
+                         function);
     return error == 0 ? 0
                       : error_set(error,
                                   "%s: the handle is none, is of another model than the one that "

@@ -62,7 +62,8 @@ static int begin_group(struct stream *s, const char *function)
     }
     captures_unlock(s->session);
     if (!g)
-        return error_set(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "%s: the stream is not being captured",
+        return error_set(ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+                         "%s: the stream is not being captured: call aclmdlRICaptureBegin first",
                          function);
     if (invalidated)
         return error_set(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,

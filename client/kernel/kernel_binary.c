@@ -20,6 +20,7 @@
 
 #include "client/callback/exception.h"
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/core/handle.h"
 #include "client/kernel/kernel.h"
 #include "client/kernel/kernel_file.h"
@@ -64,8 +65,7 @@ static struct kernel_binary *find_binary(const char *api, const void *handle, in
         return NULL;
     b = peek_binary(handle);
     if (!b)
-        *error = error_set(ACL_ERROR_RT_INVALID_HANDLE, "%s: this is no binary, or it was unloaded",
-                           api);
+        *error = handle_error(ACL_ERROR_RT_INVALID_HANDLE, api, HANDLE_BINARY, handle);
     return b;
 }
 

@@ -4,6 +4,7 @@
 #include <utlist.h>
 
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/core/handle.h"
 #include "client/kernel/kernel.h"
 #include "client/runtime/context.h"
@@ -26,8 +27,7 @@ struct kernel_function *kernel_function_find(const char *api, const void *handle
         return NULL;
     f = functions.object_size ? handle_get_tag(&functions, HANDLE_FUNCTION, handle, &tag) : NULL;
     if (!f)
-        *error = error_set(ACL_ERROR_RT_INVALID_HANDLE,
-                           "%s: this is no function, or its binary was unloaded", api);
+        *error = handle_error(ACL_ERROR_RT_INVALID_HANDLE, api, HANDLE_FUNCTION, handle);
     return f;
 }
 

@@ -8,12 +8,14 @@
 #include <utlist.h>
 
 #include "acl/acl.h"
+#include "client/buffers/segment.h"
 #include "client/core/error.h"
 #include "client/memory/hold.h"
 #include "client/memory/imports.h"
 #include "client/memory/memory_key.h"
 #include "client/memory/physical.h"
 #include "client/memory/pool_upcall.h"
+#include "client/memory/registration.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
@@ -586,20 +588,49 @@ int memory_drop(struct session *s, const char *function, struct memory *m)
     return error;
 }
 
+/* What frees memory that the other of the two functions does not; NULL: that one does. */
+static const char *free_otherwise(const struct memory *m, bool host)
+{
+    if (m->imported)
+        return "was imported: call aclrtIpcMemClose with its key";
+    if (m->physical)
+        return "was mapped: call aclrtUnmapMem and aclrtFreePhysical";
+    if (host && m->managed)
+        return "is managed memory: call aclrtFree";
+    if (host && !m->host)
+        return "is device memory: call aclrtFree";
+    if (!host && m->host && !m->managed)
+        return "is pinned host memory: call aclrtFreeHost";
+    return NULL;
+}
+
 /* It is not what this function frees. */
 static int refuse_free(struct session *s, const char *function, const void *pointer, bool host)
 {
     struct memory m;
-    const char *instead = NULL;
+    bool found = s && memory_look_up(s, pointer, &m) && !m.freed;
+    const char *instead = found ? free_otherwise(&m, host) : NULL;
+    struct segment_place buffer;
 
-    if (s && memory_look_up(s, pointer, &m) && !m.freed)
-        instead = m.imported   ? "was imported: call aclrtIpcMemClose with its key"
-                  : m.physical ? "was mapped: call aclrtUnmapMem and aclrtFreePhysical"
-                               : NULL;
     if (instead)
         return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: the memory at %p %s", function, pointer,
                          instead);
-    return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not the start of an allocation of %s",
+    if (found)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %p is inside of an allocation: pass its beginning, %p", function,
+                         pointer, (void *)m.mapped.start);
+    if (s && segment_locate(s, pointer, &buffer))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: %p is in a shared buffer: call acltdtFreeBuf with the buffer",
+                         function, pointer);
+    if (s && registration_holds(s, pointer, 1))
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "%s: the memory at %p is the program's own, and registered: call "
+                         "aclrtHostUnregister, and free it as it was allocated",
+                         function, pointer);
+    return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                     "%s: %p is not the start of an allocation of %s: memory of malloc() is freed "
+                     "by free(), and nothing is freed twice",
                      function, pointer, host ? "aclrtMallocHost" : "aclrtMalloc");
 }
 

@@ -6,6 +6,7 @@
 #include "acl/acl_rt_memory_soma.h"
 #include "client/check/checked.h"
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/core/handle.h"
 #include "client/core/lock_order.h"
 #include "client/memory/pool_blocks.h"
@@ -108,9 +109,7 @@ static struct session *lock_pool(const char *function, aclrtMemPool handle,
             return s;
         pthread_mutex_unlock(&s->memory_pool_lock);
     }
-    *error =
-        error_set(ACL_ERROR_RT_INVALID_HANDLE,
-                  "%s: memPool is no pool, or was destroyed, or its device was reset", function);
+    *error = handle_error(ACL_ERROR_RT_INVALID_HANDLE, function, HANDLE_MEMORY_POOL, handle);
     return NULL;
 }
 

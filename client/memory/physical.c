@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/core/handle.h"
 #include "client/memory/alloc.h"
 #include "client/memory/export.h"
@@ -75,11 +76,9 @@ void physical_forget(struct physical *p)
         free(p);
 }
 
-static int bad_handle(const char *function)
+static int bad_handle(const char *function, const void *handle)
 {
-    return error_set(ACL_ERROR_RT_INVALID_HANDLE,
-                     "%s: this is no handle of physical memory of this process, or it was freed",
-                     function);
+    return handle_error(ACL_ERROR_RT_INVALID_HANDLE, function, HANDLE_PHYSICAL, handle);
 }
 
 struct physical *physical_get(const char *function, aclrtDrvMemHandle handle, int *error)
@@ -100,7 +99,7 @@ struct physical *physical_get(const char *function, aclrtDrvMemHandle handle, in
         pthread_mutex_unlock(&s->lock);
     }
     if (!p)
-        *error = s && session_lost(s) ? session_error_lost(function) : bad_handle(function);
+        *error = s && session_lost(s) ? session_error_lost(function) : bad_handle(function, handle);
     return p;
 }
 
@@ -169,7 +168,7 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
         pthread_mutex_unlock(&s->lock);
     }
     if (!p)
-        return bad_handle(__func__);
+        return bad_handle(__func__, handle);
     if (number != 0)
         error_of_number = end_export(s, __func__, number);
     error = physical_unref(p, __func__);
@@ -365,7 +364,8 @@ aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
 /* --- sharing --- */
 
 /* It goes with the last handle, which another thread may have freed meanwhile. */
-static int keep_number(struct physical *p, const char *function, uint64_t number)
+static int keep_number(struct physical *p, const char *function, const void *handle,
+                       uint64_t number)
 {
     struct session *s = p->session;
     bool kept;
@@ -378,7 +378,7 @@ static int keep_number(struct physical *p, const char *function, uint64_t number
     if (kept)
         return 0;
     end_export(s, function, number);
-    return bad_handle(function);
+    return bad_handle(function, handle);
 }
 
 static int export_physical(const char *function, aclrtDrvMemHandle handle, uint64_t flags,
@@ -393,7 +393,7 @@ static int export_physical(const char *function, aclrtDrvMemHandle handle, uint6
     if (error == 0 && checked_runs())
         note_physical(CHECK_EXPORT, p, name.number);
     if (error == 0)
-        error = keep_number(p, function, name.number);
+        error = keep_number(p, function, handle, name.number);
     if (error == 0)
         *number = name.number;
     physical_unref(p, function);

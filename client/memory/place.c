@@ -277,9 +277,11 @@ int place_find_device(struct session *s, const char *function, uint32_t device, 
     RETURN_IF_ERROR(place_find(s, function, address, size, name, at));
     registered = place_is_registered(s, at, size);
     if (at->kind != PLACE_DEVICE && !registered)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: %s (%p) is not device memory, nor registered", function, name,
-                         address);
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "%s: %s (%p) is not device memory, nor registered: pass memory of aclrtMalloc, "
+            "or call aclrtHostRegister first",
+            function, name, address);
     if (at->goes_on)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %s: %llu bytes at %p cross from one mapping into the next, at %p: "

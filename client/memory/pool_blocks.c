@@ -331,7 +331,8 @@ int pool_blocks_put(struct stream *s, const char *function, void *pointer,
                          function, pointer);
     if (!m)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: %p is not the start of an allocation of aclrtMemPoolMallocAsync",
+                         "%s: %p is not the start of an allocation of aclrtMemPoolMallocAsync: "
+                         "memory of aclrtMalloc is freed by aclrtFree",
                          function, pointer);
     b = m->block;
     b->freed = (struct point){.ctrl = s->ctrl, .position = s->tail};

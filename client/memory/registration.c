@@ -230,8 +230,11 @@ aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
         pthread_rwlock_unlock(&s->memory_lock);
     }
     if (!found)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not the start of registered memory",
-                         __func__, pHost);
+        return error_set(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "%s: %p is not the start of registered memory: pass what aclrtHostRegister "
+            "was given",
+            __func__, pHost);
     *pDevice = pHost;
     return 0;
 }
@@ -256,8 +259,11 @@ aclError aclrtHostUnregister(void *ptr)
         pthread_rwlock_unlock(&s->memory_lock);
     }
     if (!r)
-        return error_set(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
-                         "%s: %p is not the start of registered memory", __func__, ptr);
+        return error_set(
+            ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
+            "%s: %p is not the start of registered memory: pass what aclrtHostRegister "
+            "was given",
+            __func__, ptr);
     free(r);
     upcalls->stream_work_await(
         s); /* the program may unmap it now, and a task may be in the middle of it */

@@ -5,6 +5,7 @@
 #include "client/core/acl_config.h"
 #include "client/runtime/device.h"
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/core/handle.h"
 #include "client/runtime/op_limit.h"
 #include "client/runtime/stream.h"
@@ -451,12 +452,12 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     return error;
 }
 
-static int not_destroyable(bool primary)
+static int not_destroyable(const char *function, const void *handle, bool primary)
 {
-    return error_set(ACL_ERROR_RT_CONTEXT_NULL,
-                     primary ? "aclrtDestroyContext: this is the primary context of a device: use "
-                               "aclrtResetDevice"
-                             : "aclrtDestroyContext: no such context, or it was destroyed before");
+    return primary ? error_set(ACL_ERROR_RT_CONTEXT_NULL,
+                               "%s: this is the primary context of a device: use aclrtResetDevice",
+                               function)
+                   : handle_error(ACL_ERROR_RT_CONTEXT_NULL, function, HANDLE_CONTEXT, handle);
 }
 
 aclError aclrtDestroyContext(aclrtContext context)
@@ -473,14 +474,14 @@ aclError aclrtDestroyContext(aclrtContext context)
     RETURN_IF_ERROR(context_refuse_kernel(__func__));
     s = session_peek();
     if (!s)
-        return not_destroyable(false);
+        return not_destroyable(__func__, context, false);
     if (session_lost(s))
         return session_error_lost(__func__);
     pthread_mutex_lock(&s->lock);
     c = handle_get(&s->contexts, HANDLE_CONTEXT, context);
     if (!c || c->primary) {
         pthread_mutex_unlock(&s->lock);
-        return not_destroyable(c != NULL);
+        return not_destroyable(__func__, context, c != NULL);
     }
     slots_unpublish(c);
     if (--s->devices[c->device].contexts == 0 && s->devices[c->device].set_count == 0)
@@ -521,7 +522,7 @@ aclError aclrtSetCurrentContext(aclrtContext context)
     if (known)
         return error_set(ACL_ERROR_RT_CONTEXT_NULL,
                          "aclrtSetCurrentContext: the context was destroyed, or its device reset");
-    return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtSetCurrentContext: this is no context");
+    return handle_error(ACL_ERROR_RT_PARAM_INVALID, __func__, HANDLE_CONTEXT, context);
 }
 
 aclError aclrtGetCurrentContext(aclrtContext *context)

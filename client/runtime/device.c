@@ -235,8 +235,11 @@ static int set_peer_device(const char *function, int32_t peer_id, bool enable)
 
     RETURN_IF_ERROR(device_of_user_id(c->session, function, peer_id, &peer));
     if (peer == c->device)
-        return error_set(ACL_ERROR_INVALID_PARAM, "%s: device %d is the current one", function,
-                         peer_id);
+        return error_set(
+            ACL_ERROR_INVALID_PARAM,
+            "%s: device %d is the current one, which reaches its own memory anyway: pass "
+            "another one",
+            function, peer_id);
     pthread_mutex_lock(&c->session->lock);
     if (enable)
         c->session->devices[c->device].peer_devices |= 1u << peer;

@@ -113,7 +113,8 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value
 
     REQUIRE(value);
     if (!row)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID, "aclrtGetDeviceInfo: there is no attribute %d",
+        return error_set(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtGetDeviceInfo: there is no attribute %d: pass one of aclrtDevAttr",
                          (int)attr);
     struct session *s = FIND_OR_RETURN(session_get, __func__);
 

@@ -25,7 +25,7 @@ struct stream *stream_find(const char *function, void *handle, int *error)
         return NULL;
     s = handle ? handle_get(&c->session->streams, HANDLE_STREAM, handle) : c->default_stream;
     if (!s)
-        *error = stream_error_unknown(function);
+        *error = stream_error_unknown(function, handle);
     return s;
 }
 
@@ -41,7 +41,7 @@ struct stream *stream_find_anywhere(const char *function, void *handle, int *err
         return NULL;
     s = session ? handle_get(&session->streams, HANDLE_STREAM, handle) : NULL;
     if (!s)
-        *error = stream_error_unknown(function);
+        *error = stream_error_unknown(function, handle);
     return s;
 }
 
@@ -65,7 +65,7 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
     s = handle ? handle_get_tag(&c->session->streams, HANDLE_STREAM, handle, &tag)
                : default_stream(c, &tag);
     if (__builtin_expect(!s, 0)) {
-        *error = stream_error_unknown(function);
+        *error = stream_error_unknown(function, handle);
         return NULL;
     }
     if (__builtin_expect(s->context != c, 0)) {
@@ -80,7 +80,7 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
     if (__builtin_expect(
             !(tag & 1) || atomic_load_explicit(&s->slot.tag, memory_order_relaxed) != tag, 0)) {
         biased_lock_give(&s->lock);
-        *error = stream_error_unknown(function);
+        *error = stream_error_unknown(function, handle_of(HANDLE_STREAM, s));
         return NULL;
     }
     return s;
@@ -101,7 +101,9 @@ struct stream *stream_lock(const char *function, void *handle, int *error)
 static int refuse_task(struct stream *s, const char *function, int code)
 {
     if (!slot_live(s))
-        return stream_error_unknown(function); /* aclrtDestroyStreamForce waits for this thread */
+        return stream_error_unknown(
+            function,
+            handle_of(HANDLE_STREAM, s)); /* aclrtDestroyStreamForce waits for this thread */
     if (code != 0)
         return stream_error_aborted(function, code);
     return stream_error_stopped(s->ctrl, function);

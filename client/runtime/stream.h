@@ -219,8 +219,8 @@ int stream_error_stopped_by(const struct stream_ctrl *ctrl, uint64_t stopped, co
 /** Its name in what a checked process writes down; CHECK_NO_STREAM: it is the library's own. */
 uint64_t stream_checked_name(const struct stream *s) __attribute__((cold));
 
-/** There is no such stream: 107017, with its sentence. */
-int stream_error_unknown(const char *function) __attribute__((cold));
+/** The handle is of no stream that is there: 107017, with its sentence. */
+int stream_error_unknown(const char *function, const void *handle) __attribute__((cold));
 
 /** It is of another context than the current one: 107003, with its sentence. */
 int stream_error_foreign(const struct stream *s, const struct context *current,

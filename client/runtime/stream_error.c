@@ -1,15 +1,15 @@
 /* Errors of streams: codes, and their sentences. */
 #include "acl/acl.h"
 #include "client/core/error.h"
+#include "client/core/handle_error.h"
 #include "client/core/upcall.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
 #include "proto/wire/error_name.h"
 
-int stream_error_unknown(const char *function)
+int stream_error_unknown(const char *function, const void *handle)
 {
-    return error_set(ACL_ERROR_RT_INVALID_HANDLE,
-                     "%s: this is no stream of this process, or it was destroyed", function);
+    return handle_error(ACL_ERROR_RT_INVALID_HANDLE, function, HANDLE_STREAM, handle);
 }
 
 int stream_error_foreign(const struct stream *s, const struct context *current,

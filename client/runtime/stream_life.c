@@ -456,7 +456,7 @@ static int destroy_by_handle(const char *function, aclrtStream handle, bool forc
     pthread_mutex_lock(&c->session->lock);
     s = handle_get(&c->session->streams, HANDLE_STREAM, handle);
     if (!s || phase_of(s) != STREAM_USABLE)
-        error = stream_error_unknown(function);
+        error = stream_error_unknown(function, handle);
     else if (s->is_default)
         error = error_set(ACL_ERROR_RT_PARAM_INVALID,
                           "%s: a default stream cannot be destroyed: it goes with its context",

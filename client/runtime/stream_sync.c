@@ -128,7 +128,7 @@ int stream_synchronize(const char *function, aclrtStream handle, int32_t timeout
     t = target_of(s);
     /* A slot changes its generation before its next stream: this one is what the handle named. */
     if (!is_target(&t, session, handle))
-        return stream_error_unknown(function);
+        return stream_error_unknown(function, handle);
     if (flags & FLAGS_NO_WAIT)
         return 0;
     if (error != 0)
