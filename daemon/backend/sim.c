@@ -6,11 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/backend/copiers.h"
 #include "daemon/backend/mapped.h"
 #include "daemon/backend/window.h"
 #include "daemon/base/config.h"
 #include "daemon/base/memfd.h"
 #include "daemon/core/backend.h"
+#include "daemon/core/device.h"
+#include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "proto/shm/doorbell.h"
 #include "proto/util/clock.h"
@@ -28,7 +31,24 @@ struct sim {
     bool strict;
     uint64_t latency_ns;   /* of work that moves bytes */
     _Atomic uint64_t turn; /* of latency_of(); any engine writes it, and any value will do */
+    struct copiers *copiers;
 };
+
+static void sim_close(void *state)
+{
+    struct sim *sim = state;
+
+    if (!sim)
+        return;
+    copiers_free(sim->copiers);
+    free(sim->soc_name);
+    free(sim);
+}
+
+static int new_wake(void *server, uint32_t device)
+{
+    return engine_lend_wake(((struct server *)server)->devices->device[device].engine);
+}
 
 static int sim_open(struct server *server, void **state)
 {
@@ -44,22 +64,13 @@ static int sim_open(struct server *server, void **state)
         .strict = config->strict,
         .latency_ns = config->latency_us * NSEC_PER_USEC,
     };
-    if (!sim->soc_name) {
-        free(sim);
+    sim->copiers = copiers_new(config->copiers, new_wake, server);
+    if (!sim->soc_name || !sim->copiers) {
+        sim_close(sim);
         return -ENOMEM;
     }
     *state = sim;
     return (int)sim->devices;
-}
-
-static void sim_close(void *state)
-{
-    struct sim *sim = state;
-
-    if (!sim)
-        return;
-    free(sim->soc_name);
-    free(sim);
 }
 
 static void sim_device_info(void *state, uint32_t device, struct backend_device_info *info)
@@ -221,6 +232,11 @@ static bool is_ready(struct sim *sim, struct work *w, uint64_t now)
     return now >= w->ready_ns;
 }
 
+static const struct mapped *source_of(const struct work *w)
+{
+    return w->src.memory ? &w->src.memory->pages : NULL;
+}
+
 static enum work_state sim_step(void *state, uint32_t device, struct work *w, uint64_t now,
                                 uint64_t *deadline, int32_t *result)
 {
@@ -234,7 +250,36 @@ static enum work_state sim_step(void *state, uint32_t device, struct work *w, ui
         *deadline = w->ready_ns;
         return WORK_PENDING;
     }
-    return mapped_step(w, &w->dst.memory->pages, w->src.memory ? &w->src.memory->pages : NULL);
+    return mapped_step(w, &w->dst.memory->pages, source_of(w));
+}
+
+static bool sim_lend(void *state, uint32_t device, struct work *w, uint64_t now)
+{
+    struct sim *sim = state;
+
+    return (sim->latency_ns == 0 || is_ready(sim, w, now)) &&
+           copiers_lend(sim->copiers, device, w, &w->dst.memory->pages, source_of(w));
+}
+
+static bool sim_recall(void *state, uint32_t device, struct work *w, bool cut)
+{
+    const struct sim *sim = state;
+
+    return copiers_recall(sim->copiers, device, w, cut);
+}
+
+static void sim_poll(void *state, uint32_t device, void (*over)(struct work *work))
+{
+    const struct sim *sim = state;
+
+    copiers_poll(sim->copiers, device, over);
+}
+
+static bool sim_sleep(void *state, uint32_t device, bool asleep)
+{
+    const struct sim *sim = state;
+
+    return copiers_sleep(sim->copiers, device, asleep);
 }
 
 static bool sim_memory_usable(struct backend_memory *m)
@@ -282,6 +327,10 @@ const struct backend backend_sim = {
     .space_free = sim_space_free,
     .memory_usable = sim_memory_usable,
     .step = sim_step,
+    .lend = sim_lend,
+    .recall = sim_recall,
+    .poll = sim_poll,
+    .sleep = sim_sleep,
     .word_read = sim_word_read,
     .word_write = sim_word_write,
     .words_read = sim_words_read,

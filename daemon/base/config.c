@@ -79,6 +79,8 @@ static const struct key {
         "yes: as on hardware, programs cannot read device memory by its address; no: they can"),
     KEY("sim", "latency_us", TYPE_U64, RESTART, latency_us, 0, 1000000, "0",
         "microseconds after which copies, sets and reductions are done, half as many to 1.5 times"),
+    KEY("sim", "copiers", TYPE_U32, RESTART, copiers, 0, 64, "0",
+        "threads that make large copies beside the engines; 0: half of the CPUs, less one"),
     KEY("sim", "shuffle", TYPE_U64, RESTART, shuffle, 0, UINT64_MAX, "0",
         "a seed by which tasks are delayed, so that streams without an order meet; 0: none are"),
     KEY("vendor", "library", TYPE_STRING, RESTART, vendor_library, 0, 4095, "",

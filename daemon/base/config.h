@@ -22,6 +22,7 @@ struct config {
     char *soc_name;
     bool strict;                  /* programs cannot read device memory */
     uint64_t latency_us;          /* from the begin of work to its end */
+    uint32_t copiers;             /* backend/copiers.h; 0: by the number of CPUs */
     uint64_t shuffle;             /* engine/shuffle.h: a seed; 0: none */
     char *vendor_library;         /* of the device; empty: the backend's default */
     uint32_t vendor_hang_s;       /* without an answer, or an end of work; 0: no limit */

@@ -40,3 +40,9 @@ static inline bool filled_any(void)
 
 /** Bytes that this thread has filled since the last call. */
 uint64_t filled_take(void);
+
+/** Another thread has filled these, and taken them, for this one. */
+static inline void filled_add(uint64_t bytes)
+{
+    filled_bytes += bytes;
+}

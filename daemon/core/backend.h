@@ -124,6 +124,8 @@ struct work {
     uint8_t type;
 };
 
+/** Bytes from which on work may be lent: below, the way there and back takes longer. */
+#define WORK_LENT (256u << 10)
 /** Works that are given to a device at once, at most. */
 #define WORK_AHEAD 64u
 
@@ -261,8 +263,20 @@ struct backend {
     enum work_state (*step)(void *state, uint32_t device, struct work *work, uint64_t now,
                             uint64_t *deadline, int32_t *result);
     /**
-     * Call over() for all work of the device that was away and is over. NULL, with the next ones:
-     * no work is ever away.
+     * Other streams of the device have tasks: another thread of npud may go on with this copy or
+     * set, of at least WORK_LENT bytes in usable memory, for a while. poll() tells when it is back.
+     * An npud that comes later does these bytes again. False: no, and step() is to be called. NULL,
+     * with recall(): it is never lent.
+     */
+    bool (*lend)(void *state, uint32_t device, struct work *work, uint64_t now);
+    /**
+     * True: it is not lent, or is back, and its progress counts what was done. cut: it is by that,
+     * before long.
+     */
+    bool (*recall)(void *state, uint32_t device, struct work *work, bool cut);
+    /**
+     * Call over() for all work of the device that was away, or lent, and is over. NULL, with
+     * sleep(): there is never any.
      */
     void (*poll)(void *state, uint32_t device, void (*over)(struct work *work));
     /**
@@ -271,6 +285,8 @@ struct backend {
      */
     bool (*sleep)(void *state, uint32_t device, bool asleep);
     /**
+     * NULL, with the next ones: no work is ever away, and no memory out of npud's reach.
+     *
      * How many of these could be given to a device together: the first has its ticket, and the
      * others would have those behind it.
      */

@@ -138,6 +138,8 @@ void engines_finish_restoring(struct server *server);
  * the watchdog. Any thread. */
 uint64_t engine_stuck_ms(struct engine *engine);
 
+/** Engine thread: does it look at more streams, or sessions, than this one, which it runs? */
+bool engine_has_others(const struct stream *stream);
 /** Engine thread: the device works for the stream, which is about to park until that is over. */
 void engine_begin_work(struct stream *stream, uint64_t now);
 /** Engine thread: the device has moved bytes. */

@@ -206,6 +206,11 @@ static void work_is_over(struct work *work)
         engine_resume(self, s);
 }
 
+bool engine_has_others(const struct stream *s)
+{
+    return s->attach->active != s || s->next || self->users->next || self->users->watched->next;
+}
+
 bool engine_poll(struct engine *e)
 {
     struct device *d = e->device;

@@ -138,7 +138,7 @@ bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t si
     s->launched = false;
     s->changed = range_of(offset, size);
     /* Before the list is gone through: see join_waiters(). */
-    if (backend_of(s)->poll)
+    if (backend_of(s)->give)
         atomic_fetch_add(&m->pages->writes, 1);
     return go_through(s, m);
 }
@@ -405,7 +405,7 @@ static bool is_to_look(struct stream *s)
 {
     const struct task *t = &s->live->task;
 
-    if (!backend_of(s)->poll || s->waiter.result > 0)
+    if (!backend_of(s)->give || s->waiter.result > 0)
         return false;
     s->word = allocation_place(allocation_get(s->session, t->object, t->generation),
                                t->value.offset, WORD)

@@ -74,7 +74,7 @@ static uint64_t kept_ticket(const struct stream *s)
 
     /* First what mostly decides: work that is done here has none. */
     if (k->ticket == 0 || (k->ticket & TICKET_DROPPED) || k->effect_at == 0 ||
-        behind >= k->effect || !s->attach->device->backend->poll)
+        behind >= k->effect || !s->attach->device->backend->give)
         return 0;
     return k->ticket + behind;
 }
@@ -88,16 +88,31 @@ static void note_dropped(struct stream *s, uint64_t ticket)
     kept_order();
 }
 
+/* What its copier has filled before is charged, too. */
+static void recall_lent(struct stream *s)
+{
+    struct device *d = s->attach->device;
+
+    s->away = false;
+    d->backend->recall(d->backend_state, d->index, &s->work, true);
+    if (s->uses[0])
+        allocation_filled(s->uses[0]);
+}
+
 /* all: also of the work that was given together with it, behind it. */
 static void leave_ticket(struct stream *s, bool all)
 {
-    uint64_t ticket = s->away ? s->work.ticket : kept_ticket(s);
-    struct device *d;
+    struct device *d = s->attach->device;
+    uint64_t ticket;
 
+    if (s->away && d->backend->recall) {
+        recall_lent(s);
+        return;
+    }
+    ticket = s->away ? s->work.ticket : kept_ticket(s);
     s->away = false;
     if (ticket == 0)
         return;
-    d = s->attach->device;
     d->backend->forget(d->backend_state, s->session->space, d->index, ticket, all);
     if (all)
         note_dropped(s, ticket);
@@ -261,7 +276,7 @@ static void go_on(struct stream *s, uint64_t ready_ns)
         s->work.progress = s->live->progress;
         s->work.ready_ns = ready_ns;
     }
-    if (!s->attach->device->backend->poll)
+    if (!s->attach->device->backend->give)
         return;
     s->work.ticket = kept_ticket(s);
     s->away = s->work.ticket != 0;
@@ -377,11 +392,30 @@ int work_await_dropped(struct stream *s)
     return r;
 }
 
+/*
+ * Is it lent, from now on or still? What is large is, as long as there is more for the engine to do
+ * than this: alone, the engine is as fast.
+ */
+static bool is_lent(struct stream *s, uint64_t now)
+{
+    struct device *d = s->attach->device;
+    const struct work *w = &s->work;
+
+    if (s->away)
+        s->away = !d->backend->recall(d->backend_state, d->index, &s->work, false);
+    if (!s->away && w->kind <= WORK_SET && w->size - w->progress >= WORK_LENT &&
+        engine_has_others(s))
+        s->away = d->backend->lend(d->backend_state, d->index, &s->work, now);
+    return s->away;
+}
+
 static enum work_state step(struct stream *s, uint64_t now, uint64_t *deadline, int32_t *result)
 {
     struct device *d = s->attach->device;
     enum work_state state;
 
+    if (__builtin_expect(s->work.size >= WORK_LENT, 0) && d->backend->lend && is_lent(s, now))
+        return WORK_AWAY;
     if (!await_dropped(s)) {
         *deadline = now + DROPPED_AGAIN_NS;
         return WORK_PENDING;

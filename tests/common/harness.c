@@ -52,21 +52,30 @@ static const char *log_option(void)
     return getenv("NPUD_TEST_VERBOSE") ? "--verbose" : "--quiet";
 }
 
+/* With what the environment says, if it does. */
+static void add_setting(const char **argv, int *n, const char *variable, const char *key,
+                        char option[64])
+{
+    const char *value = getenv(variable);
+
+    if (!value)
+        return;
+    snprintf(option, 64, "--set=%s=%s", key, value);
+    argv[(*n)++] = option;
+}
+
 static void exec_npud(int ready, const char *const *options, const char *const *args)
 {
     const char *argv[48] = {"npud", log_option(), "--die-with-parent", "--config=/dev/null"};
-    const char *latency_us = getenv("NPUD_LATENCY_US");
-    char path[256], fd[32], latency[64];
+    char path[256], fd[32], latency[64], copiers[64];
     int n = 4;
 
     snprintf(fd, sizeof(fd), "--ready-fd=%d", ready);
     argv[n++] = fd;
     if (npud_is_strict())
         argv[n++] = "--set=sim.strict=yes";
-    if (latency_us) {
-        snprintf(latency, sizeof(latency), "--set=sim.latency_us=%s", latency_us);
-        argv[n++] = latency;
-    }
+    add_setting(argv, &n, "NPUD_LATENCY_US", "sim.latency_us", latency);
+    add_setting(argv, &n, "NPUD_COPIERS", "sim.copiers", copiers);
     nested_options(argv, &n, args);
     if (npud.restartable)
         argv[n++] = "--restartable";

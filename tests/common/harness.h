@@ -49,7 +49,8 @@ void npud_was_killed(void);
 
 /**
  * Are the devices strict, so that a test may not read device memory by its address? With
- * NPUD_STRICT=1 in the environment. NPUD_LATENCY_US=n sets sim.latency_us.
+ * NPUD_STRICT=1 in the environment. NPUD_LATENCY_US=n sets sim.latency_us,
+ * NPUD_COPIERS=n sim.copiers.
  */
 bool npud_is_strict(void);
 
