@@ -31,7 +31,7 @@ $(KERNEL_EXAMPLES): $(BUILD)/%: %.asc examples/common/example.h $(wildcard clien
 .SECONDARY: $(EXAMPLES:%=%.o)
 
 .PHONY: examples demo-python bench bench-compare bench-keep bench-peers bench-smoke bench-ab \
-    bench-count bench-restartable
+    bench-count bench-restartable bench-scale
 examples: $(EXAMPLES) $(KERNEL_EXAMPLES)
 
 RUN_EXAMPLE := $(BUILD)/npu-run --devices 2 --
@@ -94,8 +94,22 @@ bench-count: deps-count
 	$(Q)CC='$(CC)' python3 mk/bench-count.py $(BUILD) docs/counts.json $(if $(KEEP),--keep)
 
 bench-smoke: deps
-	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/bench $(BUILD)/scale
 	$(Q)$(BUILD)/bench --bindir $(BUILD) --smoke
+	$(Q)$(SCALE) --smoke
+	$(Q)$(DRAW_SCALE)
+
+# 1 to as many processes as there are CPUs, which all do the same: a table, and a picture.
+# ROWS=copies,requests: only these.
+SCALE := $(BUILD)/npu-run --devices 1 -- $(BUILD)/scale $(BUILD)/scale.json
+DRAW_SCALE := python3 mk/draw-scale.py $(BUILD)/scale.json > $(BUILD)/scale.svg
+$(BUILD)/scale: $(BUILD)/tests/bench/scale/scale.o $(TEST_LIB) $(LIB)
+	$(call link,$(USE_LIB) -lpthread)
+bench-scale: deps
+	$(Q)$(MAKE) --no-print-directory programs $(BUILD)/scale
+	$(Q)$(SCALE) $(subst $(comma), ,$(ROWS))
+	$(Q)$(DRAW_SCALE)
+	@echo '== drawn: $(BUILD)/scale.svg'
 
 # This build beside that of another tree, round by round: OLD is the tree or its build folder.
 # ROWS: only these, 1,2,6 for example.
