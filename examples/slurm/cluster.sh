@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A cluster on this host, for trying: munge, slurmctld and a slurmd per node, with all their files
-# in a folder of their own and the configuration beside this script. Runs a command in which srun and
-# sinfo work, and ends with its status. As root, as slurmd must be.
+# in a folder of their own, and with the configuration beside this script. Runs a command in which
+# srun and sinfo work, and ends with its status. As root, as slurmd must be.
 # usage: npu-run --devices 2 -- cluster.sh [--node SOCKET]... COMMAND...
 # --node: a node, by the socket of its npud, which has two NPUs. Without: one, with the npud around.
 set -u
