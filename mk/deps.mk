@@ -25,6 +25,8 @@ DEPS_SYSTEMD := systemd systemd-container
 DEPS_SYSTEMD += $(if $(NPUD_TEST_LONG),autopkgtest)
 # For tests that are skipped without them, because not everybody wants these on a machine: CI does.
 DEPS_CLUSTER := podman crun munge slurmctld slurmd openmpi-bin libopenmpi-dev
+# The device plugin for Kubernetes, and models of its API for the manifests (test-kubernetes.sh).
+DEPS_CLUSTER += python3-grpcio python3-protobuf python3-kubernetes python3-yaml
 # promtool: what Prometheus says of the names of `npuctl metrics`.
 DEPS_CLUSTER += prometheus
 # `make check-vm`: Slurm and podman; a kernel, an emulator, and for the initramfs a shell without
