@@ -23,6 +23,7 @@
 #include "client/memory/alloc.h"
 #include "client/profile/profile.h"
 #include "client/runtime/session.h"
+#include "client/runtime/trace_range.h"
 
 static const struct part *const parts[] = {
     /* Fork: the child closes the parent's descriptors before it forgets anything else. */
@@ -123,6 +124,7 @@ static const struct upcalls table = {
     .profile_task_begins = profile_task_begins,
     .profile_task_put = profile_task_put,
     .profile_call = profile_call,
+    .trace_tell_call = trace_tell_call,
     .profile_configure = profile_configure,
     .profile_unconfigure = profile_unconfigure,
     .dump_configure = dump_configure,

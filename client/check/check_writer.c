@@ -424,6 +424,7 @@ static int begin_session(struct session *s, const char *function)
         process->check.end = CHECK_CHUNK;
         forget_modules();
         atomic_store_explicit(&process->checked, true, memory_order_release);
+        process_tell_accesses(ACCESS_CHECKED, true);
     }
     if (checked_runs())
         checked_write(&r, sizeof(r));

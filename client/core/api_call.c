@@ -112,11 +112,15 @@ static struct timed_call *innermost_timed(const struct thread *t)
 static void tell_call(const char *function, uint64_t begin_ns)
 {
     uint64_t end_ns = npud_clock_ns();
+    uint32_t told;
 
     if (!function || process_id() == 0)
         return;
-    if (atomic_load_explicit(&watchers, memory_order_relaxed) & API_CALL_PROFILE)
+    told = atomic_load_explicit(&watchers, memory_order_relaxed);
+    if (told & API_CALL_PROFILE)
         upcalls->profile_call(function, begin_ns, end_ns);
+    if (told & API_CALL_TRACE)
+        upcalls->trace_tell_call(function, begin_ns);
 }
 
 void api_call_leave_slow(const char *function)

@@ -140,6 +140,7 @@ bool api_call_is_nested(void) __attribute__((cold));
 /* Who is told of calls: which function, from when to when. */
 enum api_call_watcher {
     API_CALL_PROFILE = 1, /* upcalls->profile_call() */
+    API_CALL_TRACE = 2,   /* upcalls->trace_tell_call() */
 };
 
 /**

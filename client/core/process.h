@@ -30,6 +30,8 @@ struct process {
     _Atomic bool alive; /* the library is set up in this very process */
     /* It writes down what it does: checked_runs(). Here for the cache line. */
     _Atomic bool checked;
+    /* Those that are told what calls read and write: enum access_reader. For the same reason. */
+    _Atomic uint8_t accesses_told;
     /* All zero is a valid mutex: that is what a child finds. */
     pthread_mutex_t lock;       /* set-up, connecting, init counting */
     pthread_mutex_t store_lock; /* sentences of the whole process (err_msg_mode "1"): see error.c */
@@ -70,6 +72,26 @@ extern union process_page {
 } process_page;
 
 static struct process *const process = &process_page.process;
+
+enum access_reader {
+    ACCESS_CHECKED = 1,
+    ACCESS_TRACED = 2,
+};
+
+/** This reader is told what calls read and write, or no more. Any thread. */
+static inline void process_tell_accesses(enum access_reader reader, bool on)
+{
+    if (on)
+        atomic_fetch_or_explicit(&process->accesses_told, reader, memory_order_release);
+    else
+        atomic_fetch_and_explicit(&process->accesses_told, ~(unsigned)reader, memory_order_release);
+}
+
+/** Is one told? */
+static inline bool process_tells_accesses(void)
+{
+    return __builtin_expect(atomic_load_explicit(&process->accesses_told, memory_order_relaxed), 0);
+}
 
 /** The process that the library is set up in; 0: a forked child that has not called aclInit. */
 pid_t process_id(void);

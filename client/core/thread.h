@@ -42,6 +42,9 @@ struct thread {
      * (api_call_use_no_events()).
      */
     uint32_t keep_events;
+    /* While calls are traced: the bytes that the call has moved, and enum trace_way. */
+    uint8_t moved_way;
+    uint64_t moved;
     uint32_t worker; /* where it was found among the workers (callback.h): where to look first */
     struct ring_guard *guard;        /* NULL: it has used no queue */
     struct api_call_mark *mark;      /* NULL: it has called nothing */

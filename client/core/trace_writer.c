@@ -10,7 +10,7 @@
 static void unmap_ring(struct trace_map *map)
 {
     if (map->ring)
-        munmap(map->ring, trace_ring_bytes(TRACE_CLIENT_ENTRIES));
+        munmap(map->ring, trace_ring_bytes(map->entries));
     free(map);
 }
 
@@ -25,7 +25,8 @@ static struct trace_map *fetch_ring(struct trace_writer *w, struct trace_map *be
 
     if (!map)
         return NULL;
-    *map = (struct trace_map){.trace = trace, .ring = w->fetch(w), .before = before};
+    *map = (struct trace_map){.trace = trace, .before = before};
+    map->ring = w->fetch(w, &map->entries);
     /* Release: a thread that finds it finds it filled, and mapped. */
     if (atomic_compare_exchange_strong_explicit(&w->last, &before, map, memory_order_acq_rel,
                                                 memory_order_acquire))
@@ -45,7 +46,7 @@ static void put_events(struct trace_writer *w, struct trace_event *events, unsig
     if (!map || map->trace != trace)
         map = fetch_ring(w, map, trace);
     if (map && map->ring)
-        trace_put_shared(map->ring, events, n);
+        trace_put_shared(map->ring, map->entries, events, n);
 }
 
 static struct trace_event make_event(enum trace_kind kind, uint64_t begin_ns)
@@ -69,16 +70,18 @@ void trace_event(struct trace_writer *w, enum trace_kind kind, uint8_t op, uint6
     put_events(w, &event, 1);
 }
 
-void trace_text(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns, const char *text)
+#define TEXT_EVENTS (1 + (TRACE_TEXT_MAX - TRACE_TEXT_FIRST) / TRACE_TEXT_NEXT)
+
+/* An event, at events[0], with text: its first part goes there. */
+static void put_text(struct trace_writer *w, struct trace_event events[TEXT_EVENTS], char *begin,
+                     size_t first, const char *text)
 {
-    struct trace_event events[1 + (TRACE_TEXT_MAX - TRACE_TEXT_FIRST) / TRACE_TEXT_NEXT] = {
-        make_event(kind, begin_ns)};
-    size_t size = strnlen(text, TRACE_TEXT_MAX), have;
+    size_t size = strnlen(text, first + (TEXT_EVENTS - 1) * TRACE_TEXT_NEXT), have;
     unsigned n = 1;
 
     events[0].size = (uint16_t)size;
-    have = size < TRACE_TEXT_FIRST ? size : TRACE_TEXT_FIRST;
-    memcpy(events[0].text, text, have);
+    have = size < first ? size : first;
+    memcpy(begin, text, have);
     for (; have < size; n++) {
         size_t part = size - have < TRACE_TEXT_NEXT ? size - have : TRACE_TEXT_NEXT;
 
@@ -87,6 +90,33 @@ void trace_text(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns,
         have += part;
     }
     put_events(w, events, n);
+}
+
+void trace_text(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns, const char *text)
+{
+    struct trace_event events[TEXT_EVENTS] = {make_event(kind, begin_ns)};
+
+    put_text(w, events, events[0].text, TRACE_TEXT_FIRST, text);
+}
+
+void trace_call(struct trace_writer *w, const char *function, uint64_t begin_ns)
+{
+    struct trace_event events[TEXT_EVENTS] = {make_event(TRACE_CALL, begin_ns)};
+    struct thread *t = thread_self();
+
+    events[0].op = t->moved_way;
+    events[0].call.bytes = t->moved;
+    t->moved_way = TRACE_WAY_NONE;
+    t->moved = 0;
+    put_text(w, events, events[0].call.name, TRACE_NAME_FIRST, function);
+}
+
+void trace_moved(enum trace_way way, uint64_t bytes)
+{
+    struct thread *t = thread_self();
+
+    t->moved_way = (uint8_t)way;
+    t->moved += bytes;
 }
 
 void trace_submitted(struct trace_writer *w, uint8_t op, uint32_t slot, uint64_t position)

@@ -17,6 +17,7 @@
 /* A mapping of the ring, and the trace for which npud was asked for it: constant. */
 struct trace_map {
     uint32_t trace;
+    uint64_t entries;         /* that the ring has */
     struct trace_ring *ring;  /* NULL: npud had none */
     struct trace_map *before; /* of an earlier trace: it stays, as a thread may be writing there */
 };
@@ -25,8 +26,8 @@ struct trace_map {
 struct trace_writer {
     const struct session_page *page; /* NULL: npud has not been reached yet */
     _Atomic(struct trace_map *) last;
-    /* Asks npud. NULL: there is no ring, or no npud. */
-    struct trace_ring *(*fetch)(struct trace_writer *writer);
+    /* Asks npud, and stores how many entries it has. NULL: there is no ring, or no npud. */
+    struct trace_ring *(*fetch)(struct trace_writer *writer, uint64_t *entries);
 };
 
 static inline bool trace_runs(const struct trace_writer *w)
@@ -56,6 +57,12 @@ void trace_submitted(struct trace_writer *w, uint8_t op, uint32_t slot, uint64_t
 /** A buffer has gone into the queue whose ring has this number, or come out of it. */
 void trace_handover(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns, uint64_t queue,
                     uint64_t buffer) __attribute__((cold));
+
+/** A function of the library has been called at begin_ns, and is about to return. */
+void trace_call(struct trace_writer *w, const char *function, uint64_t begin_ns)
+    __attribute__((cold));
+/** The call that the thread is in has moved so many bytes by itself. */
+void trace_moved(enum trace_way way, uint64_t bytes) __attribute__((cold));
 
 /** The session is freed: no thread writes any more. */
 void trace_unmap(struct trace_writer *w);

@@ -181,6 +181,11 @@ struct upcalls {
     /** A call of the calling thread ends: api_call_watch(). npud's clock. No lock of a session. */
     void (*profile_call)(const char *function, uint64_t begin_ns, uint64_t end_ns);
 
+    /* --- client/runtime/trace_range.h --- */
+
+    /** The same, for a trace. */
+    void (*trace_tell_call)(const char *function, uint64_t begin_ns);
+
     /* --- what stands in the configuration of aclInit --- */
 
     /**

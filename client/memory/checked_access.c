@@ -3,6 +3,7 @@
 #include "client/buffers/segment.h"
 #include "client/memory/place.h"
 #include "client/capture/capture.h"
+#include "client/core/trace_writer.h"
 #include "client/runtime/stream.h"
 
 struct access {
@@ -82,11 +83,28 @@ static int write_piece(void *context, const struct place *to, const struct place
     return 0;
 }
 
+/* A place that is both counts as the host's. */
+static void tell_trace(const struct place *to, const struct place *from, uint64_t count)
+{
+    bool to_host = place_row(to)->host;
+
+    if (!(atomic_load_explicit(&process->accesses_told, memory_order_relaxed) & ACCESS_TRACED))
+        return;
+    trace_moved(from      ? trace_way_of(place_row(from)->host, to_host)
+                : to_host ? TRACE_TO_HOST
+                          : TRACE_TO_DEVICE,
+                count);
+}
+
 void checked_access(struct session *session, const struct stream *s, const struct place *to,
                     const struct place *from, uint64_t count)
 {
     struct walk w = {session, s, from != NULL, to != NULL};
 
+    if (to && !s)
+        tell_trace(to, from, count);
+    if (!checked_runs())
+        return;
     /* Host memory and buffers never go on in another mapping. */
     if ((to && to->goes_on) || (from && from->goes_on))
         place_walk(session, "", to ? to : from, from ? from : to, count, write_piece, &w);

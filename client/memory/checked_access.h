@@ -2,7 +2,8 @@
  * What a checked process reads and writes, written down (client/check). Tasks of the ring are
  * written down where they are submitted (client/runtime/stream.c); here is the rest: what the
  * calling thread does itself, and what a thread of the library does in the order of a stream.
- * Callers look at checked_runs() first.
+ * Callers look at checked_runs() first. What a thread does itself is told to a trace, too:
+ * process_tells_accesses() is looked at before that.
  */
 #pragma once
 

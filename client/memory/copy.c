@@ -43,7 +43,7 @@ static inline __attribute__((always_inline)) int copy_now(struct session *s, con
                                                           const struct place *from, size_t count)
 {
     RETURN_IF_ERROR(direct_copy(s, function, to, from, count));
-    if (checked_runs())
+    if (process_tells_accesses())
         checked_access(s, NULL, to, from, count);
     return place_tell_written(s, function, to, count);
 }
@@ -120,7 +120,7 @@ static __attribute__((cold, noinline)) void note_by_hand(struct stream *s, const
     bool is_over = to->kind == PLACE_PAGEABLE || from->kind == PLACE_PAGEABLE;
 
     /* Also what of this copy was the stream's: of memory that the thread does not reach. */
-    if (is_over)
+    if (is_over && checked_runs())
         checked_sync(stream_checked_name(s), checked_since());
     checked_access(s->session, is_over ? NULL : s, to, from, count);
 }
@@ -175,7 +175,7 @@ static int copy_by_hand(struct stream *s, const char *function, const struct pla
         return copy_beside_model(s, function, to, from, count);
     RETURN_IF_ERROR(stream_drain(s, function));
     RETURN_IF_ERROR(direct_copy_on(s, function, to, from, count));
-    if (checked_runs())
+    if (process_tells_accesses())
         note_by_hand(s, to, from, count);
     return place_tell_written(s->session, function, to, count);
 }
@@ -231,7 +231,7 @@ static int copy_taken(struct stream *s, const char *function, const struct place
                          "ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE",
                          function);
     RETURN_IF_ERROR(copy_buffered(s, function, to, from, count));
-    if (checked_runs())
+    if (process_tells_accesses())
         checked_access(s->session, NULL, NULL, from, count);
     return 0;
 }

@@ -130,7 +130,7 @@ static int copy_row(void *context, const struct place *to, const struct place *f
     const struct call *call = context;
 
     RETURN_IF_ERROR(direct_copy(call->session, call->function, to, from, count));
-    if (checked_runs())
+    if (process_tells_accesses())
         checked_access(call->session, NULL, to, from, count);
     return 0;
 }

@@ -199,7 +199,7 @@ static int copy_entries_now(struct session *s, const struct batch *b)
             continue;
         RETURN_IF_ERROR(copy_find(s, b->function, b->dsts[i], b->srcs[i], b->sizes[i], &to, &from));
         RETURN_IF_ERROR(direct_copy(s, b->function, &to, &from, b->sizes[i]));
-        if (checked_runs())
+        if (process_tells_accesses())
             checked_access(s, NULL, &to, &from, b->sizes[i]);
         RETURN_IF_ERROR(place_tell_written(s, b->function, &to, b->sizes[i]));
     }

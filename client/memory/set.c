@@ -132,7 +132,7 @@ static int fill_in_order(struct stream *s, const struct fill *f)
     RETURN_IF_ERROR(place_row(&at)->device ? stream_drain(s, f->function)
                                            : stream_check(s, f->function));
     RETURN_IF_ERROR(fill_now(s->session, f, &at));
-    if (checked_runs())
+    if (process_tells_accesses())
         checked_access(s->session, place_row(&at)->device ? s : NULL, &at, NULL, f->count);
     return 0;
 }
@@ -173,7 +173,7 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
     RETURN_IF_ERROR(capture_check_blocking(c, __func__));
     RETURN_IF_ERROR(place_find(c->session, __func__, devPtr, count, "devPtr", &at));
     RETURN_IF_ERROR(direct_set(c->session, __func__, &at, (uint8_t)value, count));
-    if (checked_runs())
+    if (process_tells_accesses())
         checked_access(c->session, NULL, &at, NULL, count);
     return place_tell_written(c->session, __func__, &at, count);
 }
@@ -226,7 +226,7 @@ aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
     RETURN_IF_ERROR(capture_check_blocking(c, __func__));
     RETURN_IF_ERROR(find_place(c->session, &f, &at));
     RETURN_IF_ERROR(fill_now(c->session, &f, &at));
-    if (checked_runs())
+    if (process_tells_accesses())
         checked_access(c->session, NULL, &at, NULL, f.count);
     return place_tell_written(c->session, __func__, &at, f.count);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
@@ -11,6 +12,7 @@
 #include "client/core/api_call.h"
 #include "client/core/error.h"
 #include "client/core/lifecycle.h"
+#include "client/core/process.h"
 #include "client/core/thread.h"
 #include "client/core/trace_writer.h"
 #include "client/runtime/session.h"
@@ -27,26 +29,63 @@ struct trace_ranges {
     } range[RANGES_MAX];
 };
 
-static struct trace_ring *fetch_ring(struct trace_writer *w)
+/*
+ * Calls are told from now on, or no more. A process that was there before the trace hears of it
+ * with its first event.
+ */
+static void watch_calls(const struct trace_writer *w)
+{
+    bool watch = atomic_load_explicit(&w->page->trace, memory_order_relaxed) & TRACE_CALLS;
+
+    api_call_watch(API_CALL_TRACE, watch);
+    process_tell_accesses(ACCESS_TRACED, watch);
+}
+
+void trace_tell_call(const char *function, uint64_t begin_ns)
+{
+    struct session *s = session_peek();
+
+    if (!s || session_lost(s))
+        return;
+    if (atomic_load_explicit(&s->trace.page->trace, memory_order_relaxed) & TRACE_CALLS)
+        trace_call(&s->trace, function, begin_ns);
+    else
+        watch_calls(&s->trace);
+}
+
+/* As large as its file. */
+static void *map_ring(int fd, uint64_t *entries)
+{
+    struct stat st;
+    void *ring;
+
+    if (fstat(fd, &st) < 0)
+        return NULL;
+    *entries = trace_ring_entries((uint64_t)st.st_size, TRACE_CLIENT_ENTRIES);
+    ring = mmap(NULL, trace_ring_bytes(*entries), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (ring == MAP_FAILED)
+        return NULL;
+    madvise(ring, trace_ring_bytes(*entries), MADV_DONTFORK);
+    return ring;
+}
+
+static struct trace_ring *fetch_ring(struct trace_writer *w, uint64_t *entries)
 {
     struct session *s = (struct session *)((char *)w - offsetof(struct session, trace));
-    REQUEST(get_trace_ring, GET_TRACE_RING);
+    REQUEST(get_trace_ring, GET_TRACE_RING, .any_size = true);
     struct error_saved ignored;
     Npud__Reply *reply = NULL;
     void *ring = NULL;
     int fd = -1;
 
+    watch_calls(w);
     error_save(&ignored);
     if (session_request(s, "", &request, &reply, &fd) == 0) {
         session_reply_free(reply);
-        ring = mmap(NULL, trace_ring_bytes(TRACE_CLIENT_ENTRIES), PROT_READ | PROT_WRITE,
-                    MAP_SHARED, fd, 0);
+        ring = map_ring(fd, entries);
         close(fd);
     }
     error_save_end(&ignored);
-    if (!ring || ring == MAP_FAILED)
-        return NULL;
-    madvise(ring, trace_ring_bytes(TRACE_CLIENT_ENTRIES), MADV_DONTFORK);
     return ring;
 }
 
@@ -151,6 +190,8 @@ static int begin_session(struct session *s, const char *function)
     s->trace.fetch = fetch_ring;
     s->trace.page = s->page;
     s->waits.trace = &s->trace;
+    if (trace_runs(&s->trace))
+        watch_calls(&s->trace);
     return 0;
 }
 

@@ -7,6 +7,9 @@
 /** Does a trace run, or is the process checked? */
 bool trace_is_heard(void);
 
+/** A call of the thread ends: api_call_watch(). */
+void trace_tell_call(const char *function, uint64_t begin_ns);
+
 /** A moment. */
 void trace_say_mark(const char *text);
 

@@ -124,9 +124,12 @@ static int32_t clear_rules(struct admin *admin, uint64_t id, char *message, size
     return cause == CAUSE_NONE ? 0 : refuse_text(message, size, cause, NULL, what);
 }
 
-static int32_t change_trace(struct admin *admin, bool start, char *message, size_t size)
+static int32_t change_trace(struct admin *admin, const Npud__AdminRequest *request, char *message,
+                            size_t size)
 {
-    enum cause cause = start ? trace_start(admin->server) : trace_stop(admin->server);
+    enum cause cause = request->start_trace
+                           ? trace_start(admin->server, request->trace_size, request->trace_calls)
+                           : trace_stop(admin->server);
 
     admin->awaits_trace = cause == CAUSE_NONE;
     return cause == CAUSE_NONE ? 0 : refuse_text(message, size, cause, NULL, "trace");
@@ -199,16 +202,39 @@ static bool run_slice(struct job *job)
     return false;
 }
 
-static int report_begin(struct admin *admin, uint64_t request, unsigned topic)
+/* What was told before is not told again. */
+static int follow_trace(struct admin *admin, const Npud__AdminRequest *request)
 {
+    struct trace_progress *p = &admin->report.progress.trace;
+
+    p->follows = request->follow_trace;
+    p->after = calloc(request->n_trace_after + 1, sizeof(*p->after));
+    if (!p->after)
+        return -ENOMEM;
+    p->n_after = request->n_trace_after;
+    for (size_t i = 0; i < p->n_after; i++)
+        p->after[i] = (struct trace_cursor){.session = request->trace_after[i]->session,
+                                            .device = request->trace_after[i]->device,
+                                            .next = request->trace_after[i]->next};
+    trace_forget_read(admin->server->trace, p->after, p->n_after);
+    return 0;
+}
+
+static int report_begin(struct admin *admin, const Npud__AdminRequest *request)
+{
+    unsigned topic = (unsigned)request->topic;
     int r;
 
-    admin->request = request;
+    admin->request = request->id;
     r = report_open(admin->server, &admin->report, topic);
     if (r == -EMFILE && spare_fds_give_up(&admin->server->spare))
         r = report_open(admin->server, &admin->report, topic);
-    if (r < 0)
+    if (r == 0 && request->follow_trace)
+        r = follow_trace(admin, request);
+    if (r < 0) {
+        report_close(&admin->report);
         return refuse_report(admin, r);
+    }
     event_del(admin->on_socket);
     job_list(&admin->slice);
     return 0;
@@ -256,7 +282,7 @@ static int32_t carry_out(struct admin *admin, const Npud__AdminRequest *request,
     if (request->end_session != 0)
         return end_session(admin, request->end_session, message, size);
     if (request->start_trace || request->stop_trace)
-        return change_trace(admin, request->start_trace, message, size);
+        return change_trace(admin, request, message, size);
     if (request->stop_check || request->check_directory[0] != '\0')
         return change_check(admin, request->stop_check ? NULL : request->check_directory, message,
                             size);
@@ -403,7 +429,7 @@ static int answer_request(struct admin *admin, const Npud__AdminRequest *request
         return answer_upgrade(admin, request);
     if (request->monitor)
         return answer_monitor(admin, request);
-    return report_begin(admin, request->id, (unsigned)request->topic);
+    return report_begin(admin, request);
 }
 
 static void refuse_admin(int socket, int32_t error, const char *message)

@@ -132,6 +132,8 @@ void report_close(struct admin_report *report)
 {
     waits_free(report->progress.waits);
     report->progress.waits = NULL;
+    free(report->progress.trace.after);
+    report->progress.trace.after = NULL;
     if (report->fd >= 0)
         close(report->fd);
     report->fd = -1;

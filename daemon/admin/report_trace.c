@@ -22,7 +22,15 @@
 #define PAGE ((size_t)4096)
 
 /* Which words of an event a kind has, and which side may write it. */
-enum words { WORDS_NONE, WORDS_TASK, WORDS_RELEASE, WORDS_PROCESS, WORDS_HANDOVER, WORDS_TEXT };
+enum words {
+    WORDS_NONE,
+    WORDS_TASK,
+    WORDS_RELEASE,
+    WORDS_PROCESS,
+    WORDS_HANDOVER,
+    WORDS_TEXT,
+    WORDS_CALL
+};
 
 static const struct {
     const char *name;
@@ -49,6 +57,17 @@ static const struct {
     [TRACE_RANGE] = {"range", WORDS_TEXT, true, false},
     [TRACE_MARK] = {"mark", WORDS_TEXT, true, false},
     [TRACE_KERNEL] = {"kernel", WORDS_TEXT, true, false},
+    [TRACE_CALL] = {"call", WORDS_CALL, true, false},
+};
+
+static const char *const ways[TRACE_WAYS] = {
+    [TRACE_WAY_NONE] = "",
+    [TRACE_HOST_TO_HOST] = "host to host",
+    [TRACE_HOST_TO_DEVICE] = "host to device",
+    [TRACE_DEVICE_TO_HOST] = "device to host",
+    [TRACE_DEVICE_TO_DEVICE] = "device to device",
+    [TRACE_TO_HOST] = "to host",
+    [TRACE_TO_DEVICE] = "to device",
 };
 
 static const char *const wait_names[WAIT_KIND_MASK + 1] = {
@@ -65,6 +84,11 @@ struct source {
     const struct trace_client *client; /* NULL: npud's own */
 };
 
+static uint64_t session_of(const struct source *source)
+{
+    return source->client ? source->client->session : 0;
+}
+
 /* The ring that is next, from progress on; false: there is none. */
 static bool find_source(const struct trace *trace, struct trace_progress *p, struct source *source)
 {
@@ -75,7 +99,7 @@ static bool find_source(const struct trace *trace, struct trace_progress *p, str
 
         if (own->ring) {
             *source = (struct source){.ring = own->ring,
-                                      .entries = TRACE_OWN_ENTRIES,
+                                      .entries = own->ring->mask + 1,
                                       .from = own->from,
                                       .device = (int32_t)p->ring - 1};
             return true;
@@ -87,7 +111,7 @@ static bool find_source(const struct trace *trace, struct trace_progress *p, str
                 p->begun = false; /* the one that was being told is gone */
             p->session = client->session;
             *source = (struct source){.ring = client->ring,
-                                      .entries = TRACE_CLIENT_ENTRIES,
+                                      .entries = client->entries,
                                       .from = client->from,
                                       .device = -1,
                                       .client = client};
@@ -111,6 +135,19 @@ static uint64_t count_events(struct server *server, const struct source *source)
     return next;
 }
 
+/* Where the reader goes on; an npud of before has not told it, and the ring is another one then. */
+static uint64_t first_wanted(const struct trace_progress *p, const struct source *source,
+                             uint64_t next)
+{
+    uint64_t wanted = source->from;
+
+    for (size_t i = 0; i < p->n_after; i++)
+        if (p->after[i].session == session_of(source) && p->after[i].device == source->device &&
+            p->after[i].next > wanted)
+            wanted = p->after[i].next;
+    return wanted < next ? wanted : next;
+}
+
 static void begin_source(struct server *server, struct trace_progress *p,
                          const struct source *source)
 {
@@ -127,9 +164,10 @@ static void begin_source(struct server *server, struct trace_progress *p,
     p->told = 0;
     p->memory_from = p->memory_to = 0;
     p->end = next;
+    p->first = first_wanted(p, source, next);
     p->next = next > source->entries ? next - source->entries : 0;
-    if (p->next < source->from)
-        p->next = source->from < next ? source->from : next;
+    if (p->next < p->first)
+        p->next = p->first;
 }
 
 static void end_source(struct trace_progress *p, const struct source *source)
@@ -149,7 +187,12 @@ static void fill_task(Npud__TraceRow *row, const struct trace_event *event)
     row->slot = event->task.slot;
     row->stream = event->task.stream;
     row->code = event->task.code;
-    row->rule = event->task.rule;
+    if (event->kind == TRACE_FAULT)
+        row->rule = event->task.rule;
+    if (event->kind == TRACE_TASK && event->way < TRACE_WAYS) {
+        row->bytes = (uint64_t)event->bytes_high << 32 | event->task.bytes_low;
+        row->way = (char *)ways[event->way];
+    }
     if (row->session == 0)
         row->session = event->task.session;
 }
@@ -173,16 +216,19 @@ static char *copy_bytes(struct rows *rows, const char *bytes, size_t size)
     return report_rows_copy_text(rows, text);
 }
 
-/* The text of the event with this number, as far as the entries that go on with it are there. */
+/*
+ * The text of the event with this number, as far as the entries that go on with it are there. It
+ * begins there, with so many bytes.
+ */
 static char *read_text(struct rows *rows, const struct source *source, uint64_t number,
-                       const struct trace_event *event)
+                       const struct trace_event *event, const char *begin, size_t first)
 {
     char text[TRACE_TEXT_MAX];
     size_t size = event->size < sizeof(text) ? event->size : sizeof(text);
-    size_t have = size < TRACE_TEXT_FIRST ? size : TRACE_TEXT_FIRST;
+    size_t have = size < first ? size : first;
     struct trace_event more;
 
-    memcpy(text, event->text, have);
+    memcpy(text, begin, have);
     for (unsigned i = 1; have < size; i++) {
         size_t part = size - have < TRACE_TEXT_NEXT ? size - have : TRACE_TEXT_NEXT;
 
@@ -219,7 +265,12 @@ static void fill_words(struct rows *rows, Npud__TraceRow *row, const struct sour
             row->taken_buffer = event->handover.taken;
         break;
     case WORDS_TEXT:
-        row->text = read_text(rows, source, number, event);
+        row->text = read_text(rows, source, number, event, event->text, TRACE_TEXT_FIRST);
+        break;
+    case WORDS_CALL:
+        row->text = read_text(rows, source, number, event, event->call.name, TRACE_NAME_FIRST);
+        row->bytes = event->call.bytes;
+        row->way = (char *)ways[event->op < TRACE_WAYS ? event->op : TRACE_WAY_NONE];
         break;
     case WORDS_NONE:
         break;
@@ -288,7 +339,9 @@ static void add_ring(struct server *server, struct rows *rows, const struct sour
     row->end_ns = trace->on ? 0 : trace->ended_ns;
     row->device = source->device;
     row->stream = -1;
-    row->events = p->end > source->from ? p->end - source->from : 0;
+    row->events = p->end - p->first;
+    row->next = p->end;
+    row->entries = source->entries;
     row->lost = row->events > p->told ? row->events - p->told : 0;
     if (!source->client)
         return;
@@ -313,10 +366,23 @@ static bool is_memory(const struct trace_progress *p, size_t at)
 }
 
 /*
+ * A reader that follows gets an event that is being written the next time. Of one whose writer was
+ * killed there is none: the reader does not wait for it if the ring is half full behind it, or if
+ * none writes any more.
+ */
+static bool may_wait(const struct server *server, const struct trace_progress *p,
+                     const struct source *source)
+{
+    return p->follows && server->trace->on && !(source->client && source->client->ended) &&
+           p->end - p->next < source->entries / 2;
+}
+
+/*
  * Of a client's ring, pages that nothing was written to are passed over: to read them would make
  * them memory, and npud's. False: there is nothing more.
  */
-static bool find_memory(struct trace_progress *p, const struct source *source)
+static bool find_memory(const struct server *server, struct trace_progress *p,
+                        const struct source *source)
 {
     const size_t first = offsetof(struct trace_ring, entry);
     const size_t end = (trace_ring_bytes(source->entries) + PAGE - 1) & ~(PAGE - 1);
@@ -333,6 +399,10 @@ static bool find_memory(struct trace_progress *p, const struct source *source)
             p->memory_from = p->memory_to = end;
         if (is_memory(p, at))
             break;
+        if (may_wait(server, p, source)) {
+            p->end = p->next;
+            break;
+        }
         to = (p->memory_from - first) / sizeof(struct trace_event);
         p->next += (to < source->entries ? to : source->entries) - i;
     }
@@ -349,10 +419,15 @@ static void tell_ring(struct server *server, struct rows *rows, const struct sou
         begin_source(server, p, source);
     now = clock_ns(); /* after p->end was read: what is told ended before */
     for (; p->next < p->end && !report_rows_look_over(rows); p->next++) {
-        if (!find_memory(p, source))
+        if (!find_memory(server, p, source))
             break;
-        if (!trace_read(source->ring, source->entries, p->next, &event))
-            continue;
+        if (!trace_read(source->ring, source->entries, p->next, &event)) {
+            if (!may_wait(server, p, source) ||
+                !trace_is_pending(source->ring, source->entries, p->next))
+                continue;
+            p->end = p->next;
+            break;
+        }
         if (event.kind == TRACE_TEXT) {
             p->told++; /* with the one that it goes on with */
         } else if (is_right(source, &event)) {

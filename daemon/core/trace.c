@@ -21,39 +21,68 @@
 /* --- rings --- */
 
 /* Pages that nothing was written to cost nothing. */
-static bool make_own_ring(struct trace_own *own)
+static bool make_own_ring(struct trace_own *own, uint64_t entries)
 {
     void *map;
 
-    if (own->ring)
-        return true;
-    if (memfd_map_new("npud-trace-own", trace_ring_bytes(TRACE_OWN_ENTRIES), &own->fd, &map) < 0)
+    if (memfd_map_new("npud-trace-own", trace_ring_bytes(entries), &own->fd, &map) < 0)
         return false;
     own->ring = map;
+    own->ring->mask = entries - 1;
+    own->from = 0;
     kept_fd(own->fd);
     return true;
 }
 
-/* They stay until npud ends: a later trace writes on in them, and nothing has to be freed. */
+static void free_own_ring(struct trace_own *own)
+{
+    size_t bytes = trace_ring_bytes(own->ring->mask + 1);
+
+    kept_fd_leave(own->fd);
+    deferred_close_free_memory(NULL, own->fd, own->ring, bytes, bytes);
+    own->ring = NULL;
+}
+
+/* No trace runs, but its engine may not have heard of that yet. */
+static void detach_own_ring(struct server *server, uint32_t i)
+{
+    struct device *d = i > TRACE_CONTROL ? &server->devices->device[i - 1] : NULL;
+
+    if (!d)
+        return;
+    engine_lock(d->engine);
+    d->trace = NULL;
+    engine_unlock(d->engine);
+}
+
+/*
+ * They stay until npud ends, or a trace asks for others: a later trace writes on in them, and
+ * nothing has to be freed.
+ */
 static bool make_own_rings(struct server *server)
 {
     struct trace *trace = server->trace;
+    uint64_t entries =
+        trace->entries > TRACE_OWN_ENTRIES ? trace->entries : (uint64_t)TRACE_OWN_ENTRIES;
     bool made = true;
 
-    for (uint32_t i = 0; made && i < 1 + server->devices->n; i++)
-        made = make_own_ring(&trace->own[i]);
+    for (uint32_t i = 0; made && i < 1 + server->devices->n; i++) {
+        if (trace->own[i].ring && trace->own[i].ring->mask + 1 == entries)
+            continue;
+        if (trace->own[i].ring) {
+            detach_own_ring(server, i);
+            free_own_ring(&trace->own[i]);
+        }
+        made = make_own_ring(&trace->own[i], entries);
+    }
     return made;
 }
 
 static void free_own_rings(struct trace *trace)
 {
-    for (unsigned i = 0; i < TRACE_OWN_MAX; i++) {
-        if (!trace->own[i].ring)
-            continue;
-        munmap(trace->own[i].ring, trace_ring_bytes(TRACE_OWN_ENTRIES));
-        kept_close(trace->own[i].fd);
-        trace->own[i].ring = NULL;
-    }
+    for (unsigned i = 0; i < TRACE_OWN_MAX; i++)
+        if (trace->own[i].ring)
+            free_own_ring(&trace->own[i]);
 }
 
 struct trace_client *trace_client_new(struct user *user)
@@ -81,9 +110,25 @@ static void free_client(struct trace *trace, struct trace_client *client)
     kept_drop(&client->kept);
     kept_fd_leave(client->fd);
     /* A new trace frees many in one step: so each is much. */
-    deferred_close_free_memory(client->user, client->fd, client->ring, TRACE_CLIENT_BYTES,
-                               DEFERRED_CLOSE_MUCH + 1);
+    deferred_close_free_memory(client->user, client->fd, client->ring,
+                               trace_ring_bytes(client->entries), DEFERRED_CLOSE_MUCH + 1);
     trace_client_free(client);
+}
+
+static uint64_t client_entries(const struct trace *trace)
+{
+    return trace->entries > TRACE_CLIENT_ENTRIES ? trace->entries : TRACE_CLIENT_ENTRIES;
+}
+
+/* Rings of another size than this trace's: their sessions ask anew. */
+static void part_with_others(struct server *server)
+{
+    for (struct session *s = server->sessions; s; s = s->next) {
+        if (!s->trace || s->trace->entries == client_entries(server->trace))
+            continue;
+        s->trace->ended = true;
+        s->trace = NULL;
+    }
 }
 
 /* What the trace before has left: those that live write on in their rings. */
@@ -159,7 +204,7 @@ static void tell_all(struct server *server)
     job_list(&server->trace->tell);
 }
 
-enum cause trace_start(struct server *server)
+enum cause trace_start(struct server *server, uint64_t size, bool calls)
 {
     struct trace *trace = server->trace;
     uint32_t number;
@@ -168,10 +213,14 @@ enum cause trace_start(struct server *server)
         return CAUSE_TRACE_RUNS;
     if (!random_fill(&number, sizeof(number)))
         return CAUSE_RANDOM;
+    for (trace->entries = 1;
+         trace->entries < TRACE_ENTRIES_MAX && trace->entries * sizeof(struct trace_event) < size;)
+        trace->entries *= 2;
     if (!make_own_rings(server) || !trace_keep(trace))
         return CAUSE_MEMORY;
+    part_with_others(server);
     forget_before(trace);
-    trace->number = number | 1;
+    trace->number = (number & ~TRACE_CALLS) | TRACE_RUNS | (calls ? TRACE_CALLS : 0);
     trace->on = true;
     trace->begun_ns = clock_ns();
     kept_touch(&trace->kept);
@@ -363,12 +412,28 @@ static bool free_ended(struct trace *trace, const struct user *payer)
     return false;
 }
 
+void trace_forget_read(struct trace *trace, const struct trace_cursor *after, size_t n)
+{
+    struct trace_client *client, *next;
+    size_t i = 0;
+
+    DL_FOREACH_SAFE (trace->clients, client, next) {
+        if (!client->ended)
+            continue;
+        for (i = 0; i < n && after[i].session != client->session;)
+            i++;
+        if (i < n &&
+            after[i].next >= atomic_load_explicit(&client->ring->next, memory_order_relaxed))
+            free_client(trace, client);
+    }
+}
+
 static bool charge_client(struct trace_client *client)
 {
     if (user_charge_files(&client->charge_file, client->user, 1) < 0)
         return false;
     if (user_charge(&client->charge_memory, client->user, RESOURCE_TABLE_MEMORY,
-                    TRACE_CLIENT_BYTES) == 0)
+                    trace_ring_bytes(client->entries)) == 0)
         return true;
     user_uncharge(&client->charge_file);
     return false;
@@ -379,18 +444,18 @@ static bool fill_client(struct trace_client *client)
 {
     void *map;
 
-    if (memfd_map_new("npud-trace", TRACE_CLIENT_BYTES, &client->fd, &map) < 0)
+    if (memfd_map_new("npud-trace", trace_ring_bytes(client->entries), &client->fd, &map) < 0)
         return false;
     client->ring = map;
     kept_fd(client->fd);
     if (trace_client_keep(client))
         return true;
-    munmap(map, TRACE_CLIENT_BYTES);
+    munmap(map, trace_ring_bytes(client->entries));
     kept_close(client->fd);
     return false;
 }
 
-static struct trace_client *make_client(const struct session *session)
+static struct trace_client *make_client(const struct session *session, bool any_size)
 {
     struct trace *trace = session->server->trace;
     struct trace_client *client = trace_client_new(session->user);
@@ -399,6 +464,7 @@ static struct trace_client *make_client(const struct session *session)
         return NULL;
     client->session = session->id;
     client->pid = session->pid;
+    client->entries = any_size ? client_entries(trace) : TRACE_CLIENT_ENTRIES;
     memcpy(client->program, session->program, sizeof(client->program));
     if ((charge_client(client) ||
          (free_ended(trace, session->user->payer) && charge_client(client))) &&
@@ -408,14 +474,16 @@ static struct trace_client *make_client(const struct session *session)
     return NULL;
 }
 
-int trace_ring_of(struct session *session)
+int trace_ring_of(struct session *session, bool any_size)
 {
     struct trace *trace = session->server->trace;
 
     if (!trace->on)
         return -1;
     if (!session->trace && (trace->n_clients < TRACE_CLIENTS_MAX || free_ended(trace, NULL))) {
-        session->trace = make_client(session);
+        session->trace = make_client(session, any_size);
+        if (!session->trace && any_size) /* one that its user can pay */
+            session->trace = make_client(session, false);
         if (session->trace)
             trace_list_client(trace, session->trace);
     }

@@ -36,8 +36,7 @@ struct server;
 struct session;
 struct stream;
 
-#define TRACE_CLIENTS_MAX  128
-#define TRACE_CLIENT_BYTES trace_ring_bytes(TRACE_CLIENT_ENTRIES)
+#define TRACE_CLIENTS_MAX 128
 
 /** The ring of a process, and whose it is. */
 struct trace_client {
@@ -49,6 +48,7 @@ struct trace_client {
     bool ended;              /* its session is no more */
     int fd;                  /* of the ring */
     uint64_t from;           /* its first event of this trace */
+    uint64_t entries;        /* that the ring has */
     struct trace_ring *ring; /* shared, hostile */
     /*
      * By number of a queue's ring two bits, may put and may take: what it tells of other queues is
@@ -71,7 +71,9 @@ struct trace_own {
 
 struct trace {
     bool on;
-    uint32_t number; /* random: tells the client one trace from the next, also of another npud */
+    /* Random, with TRACE_RUNS: tells the client one trace from the next, also of another npud. */
+    uint32_t number;
+    uint64_t entries;            /* that each ring of this trace has at least */
     uint64_t begun_ns, ended_ns; /* CLOCK_MONOTONIC; begun 0: there was none */
     struct trace_own own[TRACE_OWN_MAX];
     struct trace_client *clients;
@@ -90,12 +92,23 @@ struct trace {
     void (*on_told)(struct server *server); /* all have heard */
 };
 
+/** How far a reader has been told of a ring. */
+struct trace_cursor {
+    uint64_t session; /* 0: npud's own */
+    int32_t device;   /* of the engine; -1: of none */
+    uint64_t next;    /* number of the event that it wants next */
+};
+
 /** How far a report is: rings are told one after the other. */
 struct trace_progress {
-    unsigned ring;      /* 0: npud's own; 1 and on: of the engines; DEVICES_MAX + 1: of processes */
-    uint64_t session;   /* of processes: of the one of this session, or of the next later one */
-    bool begun;         /* with this ring: the next words are set */
-    uint64_t next, end; /* numbers of events */
+    /* Of a reader that follows the trace: the reader is told what comes behind these. */
+    bool follows;
+    struct trace_cursor *after; /* freed with the report */
+    size_t n_after;
+    unsigned ring;    /* 0: npud's own; 1 and on: of the engines; DEVICES_MAX + 1: of processes */
+    uint64_t session; /* of processes: of the one of this session, or of the next later one */
+    bool begun;       /* with this ring: the next words are set */
+    uint64_t first, next, end; /* numbers of events */
     uint64_t told;
     size_t memory_from, memory_to; /* of the ring's file: this is memory, as it was looked at */
 };
@@ -107,17 +120,23 @@ void trace_deinit(struct server *server);
 
 /**
  * Begin a trace; what the one before has written is forgotten. Devices and sessions hear of it in
- * the steps that follow, and then trace->on_told is called.
+ * the steps that follow, and then trace->on_told is called. size: bytes of each ring, if that is
+ * more than they have anyway. calls: those of the library are told, too.
  */
-enum cause trace_start(struct server *server);
+enum cause trace_start(struct server *server, uint64_t size, bool calls);
 /** It ends: the same. CAUSE_TRACE_NONE: none runs. */
 enum cause trace_stop(struct server *server);
 
 /**
  * The descriptor of the session's ring, which is made if need be; it stays the trace's. -1: no
- * trace runs, or npud or the session's user may have no further ring.
+ * trace runs, or npud or the session's user may have no further ring. any_size: the library takes
+ * one that is larger than TRACE_CLIENT_ENTRIES.
  */
-int trace_ring_of(struct session *session);
+int trace_ring_of(struct session *session, bool any_size);
+/**
+ * Rings of sessions that have ended, and of which the reader has all: they make room for others.
+ */
+void trace_forget_read(struct trace *trace, const struct trace_cursor *after, size_t n);
 /** The session is there: it hears whether a trace runs. */
 void trace_note_session(struct session *session);
 /** It hears that once more: npud has come back. */

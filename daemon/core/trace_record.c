@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "daemon/core/device.h"
 #include "daemon/core/server.h"
@@ -22,7 +23,8 @@ static size_t write_trace(const struct kept *kept, void *record)
                                .ended_ns = trace->ended_ns,
                                .number = trace->number,
                                .refused = trace->refused,
-                               .on = trace->on};
+                               .on = trace->on,
+                               .entries = trace->entries};
     for (unsigned i = 0; i < TRACE_OWN_MAX; i++) {
         r->own[i].key = trace->own[i].ring ? kept_key(trace->own[i].fd) : 0;
         r->own[i].from = trace->own[i].from;
@@ -50,22 +52,30 @@ bool trace_keep(struct trace *trace)
 
 /* --- restoring --- */
 
-static struct trace_ring *map_ring(int fd, uint64_t entries)
+/* Its file says how large it is: nobody can change that. */
+static struct trace_ring *map_ring(int fd, uint64_t least, uint64_t *entries)
 {
-    void *map =
-        fd < 0 ? MAP_FAILED
-               : mmap(NULL, trace_ring_bytes(entries), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct stat st;
+    void *map;
 
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return NULL;
+    *entries = trace_ring_entries((uint64_t)st.st_size, least);
+    map = mmap(NULL, trace_ring_bytes(*entries), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return map == MAP_FAILED ? NULL : map;
 }
 
 static bool restore_own(struct trace_own *own, uint64_t key, uint64_t from)
 {
+    uint64_t entries;
+
     if (key == 0)
         return true;
     own->fd = kept_fd_take(key);
     own->from = from;
-    own->ring = map_ring(own->fd, TRACE_OWN_ENTRIES);
+    own->ring = map_ring(own->fd, TRACE_OWN_ENTRIES, &entries);
+    if (own->ring)
+        own->ring->mask = entries - 1; /* an npud of before has not said it */
     return own->ring != NULL;
 }
 
@@ -83,6 +93,7 @@ bool trace_restore(struct server *server, struct kept_cell *cell)
     trace->begun_ns = r.begun_ns;
     trace->ended_ns = r.ended_ns;
     trace->number = r.number;
+    trace->entries = r.entries;
     trace->refused = r.refused;
     trace->on = r.on && trace->own[TRACE_CONTROL].ring;
     if (!trace->on)
@@ -94,7 +105,7 @@ bool trace_restore(struct server *server, struct kept_cell *cell)
 }
 
 /* The npud before has charged for it: also more than the user may have. */
-static struct trace_client *restore_charged(struct server *server, uid_t uid)
+static struct trace_client *restore_charged(struct server *server, uid_t uid, uint64_t entries)
 {
     struct user *user = user_ref(&server->users, uid);
     struct trace_client *client = user ? trace_client_new(user) : NULL;
@@ -104,7 +115,7 @@ static struct trace_client *restore_charged(struct server *server, uid_t uid)
         return NULL;
     user_charge_again(&client->charge_file, client->user, RESOURCE_FDS, 1, true);
     user_charge_again(&client->charge_memory, client->user, RESOURCE_TABLE_MEMORY,
-                      TRACE_CLIENT_BYTES, false);
+                      trace_ring_bytes(entries), false);
     return client;
 }
 
@@ -120,21 +131,27 @@ static void lose_client(struct trace *trace, struct trace_client *client)
 
 bool trace_restore_client(struct server *server, struct kept_cell *cell)
 {
-    struct trace_client *client;
+    uint64_t entries = TRACE_CLIENT_ENTRIES;
     struct trace_client_record r;
+    struct trace_client *client;
+    struct trace_ring *ring;
     struct session *session;
+    int fd;
 
     kept_read(cell, &r, sizeof(r));
-    client = restore_charged(server, r.uid);
+    fd = kept_fd_take(r.key);
+    ring = map_ring(fd, TRACE_CLIENT_ENTRIES, &entries);
+    client = restore_charged(server, r.uid, entries);
     if (!client)
         return false;
     if (!trace_client_back(server, client, cell, &r)) {
         trace_client_free(client);
         return false;
     }
-    client->fd = kept_fd_take(r.key);
-    client->ring = map_ring(client->fd, TRACE_CLIENT_ENTRIES);
-    if (!client->ring) {
+    client->fd = fd;
+    client->ring = ring;
+    client->entries = entries;
+    if (!ring) {
         lose_client(server->trace, client);
         return true;
     }

@@ -5,6 +5,7 @@
 #include "daemon/core/stream.h"
 #include "daemon/core/trace.h"
 #include "daemon/engine/task_row.h"
+#include "daemon/memory/allocation.h"
 #include "proto/util/clock.h"
 
 /*
@@ -29,7 +30,8 @@ static __thread struct {
     uint8_t op;
     bool early;
     int32_t code;
-    uint64_t position, begin_ns;
+    enum trace_way way;
+    uint64_t position, begin_ns, bytes;
 } noted;
 
 static void write_noted(uint64_t end_ns)
@@ -48,6 +50,11 @@ static void write_noted(uint64_t end_ns)
     event.task.slot = s->slot.number;
     event.task.stream = stream_id(s);
     event.task.code = noted.code;
+    if (noted.kind == TRACE_TASK) {
+        event.way = (uint16_t)noted.way;
+        event.bytes_high = (uint32_t)(noted.bytes >> 32);
+        event.task.bytes_low = (uint32_t)noted.bytes;
+    }
     trace_put(s->attach->device->trace, &event);
 }
 
@@ -76,6 +83,36 @@ void trace_note_begin(struct stream *s)
         s->traced_ns = over ? last_end_ns : clock_ns();
 }
 
+static bool is_host(const struct stream *s, uint32_t slot, uint32_t generation)
+{
+    const struct mem *m = allocation_get_begun(s->session, slot, generation);
+
+    return m && m->pages->kind == MEM_HOST;
+}
+
+/* What the task has moved, if it is one that does. */
+static void note_bytes(const struct stream *s, const struct task *task)
+{
+    bool to_host;
+
+    noted.bytes = 0;
+    noted.way = TRACE_WAY_NONE;
+    if (task->op != TASK_COPY && task->op != TASK_REDUCE && task->op != TASK_SET)
+        return;
+    to_host = is_host(s, task->object, task->generation);
+    if (task->op == TASK_COPY) {
+        noted.bytes = task->copy.size;
+        noted.way = trace_way_of(is_host(s, task->copy.src, task->copy.src_generation), to_host);
+    } else if (task->op == TASK_REDUCE) {
+        noted.bytes = task->reduce.size;
+        noted.way =
+            trace_way_of(is_host(s, task->reduce.src, task->reduce.src_generation), to_host);
+    } else {
+        noted.bytes = task->set.size;
+        noted.way = to_host ? TRACE_TO_HOST : TRACE_TO_DEVICE;
+    }
+}
+
 void trace_note_result(struct stream *s, enum run_result r)
 {
     bool early = begins_early;
@@ -89,6 +126,7 @@ void trace_note_result(struct stream *s, enum run_result r)
     noted.op = s->live->task.op;
     noted.code = stream_has_failed(s) ? s->live->failure.code : 0;
     noted.position = s->live->position;
+    note_bytes(s, &s->live->task);
     noted.begin_ns = s->traced_ns;
     if (r != RUN_WAITS)
         s->traced_ns = 0;

@@ -8,6 +8,9 @@
  * npud that comes, which may be a later build, reads and writes on: kinds and words keep their
  * numbers and places, and kinds are appended.
  *
+ * A ring is as large as the trace asks for, and never smaller than the sizes below: a session's is as
+ * large as its file, which is sealed; npud's own say it themselves.
+ *
  * An event is whole when its sequence is its number and 1 more. Threads that write at the same time
  * claim an entry first: a writer that finds it claimed by a writer that is a lap behind drops its
  * own event. A process that is killed while it writes leaves a claimed entry, which is lost for the
@@ -25,9 +28,20 @@
 
 #include "proto/util/prefetch.h"
 
-/* Entries of a session's ring, and of npud's own: powers of two. They stay: rings are kept. */
+/*
+ * Entries of a session's ring, and of npud's own, at least: powers of two. They stay: rings are
+ * kept, and a library or an npud of before knows no other sizes.
+ */
 #define TRACE_CLIENT_ENTRIES (UINT64_C(1) << 15)
 #define TRACE_OWN_ENTRIES    (UINT64_C(1) << 17)
+#define TRACE_ENTRIES_MAX    (UINT64_C(1) << 26) /* 4 GiB */
+
+/**
+ * Bits of the word of the session page that says which trace runs (doorbell.h), not 0: calls are
+ * told, too.
+ */
+#define TRACE_RUNS  UINT32_C(1)
+#define TRACE_CALLS UINT32_C(2)
 
 enum trace_kind {
     TRACE_NONE,
@@ -54,13 +68,33 @@ enum trace_kind {
     TRACE_CARRY_PUT,  /* ... and put it, or a reference to it, into its destination */
     /* clients again */
     TRACE_KERNEL, /* a kernel has run; its name is the text */
+    TRACE_CALL,   /* a function of the library has returned; its name is the text */
     TRACE_KINDS
 };
 
 #define TRACE_TEXT_FIRST 32 /* bytes of text in the event itself, */
+#define TRACE_NAME_FIRST 24 /* in a call, */
 #define TRACE_TEXT_NEXT  48 /* and in each that goes on with it, */
 #define TRACE_TEXT_AT    8  /* from this byte of its words on */
 #define TRACE_TEXT_MAX   (TRACE_TEXT_FIRST + 2 * TRACE_TEXT_NEXT)
+
+/** What bytes were moved from, and to. */
+enum trace_way {
+    TRACE_WAY_NONE,
+    TRACE_HOST_TO_HOST,
+    TRACE_HOST_TO_DEVICE,
+    TRACE_DEVICE_TO_HOST,
+    TRACE_DEVICE_TO_DEVICE,
+    TRACE_TO_HOST, /* set */
+    TRACE_TO_DEVICE,
+    TRACE_WAYS
+};
+
+static inline enum trace_way trace_way_of(bool from_host, bool to_host)
+{
+    return from_host ? (to_host ? TRACE_HOST_TO_HOST : TRACE_HOST_TO_DEVICE)
+                     : (to_host ? TRACE_DEVICE_TO_HOST : TRACE_DEVICE_TO_DEVICE);
+}
 
 /** The place of a task: npud's slot of its stream in its session, and its position. */
 struct trace_place {
@@ -73,11 +107,16 @@ struct trace_event {
     union {
         uint64_t words[7];
         struct {
-            uint8_t kind;  /* enum trace_kind */
-            uint8_t op;    /* of tasks and faults: enum task_op; of waits: enum wait_kind */
-            uint16_t size; /* of text, in this entry and those that go on with it */
+            uint8_t kind; /* enum trace_kind */
+            /* of tasks and faults: enum task_op; of waits: enum wait_kind; of calls: trace_way */
+            uint8_t op;
             union {
-                uint32_t thread; /* of clients: the thread's id, as the process sees it */
+                uint16_t size; /* of text, in this entry and those that go on with it */
+                uint16_t way;  /* TASK: enum trace_way */
+            };
+            union {
+                uint32_t thread;     /* of clients: the thread's id, as the process sees it */
+                uint32_t bytes_high; /* TASK: of the bytes that it has moved, the upper half */
                 struct {
                     uint16_t from_slot, slot; /* RELEASE: streams */
                 };
@@ -92,7 +131,10 @@ struct trace_event {
                     uint32_t slot;
                     int32_t stream; /* its id */
                     int32_t code;   /* that it failed with; of FAULT: of the rule */
-                    uint32_t rule;
+                    union {
+                        uint32_t rule;      /* FAULT */
+                        uint32_t bytes_low; /* TASK */
+                    };
                 } task;
                 struct { /* RELEASE: by which task, and which it let go */
                     uint64_t from_session, from_position;
@@ -113,6 +155,10 @@ struct trace_event {
                     uint64_t object;
                 } wait;
                 char text[TRACE_TEXT_FIRST];
+                struct {
+                    uint64_t bytes; /* that it has moved itself */
+                    char name[TRACE_NAME_FIRST];
+                } call;
             };
         };
     };
@@ -123,6 +169,7 @@ static_assert(sizeof(((struct trace_event *)0)->words) == 56, "all but the seque
 
 struct trace_ring {
     _Atomic uint64_t next; /* how many events were begun; relaxed: entries tell what is there */
+    uint64_t mask;         /* npud's own: entries - 1 */
     alignas(64) struct trace_event entry[];
 };
 
@@ -131,6 +178,16 @@ struct trace_ring {
 static inline size_t trace_ring_bytes(uint64_t entries)
 {
     return sizeof(struct trace_ring) + entries * sizeof(struct trace_event);
+}
+
+/** How many a file of so many bytes has, down to a power of two; at least `least`, if it fits. */
+static inline uint64_t trace_ring_entries(uint64_t bytes, uint64_t least)
+{
+    uint64_t entries = least;
+
+    while (entries < TRACE_ENTRIES_MAX && trace_ring_bytes(2 * entries) <= bytes)
+        entries *= 2;
+    return entries;
 }
 
 /** What `event` says becomes entry `number`. */
@@ -149,23 +206,26 @@ static inline void trace_store(struct trace_event *entry, uint64_t number,
 static inline void trace_put(struct trace_ring *ring, const struct trace_event *event)
 {
     uint64_t number = atomic_load_explicit(&ring->next, memory_order_relaxed);
-    struct trace_event *entry = &ring->entry[number & (TRACE_OWN_ENTRIES - 1)];
+    struct trace_event *entry = &ring->entry[number & ring->mask];
 
-    prefetch_to_write(&ring->entry[(number + 2) & (TRACE_OWN_ENTRIES - 1)]);
+    prefetch_to_write(&ring->entry[(number + 2) & ring->mask]);
     atomic_store_explicit(&ring->next, number + 1, memory_order_relaxed);
     atomic_store_explicit(&entry->sequence, TRACE_BUSY, memory_order_relaxed);
     trace_store(entry, number, event);
 }
 
-/** One of several writers: n events that belong together. What cannot be written is lost. */
-static inline void trace_put_shared(struct trace_ring *ring, const struct trace_event *events,
-                                    unsigned n)
+/**
+ * One of several writers: n events that belong together. What cannot be written is lost. The first
+ * of them is stored last: a reader that finds it finds the others.
+ */
+static inline void trace_put_shared(struct trace_ring *ring, uint64_t entries,
+                                    const struct trace_event *events, unsigned n)
 {
     uint64_t first = atomic_fetch_add_explicit(&ring->next, n, memory_order_relaxed);
 
-    prefetch_to_write(&ring->entry[(first + n + 1) & (TRACE_CLIENT_ENTRIES - 1)]);
-    for (unsigned i = 0; i < n; i++) {
-        struct trace_event *entry = &ring->entry[(first + i) & (TRACE_CLIENT_ENTRIES - 1)];
+    prefetch_to_write(&ring->entry[(first + n + 1) & (entries - 1)]);
+    for (unsigned i = n; i-- > 0;) {
+        struct trace_event *entry = &ring->entry[(first + i) & (entries - 1)];
         uint64_t before = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
 
         /* Also one that a later lap has written already is not for this event. */
@@ -193,4 +253,17 @@ static inline bool trace_read(const struct trace_ring *ring, uint64_t entries, u
     /* As in a seqlock: the words were read before the sequence is looked at again. */
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&entry->sequence, memory_order_relaxed) == number + 1;
+}
+
+/**
+ * Is event `number`, which trace_read() has not found, one that its writer has not stored yet? For
+ * ever, if that was killed; false if it was overwritten.
+ */
+static inline bool trace_is_pending(const struct trace_ring *ring, uint64_t entries,
+                                    uint64_t number)
+{
+    uint64_t sequence =
+        atomic_load_explicit(&ring->entry[number & (entries - 1)].sequence, memory_order_relaxed);
+
+    return (sequence & TRACE_BUSY) != 0 || sequence < number + 1;
 }

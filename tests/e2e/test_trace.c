@@ -783,7 +783,7 @@ static void forge_handover(struct trace_ring *ring, enum trace_kind kind, const 
                                 .end_ns = row->end_ns,
                                 .handover = {.queue = row->queue, .buffer = row->buffer}};
 
-    trace_put_shared(ring, &event, 1);
+    trace_put_shared(ring, TRACE_CLIENT_ENTRIES, &event, 1);
 }
 
 /*

@@ -21,6 +21,11 @@ static void start(void)
     connect_client_of(1000, CLIENT, -1);
 }
 
+static enum cause start_trace(struct server *s)
+{
+    return trace_start(s, 0, false);
+}
+
 static void change_trace(enum cause (*change)(struct server *server))
 {
     ck_assert_int_eq(change(&server), CAUSE_NONE);
@@ -41,13 +46,13 @@ START_TEST(it_is_as_it_was)
     uint32_t number;
 
     start();
-    change_trace(trace_start);
+    change_trace(start_trace);
     npud_turn();
-    ck_assert_int_ge(trace_ring_of(session_of(CLIENT)), 0);
-    trace_put_shared(session_of(CLIENT)->trace->ring, &mark, 1);
+    ck_assert_int_ge(trace_ring_of(session_of(CLIENT), false), 0);
+    trace_put_shared(session_of(CLIENT)->trace->ring, TRACE_CLIENT_ENTRIES, &mark, 1);
     change_trace(trace_stop);
     npud_turn();
-    change_trace(trace_start);
+    change_trace(start_trace);
     npud_turn();
     the_trace()->refused = 3;
     kept_touch(&the_trace()->kept);
@@ -78,7 +83,7 @@ END_TEST
 START_TEST(those_hear_that_have_not_heard)
 {
     start();
-    change_trace(trace_start);
+    change_trace(start_trace);
     expect_heard(0);
     restart_npud();
     expect_heard(the_trace()->number);
@@ -94,9 +99,9 @@ END_TEST
 START_TEST(a_ring_that_is_not_there_is_lost_alone)
 {
     start();
-    change_trace(trace_start);
+    change_trace(start_trace);
     npud_turn();
-    ck_assert_int_ge(trace_ring_of(session_of(CLIENT)), 0);
+    ck_assert_int_ge(trace_ring_of(session_of(CLIENT), false), 0);
     kept_commit();
     kept_close(session_of(CLIENT)->trace->fd);
     kept_commit();
@@ -104,7 +109,7 @@ START_TEST(a_ring_that_is_not_there_is_lost_alone)
     ck_assert_uint_eq(the_trace()->n_clients, 0);
     ck_assert_uint_eq(the_trace()->refused, 1);
     ck_assert_ptr_null(session_of(CLIENT)->trace);
-    ck_assert_int_ge(trace_ring_of(session_of(CLIENT)), 0);
+    ck_assert_int_ge(trace_ring_of(session_of(CLIENT), false), 0);
     kept_commit();
     restart_npud();
     ck_assert_uint_eq(the_trace()->n_clients, 1);

@@ -25,6 +25,11 @@ static void run_engine(uint32_t index)
         engine_turn(device(index)->engine);
 }
 
+static enum cause start_trace(struct server *s)
+{
+    return trace_start(s, 0, false);
+}
+
 static void change_trace(enum cause (*change)(struct server *server))
 {
     ck_assert_int_eq(change(&server), CAUSE_NONE);
@@ -70,7 +75,7 @@ START_TEST(who_lets_go_is_told)
     session = npud_session(1);
     waits = npud_stream(session, 0);
     runs = npud_stream(session, 1);
-    change_trace(trace_start);
+    change_trace(start_trace);
     park_behind(waits, runs);
     run_nop(runs);
     ck_assert_uint_eq(count_releases(), 1);
@@ -91,7 +96,7 @@ START_TEST(an_engine_that_has_not_heard_tells_nothing)
 
     begin();
     first = npud_session(1);
-    change_trace(trace_start);
+    change_trace(start_trace);
     run_nop(npud_stream(first, 1));
     change_trace(trace_stop);
     session_free(first);
@@ -99,7 +104,7 @@ START_TEST(an_engine_that_has_not_heard_tells_nothing)
     waits = npud_stream(session, 0);
     runs = npud_stream(session, 1);
     park_behind(waits, runs);
-    ck_assert_int_eq(trace_start(&server), CAUSE_NONE);
+    ck_assert_int_eq(trace_start(&server, 0, false), CAUSE_NONE);
     trace_tell_device(&server, 0);
     run_nop(runs);
     ck_assert_uint_eq(count_releases(), 0);
