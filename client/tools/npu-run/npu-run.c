@@ -34,6 +34,9 @@
 #define READY_FD 3
 #define END_MS   10000 /* npud ends in milliseconds: this much later it hangs */
 
+#define TRACE_SIZE  "64M" /* of rings of a trace */
+#define TRACE_WORDS 4     /* of npuctl trace, at most */
+
 struct run {
     char **npud_argv;
     char **command;
@@ -43,7 +46,10 @@ struct run {
     int signals;      /* signalfd */
     struct program npud;
     const char *trace; /* file that the trace is written to; NULL: none */
+    const char *trace_size;
     int trace_fd;
+    int events_fd;         /* file without a name: what npuctl trace stream writes */
+    struct program stream; /* that one */
     struct check check;
     struct repeat repeat;
     char shuffle[40]; /* as an option of npud */
@@ -66,6 +72,9 @@ static void print_usage(FILE *f)
           "      --trace=FILE   write there what all streams and processes of COMMAND did, for\n"
           "                     Chrome's and Perfetto's viewers; as a page that shows it by\n"
           "                     itself if its name ends with .html\n"
+          "      --trace-size=SIZE\n"
+          "                     bytes of each process's and each NPU's ring of events, which are\n"
+          "                     written to disk while COMMAND runs (default 64M)\n"
           "      --shuffle[=SEED]\n"
           "                     delay tasks, so that streams without an order meet in other\n"
           "                     ways; a seed that is printed does it again\n"
@@ -355,41 +364,76 @@ static void set_surroundings(struct run *run)
 
 /* --- the trace --- */
 
-static void __attribute__((noreturn)) trace_exec(struct run *run, const char *verb)
+/* In a child: npuctl trace with these words, in and out for what it reads and writes. */
+static void __attribute__((noreturn))
+trace_exec(struct run *run, const char *const words[], int in, int out)
 {
-    char path[BESIDE_PATH], findings[PATH_MAX + 32];
-    const char *program = beside_find("npuctl", path), *end = strrchr(run->trace, '.');
-    const char *found = check_findings(&run->check);
-    const char *argv[] = {"npuctl", "trace", verb, NULL, NULL, NULL};
-    unsigned n = 3;
+    const char *argv[TRACE_WORDS + 3] = {"npuctl", "trace"};
+    char path[BESIDE_PATH];
+    const char *program = beside_find("npuctl", path);
 
-    if (strcmp(verb, "dump") == 0 && end && strcmp(end, ".html") == 0)
-        argv[n++] = "--html";
-    if (strcmp(verb, "dump") == 0 && found) {
-        snprintf(findings, sizeof(findings), "--findings=%s", found);
-        argv[n++] = findings;
-    }
+    for (unsigned i = 0; i < TRACE_WORDS && words[i]; i++)
+        argv[2 + i] = words[i];
     set_surroundings(run);
-    program_pass_fd(run->trace_fd, STDOUT_FILENO);
+    program_pass_fd(in, STDIN_FILENO);
+    program_pass_fd(out, STDOUT_FILENO);
     execvp(program, (char **)argv);
     warn("%s", program);
     _exit(STATUS_OWN_FAILURE);
 }
 
 /* True if npuctl has done it; else it has said why not. */
-static bool trace_ask(struct run *run, const char *verb)
+static bool trace_ask(struct run *run, const char *const words[])
 {
     struct program npuctl = PROGRAM_NULL;
     pid_t pid = program_fork(&npuctl, "npuctl");
 
     if (pid == 0)
-        trace_exec(run, verb);
+        trace_exec(run, words, run->events_fd, run->trace_fd);
     return pid > 0 && program_reap(&npuctl) == 0;
+}
+
+/* It lives until the trace ends: not with what a terminal sends, but with us. */
+static bool trace_stream(struct run *run)
+{
+    static const char *const words[TRACE_WORDS] = {"stream"};
+    pid_t parent = getpid(), pid = program_fork(&run->stream, "npuctl");
+
+    if (pid == 0) {
+        setsid();
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent)
+            _exit(STATUS_OWN_FAILURE); /* it died before the line above */
+        trace_exec(run, words, run->events_fd, run->events_fd);
+    }
+    return pid > 0;
+}
+
+/* Beside the trace, where there is room for that, too; or else where temporary files are. */
+static int events_open(const char *trace)
+{
+    char path[PATH_MAX];
+    int fd;
+
+    snprintf(path, sizeof(path), "%.*s.npu-run-XXXXXX", PATH_MAX - 32, trace);
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0) {
+        snprintf(path, sizeof(path), "%s/npu-run-XXXXXX", getenv("TMPDIR") ?: "/tmp");
+        fd = mkostemp(path, O_CLOEXEC);
+    }
+    if (fd < 0)
+        warn("%s", path);
+    else
+        unlink(path);
+    return fd;
 }
 
 /* The file is opened first: a run that takes hours is not to end with a name that cannot be. */
 static int trace_begin(struct run *run)
 {
+    char size[64];
+    const char *const words[TRACE_WORDS] = {"start", "--calls", size};
+
     if (!run->trace)
         return STATUS_NONE;
     run->trace_fd = open(run->trace, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -397,16 +441,45 @@ static int trace_begin(struct run *run)
         warn("%s", run->trace);
         return STATUS_OWN_FAILURE;
     }
-    return trace_ask(run, "start") ? STATUS_NONE : STATUS_OWN_FAILURE;
+    run->events_fd = events_open(run->trace);
+    if (run->events_fd < 0)
+        return STATUS_OWN_FAILURE;
+    snprintf(size, sizeof(size), "--size=%s", run->trace_size ? run->trace_size : TRACE_SIZE);
+    return trace_ask(run, words) && trace_stream(run) ? STATUS_NONE : STATUS_OWN_FAILURE;
+}
+
+/* Refused if the command has stopped it: what there is, is written. */
+static void trace_stop(struct run *run)
+{
+    static const char *const words[TRACE_WORDS] = {"stop"};
+
+    if (!trace_ask(run, words))
+        pidfd_send_signal(run->stream.pidfd, SIGTERM, NULL, 0);
+    if (program_reap(&run->stream) != 0)
+        warnx("%s: the trace is not whole", run->trace);
 }
 
 static void trace_end(struct run *run)
 {
+    const char *words[TRACE_WORDS] = {"dump", "--from=-"};
+    const char *found = check_findings(&run->check), *end;
+    char findings[PATH_MAX + 32];
+    unsigned n = 2;
+
     if (!run->trace)
         return;
-    trace_ask(run, "stop"); /* refused if the command has stopped it: what there is, is written */
-    if (!trace_ask(run, "dump"))
+    end = strrchr(run->trace, '.');
+    trace_stop(run);
+    if (found) {
+        snprintf(findings, sizeof(findings), "--findings=%s", found);
+        words[n++] = findings;
+    }
+    if (end && strcmp(end, ".html") == 0)
+        words[n] = "--html";
+    lseek(run->events_fd, 0, SEEK_SET);
+    if (!trace_ask(run, words))
         warnx("%s: there is no trace", run->trace);
+    close(run->events_fd);
     close(run->trace_fd);
 }
 
@@ -451,6 +524,7 @@ static const struct option long_options[] = {
     {"restartable", no_argument, NULL, 1},
     {"strict", no_argument, NULL, 2},
     {"trace", required_argument, NULL, 3},
+    {"trace-size", required_argument, NULL, 6},
     {"shuffle", optional_argument, NULL, 4},
     {"repeat", required_argument, NULL, 5},
     {"check", optional_argument, NULL, CHECK_OPTION_CHECK},
@@ -535,6 +609,9 @@ static int option_read(struct run *run, struct options *options, int option, int
         return STATUS_NONE;
     case 3:
         run->trace = optarg;
+        return STATUS_NONE;
+    case 6:
+        run->trace_size = optarg;
         return STATUS_NONE;
     case 4:
         return repeat_read_shuffle(&run->repeat, optarg) ? STATUS_NONE : STATUS_OWN_FAILURE;
@@ -628,7 +705,10 @@ static int run_with_npud(struct run *run)
 
 int main(int argc, char **argv)
 {
-    struct run run = {.signals = -1, .npud = PROGRAM_NULL, .check = {.exit_code = CHECK_EXIT_CODE}};
+    struct run run = {.signals = -1,
+                      .npud = PROGRAM_NULL,
+                      .stream = PROGRAM_NULL,
+                      .check = {.exit_code = CHECK_EXIT_CODE}};
     int status;
 
     occupy_standard_fds();

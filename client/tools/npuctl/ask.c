@@ -60,6 +60,30 @@ static enum status ask_once(struct connection *c, const struct task *task, struc
     return status;
 }
 
+enum status ask_bytes(struct connection *c, Npud__AdminRequest *request, uint8_t **bytes,
+                      uint64_t *size)
+{
+    static struct packet packet;
+    enum status status = STATUS_UNREACHABLE;
+    Npud__AdminReply *reply;
+
+    request->id = 1;
+    request->protocol = PROTOCOL_ADMIN;
+    *bytes = NULL;
+    reply = connection_ask(c, &request->base, &npud__admin_reply__descriptor, &packet);
+    if (reply && reply->error != 0) {
+        status = socket_explain_refusal(reply->message, reply->error);
+    } else if (reply) {
+        *size = reply->size;
+        *bytes = socket_read_bytes(&packet, *size);
+        status = *bytes ? STATUS_OK : STATUS_ERROR;
+    }
+    if (reply)
+        npud__admin_reply__free_unpacked(reply, NULL);
+    packet_deinit(&packet);
+    return status;
+}
+
 static enum status ask_report(struct connection *c, const struct question *question)
 {
     static const struct command any;

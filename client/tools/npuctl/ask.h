@@ -7,6 +7,10 @@
 /** Carries the task out, and prints the result. */
 enum status ask_npud(const struct task *task);
 
+/** The bytes of a report, packed. On STATUS_OK the caller frees them. */
+enum status ask_bytes(struct connection *c, Npud__AdminRequest *request, uint8_t **bytes,
+                      uint64_t *size);
+
 /** A report that is needed beside others. */
 struct question {
     Npud__AdminRequest__Topic topic;

@@ -228,7 +228,9 @@ const struct command commands[] = {
     {"trace",
      "`trace start` and `trace stop`: what all streams and processes do. `trace dump`\n"
      "             prints it for Chrome's and Perfetto's viewers, `trace dump --html` as a\n"
-     "             page that shows it by itself",
+     "             page that shows it by itself. `trace stream >FILE` writes all events until\n"
+     "             the trace is stopped, for `trace dump --from=FILE`: none is overwritten\n"
+     "             that it has time for. `trace stats FILE`: a table of what was printed",
      .parse = trace_parse},
     {"check",
      "`check start DIRECTORY`: processes that connect from now on write there what\n"
@@ -338,6 +340,9 @@ static const char *refuse_options(const struct task *task)
         {OPTION_HTML, "--html goes with trace dump"},
         {OPTION_SVG, "--svg goes with graph"},
         {OPTION_FINDINGS, "--findings goes with trace dump"},
+        {OPTION_FROM, "--from goes with trace dump"},
+        {OPTION_SIZE, "--size goes with trace start"},
+        {OPTION_CALLS, "--calls goes with trace start"},
         {OPTION_ONCE, "--once goes with top"},
         {OPTION_LISTEN, "--listen goes with metrics, without --watch"},
         {OPTION_TEXT, "--text goes with metrics, without --listen"},

@@ -19,9 +19,9 @@
     X(PROBABILITY, "probability")                                                                  \
     X(SEED, "seed")
 
-/** As getopt_long() returns them: beyond all characters. */
+/** As getopt_long() returns them: beyond all characters, and enum task_option. */
 #define INJECT_VALUE(NAME, name) INJECT_##NAME,
-enum inject_option { INJECT_BEFORE = 255, INJECT_OPTIONS(INJECT_VALUE) INJECT_END };
+enum inject_option { INJECT_BEFORE = 0xffff, INJECT_OPTIONS(INJECT_VALUE) INJECT_END };
 #define INJECT_LONG_OPTION(NAME, name) {name, required_argument, NULL, INJECT_##NAME},
 
 /** What was given of them: NULL, or the value. */

@@ -3,9 +3,11 @@
  * through protobuf-c's descriptors of npud.proto, so a new field appears by itself, and a new
  * report needs one row in `commands`.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "client/tools/npuctl/command.h"
@@ -14,6 +16,8 @@
 #include "client/tools/npuctl/socket.h"
 #include "proto/util/clock.h"
 #include "proto/util/lift_fd.h"
+
+#define TRACE_SIZE_MAX (UINT64_C(4) << 30)
 
 static void print_usage(FILE *f)
 {
@@ -29,7 +33,8 @@ static void print_usage(FILE *f)
           "       npuctl [OPTION]... monitor | doctor\n"
           "       npuctl [OPTION]... upgrade\n"
           "       npuctl [OPTION]... cdi\n"
-          "       npuctl [OPTION]... trace start | stop | dump [--html]\n"
+          "       npuctl [OPTION]... trace start [--size=SIZE] [--calls] | stop | stream\n"
+          "       npuctl [OPTION]... trace dump [--html] [--from=FILE] | stats FILE\n"
           "       npuctl [OPTION]... check start DIRECTORY | stop | report DIRECTORY\n"
           "Ask npud what each process holds, and which process waits for which; end a\n"
           "session; make tasks fail; replace npud; or tell containers of it.\n"
@@ -37,54 +42,60 @@ static void print_usage(FILE *f)
           f);
     for (size_t i = 0; i < commands_n; i++)
         fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
-    fputs("\n"
-          "  --kind=KIND        rules are for tasks of this kind (copy, delay, ipc-record, ...),\n"
-          "  --session=SESSION  of this session,\n"
-          "  --device=DEVICE    on this device (with lose-device alone: the one to lose)\n"
-          "  --stream=STREAM    and in this stream. They hit all of these, or\n"
-          "  --nth=N            the Nth and, with\n"
-          "  --count=N          from there on N in all,\n"
-          "  --probability=P    each with this probability, drawn from\n"
-          "  --seed=SEED        this seed\n"
-          "  --code=CODE        what they fail with, a number or a name; default 507000\n"
-          "\n"
-          "  -j, --json         print one JSON object, {\"COMMAND\": [{...}, ...]}; for\n"
-          "                     status an object in place of the list. Keys are the headings\n"
-          "                     of the table in lower case with _ for -. Later versions may\n"
-          "                     add keys, and change none\n"
-          "      --html         of trace dump: a page with all in it, which needs no network\n"
-          "      --findings=FILE of trace dump: draws what npu-check has found, from its report\n"
-          "  -b, --bytes        print exact sizes in tables, too: bytes, not KiB, MiB and so on\n"
-          "  -w, --watch[=SECONDS]\n"
-          "                     print again every SECONDS (default 1) until interrupted\n"
-          "  -i, --interval=SECONDS\n"
-          "                     measure rates for SECONDS (default 0.2); of monitor: look for\n"
-          "                     deadlocks every SECONDS (default 5)\n"
-          "      --listen[=ADDRESS]\n"
-          "                     of metrics: serve them as http://ADDRESS/metrics until SIGTERM;\n"
-          "                     IP:PORT, [IPV6]:PORT or a socket's path, default\n"
-          "                     " LISTEN_DEFAULT "\n"
-          "      --text         of metrics: in the format before OpenMetrics, for promtool\n"
-          "      --once         of top: print once, and show no screen\n"
-          "      --svg          of graph: the picture, which Graphviz's dot draws\n"
-          "  -o, --output=FILE  with cdi and graph: the file to write, - for standard output\n"
-          "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
-          "                     else " NPUD_ADMIN_SOCKET_DEFAULT "\n"
-          "  -V, --version      print the version and exit\n"
-          "  -h, --help         print this and exit\n"
-          "\n"
-          "Rows are sorted, by the first column first. Numbers are sizes, seconds (-S),\n"
-          "milliseconds (-MS), or counts. Bytes of a text that cannot be printed are shown as\n"
-          "\\xHH, and so are blanks in names that programs choose; an empty text is shown as -.\n"
-          "In JSON sizes are bytes, and what is not UTF-8 becomes U+FFFD.\n"
-          "\n"
-          "If npud ends before it has answered, the next one is asked the same again; a\n"
-          "command is carried out once.\n"
-          "\n"
-          "Exit status: 0 printed; 1 npud answered with an error, what is asked for is not\n"
-          "there, or the output could not be written; 2 wrong usage; 3 no npud could be\n"
-          "reached.\n",
-          f);
+    fputs(
+        "\n"
+        "  --kind=KIND        rules are for tasks of this kind (copy, delay, ipc-record, ...),\n"
+        "  --session=SESSION  of this session,\n"
+        "  --device=DEVICE    on this device (with lose-device alone: the one to lose)\n"
+        "  --stream=STREAM    and in this stream. They hit all of these, or\n"
+        "  --nth=N            the Nth and, with\n"
+        "  --count=N          from there on N in all,\n"
+        "  --probability=P    each with this probability, drawn from\n"
+        "  --seed=SEED        this seed\n"
+        "  --code=CODE        what they fail with, a number or a name; default 507000\n"
+        "\n"
+        "  -j, --json         print one JSON object, {\"COMMAND\": [{...}, ...]}; for\n"
+        "                     status an object in place of the list. Keys are the headings\n"
+        "                     of the table in lower case with _ for -. Later versions may\n"
+        "                     add keys, and change none\n"
+        "      --html         of trace dump: a page with all in it, which needs no network\n"
+        "      --from=FILE    of trace dump: what trace stream has written there, - for standard\n"
+        "                     input\n"
+        "      --size=SIZE    of trace start: bytes of each ring, 64M or so, if that is more\n"
+        "                     than 2 MiB of a process and 8 MiB of a device\n"
+        "      --calls        of trace start: calls of the library, too\n"
+        "      --findings=FILE of trace dump: draws what npu-check has found, from its report\n"
+        "  -b, --bytes        print exact sizes in tables, too: bytes, not KiB, MiB and so on\n"
+        "  -w, --watch[=SECONDS]\n"
+        "                     print again every SECONDS (default 1) until interrupted\n"
+        "  -i, --interval=SECONDS\n"
+        "                     measure rates for SECONDS (default 0.2); of monitor: look for\n"
+        "                     deadlocks every SECONDS (default 5)\n"
+        "      --listen[=ADDRESS]\n"
+        "                     of metrics: serve them as http://ADDRESS/metrics until SIGTERM;\n"
+        "                     IP:PORT, [IPV6]:PORT or a socket's path, default\n"
+        "                     " LISTEN_DEFAULT "\n"
+        "      --text         of metrics: in the format before OpenMetrics, for promtool\n"
+        "      --once         of top: print once, and show no screen\n"
+        "      --svg          of graph: the picture, which Graphviz's dot draws\n"
+        "  -o, --output=FILE  with cdi and graph: the file to write, - for standard output\n"
+        "  -s, --socket=PATH  ask the npud that listens there; default $NPUD_ADMIN_SOCKET,\n"
+        "                     else " NPUD_ADMIN_SOCKET_DEFAULT "\n"
+        "  -V, --version      print the version and exit\n"
+        "  -h, --help         print this and exit\n"
+        "\n"
+        "Rows are sorted, by the first column first. Numbers are sizes, seconds (-S),\n"
+        "milliseconds (-MS), or counts. Bytes of a text that cannot be printed are shown as\n"
+        "\\xHH, and so are blanks in names that programs choose; an empty text is shown as -.\n"
+        "In JSON sizes are bytes, and what is not UTF-8 becomes U+FFFD.\n"
+        "\n"
+        "If npud ends before it has answered, the next one is asked the same again; a\n"
+        "command is carried out once.\n"
+        "\n"
+        "Exit status: 0 printed; 1 npud answered with an error, what is asked for is not\n"
+        "there, or the output could not be written; 2 wrong usage; 3 no npud could be\n"
+        "reached.\n",
+        f);
 }
 
 /*
@@ -127,6 +138,9 @@ static const struct option long_options[] = {
     {"html", no_argument, NULL, OPTION_HTML},
     {"findings", required_argument, NULL, OPTION_FINDINGS},
     {"svg", no_argument, NULL, OPTION_SVG},
+    {"from", required_argument, NULL, OPTION_FROM},
+    {"size", required_argument, NULL, OPTION_SIZE},
+    {"calls", no_argument, NULL, OPTION_CALLS},
     {"once", no_argument, NULL, OPTION_ONCE},
     {"listen", optional_argument, NULL, OPTION_LISTEN},
     {"text", no_argument, NULL, OPTION_TEXT},
@@ -146,6 +160,24 @@ static bool parse_seconds(const char *text, double *seconds)
 
     *seconds = text ? strtod(text, &end) : 1;
     return !text || (end != text && !*end && *seconds >= 0.01 && *seconds <= 86400);
+}
+
+/* 64M, 1G, 100000. */
+static bool parse_size(const char *text, uint64_t *size)
+{
+    static const char units[] = "KMG";
+    char *end, *unit;
+
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    *size = strtoull(text, &end, 10);
+    unit = *end ? strchr(units, *end) : NULL;
+    if (unit && *size <= UINT32_MAX) {
+        *size <<= 10 * (unit - units + 1);
+        end++;
+    }
+    return errno == 0 && *end == '\0' && *size > 0 && *size <= TRACE_SIZE_MAX;
 }
 
 /* An option that changes what is done: the task remembers it. NULL, or what it wants. */
@@ -181,6 +213,19 @@ static const char *take_option(int option, struct task *task)
     case OPTION_FINDINGS:
         task->given |= OPTION_FINDINGS;
         task->findings = optarg;
+        break;
+    case OPTION_FROM:
+        task->given |= OPTION_FROM;
+        task->from = optarg;
+        break;
+    case OPTION_SIZE:
+        task->given |= OPTION_SIZE;
+        return parse_size(optarg, &task->request.trace_size)
+                   ? NULL
+                   : "--size wants bytes, as 64M, of up to 4G, not";
+    case OPTION_CALLS:
+        task->request.trace_calls = true;
+        task->given |= OPTION_CALLS;
         break;
     case OPTION_HTML:
     case OPTION_SVG:

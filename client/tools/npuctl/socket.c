@@ -130,22 +130,17 @@ enum status socket_explain_refusal(const char *sentence, int32_t code)
     return STATUS_ERROR;
 }
 
-/*
- * The report in the memory file fd, empty without one. Read, not mapped: a file shorter than
- * promised is an error and no SIGBUS.
- */
-static Npud__Report *read_report(int fd, uint64_t size)
+/* Read, not mapped: a file shorter than promised is an error and no SIGBUS. */
+uint8_t *socket_read_bytes(const struct packet *packet, uint64_t size)
 {
-    Npud__Report *report = NULL;
+    int fd = packet->n_fds > 0 ? packet->fds[0] : -1;
     struct stat st;
     uint8_t *data;
     uint64_t got = 0;
 
-    if (size == 0)
-        return npud__report__unpack(NULL, 0, NULL);
-    if (fd < 0 || fstat(fd, &st) < 0 || size > (uint64_t)st.st_size)
+    if (size > 0 && (fd < 0 || fstat(fd, &st) < 0 || size > (uint64_t)st.st_size))
         return NULL;
-    data = malloc(size);
+    data = malloc(size + 1);
     while (data && got < size) {
         ssize_t n = pread(fd, data + got, size - got, (off_t)got);
 
@@ -153,15 +148,18 @@ static Npud__Report *read_report(int fd, uint64_t size)
             break;
         got += (uint64_t)n;
     }
-    if (data && got == size)
-        report = npud__report__unpack(NULL, size, data);
+    if (got == size)
+        return data;
     free(data);
-    return report;
+    return NULL;
 }
 
 enum status socket_read_report(const struct packet *packet, uint64_t size, Npud__Report **report)
 {
-    *report = read_report(packet->n_fds > 0 ? packet->fds[0] : -1, size);
+    uint8_t *data = socket_read_bytes(packet, size);
+
+    *report = data ? npud__report__unpack(NULL, size, data) : NULL;
+    free(data);
     if (*report)
         return STATUS_OK;
     fputs("npuctl: npud's report cannot be read\n", stderr);

@@ -32,6 +32,9 @@ void connection_close(struct connection *c);
 void *connection_ask(struct connection *c, ProtobufCMessage *request,
                      const ProtobufCMessageDescriptor *type, struct packet *packet);
 
+/** The bytes of that report, as they are: freed by the caller. NULL: they cannot be read. */
+uint8_t *socket_read_bytes(const struct packet *packet, uint64_t size);
+
 /**
  * The report of `size` bytes in the memory file that came with the packet, empty if size is 0.
  * STATUS_ERROR, with a sentence on stderr, if it cannot be read. The caller frees it.

@@ -38,7 +38,10 @@ enum task_option {
     OPTION_OUTPUT = 16,
     OPTION_TEXT = 32, /* metrics in the format before OpenMetrics */
     OPTION_FINDINGS = 64,
-    OPTION_SVG = 128, /* a graph as a picture */
+    OPTION_SVG = 128,   /* a graph as a picture */
+    OPTION_SIZE = 256,  /* of rings of a trace */
+    OPTION_CALLS = 512, /* a trace tells calls, too */
+    OPTION_FROM = 1024, /* a trace is printed from a file */
 };
 
 /** What to do, from the command line. */
@@ -54,6 +57,8 @@ struct task {
     double interval;      /* seconds, of --interval; 0: not given */
     const char *output;   /* OPTION_OUTPUT: file for what cdi makes of the report; else NULL */
     const char *listen;   /* OPTION_LISTEN: address for scrapers of the metrics; else NULL */
+    const char *from;     /* OPTION_FROM: what `trace stream` has written; else NULL */
+    const char *stats;    /* of `trace stats`: a trace that was printed */
     const char *findings; /* OPTION_FINDINGS: a report of npu-check, for a trace; else NULL */
     struct inject_options rule; /* of the command inject */
     struct who who;             /* of the command who */

@@ -10,6 +10,9 @@
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/text.h"
 #include "client/tools/npuctl/trace_findings.h"
+#include "client/tools/npuctl/trace_follow.h"
+#include "client/tools/npuctl/trace_json.h"
+#include "client/tools/npuctl/trace_stats.h"
 
 /*
  * In Chrome's format a process is a number, and so is a thread in it. A session is a process, by
@@ -21,7 +24,6 @@
 #define ENGINE_TID  10
 #define STREAM_TID  UINT64_C(1000000000)
 #define DEVICE_TIDS UINT64_C(1000000) /* of the streams of one device */
-#define NS_PER_US   1000
 
 /* The page, in two parts: the events go between them. */
 extern const char trace_page_head[], trace_page_tail[];
@@ -41,7 +43,7 @@ static const Npud__TraceRow **carried; /* what routes have taken, by buffer and 
 static size_t n_carried;
 static uint64_t begun_ns, ended_ns;
 static uint64_t events, lost;
-static bool separate; /* an event was printed, and the next one follows a comma */
+static bool calls; /* there are some: tasks have arrows from them */
 
 static int compare_numbers(uint64_t a, uint64_t b)
 {
@@ -176,6 +178,7 @@ static bool index_rows(const Npud__Report *report)
             handovers[n_handovers++] = row;
         if (is_carried(row))
             carried[n_carried++] = row;
+        calls = calls || strcmp(row->kind, "call") == 0;
         if (strcmp(row->kind, "ring") == 0) {
             events += row->events;
             lost += row->lost;
@@ -185,6 +188,7 @@ static bool index_rows(const Npud__Report *report)
     }
     if (!tasks || !handovers || !carried)
         return false;
+    trace_json_since(begun_ns);
     qsort(tasks, n_tasks, sizeof(const Npud__TraceRow *), compare_tasks);
     qsort(handovers, n_handovers, sizeof(const Npud__TraceRow *), compare_handovers);
     qsort(carried, n_carried, sizeof(const Npud__TraceRow *), compare_carried);
@@ -195,96 +199,25 @@ static bool index_rows(const Npud__Report *report)
     return true;
 }
 
-/*
- * --- events, as Chrome's viewer reads them ---
- *
- * Printed as they come, and not made by cJSON: a trace has millions, and an object for each takes 5
- * times as long (14 us, where this takes 3).
- */
-
-/* Also fit to stand in a page: no text ends its script. */
-static void print_string(const char *text)
-{
-    char *clean = text_clean(text);
-
-    putchar('"');
-    for (const char *c = clean ? clean : ""; *c; c++)
-        if (*c == '"' || *c == '\\')
-            printf("\\%c", *c);
-        else if ((unsigned char)*c < ' ' || *c == '<' || *c == '>')
-            printf("\\u%04x", (unsigned char)*c);
-        else
-            putchar(*c);
-    putchar('"');
-    free(clean);
-}
-
-static double to_us(uint64_t ns)
-{
-    return (double)(ns > begun_ns ? ns - begun_ns : 0) / NS_PER_US;
-}
-
-static void begin_event(char phase, uint64_t pid, uint64_t tid)
-{
-    printf("%s{\"ph\":\"%c\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64, separate ? ",\n" : "", phase,
-           pid, tid);
-    separate = true;
-}
-
-static void print_name(const char *name, const char *category)
-{
-    fputs(",\"name\":", stdout);
-    print_string(name);
-    printf(",\"cat\":\"%s\"", category);
-}
-
-static void print_time(uint64_t ns)
-{
-    printf(",\"ts\":%.3f", to_us(ns));
-}
-
-/* Begins an event that lasts: ends with what the caller adds, and end_event(). */
-static void begin_slice(uint64_t pid, uint64_t tid, const char *name, const char *category,
-                        uint64_t begin, uint64_t end)
-{
-    begin_event('X', pid, tid);
-    print_name(name, category);
-    print_time(begin);
-    printf(",\"dur\":%.3f,\"args\":{", to_us(end) - to_us(begin));
-}
-
-static void begin_instant(uint64_t pid, uint64_t tid, const char *name, const char *category,
-                          uint64_t at)
-{
-    begin_event('i', pid, tid);
-    print_name(name, category);
-    print_time(at);
-    fputs(",\"s\":\"t\",\"args\":{", stdout);
-}
-
-static void end_event(void)
-{
-    fputs("}}", stdout);
-}
-
-/* An arrow begins ('s') or ends ('f') in the slice around that time. */
-static void print_arrow(char phase, uint64_t pid, uint64_t tid, const char *category, uint64_t id,
-                        uint64_t at)
-{
-    begin_event(phase, pid, tid);
-    print_name(category, category);
-    print_time(at);
-    printf(",\"id\":%" PRIu64 "%s}", id, phase == 'f' ? ",\"bp\":\"e\"" : "");
-}
-
 static uint64_t stream_tid(const Npud__TraceRow *task)
 {
     return STREAM_TID + DEVICE_TIDS * (uint64_t)(task->device + 1) + (uint64_t)(task->stream + 1);
 }
 
-/* --- kinds --- */
+/* --- counters: of each process, tasks that wait for their turn, and bytes that are moved --- */
 
-typedef void print_fn(const Npud__TraceRow *row);
+struct step {
+    uint64_t session, at;
+    int64_t tasks, bytes;
+};
+
+static int compare_steps(const void *pa, const void *pb)
+{
+    const struct step *a = pa, *b = pb;
+    int order = compare_numbers(a->session, b->session);
+
+    return order != 0 ? order : compare_numbers(a->at, b->at);
+}
 
 /* When the task was submitted; 0: that event is lost, or of before the trace. */
 static uint64_t find_submission(const Npud__TraceRow *task, uint32_t *thread)
@@ -298,6 +231,86 @@ static uint64_t find_submission(const Npud__TraceRow *task, uint32_t *thread)
     return found ? (*found)->begin_ns : 0;
 }
 
+/* The steps of one task, at most four. */
+static size_t make_steps(const Npud__TraceRow *task, struct step *step)
+{
+    uint32_t thread;
+    uint64_t begin = first_begin(task), submitted = find_submission(task, &thread);
+    size_t n = 0;
+
+    if (submitted != 0 && submitted < begin) {
+        step[n++] = (struct step){.session = task->session, .at = submitted, .tasks = 1};
+        step[n++] = (struct step){.session = task->session, .at = begin, .tasks = -1};
+    }
+    if (task->bytes != 0 && rank_kind(task) == 0) {
+        int64_t bytes = (int64_t)(task->bytes & INT64_MAX);
+
+        step[n++] = (struct step){.session = task->session, .at = begin, .bytes = bytes};
+        step[n++] = (struct step){.session = task->session, .at = task->end_ns, .bytes = -bytes};
+    }
+    return n;
+}
+
+static void print_steps(const struct step *steps, size_t n)
+{
+    uint64_t sum[2] = {0, 0}, before[2];
+
+    for (size_t i = 0; i < n; i++) {
+        const struct step *s = &steps[i];
+
+        if (i == 0 || s[-1].session != s->session)
+            sum[0] = sum[1] = 0;
+        memcpy(before, sum, sizeof(before));
+        /* Of one moment, all at once: none is below 0 for that long. */
+        for (; i < n && steps[i].session == s->session && steps[i].at == s->at; i++) {
+            sum[0] += (uint64_t)steps[i].tasks;
+            sum[1] += (uint64_t)steps[i].bytes;
+        }
+        i--;
+        if (sum[0] != before[0])
+            trace_json_counter(s->session, "tasks queued", "tasks", s->at, sum[0]);
+        if (sum[1] != before[1])
+            trace_json_counter(s->session, "bytes in flight", "bytes", s->at, sum[1]);
+    }
+}
+
+static bool print_counters(void)
+{
+    struct step *steps = calloc(4 * n_tasks + 1, sizeof(*steps));
+    size_t n = 0;
+
+    if (!steps)
+        return false;
+    for (size_t i = 0; i < n_tasks; i++)
+        if (rank_kind(tasks[i]) <= 1 && (i == 0 || compare_places(tasks[i - 1], tasks[i]) != 0))
+            n += make_steps(tasks[i], &steps[n]);
+    qsort(steps, n, sizeof(*steps), compare_steps);
+    print_steps(steps, n);
+    free(steps);
+    return true;
+}
+
+/* --- kinds --- */
+
+typedef void print_fn(const Npud__TraceRow *row);
+
+/* What was moved, behind the other arguments, or as the first of them. */
+static void print_bytes(const Npud__TraceRow *row, const char *before)
+{
+    if (row->way[0])
+        printf("%s\"bytes\":%" PRIu64 ",\"way\":\"%s\"", before, row->bytes, row->way);
+}
+
+/* From the call that has submitted the task to the task. */
+static void print_submission(const Npud__TraceRow *task, uint32_t thread, uint64_t submitted,
+                             uint64_t begin)
+{
+    uint64_t id = find_place(task) + 1;
+
+    trace_json_arrow('s', task->session, thread, "submit", id, submitted);
+    trace_json_arrow('f', task->session, stream_tid(task), "submit", id, begin);
+}
+
 static void print_task(const Npud__TraceRow *row)
 {
     bool over = strcmp(row->kind, "task") == 0;
@@ -306,20 +319,23 @@ static void print_task(const Npud__TraceRow *row)
 
     if (!over && find_task(row->session, row->slot, row->position) != row)
         return; /* it has ended, or waits once more */
-    begin_slice(row->session, stream_tid(row), row->task, "task", begin,
-                over ? row->end_ns : ended_ns);
+    trace_json_slice(row->session, stream_tid(row), row->task, "task", begin,
+                     over ? row->end_ns : ended_ns);
     printf("\"position\":%" PRIu64, row->position);
     /* The thread looks at the clock when the engine has the task, and may have begun with it. */
     if (submitted > begin)
         submitted = begin;
     if (submitted != 0)
-        printf(",\"submitted_us\":%.3f,\"queued_us\":%.3f,\"thread\":%" PRIu32, to_us(submitted),
-               to_us(begin) - to_us(submitted), thread);
+        printf(",\"submitted_us\":%.3f,\"queued_us\":%.3f,\"thread\":%" PRIu32,
+               trace_json_us(submitted), trace_json_us(begin) - trace_json_us(submitted), thread);
     if (row->code != 0)
         printf(",\"code\":%" PRId32, row->code);
     if (!over)
         fputs(",\"unfinished\":true", stdout);
-    end_event();
+    print_bytes(row, ",");
+    trace_json_end();
+    if (submitted != 0 && calls)
+        print_submission(row, thread, submitted, begin);
 }
 
 /* Of a task that was not begun: of the others, print_task() tells it. */
@@ -329,9 +345,9 @@ static void print_submitted(const Npud__TraceRow *row)
 
     if (task != row)
         return;
-    begin_instant(row->session, row->thread, row->task, "queued", row->begin_ns);
+    trace_json_instant(row->session, row->thread, row->task, "queued", row->begin_ns);
     printf("\"position\":%" PRIu64 ",\"slot\":%" PRIu32, row->position, row->slot);
-    end_event();
+    trace_json_end();
 }
 
 static uint64_t clamp_time(uint64_t ns, const Npud__TraceRow *task)
@@ -350,10 +366,10 @@ static void print_release(const Npud__TraceRow *row)
     if (!from || !to || rank_kind(from) > 1 || rank_kind(to) > 1)
         return; /* overwritten */
     id++;
-    print_arrow('s', from->session, stream_tid(from), "release", id,
-                clamp_time(row->begin_ns, from));
-    print_arrow('f', to->session, stream_tid(to), "release", id,
-                clamp_time(strcmp(to->kind, "task") == 0 ? to->end_ns : row->begin_ns, to));
+    trace_json_arrow('s', from->session, stream_tid(from), "release", id,
+                     clamp_time(row->begin_ns, from));
+    trace_json_arrow('f', to->session, stream_tid(to), "release", id,
+                     clamp_time(strcmp(to->kind, "task") == 0 ? to->end_ns : row->begin_ns, to));
 }
 
 /* Of a buffer that is taken out, the number of the time that it was last put in. 0: not seen. */
@@ -378,18 +394,18 @@ static void print_handover(const Npud__TraceRow *row)
     uint64_t id = handover_id(row), tid = by_route ? ROUTER_TID : row->thread;
     static uint64_t n_arrows;
 
-    begin_slice(row->session, tid, row->kind, "queue", row->begin_ns, row->end_ns);
+    trace_json_slice(row->session, tid, row->kind, "queue", row->begin_ns, row->end_ns);
     printf("\"queue\":%" PRIu64 ",\"buffer\":%" PRIu64, row->queue, row->buffer);
     if (taken)
-        printf(",\"in_hand_us\":%.3f", to_us(row->begin_ns) - to_us(taken->end_ns));
-    end_event();
+        printf(",\"in_hand_us\":%.3f", trace_json_us(row->begin_ns) - trace_json_us(taken->end_ns));
+    trace_json_end();
     if (id != 0)
-        print_arrow(is_put(row) ? 's' : 'f', row->session, tid, "handover", id,
-                    is_put(row) ? row->begin_ns : row->end_ns);
+        trace_json_arrow(is_put(row) ? 's' : 'f', row->session, tid, "handover", id,
+                         is_put(row) ? row->begin_ns : row->end_ns);
     if (taken) {
         id = n_handovers + ++n_arrows; /* behind those of queues */
-        print_arrow('s', 0, ROUTER_TID, "handover", id, taken->end_ns);
-        print_arrow('f', 0, ROUTER_TID, "handover", id, row->begin_ns);
+        trace_json_arrow('s', 0, ROUTER_TID, "handover", id, taken->end_ns);
+        trace_json_arrow('f', 0, ROUTER_TID, "handover", id, row->begin_ns);
     }
 }
 
@@ -397,48 +413,49 @@ static void print_thread_slice(const Npud__TraceRow *row)
 {
     const char *name = row->text[0] ? row->text : row->kind;
 
-    begin_slice(row->session, row->thread, name, row->kind, row->begin_ns, row->end_ns);
+    trace_json_slice(row->session, row->thread, name, row->kind, row->begin_ns, row->end_ns);
     if (row->task[0]) {
         fputs("\"for\":", stdout);
-        print_string(row->task);
+        trace_json_string(row->task);
     }
-    end_event();
+    print_bytes(row, "");
+    trace_json_end();
 }
 
 static void print_mark(const Npud__TraceRow *row)
 {
-    begin_instant(row->session, row->thread, row->text, "mark", row->begin_ns);
-    end_event();
+    trace_json_instant(row->session, row->thread, row->text, "mark", row->begin_ns);
+    trace_json_end();
 }
 
 static void print_sleep(const Npud__TraceRow *row)
 {
-    begin_slice(0, ENGINE_TID + (uint64_t)(row->device + 1), "sleep", "engine", row->begin_ns,
-                row->end_ns);
-    end_event();
+    trace_json_slice(0, ENGINE_TID + (uint64_t)(row->device + 1), "sleep", "engine", row->begin_ns,
+                     row->end_ns);
+    trace_json_end();
 }
 
 static void print_fault(const Npud__TraceRow *row)
 {
-    begin_instant(row->session, stream_tid(row), "fault", "fault", row->begin_ns);
+    trace_json_instant(row->session, stream_tid(row), "fault", "fault", row->begin_ns);
     printf("\"rule\":%" PRIu64 ",\"code\":%" PRId32 ",\"position\":%" PRIu64, row->rule, row->code,
            row->position);
-    end_event();
+    trace_json_end();
 }
 
 static void print_restart(const Npud__TraceRow *row)
 {
-    begin_instant(0, CONTROL_TID, "npud restarted", "session", row->begin_ns);
-    end_event();
+    trace_json_instant(0, CONTROL_TID, "npud restarted", "session", row->begin_ns);
+    trace_json_end();
 }
 
 static void print_process(const Npud__TraceRow *row)
 {
-    begin_instant(0, CONTROL_TID, row->kind, "session", row->begin_ns);
+    trace_json_instant(0, CONTROL_TID, row->kind, "session", row->begin_ns);
     printf("\"session\":%" PRIu64 ",\"pid\":%" PRId32 ",\"uid\":%" PRIu32 ",\"program\":",
            row->session, row->pid, row->uid);
-    print_string(row->program);
-    end_event();
+    trace_json_string(row->program);
+    trace_json_end();
 }
 
 /* What of a ring is missing is at its beginning. */
@@ -446,9 +463,9 @@ static void print_ring(const Npud__TraceRow *row)
 {
     if (row->lost == 0)
         return;
-    begin_instant(row->session, CONTROL_TID, "lost events", "lost", begun_ns);
+    trace_json_instant(row->session, CONTROL_TID, "lost events", "lost", begun_ns);
     printf("\"lost\":%" PRIu64 ",\"of\":%" PRIu64, row->lost, row->events);
-    end_event();
+    trace_json_end();
 }
 
 static const struct {
@@ -470,6 +487,7 @@ static const struct {
     {"dequeue", print_handover},
     {"range", print_thread_slice},
     {"kernel", print_thread_slice},
+    {"call", print_thread_slice},
     {"mark", print_mark},
     {"ring", print_ring},
 };
@@ -486,10 +504,10 @@ static void name_thing(const char *what, uint64_t pid, uint64_t tid, const char 
     va_start(ap, format);
     vsnprintf(name, sizeof(name), format, ap);
     va_end(ap);
-    begin_event('M', pid, tid);
+    trace_json_begin('M', pid, tid);
     printf(",\"name\":\"%s\",\"args\":{\"name\":", what);
-    print_string(name);
-    end_event();
+    trace_json_string(name);
+    trace_json_end();
 }
 
 static void name_npud(const Npud__Report *report)
@@ -532,6 +550,36 @@ static void name_streams(void)
     }
 }
 
+/* --- threads of programs --- */
+
+static int compare_threads(const void *pa, const void *pb)
+{
+    const Npud__TraceRow *a = *(const Npud__TraceRow *const *)pa;
+    const Npud__TraceRow *b = *(const Npud__TraceRow *const *)pb;
+    int order = compare_numbers(a->session, b->session);
+
+    return order != 0 ? order : compare_numbers(a->thread, b->thread);
+}
+
+static bool name_threads(const Npud__Report *report)
+{
+    const Npud__TraceRow **rows = calloc(report->n_trace + 1, sizeof(*rows));
+    size_t n = 0;
+
+    if (!rows)
+        return false;
+    for (size_t i = 0; i < report->n_trace; i++)
+        if (report->trace[i]->thread != 0)
+            rows[n++] = report->trace[i];
+    qsort(rows, n, sizeof(*rows), compare_threads);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || compare_threads(&rows[i - 1], &rows[i]) != 0)
+            name_thing("thread_name", rows[i]->session, rows[i]->thread, "thread %" PRIu32,
+                       rows[i]->thread);
+    free(rows);
+    return true;
+}
+
 /* --- what npu-check has found --- */
 
 /* The latest session of a process with this pid; 0: there is none. */
@@ -557,9 +605,9 @@ static void print_found_at(const Npud__TraceRow *task, const struct trace_findin
 {
     if (!task)
         return;
-    begin_instant(task->session, stream_tid(task), f->title, "finding", task->begin_ns);
+    trace_json_instant(task->session, stream_tid(task), f->title, "finding", task->begin_ns);
     printf("\"position\":%" PRIu64, task->position);
-    end_event();
+    trace_json_end();
 }
 
 /* An arrow where the wait is missing; and a mark at each of the two tasks that the trace has. */
@@ -579,10 +627,10 @@ static void print_findings(const Npud__Report *report, const char *path)
         print_found_at(to, &list[i]);
         if (!from || !to)
             continue;
-        print_arrow('s', from->session, stream_tid(from), "missing", i + 1,
-                    clamp_time(from->end_ns, from));
-        print_arrow('f', to->session, stream_tid(to), "missing", i + 1,
-                    clamp_time(to->begin_ns, to));
+        trace_json_arrow('s', from->session, stream_tid(from), "missing", i + 1,
+                         clamp_time(from->end_ns, from));
+        trace_json_arrow('f', to->session, stream_tid(to), "missing", i + 1,
+                         clamp_time(to->begin_ns, to));
     }
     trace_findings_free(list, n);
 }
@@ -600,7 +648,7 @@ static void print_row(const Npud__TraceRow *row)
 
 enum status trace_print(const Npud__Report *report, const struct task *task)
 {
-    bool as_page = task->given & OPTION_HTML;
+    bool as_page = task->given & OPTION_HTML, named, made;
 
     setlocale(LC_CTYPE, "C.UTF-8");
     if (report->n_trace == 0) {
@@ -617,9 +665,11 @@ enum status trace_print(const Npud__Report *report, const struct task *task)
     name_npud(report);
     name_processes(report);
     name_streams();
+    named = name_threads(report);
     for (size_t i = 0; i < report->n_trace; i++)
         print_row(report->trace[i]);
     print_findings(report, task->findings);
+    made = print_counters() && named;
     fputs("\n]}\n", stdout);
     if (as_page)
         fputs(trace_page_tail, stdout);
@@ -631,7 +681,7 @@ enum status trace_print(const Npud__Report *report, const struct task *task)
     free(tasks);
     free(handovers);
     free(carried);
-    return print_end(true);
+    return print_end(made);
 }
 
 /* --- words --- */
@@ -643,15 +693,29 @@ const char *trace_parse(char **words, int n, struct task *task, const char **abo
     const char *verb = n > 0 ? words[0] : "";
 
     *about = n > 1 ? words[1] : NULL;
+    if (strcmp(verb, "stats") == 0) {
+        task->stats = n > 1 ? words[1] : NULL;
+        task->run = trace_stats_run;
+        *about = n > 2 ? words[2] : NULL;
+        return n > 2 ? "unexpected argument" : n < 2 ? "trace stats needs a file" : NULL;
+    }
+    if (strcmp(verb, "stream") == 0) {
+        task->run = trace_follow_run;
+        return n > 1 ? "unexpected argument" : NULL;
+    }
     if (strcmp(verb, "dump") == 0) {
-        task->takes = OPTION_HTML | OPTION_FINDINGS;
+        task->takes = OPTION_HTML | OPTION_FINDINGS | OPTION_FROM;
+        if (task->given & OPTION_FROM)
+            task->run = trace_follow_print;
         task->report = &dump;
         task->request.topic = dump.topic;
         return n > 1 ? "unexpected argument" : NULL;
     }
     task->request.start_trace = strcmp(verb, "start") == 0;
+    if (task->request.start_trace)
+        task->takes = OPTION_SIZE | OPTION_CALLS;
     task->request.stop_trace = strcmp(verb, "stop") == 0;
     if (n == 0 || (!task->request.start_trace && !task->request.stop_trace))
-        return "trace wants start, stop or dump";
+        return "trace wants start, stop, dump, stream or stats";
     return n > 1 ? "unexpected argument" : NULL;
 }
