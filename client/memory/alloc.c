@@ -15,7 +15,6 @@
 #include "client/memory/memory_key.h"
 #include "client/memory/physical.h"
 #include "client/memory/pool_upcall.h"
-#include "client/memory/registration.h"
 #include "client/memory/staging.h"
 #include "client/runtime/context.h"
 #include "client/runtime/stream.h"
@@ -604,6 +603,17 @@ static const char *free_otherwise(const struct memory *m, bool host)
     return NULL;
 }
 
+/* Not by registration.h, which is above. */
+static bool is_registered(struct session *s, const void *address)
+{
+    bool found;
+
+    memory_lock_to_look(s);
+    found = range_map_find(&s->registered_map, address) != NULL;
+    pthread_rwlock_unlock(&s->memory_lock);
+    return found;
+}
+
 /* It is not what this function frees. */
 static int refuse_free(struct session *s, const char *function, const void *pointer, bool host)
 {
@@ -623,7 +633,7 @@ static int refuse_free(struct session *s, const char *function, const void *poin
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: %p is in a shared buffer: call acltdtFreeBuf with the buffer",
                          function, pointer);
-    if (s && registration_holds(s, pointer, 1))
+    if (s && is_registered(s, pointer))
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: the memory at %p is the program's own, and registered: call "
                          "aclrtHostUnregister, and free it as it was allocated",
