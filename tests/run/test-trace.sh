@@ -21,6 +21,13 @@ status_of() { # WANTED COMMAND...
     [ $? -eq "$wanted" ]
 }
 
+# npud is killed when the program is over, and some events have been written.
+ends_without_npud() {
+    timeout "$guard" npu-run --trace=dead.json -- sh -c './trace_program && sleep 0.2 &&
+        kill -9 $(npuctl status --json | sed "s/.*\"pid\":\([0-9]*\).*/\1/")' 2>dead.log
+    grep -q "the trace is not whole" dead.log
+}
+
 "${cc[@]}" -I"$top/include" -o "$work/trace_program" "$top/tests/run/trace_program.c" \
     -L"$build" -laclclient || exit 1
 cd "$work" || exit 1
@@ -30,6 +37,21 @@ check "the trace has its form" /usr/bin/python3 "$top/tests/run/trace.py" schema
     "$top/tests/run/trace.schema.json" trace.json
 check "arrows between processes" /usr/bin/python3 "$top/tests/run/trace.py" arrows trace.json
 check "names, ranges, marks and times" /usr/bin/python3 "$top/tests/run/trace.py" text trace.json
+check "calls, arrows to their tasks, counters" /usr/bin/python3 "$top/tests/run/trace.py" calls \
+    trace.json
+check "npud is killed before the trace ends: that is said" ends_without_npud
+check "... and what there was is there" /usr/bin/python3 "$top/tests/run/trace.py" arrows dead.json
+check "--trace-size" timeout "$guard" npu-run --trace=size.json --trace-size=1M -- ./trace_program
+check "... that is none" status_of 125 timeout "$guard" npu-run --trace=size.json \
+    --trace-size=few -- touch ran
+check "... without --trace" status_of 125 timeout "$guard" npu-run --trace-size=1M -- touch ran
+check "... and the command has not run" test ! -e ran
+check "npuctl trace stats" sh -c 'npuctl trace stats trace.json >stats && npuctl trace stats --json \
+    trace.json >stats.json'
+check "... has a row for each call" grep -Eq '^call +3 .* aclrtRecordEvent$' stats
+check "... as JSON, too" /usr/bin/python3 "$top/tests/run/trace.py" schema \
+    "$top/tests/run/trace-stats.schema.json" stats.json
+check "... and counts right" /usr/bin/python3 "$top/tests/run/trace.py" stats trace.json stats.json
 check "the status is that of the command" status_of 7 timeout "$guard" npu-run --trace=7.json -- \
     sh -c 'exit 7'
 check "... and the trace is there" /usr/bin/python3 "$top/tests/run/trace.py" schema \
@@ -43,6 +65,8 @@ check "a file that cannot be written ends the run before it begins" status_of 12
 check "... and the command has not run" test ! -e ran
 
 check "npu-run --trace=FILE.html" timeout "$guard" npu-run --trace=trace.html -- ./trace_program
+check "npuctl trace stats of a page" sh -c \
+    'npuctl trace stats trace.html | grep -Eq "^call +3 .* aclrtRecordEvent$"'
 check "the page asks for nothing" sh -c "! grep -Eo '(src|href)=\"?[a-z]+:' trace.html"
 
 # A wait that is missing, drawn.
@@ -69,6 +93,13 @@ finds_arrow() {
 
     look_up "IPC%20record" | grep -qE "release: IPC record $where → IPC wait $where"
 }
+finds_times() {
+    look_up "aclrtRecordEvent" | grep -qE '>[0-9.]+ (ms|µs), lasts [0-9.]+ (ms|µs): aclrtRecordEvent'
+}
+has_legend() {
+    [ "$(show_page "" | grep -o '<span><i class="[a-z]*" style="[^"]*"></i>[a-z, ]*</span>' |
+        grep -cE '>(call|task|range|release|submit)<')" -eq 5 ]
+}
 finds_nothing() {
     [ "$(look_up "no%20such%20thing" | grep -c '<li>')" -eq 0 ]
 }
@@ -82,6 +113,8 @@ fits_window() {
 if command -v chromium >/dev/null; then
     check "the browser finds the arrow from the record to the wait" finds_arrow
     check "... and nothing that is not there" finds_nothing
+    check "what is found has its time" finds_times
+    check "there is a legend of what there is" has_legend
     check "the picture fits the window, however many tracks there are" fits_window
 else
     echo "SKIPPED the page in a browser: needs chromium (make deps-browser)"

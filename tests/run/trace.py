@@ -1,4 +1,4 @@
-"""What test-trace.sh asks of a trace. usage: trace.py schema|arrows|text|findings FILE..."""
+"""What test-trace.sh asks of a trace. usage: trace.py schema|arrows|text|calls|stats|findings FILE..."""
 import collections
 import json
 import sys
@@ -75,9 +75,42 @@ def check_text(path):
             sum("trace_program (pid " in name for name in trace.process.values()) == 2)
 
 
+def check_calls(path):
+    """The thread was in a call when it submitted a task; queues are empty at the end."""
+    trace = Trace(path)
+    submits = [(b, e) for b, e in trace.arrows() if b["cat"] == "submit"]
+    calls = {"delay": "aclnpudLaunchDelay", "IPC record": "aclrtRecordEvent",
+             "IPC wait": "aclrtStreamWaitEvent"}
+    wrong = [(b, e) for b, e in submits
+             if not any(calls[t["name"]] == c["name"] for c in trace.around(b)
+                        for t in trace.around(e) if t["cat"] == "task")]
+    counters = {}
+    for e in trace.events:
+        if e["ph"] == "C":
+            counters[e["pid"], e["name"]] = list(e["args"].values())[0]
+    threads = {(e["pid"], e["tid"]) for e in trace.events if e["name"] == "thread_name"}
+    print(wrong, counters)
+    return (len(submits) == 9 and not wrong and len(counters) == 2 and
+            not any(counters.values()) and
+            all((s["pid"], s["tid"]) in threads for s in trace.slices))
+
+
+def check_stats(path, stats):
+    """What npuctl has counted is what Python counts."""
+    groups = collections.defaultdict(list)
+    for s in Trace(path).slices:
+        if s["cat"] != "engine" and "unfinished" not in s["args"]:
+            groups[s["cat"], s["name"]].append(s["dur"])
+    rows = {(r["kind"], r["name"]): r for r in load(stats)["stats"]}
+    return (rows.keys() == groups.keys() and all(
+        rows[g]["count"] == len(times) and abs(rows[g]["total_us"] - sum(times)) < 0.01 and
+        rows[g]["median_us"] == sorted(times)[(len(times) + 1) // 2 - 1] and
+        rows[g]["p99_us"] == max(times) for g, times in groups.items()))
+
+
 def main():
     checks = {"schema": check_schema, "arrows": check_arrows, "text": check_text,
-              "findings": check_findings}
+              "findings": check_findings, "calls": check_calls, "stats": check_stats}
     return 0 if checks[sys.argv[1]](*sys.argv[2:]) else 1
 
 

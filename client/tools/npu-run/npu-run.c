@@ -638,6 +638,10 @@ static int options_read(struct run *run, int argc, char **argv, struct args *arg
         status = option_read(run, &options, c, argc);
     if (status != STATUS_NONE)
         return status;
+    if (run->trace_size && !run->trace) {
+        fputs("npu-run: --trace-size goes with --trace\nTry 'npu-run --help'.\n", stderr);
+        return STATUS_OWN_FAILURE;
+    }
     run->command = argv + optind;
     if (!run->command[0]) {
         fputs("npu-run: no command given\nTry 'npu-run --help'.\n", stderr);
