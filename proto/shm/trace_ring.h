@@ -8,8 +8,8 @@
  * npud that comes, which may be a later build, reads and writes on: kinds and words keep their
  * numbers and places, and kinds are appended.
  *
- * A ring is as large as the trace asks for, and never smaller than the sizes below: a session's is as
- * large as its file, which is sealed; npud's own say it themselves.
+ * A ring is as large as the trace asks for, and never smaller than the sizes below: that of a
+ * session is as large as its file, which is sealed; npud's own say it themselves.
  *
  * An event is whole when its sequence is its number and 1 more. Threads that write at the same time
  * claim an entry first: a writer that finds it claimed by a writer that is a lap behind drops its

@@ -1,6 +1,6 @@
 /*
- * A trace that is read while it runs: each event is there once, or counted as lost. What is numbered
- * is far more than a ring has room for.
+ * A trace that is read while it runs: each event is there once, or counted as lost. What is
+ * numbered is far more than a ring has room for.
  *
  * Skipped under chaos: the test itself kills npud.
  */

@@ -46,8 +46,8 @@ check "... that is none" status_of 125 timeout "$guard" npu-run --trace=size.jso
     --trace-size=few -- touch ran
 check "... without --trace" status_of 125 timeout "$guard" npu-run --trace-size=1M -- touch ran
 check "... and the command has not run" test ! -e ran
-check "npuctl trace stats" sh -c 'npuctl trace stats trace.json >stats && npuctl trace stats --json \
-    trace.json >stats.json'
+check "npuctl trace stats" sh -c \
+    'npuctl trace stats trace.json >stats && npuctl trace stats --json trace.json >stats.json'
 check "... has a row for each call" grep -Eq '^call +3 .* aclrtRecordEvent$' stats
 check "... as JSON, too" /usr/bin/python3 "$top/tests/run/trace.py" schema \
     "$top/tests/run/trace-stats.schema.json" stats.json
@@ -94,7 +94,8 @@ finds_arrow() {
     look_up "IPC%20record" | grep -qE "release: IPC record $where → IPC wait $where"
 }
 finds_times() {
-    look_up "aclrtRecordEvent" | grep -qE '>[0-9.]+ (ms|µs), lasts [0-9.]+ (ms|µs): aclrtRecordEvent'
+    look_up "aclrtRecordEvent" |
+        grep -qE '>[0-9.]+ (ms|µs), lasts [0-9.]+ (ms|µs): aclrtRecordEvent'
 }
 has_legend() {
     [ "$(show_page "" | grep -o '<span><i class="[a-z]*" style="[^"]*"></i>[a-z, ]*</span>' |

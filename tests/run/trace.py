@@ -1,4 +1,7 @@
-"""What test-trace.sh asks of a trace. usage: trace.py schema|arrows|text|calls|stats|findings FILE..."""
+"""What test-trace.sh asks of a trace.
+
+usage: trace.py schema|arrows|text|calls|stats|findings FILE...
+"""
 import collections
 import json
 import sys
