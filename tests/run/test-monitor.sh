@@ -47,7 +47,8 @@ check "a program, a monitor and inspect" npu-run -- /usr/bin/python3 "$work/prog
 expect "session-begin, device-lost, rule, device-back, rule" \
     "connected session-begin device-lost rule device-back rule" \
     "$(sed 's/.*"kind":"\([^"]*\)".*/\1/' "$work/monitor" | tr '\n' ' ' | sed 's/ $//')"
-check "what they print is as the schemas say" /usr/bin/python3 -W ignore - "$top/tests/run" "$work" <<'P'
+check "what they print is as the schemas say" \
+    /usr/bin/python3 -W ignore - "$top/tests/run" "$work" <<'P'
 import json
 import sys
 import jsonschema

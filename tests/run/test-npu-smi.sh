@@ -88,11 +88,12 @@ user() { # COMMAND...: run by a process that has 48 MiB of NPU 1, and an odd nam
 export -f user
 export build work
 npu-run -- bash -c 'user "$NPU_SMI" info' >"$work/busy" 2>"$work/log"
-expect "a process, its name escaped, and its memory" 1 \
-    "$(grep -cE '^\| 1       0 +\| [0-9]+ +\| bad\\x20\?\\x20name\\x0a\?\\xe +\| 48 +\|$' "$work/busy")"
+row='^\| 1       0 +\| [0-9]+ +\| bad\\x20\?\\x20name\\x0a\?\\xe +\| 48 +\|$'
+expect "a process, its name escaped, and its memory" 1 "$(grep -cE "$row" "$work/busy")"
 expect "no line is longer for that" 98 \
     "$(grep '^[|+]' "$work/busy" | awk '{print length}' | sort -u)"
-expect "and npu-smi itself is none" 1 "$(grep -c 'No running processes found in NPU 0' "$work/busy")"
+expect "and npu-smi itself is none" 1 \
+    "$(grep -c 'No running processes found in NPU 0' "$work/busy")"
 expect "-i chooses" "0 1" "$(npu-run -- bash -c 'user "$NPU_SMI" info -i 1' 2>"$work/log" |
     awk '/found in NPU/ {n++} /bad/ {b++} END {print n + 0, b + 0}')"
 others='npud tells administrators which processes run'
