@@ -8,8 +8,8 @@
 #include "client/tools/npuctl/cdi.h"
 #include "client/tools/npuctl/check.h"
 #include "client/tools/npuctl/doctor.h"
+#include "client/tools/npuctl/draw.h"
 #include "client/tools/npuctl/explain.h"
-#include "client/tools/npuctl/graph.h"
 #include "client/tools/npuctl/inspect.h"
 #include "client/tools/npuctl/metrics.h"
 #include "client/tools/npuctl/monitor.h"
@@ -117,7 +117,7 @@ static const char *parse_graph(char **words, int n, struct task *task, const cha
     *about = "--json";
     if (task->json)
         return "a graph is a drawing, and does not go with";
-    task->run = graph_run;
+    task->run = draw_run;
     task->takes = OPTION_OUTPUT | OPTION_SVG;
     return refuse_more_words(words, n, about);
 }

@@ -1,4 +1,4 @@
-#include "client/tools/npuctl/graph.h"
+#include "client/tools/npuctl/draw.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -320,7 +320,7 @@ static enum status write_graph(const struct task *task, struct picture *p)
     return status;
 }
 
-enum status graph_run(const struct task *task)
+enum status draw_run(const struct task *task)
 {
     struct picture p = {0};
     const struct question questions[] = {

@@ -4,4 +4,4 @@
 #include "client/tools/npuctl/task.h"
 
 /** Writes it in the language of Graphviz's dot, or has dot draw it. */
-enum status graph_run(const struct task *task);
+enum status draw_run(const struct task *task);
