@@ -65,8 +65,8 @@ class Npud:
 
 
 class Kubelet:
-    """Accepts plugins as kubelet does: it removes all sockets when it starts, and asks a plugin that
-    registers for its options and its devices."""
+    """Accepts plugins as kubelet does: it removes all sockets when it starts, and asks a plugin
+    that registers for its options and its devices."""
 
     def __init__(self, refuse=False, early=False):
         for file in folder.iterdir():

@@ -1,6 +1,6 @@
-"""Holds a manifest to the models of Kubernetes' API in Debian's python3-kubernetes (API 1.22): every
-field has a name and a type that the API has, and none is missing that the API requires. Debian has
-neither kubeconform nor its schemas.
+"""Holds a manifest to the models of Kubernetes' API in Debian's python3-kubernetes (API 1.22):
+every field has a name and a type that the API has, and none is missing that the API requires.
+Debian has neither kubeconform nor its schemas.
 
 usage: manifest.py FILE
 """
