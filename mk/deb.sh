@@ -13,6 +13,7 @@ tar -c --exclude='./build*' --exclude=./.git . | tar -x -C "$folder/$name"
 # The settings of the make that runs this script are not those of the packages.
 jobs=$(nproc)
 unset MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES BUILD CC CXX CFLAGS CPPFLAGS LDFLAGS SAN WERROR
+echo "deb: building the packages in a copy of the tree, $folder/$name: this takes minutes"
 cd "$folder/$name"
 if ! DEB_BUILD_OPTIONS="parallel=$jobs" dpkg-buildpackage -b --no-sign >../log 2>&1; then
     tail -n 40 ../log
@@ -22,3 +23,5 @@ fi
 cd ..
 rm -rf "$name"
 ls ./*.deb
+echo "deb: these packages are in $folder. To install npud and the library, as root:"
+echo "    apt-get install ./$folder/npud_*.deb ./$folder/libaclclient1_*.deb"

@@ -36,6 +36,8 @@ DEPS_VM    := podman crun munge slurmctld slurmd linux-image-amd64 qemu-system-x
               cpio kmod e2fsprogs systemd dbus-user-session uidmap slirp4netns iproute2
 # What `make deb` needs beside DEPS_BUILD, with which debian/control is compared (check-debian).
 DEPS_DEB   := build-essential debhelper dh-python lintian blhc
+# `make check-deb-source`: source packages, and chroots to build them in.
+DEPS_DEB_SOURCE := dpkg-dev xz-utils pbuilder debootstrap
 DEPS_LINT  := clang-format clang-tidy shellcheck git abigail-tools
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 DEPS_RISCV64 := gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user-static
@@ -77,7 +79,8 @@ $$sudo env DEBIAN_FRONTEND=noninteractive \
 endef
 
 .PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs \
-        deps-browser deps-cluster deps-count deps-deb deps-debian13 deps-peers deps-vm deps-watch
+        deps-browser deps-cluster deps-count deps-deb deps-deb-source deps-debian13 deps-peers \
+        deps-vm deps-watch
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:
@@ -108,5 +111,7 @@ deps-watch:
 	$(call install_packages,$(DEPS_WATCH))
 deps-debian13:
 	$(call install_packages,$(DEPS_DEBIAN13))
+deps-deb-source:
+	$(call install_packages,$(DEPS_DEB_SOURCE))
 deps-deb:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_DEB))

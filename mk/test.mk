@@ -404,6 +404,7 @@ check-long: deps
 	$(Q)NPUD_TEST_LONG=1 CK_DEFAULT_TIMEOUT=$${CK_DEFAULT_TIMEOUT:-1800} \
 	$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run
 	$(Q)NPUD_TEST_LONG=1 $(MAKE) --no-print-directory check-systemd
+	$(Q)$(MAKE) --no-print-directory check-deb-source
 	$(Q)$(MAKE) --no-print-directory check-asan
 	$(Q)$(MAKE) --no-print-directory check-tsan
 	$(Q)$(MAKE) --no-print-directory check-strict
