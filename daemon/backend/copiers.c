@@ -35,12 +35,13 @@ struct copier {
 };
 
 struct copiers {
-    copiers_wake_fn new_wake;
-    void *wake_arg;
+    copiers_watch_fn watch;
+    void *watch_arg;
     unsigned n;
     /* By device. */
     unsigned lent[DEVICES_MAX];
-    int wake[DEVICES_MAX]; /* -1: none so far */
+    int wake[DEVICES_MAX]; /* an eventfd, which outlives the engine: a copier may be late. -1 */
+    bool watched[DEVICES_MAX];
     _Atomic bool asleep[DEVICES_MAX];
     struct copier copier[];
 };
@@ -51,8 +52,11 @@ static enum errand_end move_lent(struct errand *errand)
     struct copiers *all = c->all;
     uint32_t device = atomic_load_explicit(&c->device, memory_order_relaxed);
 
-    while (c->work.progress < c->end && !atomic_load_explicit(&c->cut, memory_order_relaxed))
+    /* Pages that had to be filled are charged before there are more. */
+    do
         mapped_step(&c->work, c->dst, c->src);
+    while (c->work.progress < c->end && !filled_any() &&
+           !atomic_load_explicit(&c->cut, memory_order_relaxed));
     c->filled = filled_take();
     /*
      * From here on it may be lent again. Dekker with copiers_sleep(), which stores `asleep` and
@@ -74,7 +78,20 @@ static unsigned default_number(void)
     return cpus < 4 ? 0 : (unsigned)cpus / 2 - 1;
 }
 
-struct copiers *copiers_new(unsigned n, copiers_wake_fn new_wake, void *arg)
+static bool make_wakes(struct copiers *all, uint32_t devices)
+{
+    bool good = true;
+
+    for (unsigned i = 0; i < DEVICES_MAX; i++)
+        all->wake[i] = -1;
+    for (unsigned i = 0; i < devices && good; i++) {
+        all->wake[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        good = all->wake[i] >= 0;
+    }
+    return good;
+}
+
+struct copiers *copiers_new(unsigned n, uint32_t devices, copiers_watch_fn watch, void *arg)
 {
     struct copiers *all;
 
@@ -85,10 +102,12 @@ struct copiers *copiers_new(unsigned n, copiers_wake_fn new_wake, void *arg)
     all = calloc(1, sizeof(*all) + n * sizeof(all->copier[0]));
     if (!all)
         return NULL;
-    all->new_wake = new_wake;
-    all->wake_arg = arg;
-    for (unsigned i = 0; i < DEVICES_MAX; i++)
-        all->wake[i] = -1;
+    all->watch = watch;
+    all->watch_arg = arg;
+    if (!make_wakes(all, n > 0 ? devices : 0)) {
+        copiers_free(all);
+        return NULL;
+    }
     for (struct copier *c = all->copier; all->n < n; all->n++, c++) {
         c->all = all;
         c->worker = (struct worker)WORKER("copier", move_lent);
@@ -110,12 +129,11 @@ void copiers_free(struct copiers *all)
     free(all);
 }
 
-/* It outlives the engine: a copier may be late. */
 static bool can_wake(struct copiers *all, uint32_t device)
 {
-    if (all->wake[device] < 0)
-        all->wake[device] = all->new_wake(all->wake_arg, device);
-    return all->wake[device] >= 0;
+    if (!all->watched[device])
+        all->watched[device] = all->watch(all->watch_arg, device, all->wake[device]) == 0;
+    return all->watched[device];
 }
 
 static struct copier *take_free(struct copiers *all, struct work *work)

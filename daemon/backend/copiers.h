@@ -18,14 +18,15 @@
 struct copiers;
 struct mapped;
 
-/** An eventfd that wakes the engine of the device, and outlives it: the caller's. -errno. */
-typedef int (*copiers_wake_fn)(void *arg, uint32_t device);
+/** This eventfd is to wake the engine of the device from now on. 0 or -errno. */
+typedef int (*copiers_watch_fn)(void *arg, uint32_t device, int fd);
 
 /**
- * n: how many; 0: half of the CPUs that npud may use, less one, as the engine that lends is another
- * one. Fewer if there are no threads. new_wake: called when a device first lends. NULL: no memory.
+ * n: how many, for so many devices; 0: half of the CPUs that npud may use, less one, as the engine
+ * that lends is another one. Fewer if there are no threads. watch: called when a device first
+ * lends. NULL: no memory or descriptors.
  */
-struct copiers *copiers_new(unsigned n, copiers_wake_fn new_wake, void *arg);
+struct copiers *copiers_new(unsigned n, uint32_t devices, copiers_watch_fn watch, void *arg);
 /** Ends the threads. Nothing is lent. Safe on NULL. */
 void copiers_free(struct copiers *copiers);
 

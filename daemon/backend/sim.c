@@ -45,9 +45,9 @@ static void sim_close(void *state)
     free(sim);
 }
 
-static int new_wake(void *server, uint32_t device)
+static int watch_wake(void *server, uint32_t device, int fd)
 {
-    return engine_lend_wake(((struct server *)server)->devices->device[device].engine);
+    return engine_watch_wake(((struct server *)server)->devices->device[device].engine, fd);
 }
 
 static int sim_open(struct server *server, void **state)
@@ -64,7 +64,7 @@ static int sim_open(struct server *server, void **state)
         .strict = config->strict,
         .latency_ns = config->latency_us * NSEC_PER_USEC,
     };
-    sim->copiers = copiers_new(config->copiers, new_wake, server);
+    sim->copiers = copiers_new(config->copiers, sim->devices, watch_wake, server);
     if (!sim->soc_name || !sim->copiers) {
         sim_close(sim);
         return -ENOMEM;

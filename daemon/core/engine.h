@@ -123,6 +123,8 @@ void engine_set_mode(struct engine *engine, uint32_t mode);
  * own is not given away: who has it could fill or empty its counter, and make npud's writes block.
  */
 int engine_lend_wake(struct engine *engine);
+/** The same with an eventfd of npud's own, which stays the caller's. 0 or -errno. */
+int engine_watch_wake(struct engine *engine, int fd);
 /** Close it. -1: nothing. The other process may still have it. */
 void engine_end_wake(struct engine *engine, int fd);
 /** Have it look at everything once. Any thread. */

@@ -69,16 +69,22 @@ void engine_resume(struct engine *e, struct stream *s)
     watch_attach(e, s->attach, e->now);
 }
 
-int engine_lend_wake(struct engine *e)
+int engine_watch_wake(struct engine *e, int fd)
 {
     struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = WATCH_TOKEN_WAKE};
+
+    return epoll_ctl(e->epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+int engine_lend_wake(struct engine *e)
+{
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), r;
 
     if (fd < 0)
         return -errno;
-    if (epoll_ctl(e->epoll, EPOLL_CTL_ADD, fd, &ev) == 0)
+    r = engine_watch_wake(e, fd);
+    if (r == 0)
         return fd;
-    r = -errno;
     close(fd);
     return r;
 }
@@ -598,7 +604,6 @@ static void *engine_main(void *arg)
 struct engine *engine_new(struct device *device, uint64_t spin_ns)
 {
     struct engine *e = calloc(1, sizeof(*e));
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = WATCH_TOKEN_WAKE};
 
     if (!e)
         return NULL;
@@ -613,7 +618,7 @@ struct engine *engine_new(struct device *device, uint64_t spin_ns)
     sem_init(&e->begun, 0, 0);
     step_meter_init(&e->meter);
     slots_init(&e->refs, sizeof(struct attach_ref), 1u << 18, 0);
-    if (e->epoll >= 0 && e->wake >= 0 && epoll_ctl(e->epoll, EPOLL_CTL_ADD, e->wake, &ev) == 0)
+    if (e->epoll >= 0 && e->wake >= 0 && engine_watch_wake(e, e->wake) == 0)
         return e;
     log_error("device %u: its engine cannot be made: no memory or descriptors", device->index);
     engine_free(e);

@@ -426,23 +426,34 @@ static struct task begin_to_fill(void)
     return set;
 }
 
-static void put_fill(const struct task *set)
+static void put_fill(const struct task *set, unsigned stream)
 {
-    raw_put(&filler, &filler.stream[0], set);
-    raw_ring(&filler, &filler.stream[0]);
+    raw_put(&filler, &filler.stream[stream], set);
+    raw_ring(&filler, &filler.stream[stream]);
 }
 
-/* Without touching a page, and then without leaving one in its place. */
+static void expect_fill_refused(unsigned stream)
+{
+    raw_wait(&filler.stream[stream]);
+    ck_assert_int_eq(stream_error_code(atomic_exchange(&filler.stream[stream].ctrl->error, 0)),
+                     ACL_ERROR_RT_MEMORY_ALLOCATION);
+}
+
+/*
+ * Without touching a page, and then without leaving one in its place. Two streams, so that copiers
+ * fill, too, where there are any.
+ */
 static int have_npud_fill(void *arg)
 {
     struct task set = begin_to_fill();
 
     (void)arg;
+    ck_assert(raw_create_stream(&filler, 0));
     for (int i = 0; i < 8; i++) {
-        put_fill(&set);
-        raw_wait(&filler.stream[0]);
-        ck_assert_int_eq(stream_error_code(atomic_exchange(&filler.stream[0].ctrl->error, 0)),
-                         ACL_ERROR_RT_MEMORY_ALLOCATION);
+        put_fill(&set, 0);
+        put_fill(&set, 1);
+        expect_fill_refused(0);
+        expect_fill_refused(1);
     }
     hold();
     return 0;
@@ -483,7 +494,7 @@ static int have_npud_fill_all(void *arg)
     struct task set = begin_to_fill();
 
     (void)arg;
-    put_fill(&set);
+    put_fill(&set, 0);
     hold();
     return 0;
 }
