@@ -88,7 +88,7 @@ user() { # COMMAND...: run by a process that has 48 MiB of NPU 1, and an odd nam
 export -f user
 export build work
 npu-run -- bash -c 'user "$NPU_SMI" info' >"$work/busy" 2>"$work/log"
-row='^\| 1       0 +\| [0-9]+ +\| bad\\x20\?\\x20name\\x0a\?\\xe +\| 48 +\|$'
+row='^\| 1       0 +\| [0-9]+ +\| bad:\?:name\\x0a\?[^|]+ \| 48 +\|$'
 expect "a process, its name escaped, and its memory" 1 "$(grep -cE "$row" "$work/busy")"
 expect "no line is longer for that" 98 \
     "$(grep '^[|+]' "$work/busy" | awk '{print length}' | sort -u)"
