@@ -7,24 +7,21 @@ import contextlib
 import json
 import os
 import pathlib
-import queue
 import shutil
 import signal
 import subprocess
 import sys
-import time
 import traceback
-from concurrent import futures
 
 build, work = map(pathlib.Path, sys.argv[1:])
 top = pathlib.Path(__file__).resolve().parents[2]
 example = top / "examples/kubernetes"
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(example))
-import grpc  # noqa: E402
+sys.path.insert(0, str(top / "tests/run"))
 import device_plugin_api as api  # noqa: E402
+from kubelet import LIMIT, Kubelet  # noqa: E402
 
-LIMIT = 300  # seconds: against hanging only
 npuctl = work / "host/usr/bin/npuctl"
 folder = work / "device-plugins"
 cdi = work / "npud.json"
@@ -64,93 +61,9 @@ class Npud:
         shutil.rmtree(work / "npud", ignore_errors=True)  # of one that was killed
 
 
-class Kubelet:
-    """Accepts plugins as kubelet does: it removes all sockets when it starts, and asks a plugin
-    that registers for its options and its devices."""
-
-    def __init__(self, refuse=False, early=False):
-        for file in folder.iterdir():
-            file.unlink()
-        self.refuse = refuse
-        self.early = early  # a plugin registers before its socket is removed
-        self.requests = queue.Queue()  # of registrations, as bytes
-        self.lists = queue.Queue()  # of devices; None: the plugin is gone
-        self.channel = None
-        self.server = grpc.server(futures.ThreadPoolExecutor(2))
-        register = grpc.unary_unary_rpc_method_handler(
-            self.register, response_serializer=lambda m: m.SerializeToString())
-        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(
-            "v1beta1.Registration", {"Register": register}),))
-        self.server.add_insecure_port(f"unix:{folder}/kubelet.sock")
-        self.server.start()
-
-    def register(self, request, context):
-        """The request is as it came, because no deserializer is given."""
-        if self.refuse:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no plugins today")
-        if self.early:
-            self.early = False
-            (folder / "npud.sock").unlink()
-            context.abort(grpc.StatusCode.UNKNOWN, "there is no npud.sock")
-        if self.channel:
-            self.channel.close()
-        endpoint = folder / api.RegisterRequest.FromString(request).endpoint
-        self.channel = grpc.insecure_channel(f"unix:{endpoint}",
-                                             [("grpc.use_local_subchannel_pool", 1)])
-        self.options = self.call("GetDevicePluginOptions")
-        stream = self.channel.unary_stream(
-            api.path("DevicePlugin", "ListAndWatch"),
-            request_serializer=lambda m: m.SerializeToString(),
-            response_deserializer=api.ListAndWatchResponse.FromString)(api.Empty())
-        self.watcher = futures.ThreadPoolExecutor(1).submit(self.watch, stream)
-        self.requests.put(request)
-        return api.Empty()
-
-    def watch(self, stream):
-        with contextlib.suppress(grpc.RpcError):
-            for answer in stream:
-                self.lists.put({d.ID: (d.health, *(n.ID for n in d.topology.nodes))
-                                for d in answer.devices})
-        self.lists.put(None)
-
-    def call(self, name, request=None, decode=True):
-        takes, answers = api.SERVICES["DevicePlugin"][name]
-        return self.channel.unary_unary(
-            api.path("DevicePlugin", name),
-            request_serializer=lambda m: m.SerializeToString(),
-            response_deserializer=api.message(answers).FromString if decode else None)(
-                request or api.message(takes)(), timeout=LIMIT)
-
-    def allocate(self, *containers, decode=True):
-        return self.call("Allocate", api.AllocateRequest(container_requests=[
-            api.ContainerAllocateRequest(devices_ids=c) for c in containers]), decode)
-
-    def refused(self, *containers):
-        try:
-            return f"no refusal, but {self.allocate(*containers)}"
-        except grpc.RpcError as e:
-            return e.code().name, e.details()
-
-    def preferred(self, available, must, size):
-        r = api.ContainerPreferredAllocationRequest(
-            available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size)
-        return list(self.call("GetPreferredAllocation", api.PreferredAllocationRequest(
-            container_requests=[r])).container_responses[0].deviceIDs)
-
-    def await_list(self, name, wanted):
-        """The next list that is as wanted; what came before it may be of a moment in between."""
-        seen, end = [], time.monotonic() + LIMIT
-        while not seen or seen[-1] != wanted:
-            try:
-                seen.append(self.lists.get(timeout=max(0, end - time.monotonic())))
-            except queue.Empty:
-                break
-        report(bool(seen) and seen[-1] == wanted, name, f"{seen} where {wanted} was expected")
-
-    def end(self):
-        self.server.stop(None).wait()
-        if self.channel:
-            self.channel.close()
+def await_list(kubelet, name, wanted):
+    seen = kubelet.await_list(wanted)
+    report(bool(seen) and seen[-1] == wanted, name, f"{seen} where {wanted} was expected")
 
 
 def start_plugin(*options):
@@ -197,14 +110,14 @@ def see(container):
 def check_first_registration():
     npud = Npud("--devices=3")
     plugin = start_plugin()
-    kubelet = Kubelet()  # later than the plugin
+    kubelet = Kubelet(folder)  # later than the plugin
     # By hand, from the interface: numbers of fields, and their types.
     expect("the plugin registers with a kubelet that comes later",
            b'\n\x07v1beta1\x12\tnpud.sock\x1a\x08npud/npu"\x02\x10\x01',
            kubelet.requests.get(timeout=LIMIT))
     expect("its options", (False, True), (kubelet.options.pre_start_required,
                                           kubelet.options.get_preferred_allocation_available))
-    kubelet.await_list("it lists three NPUs that are well", healthy(0, 1, 2))
+    await_list(kubelet, "it lists three NPUs that are well", healthy(0, 1, 2))
     return npud, plugin, kubelet
 
 
@@ -228,12 +141,12 @@ def check_allocation(kubelet):
 
 def check_lost_device(kubelet):
     rule = run_npuctl("inject", "lose-device", "--device", "1")["rule"]
-    kubelet.await_list("a lost NPU is unwell", healthy(0, 2) | unhealthy(1))
+    await_list(kubelet, "a lost NPU is unwell", healthy(0, 2) | unhealthy(1))
     expect("... and is not given",
            ("FAILED_PRECONDITION", "NPU 1 is lost, or npud is away"), kubelet.refused(["1"]))
     report(kubelet.allocate(["0"]), "... but the others are")
     subprocess.run([npuctl, "inject", "clear", str(rule)], check=True)
-    kubelet.await_list("it comes back", healthy(0, 1, 2))
+    await_list(kubelet, "it comes back", healthy(0, 1, 2))
 
 
 def check_kubelet_restarts(kubelet, plugin):
@@ -242,24 +155,24 @@ def check_kubelet_restarts(kubelet, plugin):
         if leave:  # a socket that nobody listens at
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(folder / "kubelet.sock", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        kubelet = Kubelet(early=leave)
+        kubelet = Kubelet(folder, early=leave)
         kubelet.requests.get(timeout=LIMIT)
-        kubelet.await_list(name, healthy(0, 1, 2))
+        await_list(kubelet, name, healthy(0, 1, 2))
     expect("the plugin has gone on", None, plugin.poll())
     return kubelet
 
 
 def check_npud_restarts(npud, kubelet):
     npud.end(signal.SIGKILL)
-    kubelet.await_list("npud is killed: no NPU is well", unhealthy(0, 1, 2))
+    await_list(kubelet, "npud is killed: no NPU is well", unhealthy(0, 1, 2))
     expect("... and none is given", "FAILED_PRECONDITION", kubelet.refused(["0"])[0])
     npud = Npud("--devices=4")
-    kubelet.await_list("npud is back, with one more", healthy(0, 1, 2, 3))
+    await_list(kubelet, "npud is back, with one more", healthy(0, 1, 2, 3))
     expect("... which containers get", ["(1, 0) 3"],
            [see(c) for c in kubelet.allocate(["3"]).container_responses])
     npud.end()
     npud = Npud("--devices=2")
-    kubelet.await_list("... and with two less", healthy(0, 1))
+    await_list(kubelet, "... and with two less", healthy(0, 1))
     expect("... which no container gets", "NOT_FOUND", kubelet.refused(["3"])[0])
     return npud
 
@@ -267,14 +180,14 @@ def check_npud_restarts(npud, kubelet):
 def check_plugin_ends(kubelet, plugin):
     plugin.kill()
     plugin.wait()
-    kubelet.await_list("the plugin is killed: kubelet hears of it", None)
+    await_list(kubelet, "the plugin is killed: kubelet hears of it", None)
     plugin = start_plugin()
     kubelet.requests.get(timeout=LIMIT)
-    kubelet.await_list("... and of the next one", healthy(0, 1))
+    await_list(kubelet, "... and of the next one", healthy(0, 1))
     plugin.terminate()
     expect("a plugin that is told to end does", 0, plugin.wait(LIMIT))
     expect("... and leaves no socket", ["kubelet.sock"], [f.name for f in folder.iterdir()])
-    kubelet.await_list("... and kubelet hears of it", None)
+    await_list(kubelet, "... and kubelet hears of it", None)
 
 
 def check_numa():
@@ -286,9 +199,9 @@ def check_numa():
         (place / "numa_node").write_text(f"{node}\n")
     npud = Npud("--set=npud.backend=cuda", f"--set=vendor.library={library}",
                 "--set=vendor.environment=FAKE_CUDA_DEVICES=5")
-    kubelet = Kubelet()
+    kubelet = Kubelet(folder)
     plugin = start_plugin(f"--sys={work}/sys")
-    kubelet.await_list("NUMA nodes of NPUs on a bus", {
+    await_list(kubelet, "NUMA nodes of NPUs on a bus", {
         "0": ("Healthy", 1), "1": ("Healthy", 0), "2": ("Healthy", 1), "3": ("Healthy",),
         "4": ("Healthy",)})
     everything = ["0", "1", "2", "3", "4"]
@@ -319,7 +232,7 @@ def check_wrong_use():
     expect("a file of CDI that cannot be written",
            (1, "npud-device-plugin: without the file of CDI no container gets an NPU"),
            ends(f"--cdi={work}/none/none/npud.json"))
-    kubelet = Kubelet(refuse=True)
+    kubelet = Kubelet(folder, refuse=True)
     expect("a kubelet that refuses", (1, "npud-device-plugin: kubelet refuses: no plugins today"),
            ends())
     kubelet.end()
