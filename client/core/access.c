@@ -124,6 +124,9 @@ bool access_in_container(void)
                                         "/run/systemd/container"};
     static const char *const variables[] = {"container", "KUBERNETES_SERVICE_HOST"};
 
+    /* With units of its own it is a host: the one of systemd-nspawn or LXC, for example. */
+    if (access("/run/systemd/system", F_OK) == 0)
+        return false;
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         if (access(files[i], F_OK) == 0)
             return true;

@@ -16,5 +16,8 @@
  */
 void access_explain(const char *path, int error, char *text, size_t size);
 
-/** Is this process in a container, as docker, podman, CRI-O, systemd and Kubernetes mark them? */
+/**
+ * Is this process in a container, as docker, podman, CRI-O, systemd and Kubernetes mark them, and
+ * without a systemd of its own?
+ */
 bool access_in_container(void);

@@ -134,19 +134,24 @@ START_TEST(no_socket_on_a_host)
 }
 END_TEST
 
+static void make_folder_in_root(const char *name)
+{
+    char path_there[96];
+
+    snprintf(path_there, sizeof(path_there), "%s/%s", folder, name);
+    ck_assert_int_eq(mkdir(path_there, 0755), 0);
+}
+
 /* By each of the marks that containers have. */
 START_TEST(no_socket_in_a_container)
 {
     static const char *const marks[] = {"/.dockerenv", "/run/.containerenv",
                                         "/run/systemd/container"};
-    char name[96];
 
     if (!need_roots(__func__))
         return;
-    snprintf(name, sizeof(name), "%s/run", folder);
-    ck_assert_int_eq(mkdir(name, 0755), 0);
-    snprintf(name, sizeof(name), "%s/run/systemd", folder);
-    ck_assert_int_eq(mkdir(name, 0755), 0);
+    make_folder_in_root("run");
+    make_folder_in_root("run/systemd");
     if (_i < 3)
         touch(marks[_i]);
     else
@@ -159,6 +164,19 @@ START_TEST(no_socket_in_a_container)
     expect((struct look){
         .in_root = true,
         .words = {"on the host, systemctl restart npud.socket", "start the container again"}});
+}
+END_TEST
+
+/* That of systemd-nspawn, for example: npud may run there as on a host. */
+START_TEST(no_socket_in_a_container_with_units)
+{
+    if (!need_roots(__func__))
+        return;
+    make_folder_in_root("run");
+    make_folder_in_root("run/systemd");
+    make_folder_in_root("run/systemd/system");
+    touch("/run/systemd/container");
+    expect((struct look){.in_root = true, .words = {"systemctl start npud.socket"}});
 }
 END_TEST
 
@@ -251,6 +269,7 @@ int main(void)
 
     tcase_add_test(tc, no_socket_on_a_host);
     tcase_add_loop_test(tc, no_socket_in_a_container, 0, 5);
+    tcase_add_test(tc, no_socket_in_a_container_with_units);
     tcase_add_test(tc, nobody_listens);
     tcase_add_test(tc, no_socket_of_npud);
     tcase_add_test(tc, user_without_the_group);

@@ -874,7 +874,7 @@ check_stop_and_start() {
     equal "npud has ended with its sockets" inactive "$(systemctl is-active npud.service)"
     check "no process is left, no keeper, and nothing in the store" until_true nothing_runs
     said=$(as npu-alice ./client use)
-    contains "a client is told how to start it" "$said" "systemctl start npud.socket"
+    contains "a client is told how to start it" "$said" "systemctl restart npud.socket"
     check "systemctl start npud.socket npud-admin.socket" \
         systemctl start npud.socket npud-admin.socket
     check_sockets
