@@ -33,7 +33,8 @@ DEPS_CLUSTER += prometheus
 # libraries. dbus-user-session: a systemd for the user of podman; uidmap: more uids; slirp4netns: a
 # network. iproute2: an address, without which Slurm looks up no names.
 DEPS_VM    := podman crun munge slurmctld slurmd linux-image-amd64 qemu-system-x86 busybox-static \
-              cpio kmod e2fsprogs systemd dbus-user-session uidmap slirp4netns iproute2
+              cpio kmod e2fsprogs systemd dbus-user-session uidmap slirp4netns iproute2 \
+              python3-grpcio python3-protobuf
 # What `make deb` needs beside DEPS_BUILD, with which debian/control is compared (check-debian).
 DEPS_DEB   := build-essential debhelper dh-python lintian blhc
 # `make check-deb-source`: source packages, and chroots to build them in.

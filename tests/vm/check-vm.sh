@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# npud in a virtual machine with control groups of version 2: a Slurm whose jobs have them, and
-# podman without root. The machine has Debian's kernel, a real systemd, and the files of this one,
-# read-only; what it writes is in a disk of its own, which ends with this script. The processor is
-# emulated: a run takes minutes.
+# npud in a virtual machine with control groups of version 2: a Slurm whose jobs have them, podman
+# without root, and Kubernetes' device plugin beside both. The machine has Debian's kernel, a real
+# systemd, and the files of this one, read-only; what it writes is in a disk of its own, which ends
+# with this script. The processor is emulated, also where there is KVM, which is not every machine's
+# to use: a run takes minutes.
 # usage: check-vm.sh [BUILD_DIR]     in the top directory of a tree that is built, as root
 # Exit status: 0 all passed, or skipped because no machine can be started here; 1 something failed.
 set -u
@@ -22,7 +23,7 @@ MODULES="virtio_pci virtio_blk crc32c_generic ext4 9pnet_virtio 9p overlay"
 skip() {
     echo
     echo "!!! check-vm: SKIPPED: $*"
-    echo "!!! Slurm's control groups and podman without root have NOT been tested."
+    echo "!!! Slurm's control groups, podman without root and Kubernetes have NOT been tested."
     exit 0
 }
 
@@ -31,6 +32,7 @@ skip() {
 for program in $PROGRAMS; do
     command -v "$program" >/dev/null || skip "no $program (make deps-vm)"
 done
+/usr/bin/python3 -c 'import google.protobuf, grpc' 2>/dev/null || skip "no python3-grpcio"
 [ -x /bin/busybox ] || skip "no /bin/busybox (package busybox-static)"
 # Not those for clouds and for real time, which are built otherwise.
 kernel=$(find /boot -name 'vmlinuz-*[0-9]-amd64' | sort -V | tail -n 1)
@@ -69,8 +71,8 @@ make_disk() {
         "$tmp/disk/var/lib/containers" "$check/results" || return 1
     make -s install-built PREFIX=/usr DESTDIR="$tmp/disk/upper" BUILD="$build" >/dev/null ||
         return 1
-    cp -r examples "$here/"*inside.sh tests/systemd/helpers-inside.sh "$here/client.c" "$check" ||
-        return 1
+    cp -r examples "$here/"*inside.sh tests/systemd/helpers-inside.sh "$here/client.c" \
+        "$here/kubelet_orders.py" tests/run/kubelet.py "$check" || return 1
     : >"$etc/fstab"
     echo npud-vm >"$etc/hostname"
     echo "127.0.0.1 localhost npud-vm" >"$etc/hosts"
@@ -83,8 +85,8 @@ make_disk() {
 run_machine() {
     # Should this script be killed, the kernel has the machine ended.
     setpriv --pdeathsig TERM timeout -k 5 "$RUN_MAX_S" \
-        qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2048 -nodefaults -nic none \
-        -display none -no-reboot -serial "file:$tmp/console" \
+        qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2048 \
+        -nodefaults -nic none -display none -no-reboot -serial "file:$tmp/console" \
         -kernel "$kernel" -initrd "$tmp/initrd.cpio" -append "console=ttyS0 quiet panic=-1 \
 systemd.unit=npud-check.target systemd.show_status=no" \
         -drive "file=$tmp/disk.img,format=raw,if=virtio,cache=unsafe" \

@@ -12,6 +12,8 @@ GUARD_S=600 # longer than anything takes here
 . ./slurm-inside.sh
 # shellcheck source=tests/vm/podman-inside.sh
 . ./podman-inside.sh
+# shellcheck source=tests/vm/kubernetes-inside.sh
+. ./kubernetes-inside.sh
 
 # A client that goes on, with pipes for its orders and its lines.
 declare -A orders lines
@@ -70,5 +72,6 @@ check "npud is installed" install_npud || exit 1
 check "programs build against it" build_client
 check_slurm
 check_podman
+check_kubernetes
 equal "npud says nothing of errors" "" "$(npud_lines -p err)"
 echo "-- finished"
