@@ -563,7 +563,7 @@ static int compare_threads(const void *pa, const void *pb)
 
 static bool name_threads(const Npud__Report *report)
 {
-    const Npud__TraceRow **rows = calloc(report->n_trace + 1, sizeof(*rows));
+    const Npud__TraceRow **rows = calloc(report->n_trace + 1, sizeof(void *));
     size_t n = 0;
 
     if (!rows)
@@ -571,7 +571,7 @@ static bool name_threads(const Npud__Report *report)
     for (size_t i = 0; i < report->n_trace; i++)
         if (report->trace[i]->thread != 0)
             rows[n++] = report->trace[i];
-    qsort(rows, n, sizeof(*rows), compare_threads);
+    qsort(rows, n, sizeof(void *), compare_threads);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || compare_threads(&rows[i - 1], &rows[i]) != 0)
             name_thing("thread_name", rows[i]->session, rows[i]->thread, "thread %" PRIu32,

@@ -134,7 +134,7 @@ static enum status ask_more(struct follower *f)
     enum status status = STATUS_ERROR;
 
     free(f->list);
-    f->list = calloc(f->n + 1, sizeof(*f->list));
+    f->list = calloc(f->n + 1, sizeof(void *));
     for (size_t i = 0; f->list && i < f->n; i++)
         f->list[i] = &f->cursor[i];
     request.topic = NPUD__ADMIN_REQUEST__TOPIC__TRACE;
@@ -256,6 +256,7 @@ static void add_ring(struct recording *r, Npud__TraceRow *row)
 
     for (; i < r->n_rings; i++) {
         have = r->all.trace[i];
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): those below n_rings are set */
         if (have->session == row->session && have->device == row->device &&
             (have->begin_ns == 0) == (row->begin_ns == 0))
             break;

@@ -47,7 +47,7 @@ static void free_group(struct group *g)
 static struct group *make_group(struct stats *s, const struct group *key)
 {
     struct group *g = calloc(1, sizeof(*g));
-    struct group **grown = realloc(s->group, (s->n + 1) * sizeof(*s->group));
+    struct group **grown = realloc(s->group, (s->n + 1) * sizeof(void *));
 
     if (grown)
         s->group = grown;
@@ -245,7 +245,7 @@ static bool print_stats(const struct stats *s, bool json)
     for (size_t i = 0; i < s->n; i++)
         qsort(s->group[i]->us, s->group[i]->n, sizeof(double), compare_times);
     if (s->n > 0)
-        qsort(s->group, s->n, sizeof(*s->group), compare_groups);
+        qsort(s->group, s->n, sizeof(void *), compare_groups);
     if (json)
         return print_json(s);
     printf("%-9s %9s %12s %12s %12s %15s %10s  %s\n", "KIND", "COUNT", "TOTAL-MS", "MEDIAN-US",
