@@ -197,8 +197,9 @@ def check_numa():
         place = work / f"sys/bus/pci/devices/0000:{0x10 + number:02x}:00.0"
         place.mkdir(parents=True)
         (place / "numa_node").write_text(f"{node}\n")
+    # nesting: the fake is whose who has built it
     npud = Npud("--set=npud.backend=cuda", f"--set=vendor.library={library}",
-                "--set=vendor.environment=FAKE_CUDA_DEVICES=5")
+                "--set=vendor.nesting=yes", "--set=vendor.environment=FAKE_CUDA_DEVICES=5")
     kubelet = Kubelet(folder)
     plugin = start_plugin(f"--sys={work}/sys")
     await_list(kubelet, "NUMA nodes of NPUs on a bus", {

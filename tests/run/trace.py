@@ -79,7 +79,8 @@ def check_text(path):
 
 
 def check_calls(path):
-    """The thread was in a call when it submitted a task; queues are empty at the end."""
+    """The thread was in a call when it submitted a task; queues are empty at the end. A record waits
+    behind its delay; that the other process has tasks that wait depends on who is faster."""
     trace = Trace(path)
     submits = [(b, e) for b, e in trace.arrows() if b["cat"] == "submit"]
     calls = {"delay": "aclnpudLaunchDelay", "IPC record": "aclrtRecordEvent",
@@ -93,7 +94,7 @@ def check_calls(path):
             counters[e["pid"], e["name"]] = list(e["args"].values())[0]
     threads = {(e["pid"], e["tid"]) for e in trace.events if e["name"] == "thread_name"}
     print(wrong, counters)
-    return (len(submits) == 9 and not wrong and len(counters) == 2 and
+    return (len(submits) == 9 and not wrong and counters and
             not any(counters.values()) and
             all((s["pid"], s["tid"]) in threads for s in trace.slices))
 
