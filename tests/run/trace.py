@@ -79,8 +79,8 @@ def check_text(path):
 
 
 def check_calls(path):
-    """The thread was in a call when it submitted a task; queues are empty at the end. A record waits
-    behind its delay; that the other process has tasks that wait depends on who is faster."""
+    """The thread was in a call when it submitted a task; queues are empty at the end. A record
+    waits behind its delay; that the other process has tasks that wait depends on who is faster."""
     trace = Trace(path)
     submits = [(b, e) for b, e in trace.arrows() if b["cat"] == "submit"]
     calls = {"delay": "aclnpudLaunchDelay", "IPC record": "aclrtRecordEvent",
