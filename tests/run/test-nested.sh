@@ -11,7 +11,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=tests/run/away.sh
 . "$top/tests/run/away.sh"
 
-export NPUD_TEST_BACKEND=acl MODEL_COUNT=${MODEL_COUNT:-600}
+export NPUD_TEST_BACKEND=acl MODEL_COUNT=${MODEL_COUNT:-200}
 suites_pass npud "${2:-}" <<'EOF'
 tests/e2e/test_abort_steps
 tests/e2e/test_allocator
