@@ -280,7 +280,8 @@ SKIPPED_BIN := $(foreach u,$(SKIPPED_UNDER) $(if $(NPUD_CHAOS),chaos),$(call pro
 # BRIEF=1: in CI, not those that take long under a sanitizer and of which other programs have the
 # same code. make check-long runs them.
 ASAN_LATER := $(addprefix e2e/test_,kernels ipc_order ipc_cells peaks event_table host_tasks \
-    late_threads restart executors strict) hostile/test_hostile hostile/test_server_hostile unit/test_supervisor
+    late_threads restart executors strict) $(addprefix hostile/test_,hostile server_hostile) \
+    unit/test_supervisor
 TSAN_LATER := $(addprefix e2e/test_,restart metrics shuffle inject regressions daemon channel \
     trace_stream)
 SKIPPED_BIN += $(if $(BRIEF),$(addprefix $(BUILD)/tests/,$(if $(filter TSan,$(SKIPPED_UNDER)),\
