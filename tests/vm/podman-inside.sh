@@ -98,7 +98,8 @@ check_restarts() {
     check "npud.socket is restarted" systemctl restart npud.socket
     check "... and npud is active" until_true npud_is_active
     ask d count
-    contains "... and is refused: its socket file is the one before" "$line" "Connection refused"
+    contains "... and is refused: its socket file is the one before" "$line" \
+        "start the container again"
     end_client d
     equal "... and served when it is started again" "1 devices" \
         "$(container --device npud/npu=0 program client count 2>&1)"
