@@ -12,6 +12,7 @@
 
 #include "client/tools/npuctl/helper.h"
 #include "client/tools/npuctl/text.h"
+#include "client/tools/npuctl/json.h"
 #include "proto/util/lift_fd.h"
 
 #define MB    (1024 * 1024)
@@ -81,23 +82,9 @@ static cJSON *ask_report(const char *name)
 
 /* --- what it has told --- */
 
-static double number_of(const cJSON *row, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, name);
-
-    return cJSON_IsNumber(item) ? item->valuedouble : 0;
-}
-
-static const char *text_of(const cJSON *row, const char *name)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, name));
-
-    return text ? text : "";
-}
-
 static struct process *find_process(struct processes *all, const cJSON *row)
 {
-    double session = number_of(row, "session");
+    double session = json_number(row, "session");
 
     for (size_t i = 0; i < all->n; i++)
         if (all->process[i].session == session)
@@ -112,13 +99,14 @@ static bool list_processes(struct processes *all)
     bool found = false;
 
     cJSON_ArrayForEach (row, all->sessions) {
-        double pid = number_of(row, "pid");
+        double pid = json_number(row, "pid");
 
         if (pid == (double)getpid())
             found = true;
         else
-            all->process[all->n++] = (struct process){
-                .session = number_of(row, "session"), .pid = pid, .name = text_of(row, "program")};
+            all->process[all->n++] = (struct process){.session = json_number(row, "session"),
+                                                      .pid = pid,
+                                                      .name = json_text(row, "program")};
     }
     return found;
 }
@@ -161,15 +149,15 @@ static void choose_npu(struct processes *all, int npu)
     for (size_t i = 0; i < all->n; i++)
         all->process[i].uses = false, all->process[i].bytes = 0;
     cJSON_ArrayForEach (row, all->streams)
-        if (number_of(row, "device") == npu && (p = find_process(all, row)))
+        if (json_number(row, "device") == npu && (p = find_process(all, row)))
             p->uses = true;
     cJSON_ArrayForEach (row, all->memory) {
-        if (number_of(row, "device") != npu || strcmp(text_of(row, "kind"), "host") == 0 ||
+        if (json_number(row, "device") != npu || strcmp(json_text(row, "kind"), "host") == 0 ||
             !(p = find_process(all, row)))
             continue;
         p->uses = true;
-        if (strcmp(text_of(row, "role"), "imported") != 0)
-            p->bytes += number_of(row, "size");
+        if (strcmp(json_text(row, "role"), "imported") != 0)
+            p->bytes += json_number(row, "size");
     }
 }
 

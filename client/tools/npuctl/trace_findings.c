@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/tools/npuctl/json.h"
+
 static char *read_file(const char *path)
 {
     FILE *f = fopen(path, "re");
@@ -21,17 +23,10 @@ static char *read_file(const char *path)
     return text;
 }
 
-static const char *text_of(const cJSON *object, const char *name)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
-
-    return text ? text : "";
-}
-
 /* "0x" and npud's slot << 48 | position + 1; one without a task has none. */
 static struct trace_act read_act(const cJSON *act)
 {
-    uint64_t place = strtoull(text_of(act, "slot_position"), NULL, 16);
+    uint64_t place = strtoull(json_text(act, "slot_position"), NULL, 16);
     const cJSON *pid = cJSON_GetObjectItem(act, "pid");
 
     return (struct trace_act){.known = place != 0 && cJSON_IsNumber(pid),
@@ -44,7 +39,8 @@ static bool read_finding(struct trace_finding *f, const cJSON *finding)
 {
     f->first = read_act(cJSON_GetObjectItem(finding, "first"));
     f->second = read_act(cJSON_GetObjectItem(finding, "second"));
-    return asprintf(&f->title, "%s: %s", text_of(finding, "kind"), text_of(finding, "title")) >= 0;
+    return asprintf(&f->title, "%s: %s", json_text(finding, "kind"), json_text(finding, "title")) >=
+           0;
 }
 
 struct trace_finding *trace_findings_read(const char *path, size_t *n)

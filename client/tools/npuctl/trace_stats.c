@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/tools/npuctl/json.h"
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/text.h"
 
@@ -87,38 +88,24 @@ static bool add_time(struct group *g, double us)
 
 /* --- reading --- */
 
-static double number_of(const cJSON *object, const char *name)
-{
-    const cJSON *number = cJSON_GetObjectItem(object, name);
-
-    return cJSON_IsNumber(number) ? number->valuedouble : 0;
-}
-
-static const char *text_of(const cJSON *object, const char *name)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
-
-    return text ? text : "";
-}
-
 /* Of copies, each way by itself. What had no end when the trace ended is not counted. */
 static void add_slice(struct stats *s, const cJSON *event)
 {
     const cJSON *args = cJSON_GetObjectItem(event, "args");
-    const char *way = text_of(args, "way");
+    const char *way = json_text(args, "way");
     char name[256];
     struct group *g;
 
-    if (strcmp(text_of(event, "ph"), "X") != 0 || cJSON_GetObjectItem(args, "unfinished") ||
-        strcmp(text_of(event, "cat"), "engine") == 0)
+    if (strcmp(json_text(event, "ph"), "X") != 0 || cJSON_GetObjectItem(args, "unfinished") ||
+        strcmp(json_text(event, "cat"), "engine") == 0)
         return;
-    snprintf(name, sizeof(name), "%s%s%s", text_of(event, "name"), way[0] ? ", " : "", way);
-    g = find_group(s, text_of(event, "cat"), name);
-    if (!g || !add_time(g, number_of(event, "dur"))) {
+    snprintf(name, sizeof(name), "%s%s%s", json_text(event, "name"), way[0] ? ", " : "", way);
+    g = find_group(s, json_text(event, "cat"), name);
+    if (!g || !add_time(g, json_number(event, "dur"))) {
         s->memory_short = true;
         return;
     }
-    g->bytes += number_of(args, "bytes");
+    g->bytes += json_number(args, "bytes");
 }
 
 /* How many there are, from the first line of a trace. */
@@ -129,8 +116,8 @@ static void read_totals(struct stats *s, const char *line)
     const cJSON *other = cJSON_GetObjectItem(trace, "otherData");
 
     s->any = s->any || trace;
-    s->events = number_of(other, "events");
-    s->lost = number_of(other, "lost");
+    s->events = json_number(other, "events");
+    s->lost = json_number(other, "lost");
     cJSON_Delete(trace);
     free(whole);
 }
