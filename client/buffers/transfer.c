@@ -224,23 +224,27 @@ static void say_empty(char *text, size_t size, const char *function, uint32_t id
     snprintf(text, size, "%s: queue %u is empty", function, id);
 }
 
+int transfer_error_empty(const char *function, uint32_t id)
+{
+    return error_defer(ACL_ERROR_RT_QUEUE_EMPTY, say_empty, function, id, 0);
+}
+
 /* What a transfer waits for, on the side that it is on. */
 static const struct want {
     uint32_t kind; /* of the sleep */
-    int time_up;
-    error_render_fn *say;
     const char *state, *needs;
 } wants[] = {
-    [false] = {WAIT_MESSAGE, ACL_ERROR_RT_QUEUE_EMPTY, say_empty, "empty", "enqueue"},
-    [true] = {WAIT_ROOM, ACL_ERROR_RT_QUEUE_FULL, say_full, "full", "dequeue"},
+    [false] = {WAIT_MESSAGE, "empty", "enqueue"},
+    [true] = {WAIT_ROOM, "full", "dequeue"},
 };
 
 /* 507014 or 507013: the queue is still full, or empty. */
 static int error_time_up(const struct transfer *t)
 {
-    const struct want *want = &wants[t->putting];
-
-    return error_defer(want->time_up, want->say, t->function, t->queue->id, t->ring->view.depth);
+    if (!t->putting)
+        return transfer_error_empty(t->function, t->queue->id);
+    return error_defer(ACL_ERROR_RT_QUEUE_FULL, say_full, t->function, t->queue->id,
+                       t->ring->view.depth);
 }
 
 static int error_deserted(const struct transfer *t)

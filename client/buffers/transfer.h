@@ -85,6 +85,9 @@ void transfer_wake(const struct ring *ring, bool putting);
  */
 void transfer_wake_stopped(struct queue *queue);
 
+/** The answer of an empty queue for which the call does not wait. */
+int transfer_error_empty(const char *function, uint32_t id);
+
 /** Wait until there is room. 0, or what the call returns. */
 int transfer_room(struct transfer *t);
 

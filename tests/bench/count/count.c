@@ -231,6 +231,14 @@ static void pass_buffer(void)
     OK(acltdtDequeue(on.queue, &on.buf, 0));
 }
 
+static void poll_empty(void)
+{
+    acltdtBuf buf;
+
+    if (acltdtDequeue(on.queue, &buf, 0) != ACL_ERROR_RT_QUEUE_EMPTY)
+        abort();
+}
+
 static void pass_bytes(void)
 {
     size_t got;
@@ -300,6 +308,7 @@ static const struct row {
     {"acltdtGetBufData", buffer_data},
     {"acltdtCopyBufRef and acltdtFreeBuf", buffer_reference},
     {"acltdtEnqueue and acltdtDequeue", pass_buffer},
+    {"acltdtDequeue of an empty queue", poll_empty},
     {"acltdtEnqueueData and acltdtDequeueData, 64 bytes", pass_bytes},
     {"aclrtCreateStream and aclrtDestroyStream", stream_and_back},
     {"aclrtCreateEventExWithFlag and aclrtDestroyEvent", event_and_back},
