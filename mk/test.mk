@@ -443,11 +443,12 @@ check-systemd: deps
 	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory check-deb
 	$(Q)bash tests/systemd/check-systemd.sh $(BUILD)
 
-# Slurm with control groups, and podman without root, in a virtual machine. Not in CI.
+# The packages, Slurm with control groups, podman without root, and Kubernetes' device plugin, in a
+# virtual machine. Not in CI.
 .PHONY: check-vm
 check-vm: deps
 	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory deps-vm || true
-	$(Q)$(MAKE) --no-print-directory -s programs
+	$(Q)$(MAKE) --no-print-directory -s deb
 	$(Q)bash tests/vm/check-vm.sh $(BUILD)
 
 # Objects that only pattern rules name are kept.

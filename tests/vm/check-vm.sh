@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# npud in a virtual machine with control groups of version 2: a Slurm whose jobs have them, podman
-# without root, and Kubernetes' device plugin beside both. The machine has Debian's kernel, a real
-# systemd, and the files of this one, read-only; what it writes is in a disk of its own, which ends
-# with this script. The processor is emulated, also where there is KVM, which is not every machine's
-# to use: a run takes minutes.
-# usage: check-vm.sh [BUILD_DIR]     in the top directory of a tree that is built, as root
+# npud, of its packages, in a virtual machine with control groups of version 2: a Slurm whose jobs
+# have them, podman without root, and Kubernetes' device plugin beside both. The machine has Debian's
+# kernel, a real systemd, and the files of this one, read-only; what it writes is in a disk of its
+# own, which ends with this script. The processor is emulated, also where there is KVM, which is not
+# every machine's to use: a run takes minutes.
+# usage: check-vm.sh [BUILD_DIR]     in the top directory of a tree, after make deb, as root
 # Exit status: 0 all passed, or skipped because no machine can be started here; 1 something failed.
 set -u
 umask 022
@@ -69,8 +69,7 @@ make_disk() {
 
     mkdir -p "$etc/systemd/system" "$tmp/disk/work" "$tmp/disk/home" \
         "$tmp/disk/var/lib/containers" "$check/results" || return 1
-    make -s install-built PREFIX=/usr DESTDIR="$tmp/disk/upper" BUILD="$build" >/dev/null ||
-        return 1
+    cp -r "$build/deb" "$check/debs" && rm -f "$check/debs/"*-dbgsym_*.deb || return 1
     cp -r examples "$here/"*inside.sh tests/systemd/helpers-inside.sh "$here/client.c" \
         "$here/kubelet_orders.py" tests/run/kubelet.py "$check" || return 1
     : >"$etc/fstab"
