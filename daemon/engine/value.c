@@ -143,6 +143,19 @@ bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t si
     return go_through(s, m);
 }
 
+void value_note(struct stream *s, uint64_t offset, uint64_t size)
+{
+    struct value_range r = range_of(offset, size);
+
+    if (size == 0)
+        return;
+    if (s->changing)
+        r.next = s->changed.next;
+    s->launched = false;
+    s->changing = true;
+    s->changed = r;
+}
+
 /* The next allocation from *at on of which the session's page says that streams may wait. */
 static struct mem *find_waited(struct session *session, uint64_t *at)
 {

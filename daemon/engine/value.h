@@ -29,6 +29,11 @@ enum run_result value_run_wait(struct stream *s, uint64_t now);
  * waiters. True: through with all of them, or there were none; else value_tell() goes on.
  */
 bool value_changed(struct stream *s, struct mem *m, uint64_t offset, uint64_t size);
+/**
+ * The same, of bytes behind those that the task has changed so far, in an end of the task that has
+ * value_tell() or value_drop() behind it.
+ */
+void value_note(struct stream *s, uint64_t offset, uint64_t size);
 /** Engine: go through some more of the waiters. As value_changed(). */
 bool value_tell(struct stream *s);
 

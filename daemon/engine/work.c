@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "daemon/base/filled.h"
 #include "daemon/base/kill_here.h"
 #include "daemon/core/device.h"
 #include "daemon/core/engine.h"
@@ -88,15 +89,21 @@ static void note_dropped(struct stream *s, uint64_t ticket)
     kept_order();
 }
 
-/* What its copier has filled before is charged, too. */
+/*
+ * What its copier has filled before is charged, too; and of what it has changed those are told that
+ * wait for it, by the caller: value_tell() or value_drop().
+ */
 static void recall_lent(struct stream *s)
 {
     struct device *d = s->attach->device;
+    struct work *w = &s->work;
+    uint64_t before = w->progress;
 
     s->away = false;
-    d->backend->recall(d->backend_state, d->index, &s->work, true);
+    d->backend->recall(d->backend_state, d->index, w, true);
     if (s->uses[0])
         allocation_filled(s->uses[0]);
+    value_note(s, w->dst.offset + before, w->progress - before);
 }
 
 /* all: also of the work that was given together with it, behind it. */
@@ -394,7 +401,8 @@ int work_await_dropped(struct stream *s)
 
 /*
  * Is it lent, from now on or still? What is large is, as long as there is more for the engine to do
- * than this: alone, the engine is as fast.
+ * than this: alone, the engine is as fast. Pages that its copier had to fill are charged before it
+ * is lent again.
  */
 static bool is_lent(struct stream *s, uint64_t now)
 {
@@ -403,7 +411,7 @@ static bool is_lent(struct stream *s, uint64_t now)
 
     if (s->away)
         s->away = !d->backend->recall(d->backend_state, d->index, &s->work, false);
-    if (!s->away && w->kind <= WORK_SET && w->size - w->progress >= WORK_LENT &&
+    if (!s->away && w->kind <= WORK_SET && w->size - w->progress >= WORK_LENT && !filled_any() &&
         engine_has_others(s))
         s->away = d->backend->lend(d->backend_state, d->index, &s->work, now);
     return s->away;
@@ -437,7 +445,7 @@ static enum run_result do_slice(struct stream *s, uint64_t now, struct mem *m, u
     enum work_state state;
     int32_t result;
 
-    if (m && !allocation_filled(m))
+    if (m && !s->away && !allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     state = step(s, now, &deadline, &result);
     if (m && !s->away)
