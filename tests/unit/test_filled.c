@@ -8,9 +8,11 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "acl/acl_base.h"
 #include "daemon/base/filled.h"
+#include "daemon/core/stream_abort.h"
 #include "tests/common/need.h"
 #include "memory_at.h"
 
@@ -19,13 +21,11 @@
 #define SLICE (UINT64_C(64) << 10)  /* what an engine touches at once, and more */
 #define PAGE  UINT64_C(4096)
 
-static const char *const settings[] = {"limits.filled_memory=256K", NULL};
-
 static struct session *session;
 static struct stream *stream;
 
 /* False: the kernel does not let npud count. */
-static bool start(const char *test)
+static bool start_with(const char *test, const char *const *settings)
 {
     struct mem *m;
 
@@ -42,6 +42,13 @@ static bool start(const char *test)
     session_free(session);
     npud_stop();
     return need_lacks(test, "userfaultfd(2)");
+}
+
+static bool start(const char *test)
+{
+    static const char *const settings[] = {"limits.filled_memory=256K", NULL};
+
+    return start_with(test, settings);
 }
 
 static struct mem *allocate(struct session *who, uint64_t size)
@@ -206,6 +213,105 @@ START_TEST(what_is_read_counts_too)
 }
 END_TEST
 
+/* --- copiers --- */
+
+#define COPIED  (UINT64_C(4) << 20)
+#define STREAMS 4
+
+static struct stream *streams[STREAMS];
+static struct mem *mems[STREAMS];
+
+/* As many sets at the same time, of memory that has no pages. */
+static void submit_sets(void)
+{
+    for (unsigned i = 0; i < STREAMS; i++) {
+        if (!streams[i])
+            streams[i] = npud_stream(session, 0);
+        mems[i] = allocate(session, COPIED);
+        client_submit(streams[i], set_task(mems[i], 7));
+    }
+}
+
+static void free_sets(void)
+{
+    for (unsigned i = 0; i < STREAMS; i++)
+        allocation_free(mems[i]);
+    ck_assert_uint_eq(filled_of(session), 0);
+}
+
+static uint64_t bytes_there(void)
+{
+    uint64_t sum = 0;
+    struct stat st;
+
+    for (unsigned i = 0; i < STREAMS; i++) {
+        ck_assert_int_eq(fstat(mems[i]->pages->fd, &st), 0);
+        sum += (uint64_t)st.st_blocks * 512;
+    }
+    return sum;
+}
+
+/* So much is not lent, and the engine has other things to do than the sets. */
+static void keep_busy(struct mem *m, uint64_t *end)
+{
+    struct task task = set_task(m, 1);
+
+    for (unsigned i = 0; i < 100; i++)
+        *end = client_submit(stream, task);
+}
+
+/* Each stream has one slice that is not charged yet, and one that was under way. */
+START_TEST(copiers_fill_no_more)
+{
+    static const char *const settings[] = {"limits.filled_memory=256K", "sim.copiers=3", NULL};
+    uint64_t end;
+    struct mem *m;
+    char *map;
+
+    if (!start_with(__func__, settings))
+        return;
+    m = allocate(session, WORK_LENT - PAGE);
+    map = map_client(m);
+    memset(map, 1, m->pages->size);
+    for (unsigned n = 0; n < 20; n++) {
+        keep_busy(m, &end);
+        submit_sets();
+        for (unsigned i = 0; i < STREAMS; i++) {
+            client_wait(streams[i], atomic_load(&streams[i]->ctrl->tail) - 1);
+            ck_assert_int_eq(stream_error_code(atomic_exchange(&streams[i]->ctrl->error, 0)),
+                             ACL_ERROR_RT_MEMORY_ALLOCATION);
+        }
+        ck_assert_uint_le(filled_of(session), MOST + STREAMS * 2 * SLICE);
+        ck_assert_uint_eq(filled_of(session), bytes_there());
+        free_sets();
+        client_wait(stream, end);
+    }
+    munmap(map, m->pages->size);
+    session_free(session);
+    npud_stop();
+}
+END_TEST
+
+START_TEST(what_is_taken_from_a_copier_is_counted)
+{
+    static const char *const settings[] = {"limits.filled_memory=1G", "sim.copiers=3", NULL};
+    uint64_t chance = 3;
+
+    if (!start_with(__func__, settings))
+        return;
+    for (unsigned n = 0; n < 100; n++) {
+        submit_sets();
+        burn_time(&chance, 1000000);
+        for (unsigned i = 0; i < STREAMS; i++)
+            stream_abort(streams[i], 0, 0);
+        ck_assert_uint_eq(filled_of(session), bytes_there());
+        free_sets();
+    }
+    session_free(session);
+    npud_stop();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("filled");
@@ -215,6 +321,8 @@ static Suite *make_suite(void)
     tcase_add_test(t, what_npud_fills_is_bounded);
     tcase_add_test(t, holes_count_each_time);
     tcase_add_test(t, what_is_read_counts_too);
+    tcase_add_test(t, copiers_fill_no_more);
+    tcase_add_test(t, what_is_taken_from_a_copier_is_counted);
     return s;
 }
 
