@@ -216,8 +216,10 @@ enum cause trace_start(struct server *server, uint64_t size, bool calls)
     for (trace->entries = 1;
          trace->entries < TRACE_ENTRIES_MAX && trace->entries * sizeof(struct trace_event) < size;)
         trace->entries *= 2;
-    if (!make_own_rings(server) || !trace_keep(trace))
+    if (!make_own_rings(server) || !trace_keep(trace)) {
+        kept_touch(&trace->kept); /* it names rings of the trace before, which are gone */
         return CAUSE_MEMORY;
+    }
     part_with_others(server);
     forget_before(trace);
     trace->number = (number & ~TRACE_CALLS) | TRACE_RUNS | (calls ? TRACE_CALLS : 0);

@@ -6,6 +6,8 @@
  */
 #include "tests/unit/restart_clients.h"
 
+#include <sys/resource.h>
+
 #include "daemon/core/trace.h"
 
 #define CLIENT 2000000
@@ -117,6 +119,38 @@ START_TEST(a_ring_that_is_not_there_is_lost_alone)
 }
 END_TEST
 
+static enum cause start_larger(struct server *s)
+{
+    return trace_start(s, UINT64_C(32) << 20, false);
+}
+
+/* Those of the trace before are gone by then, and no npud looks for them. */
+START_TEST(rings_that_cannot_be_had_are_no_fault)
+{
+    struct rlimit limit, none;
+
+    start();
+    change_trace(start_trace);
+    npud_turn();
+    change_trace(trace_stop);
+    npud_turn();
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = limit.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ck_assert_int_eq(start_larger(&server), CAUSE_MEMORY);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    kept_commit();
+    restart_npud();
+    ck_assert(!the_trace()->on);
+    change_trace(start_larger);
+    npud_turn();
+    expect_heard(the_trace()->number);
+    restart_npud();
+    expect_heard(the_trace()->number);
+    stop_all();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("restart: trace");
@@ -125,6 +159,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, it_is_as_it_was);
     tcase_add_test(t, those_hear_that_have_not_heard);
     tcase_add_test(t, a_ring_that_is_not_there_is_lost_alone);
+    tcase_add_test(t, rings_that_cannot_be_had_are_no_fault);
     return s;
 }
 
