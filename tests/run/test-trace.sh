@@ -39,6 +39,8 @@ check "arrows between processes" /usr/bin/python3 "$top/tests/run/trace.py" arro
 check "names, ranges, marks and times" /usr/bin/python3 "$top/tests/run/trace.py" text trace.json
 check "calls, arrows to their tasks, counters" /usr/bin/python3 "$top/tests/run/trace.py" calls \
     trace.json
+check "Perfetto drops nothing of it, and turns no arrow round" /usr/bin/python3 \
+    "$top/tests/run/trace.py" perfetto trace.json
 check "npud is killed before the trace ends: that is said" ends_without_npud
 check "... and what there was is there" /usr/bin/python3 "$top/tests/run/trace.py" arrows dead.json
 check "--trace-size" timeout "$guard" npu-run --trace=size.json --trace-size=1M -- ./trace_program

@@ -1,6 +1,6 @@
 """What test-trace.sh asks of a trace.
 
-usage: trace.py schema|arrows|text|calls|stats|findings FILE...
+usage: trace.py schema|arrows|text|calls|perfetto|stats|findings FILE...
 """
 import collections
 import json
@@ -99,6 +99,52 @@ def check_calls(path):
             all((s["pid"], s["tid"]) in threads for s in trace.slices))
 
 
+class Importer:
+    """How Perfetto's trace processor (v55) reads slices and arrows of Chrome's format: events in
+    the order of their times; of slices of a thread that overlap it drops one; an arrow ends or
+    begins in the slice that was begun last, unless another one has begun when that was over; and
+    it begins where the slice that has begun first is."""
+
+    def __init__(self, trace):
+        self.stacks, self.tails = collections.defaultdict(list), {}
+        self.arrows, self.wrong = collections.Counter(), []
+        for e in sorted((e for e in trace.events if e["ph"] in "Xisf"), key=lambda e: e["ts"]):
+            stack = self.stacks[e["pid"], e["tid"]]
+            if e["ph"] in "Xi":
+                self.add_slice(stack, e)
+            elif not stack or (e["ph"] == "s") == ((e["cat"], e["id"]) in self.tails):
+                self.wrong.append(e)
+            else:
+                self.add_end(stack[-1][1], e)
+
+    def add_slice(self, stack, e):
+        end = round(e["ts"] + e.get("dur", 0), 3)
+        while stack and stack[-1][0] <= e["ts"]:
+            stack.pop()
+        if stack and stack[-1][0] < end:
+            self.wrong.append(e)
+        else:
+            stack.append((end, e))
+
+    def add_end(self, there, e):
+        if e["ph"] == "s":
+            self.tails[e["cat"], e["id"]] = there
+            return
+        tail = self.tails[e["cat"], e["id"]]
+        self.arrows[tail["name"], there["name"]] += 1
+        if tail["ts"] > there["ts"]:
+            self.wrong.append(e)
+
+
+def check_perfetto(path):
+    """It drops nothing, and turns no arrow round."""
+    trace = Trace(path)
+    read = Importer(trace)
+    print(read.wrong, read.arrows)
+    return (not read.wrong and read.arrows["IPC record", "release"] == 3 and
+            sum(read.arrows.values()) == len(trace.arrows()) == 12)
+
+
 def check_stats(path, stats):
     """What npuctl has counted is what Python counts."""
     groups = collections.defaultdict(list)
@@ -114,7 +160,8 @@ def check_stats(path, stats):
 
 def main():
     checks = {"schema": check_schema, "arrows": check_arrows, "text": check_text,
-              "findings": check_findings, "calls": check_calls, "stats": check_stats}
+              "findings": check_findings, "calls": check_calls, "stats": check_stats,
+              "perfetto": check_perfetto}
     return 0 if checks[sys.argv[1]](*sys.argv[2:]) else 1
 
 

@@ -17,11 +17,13 @@
 /*
  * In Chrome's format a process is a number, and so is a thread in it. A session is a process, by
  * its number, because a pid comes back; npud is process 0. Streams are threads behind all that a
- * kernel gives numbers to.
+ * kernel gives numbers to, and so are the ranges of each thread: a range may begin in one call and
+ * end in another, and Perfetto drops slices of a thread that overlap.
  */
 #define CONTROL_TID 1
 #define ROUTER_TID  2
 #define ENGINE_TID  10
+#define RANGES_TID  UINT64_C(100000000)
 #define STREAM_TID  UINT64_C(1000000000)
 #define DEVICE_TIDS UINT64_C(1000000) /* of the streams of one device */
 
@@ -71,7 +73,9 @@ static int compare_tasks(const void *pa, const void *pb)
     const Npud__TraceRow *b = *(const Npud__TraceRow *const *)pb;
     int order = compare_places(a, b);
 
-    return order != 0 ? order : rank_kind(a) - rank_kind(b);
+    if (order == 0)
+        order = rank_kind(a) - rank_kind(b);
+    return order != 0 || rank_kind(a) > 0 ? order : compare_numbers(a->end_ns, b->end_ns);
 }
 
 /* The first row with the place of this one, or where it would stand. */
@@ -99,15 +103,33 @@ static const Npud__TraceRow *find_task(uint64_t session, uint32_t slot, uint64_t
     return i < n_tasks && compare_places(tasks[i], &key) == 0 ? tasks[i] : NULL;
 }
 
-/* A task that waited while npud came back has begun more than once. */
+/*
+ * A task that waited while npud came back has begun more than once. A graph has several tasks at
+ * its place: each has its own begin.
+ */
 static uint64_t first_begin(const Npud__TraceRow *task)
 {
     uint64_t begin = task->begin_ns;
+    unsigned ended = 0;
 
-    for (size_t i = find_place(task); i < n_tasks && compare_places(tasks[i], task) == 0; i++)
+    for (size_t i = find_place(task); i < n_tasks && compare_places(tasks[i], task) == 0; i++) {
+        ended += rank_kind(tasks[i]) == 0;
         if (rank_kind(tasks[i]) <= 1 && tasks[i]->begin_ns < begin)
             begin = tasks[i]->begin_ns;
-    return begin;
+    }
+    return ended > 1 ? task->begin_ns : begin;
+}
+
+/* One of which no end is told has ended when the next one of its stream begins, or not yet. */
+static uint64_t last_end(const Npud__TraceRow *task)
+{
+    if (rank_kind(task) == 0)
+        return task->end_ns;
+    for (size_t i = find_place(task);
+         i < n_tasks && tasks[i]->session == task->session && tasks[i]->slot == task->slot; i++)
+        if (tasks[i]->position > task->position && rank_kind(tasks[i]) <= 1)
+            return tasks[i]->begin_ns;
+    return ended_ns;
 }
 
 static bool is_put(const Npud__TraceRow *row)
@@ -301,26 +323,39 @@ static void print_bytes(const Npud__TraceRow *row, const char *before)
         printf("%s\"bytes\":%" PRIu64 ",\"way\":\"%s\"", before, row->bytes, row->way);
 }
 
+/*
+ * An end of an arrow that is a moment of its own. Perfetto lets each arrow begin in the slice that
+ * has begun first, which may be the one that was waited in; and if a slice in a slice is over, it
+ * takes that for the one which is around.
+ */
+static void print_moment(char phase, uint64_t session, uint64_t tid, const char *category,
+                         uint64_t id, uint64_t at)
+{
+    trace_json_instant(session, tid, category, category, at);
+    trace_json_end();
+    trace_json_arrow(phase, session, tid, category, id, at);
+}
+
 /* From the call that has submitted the task to the task. */
 static void print_submission(const Npud__TraceRow *task, uint32_t thread, uint64_t submitted,
                              uint64_t begin)
 {
     uint64_t id = find_place(task) + 1;
 
-    trace_json_arrow('s', task->session, thread, "submit", id, submitted);
+    print_moment('s', task->session, thread, "submit", id, submitted);
     trace_json_arrow('f', task->session, stream_tid(task), "submit", id, begin);
 }
 
 static void print_task(const Npud__TraceRow *row)
 {
     bool over = strcmp(row->kind, "task") == 0;
+    bool first = find_task(row->session, row->slot, row->position) == row;
     uint32_t thread;
     uint64_t submitted = find_submission(row, &thread), begin = first_begin(row);
 
-    if (!over && find_task(row->session, row->slot, row->position) != row)
+    if (!over && !first)
         return; /* it has ended, or waits once more */
-    trace_json_slice(row->session, stream_tid(row), row->task, "task", begin,
-                     over ? row->end_ns : ended_ns);
+    trace_json_slice(row->session, stream_tid(row), row->task, "task", begin, last_end(row));
     printf("\"position\":%" PRIu64, row->position);
     /* The thread looks at the clock when the engine has the task, and may have begun with it. */
     if (submitted > begin)
@@ -334,7 +369,7 @@ static void print_task(const Npud__TraceRow *row)
         fputs(",\"unfinished\":true", stdout);
     print_bytes(row, ",");
     trace_json_end();
-    if (submitted != 0 && calls)
+    if (submitted != 0 && calls && first)
         print_submission(row, thread, submitted, begin);
 }
 
@@ -350,11 +385,17 @@ static void print_submitted(const Npud__TraceRow *row)
     trace_json_end();
 }
 
+/* Inside: at the very end, or begin, viewers take the slice that is beside this one. */
+static uint64_t clamp_inside(uint64_t ns, uint64_t begin, uint64_t end)
+{
+    if (end < begin + 2)
+        return begin;
+    return ns <= begin ? begin + 1 : ns >= end ? end - 1 : ns;
+}
+
 static uint64_t clamp_time(uint64_t ns, const Npud__TraceRow *task)
 {
-    uint64_t end = strcmp(task->kind, "task") == 0 ? task->end_ns : ended_ns;
-
-    return ns < task->begin_ns ? task->begin_ns : ns > end ? end : ns;
+    return clamp_inside(ns, first_begin(task), last_end(task));
 }
 
 static void print_release(const Npud__TraceRow *row)
@@ -362,14 +403,17 @@ static void print_release(const Npud__TraceRow *row)
     const Npud__TraceRow *from = find_task(row->from_session, row->from_slot, row->from_position);
     const Npud__TraceRow *to = find_task(row->session, row->slot, row->position);
     static uint64_t id;
+    uint64_t at;
 
     if (!from || !to || rank_kind(from) > 1 || rank_kind(to) > 1)
         return; /* overwritten */
     id++;
-    trace_json_arrow('s', from->session, stream_tid(from), "release", id,
-                     clamp_time(row->begin_ns, from));
-    trace_json_arrow('f', to->session, stream_tid(to), "release", id,
-                     clamp_time(strcmp(to->kind, "task") == 0 ? to->end_ns : row->begin_ns, to));
+    at = clamp_time(row->begin_ns, from);
+    /* A task that took no time has no inside. */
+    (at == first_begin(from) ? print_moment : trace_json_arrow)(
+        's', from->session, stream_tid(from), "release", id, at);
+    print_moment('f', to->session, stream_tid(to), "release", id,
+                 clamp_time(strcmp(to->kind, "task") == 0 ? to->end_ns : row->begin_ns, to));
 }
 
 /* Of a buffer that is taken out, the number of the time that it was last put in. 0: not seen. */
@@ -399,21 +443,30 @@ static void print_handover(const Npud__TraceRow *row)
     if (taken)
         printf(",\"in_hand_us\":%.3f", trace_json_us(row->begin_ns) - trace_json_us(taken->end_ns));
     trace_json_end();
-    if (id != 0)
-        trace_json_arrow(is_put(row) ? 's' : 'f', row->session, tid, "handover", id,
-                         is_put(row) ? row->begin_ns : row->end_ns);
+    if (id != 0 && is_put(row))
+        trace_json_arrow('s', row->session, tid, "handover", id,
+                         clamp_inside(row->begin_ns, row->begin_ns, row->end_ns));
+    else if (id != 0)
+        print_moment('f', row->session, tid, "handover", id,
+                     clamp_inside(row->end_ns, row->begin_ns, row->end_ns));
     if (taken) {
         id = n_handovers + ++n_arrows; /* behind those of queues */
-        trace_json_arrow('s', 0, ROUTER_TID, "handover", id, taken->end_ns);
+        trace_json_arrow('s', 0, ROUTER_TID, "handover", id,
+                         clamp_inside(taken->end_ns, taken->begin_ns, taken->end_ns));
         trace_json_arrow('f', 0, ROUTER_TID, "handover", id, row->begin_ns);
     }
+}
+
+static uint64_t thread_tid(const Npud__TraceRow *row)
+{
+    return row->thread + (strcmp(row->kind, "range") == 0 ? RANGES_TID : 0);
 }
 
 static void print_thread_slice(const Npud__TraceRow *row)
 {
     const char *name = row->text[0] ? row->text : row->kind;
 
-    trace_json_slice(row->session, row->thread, name, row->kind, row->begin_ns, row->end_ns);
+    trace_json_slice(row->session, thread_tid(row), name, row->kind, row->begin_ns, row->end_ns);
     if (row->task[0]) {
         fputs("\"for\":", stdout);
         trace_json_string(row->task);
@@ -558,7 +611,7 @@ static int compare_threads(const void *pa, const void *pb)
     const Npud__TraceRow *b = *(const Npud__TraceRow *const *)pb;
     int order = compare_numbers(a->session, b->session);
 
-    return order != 0 ? order : compare_numbers(a->thread, b->thread);
+    return order != 0 ? order : compare_numbers(thread_tid(a), thread_tid(b));
 }
 
 static bool name_threads(const Npud__Report *report)
@@ -574,8 +627,8 @@ static bool name_threads(const Npud__Report *report)
     qsort(rows, n, sizeof(void *), compare_threads);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || compare_threads(&rows[i - 1], &rows[i]) != 0)
-            name_thing("thread_name", rows[i]->session, rows[i]->thread, "thread %" PRIu32,
-                       rows[i]->thread);
+            name_thing("thread_name", rows[i]->session, thread_tid(rows[i]), "%sthread %" PRIu32,
+                       thread_tid(rows[i]) != rows[i]->thread ? "ranges of " : "", rows[i]->thread);
     free(rows);
     return true;
 }
@@ -629,8 +682,8 @@ static void print_findings(const Npud__Report *report, const char *path)
             continue;
         trace_json_arrow('s', from->session, stream_tid(from), "missing", i + 1,
                          clamp_time(from->end_ns, from));
-        trace_json_arrow('f', to->session, stream_tid(to), "missing", i + 1,
-                         clamp_time(to->begin_ns, to));
+        print_moment('f', to->session, stream_tid(to), "missing", i + 1,
+                     clamp_time(to->begin_ns, to));
     }
     trace_findings_free(list, n);
 }
