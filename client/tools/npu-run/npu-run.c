@@ -401,6 +401,7 @@ static bool trace_stream(struct run *run)
 
     if (pid == 0) {
         setsid();
+        sigaddset(&run->mask, SIGTERM); /* npuctl unblocks it when it can end on it as it should */
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent)
             _exit(STATUS_OWN_FAILURE); /* it died before the line above */

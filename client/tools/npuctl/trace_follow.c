@@ -37,6 +37,19 @@ static void end_on_signal(int signal)
     told_to_end = 1;
 }
 
+/* npu-run starts this with SIGTERM blocked: so none comes before the handler is there. */
+static void handle_signals(void)
+{
+    struct sigaction action = {.sa_handler = end_on_signal, .sa_flags = SA_RESTART};
+    sigset_t set;
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 /* False: no memory. */
 static bool add_cursor(struct follower *f, const Npud__TraceRow *ring)
 {
@@ -167,7 +180,6 @@ static enum status follow(struct follower *f)
 enum status trace_follow_run(const struct task *task)
 {
     struct follower f = {.connection = {.path = task->path, .limit = ANSWER_LIMIT_S}};
-    struct sigaction action = {.sa_handler = end_on_signal, .sa_flags = SA_RESTART};
     enum status status;
     int r;
 
@@ -178,8 +190,7 @@ enum status trace_follow_run(const struct task *task)
     r = connection_open(&f.connection);
     if (r < 0)
         return socket_explain_unreachable(task->path, -r);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    handle_signals();
     status = write_all(TRACE_FILE_HEAD, strlen(TRACE_FILE_HEAD)) ? follow(&f) : STATUS_ERROR;
     connection_close(&f.connection);
     free(f.cursor);
