@@ -3,8 +3,9 @@
 
 CHECK_LIBS := -Wl,--wrap=_mark_point -Wl,--wrap=_tcase_add_test -lcheck -lsubunit -lm -lrt -lpthread
 
-# What tests and benchmarks share: an archive, of which a program takes what it uses.
-TEST_LIB_SRC := $(wildcard tests/common/*.c)
+# What tests and benchmarks share: an archive, of which a program takes what it uses. Reports are
+# read as npuctl does.
+TEST_LIB_SRC := $(wildcard tests/common/*.c) client/tools/npuctl/trace_rows.c
 TEST_LIB := $(BUILD)/tests/test.a
 $(TEST_LIB): $(TEST_LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO_OBJ)
 	$(call say,AR)

@@ -15,7 +15,7 @@ struct row_block {
     struct row_block *next;
 };
 
-static void *take_memory(struct rows *rows, size_t size)
+void *report_rows_take(struct rows *rows, size_t size)
 {
     struct row_block *b = calloc(1, sizeof(*b) + size);
 
@@ -28,7 +28,7 @@ static void *take_memory(struct rows *rows, size_t size)
 
 void *report_rows_add(struct rows *rows, size_t size)
 {
-    void *row = take_memory(rows, size);
+    void *row = report_rows_take(rows, size);
     void **all = row ? array_grow(rows->row, &rows->size, rows->n + 1, sizeof(*all)) : NULL;
 
     if (!all)
@@ -39,7 +39,7 @@ void *report_rows_add(struct rows *rows, size_t size)
 
 char *report_rows_copy_text(struct rows *rows, const char *text)
 {
-    char *p = take_memory(rows, strlen(text) + 1);
+    char *p = report_rows_take(rows, strlen(text) + 1);
 
     return p ? strcpy(p, text) : (char *)"";
 }

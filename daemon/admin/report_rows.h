@@ -55,6 +55,9 @@ void report_rows_deinit(struct rows *rows);
 /** Append a row of that many bytes, zeroed. It belongs to rows. NULL: no memory. */
 void *report_rows_add(struct rows *rows, size_t size);
 
+/** Memory that lives as long as rows, zeroed. NULL: there is none. */
+void *report_rows_take(struct rows *rows, size_t size);
+
 /**
  * Declares var: a row of the protobuf type, initialised. If memory is out, returns from the
  * function.

@@ -1,7 +1,7 @@
 /*
- * The trace, as rows: the events of one ring after the other, the oldest first. Rings go on being
- * written meanwhile: what was there when the ring's turn came is told, and what has been
- * overwritten since is lost like what was overwritten before.
+ * The trace: the events of one ring after the other, the oldest first, as they stand there. Rings
+ * go on being written meanwhile: what was there when the ring's turn came is told, and what has
+ * been overwritten since is lost like what was overwritten before.
  */
 #include "daemon/admin/report_topics.h"
 
@@ -14,65 +14,26 @@
 #include "daemon/core/engine.h"
 #include "daemon/core/server.h"
 #include "daemon/core/trace.h"
-#include "daemon/engine/task_row.h"
-#include "proto/shm/wait_slot.h"
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 
 #define PAGE ((size_t)4096)
 
-/* Which words of an event a kind has, and which side may write it. */
-enum words {
-    WORDS_NONE,
-    WORDS_TASK,
-    WORDS_RELEASE,
-    WORDS_PROCESS,
-    WORDS_HANDOVER,
-    WORDS_TEXT,
-    WORDS_CALL
-};
+#define RAW_BYTES (256 * sizeof(struct trace_event)) /* of events in one row, at most */
 
-static const struct {
-    const char *name;
-    enum words words;
-    bool by_client;
-    bool named_task; /* op is that of a task */
-} kinds[TRACE_KINDS] = {
-    [TRACE_TASK] = {"task", WORDS_TASK, false, true},
-    [TRACE_PARKED] = {"parked", WORDS_TASK, false, true},
-    [TRACE_RELEASE] = {"release", WORDS_RELEASE, false, true},
-    [TRACE_FAULT] = {"fault", WORDS_TASK, false, true},
-    [TRACE_SLEEP] = {"sleep", WORDS_NONE, false, false},
-    [TRACE_CONNECTED] = {"connected", WORDS_PROCESS, false, false},
-    [TRACE_DISCONNECTED] = {"disconnected", WORDS_PROCESS, false, false},
-    /* As those of processes are called: they are the same, of session 0. */
-    [TRACE_CARRY_TAKE] = {"dequeue", WORDS_HANDOVER, false, false},
-    [TRACE_CARRY_PUT] = {"enqueue", WORDS_HANDOVER, false, false},
-    [TRACE_RESTARTED] = {"restarted", WORDS_NONE, false, false},
-    [TRACE_SUBMITTED] = {"submitted", WORDS_TASK, true, true},
-    [TRACE_CALLBACK] = {"callback", WORDS_NONE, true, false},
-    [TRACE_WAIT] = {"wait", WORDS_NONE, true, false},
-    [TRACE_ENQUEUE] = {"enqueue", WORDS_HANDOVER, true, false},
-    [TRACE_DEQUEUE] = {"dequeue", WORDS_HANDOVER, true, false},
-    [TRACE_RANGE] = {"range", WORDS_TEXT, true, false},
-    [TRACE_MARK] = {"mark", WORDS_TEXT, true, false},
-    [TRACE_KERNEL] = {"kernel", WORDS_TEXT, true, false},
-    [TRACE_CALL] = {"call", WORDS_CALL, true, false},
-};
-
-static const char *const ways[TRACE_WAYS] = {
-    [TRACE_WAY_NONE] = "",
-    [TRACE_HOST_TO_HOST] = "host to host",
-    [TRACE_HOST_TO_DEVICE] = "host to device",
-    [TRACE_DEVICE_TO_HOST] = "device to host",
-    [TRACE_DEVICE_TO_DEVICE] = "device to device",
-    [TRACE_TO_HOST] = "to host",
-    [TRACE_TO_DEVICE] = "to device",
-};
-
-static const char *const wait_names[WAIT_KIND_MASK + 1] = {
-    [WAIT_POSITION] = "stream", [WAIT_RECORD] = "event", [WAIT_CALLBACK] = "callback",
-    [WAIT_MESSAGE] = "message", [WAIT_ROOM] = "room",    [WAIT_GRANT] = "grant",
+/* Which side may write a kind; TRACE_TEXT goes with the event before. */
+enum writer { WRITER_NONE, WRITER_NPUD, WRITER_CLIENT };
+static const uint8_t writers[TRACE_KINDS] = {
+    [TRACE_TASK] = WRITER_NPUD,         [TRACE_PARKED] = WRITER_NPUD,
+    [TRACE_RELEASE] = WRITER_NPUD,      [TRACE_FAULT] = WRITER_NPUD,
+    [TRACE_SLEEP] = WRITER_NPUD,        [TRACE_CONNECTED] = WRITER_NPUD,
+    [TRACE_DISCONNECTED] = WRITER_NPUD, [TRACE_CARRY_TAKE] = WRITER_NPUD,
+    [TRACE_CARRY_PUT] = WRITER_NPUD,    [TRACE_RESTARTED] = WRITER_NPUD,
+    [TRACE_SUBMITTED] = WRITER_CLIENT,  [TRACE_CALLBACK] = WRITER_CLIENT,
+    [TRACE_WAIT] = WRITER_CLIENT,       [TRACE_ENQUEUE] = WRITER_CLIENT,
+    [TRACE_DEQUEUE] = WRITER_CLIENT,    [TRACE_RANGE] = WRITER_CLIENT,
+    [TRACE_MARK] = WRITER_CLIENT,       [TRACE_KERNEL] = WRITER_CLIENT,
+    [TRACE_CALL] = WRITER_CLIENT,
 };
 
 /* A ring while it is told. */
@@ -181,121 +142,16 @@ static void end_source(struct trace_progress *p, const struct source *source)
 
 /* --- rows --- */
 
-static void fill_task(Npud__TraceRow *row, const struct trace_event *event)
-{
-    row->position = event->task.position;
-    row->slot = event->task.slot;
-    row->stream = event->task.stream;
-    row->code = event->task.code;
-    if (event->kind == TRACE_FAULT)
-        row->rule = event->task.rule;
-    if (event->kind == TRACE_TASK && event->way < TRACE_WAYS) {
-        row->bytes = (uint64_t)event->bytes_high << 32 | event->task.bytes_low;
-        row->way = (char *)ways[event->way];
-    }
-    if (row->session == 0)
-        row->session = event->task.session;
-}
-
-static void fill_release(Npud__TraceRow *row, const struct trace_event *event)
-{
-    row->session = event->release.session;
-    row->slot = event->slot;
-    row->position = event->release.position;
-    row->from_session = event->release.from_session;
-    row->from_slot = event->from_slot;
-    row->from_position = event->release.from_position;
-}
-
-static char *copy_bytes(struct rows *rows, const char *bytes, size_t size)
-{
-    char text[TRACE_TEXT_MAX + 1];
-
-    memcpy(text, bytes, size);
-    text[size] = '\0';
-    return report_rows_copy_text(rows, text);
-}
-
-/*
- * The text of the event with this number, as far as the entries that go on with it are there. It
- * begins there, with so many bytes.
- */
-static char *read_text(struct rows *rows, const struct source *source, uint64_t number,
-                       const struct trace_event *event, const char *begin, size_t first)
-{
-    char text[TRACE_TEXT_MAX];
-    size_t size = event->size < sizeof(text) ? event->size : sizeof(text);
-    size_t have = size < first ? size : first;
-    struct trace_event more;
-
-    memcpy(text, begin, have);
-    for (unsigned i = 1; have < size; i++) {
-        size_t part = size - have < TRACE_TEXT_NEXT ? size - have : TRACE_TEXT_NEXT;
-
-        if (!trace_read(source->ring, source->entries, number + i, &more) ||
-            more.kind != TRACE_TEXT)
-            break;
-        memcpy(text + have, (const char *)more.words + TRACE_TEXT_AT, part);
-        have += part;
-    }
-    return copy_bytes(rows, text, have);
-}
-
-static void fill_words(struct rows *rows, Npud__TraceRow *row, const struct source *source,
-                       uint64_t number, const struct trace_event *event)
-{
-    switch (kinds[event->kind].words) {
-    case WORDS_TASK:
-        fill_task(row, event);
-        break;
-    case WORDS_RELEASE:
-        fill_release(row, event);
-        break;
-    case WORDS_PROCESS:
-        row->session = event->process.session;
-        row->pid = event->process.pid;
-        row->uid = event->process.uid;
-        row->program = copy_bytes(rows, event->process.program,
-                                  strnlen(event->process.program, sizeof(event->process.program)));
-        break;
-    case WORDS_HANDOVER:
-        row->queue = event->handover.queue;
-        row->buffer = event->handover.buffer;
-        if (event->kind == TRACE_CARRY_PUT)
-            row->taken_buffer = event->handover.taken;
-        break;
-    case WORDS_TEXT:
-        row->text = read_text(rows, source, number, event, event->text, TRACE_TEXT_FIRST);
-        break;
-    case WORDS_CALL:
-        row->text = read_text(rows, source, number, event, event->call.name, TRACE_NAME_FIRST);
-        row->bytes = event->call.bytes;
-        row->way = (char *)ways[event->op < TRACE_WAYS ? event->op : TRACE_WAY_NONE];
-        break;
-    case WORDS_NONE:
-        break;
-    }
-}
-
-static const char *name_what(const struct trace_event *event)
-{
-    if (kinds[event->kind].named_task)
-        return task_row(event->op)->name;
-    if (event->kind == TRACE_WAIT && wait_names[event->op & WAIT_KIND_MASK])
-        return wait_names[event->op & WAIT_KIND_MASK];
-    return "";
-}
-
 /*
  * Is it of a kind, and of an object, that the writer of the ring has a right to? What is no event
  * is lost. Of its own streams it tells by slots, which are its own whatever it stores.
  */
 static bool is_right(const struct source *source, const struct trace_event *event)
 {
-    if (event->kind >= TRACE_KINDS || !kinds[event->kind].name ||
-        kinds[event->kind].by_client != (source->client != NULL))
+    if (event->kind >= TRACE_KINDS ||
+        writers[event->kind] != (source->client ? WRITER_CLIENT : WRITER_NPUD))
         return false;
-    return !source->client || kinds[event->kind].words != WORDS_HANDOVER ||
+    return (event->kind != TRACE_ENQUEUE && event->kind != TRACE_DEQUEUE) ||
            trace_may_tell(source->client, (enum trace_kind)event->kind, event->handover.queue);
 }
 
@@ -311,21 +167,59 @@ static void limit_times(struct trace_event *event, uint64_t now)
         event->begin_ns = event->end_ns;
 }
 
-static void add_event(struct rows *rows, const struct source *source, uint64_t number,
-                      const struct trace_event *event)
+/* A row for events of this ring. */
+static void begin_raw(struct rows *rows, const struct source *source, Npud__TraceRow **raw)
 {
+    uint8_t *data = report_rows_take(rows, RAW_BYTES);
+
+    *raw = NULL;
+    if (!data)
+        return;
     ADD_ROW(rows, Npud__TraceRow, NPUD__TRACE_ROW__INIT, row);
-    row->kind = (char *)kinds[event->kind].name;
-    row->begin_ns = event->begin_ns;
-    row->end_ns = event->end_ns;
+    row->session = session_of(source);
     row->device = source->device;
-    row->stream = -1;
-    row->task = (char *)name_what(event);
-    if (source->client) {
-        row->session = source->client->session;
-        row->thread = event->thread;
+    row->raw.data = data;
+    *raw = row;
+}
+
+static void append_raw(Npud__TraceRow *raw, const struct trace_event *event)
+{
+    memcpy(raw->raw.data + raw->raw.len, event, sizeof(*event));
+    raw->raw.len += sizeof(*event);
+}
+
+/*
+ * What goes on with the text of the event with this number, as far as it is there. The size of the
+ * text is the client's word: the row has room for as much as there can be.
+ */
+static void append_text(Npud__TraceRow *raw, const struct source *source, uint64_t number,
+                        const struct trace_event *event)
+{
+    struct trace_event more = {0};
+    size_t have = trace_text_first(event->kind);
+
+    for (unsigned i = 1; have != 0 && have < event->size && have < TRACE_TEXT_MAX; i++) {
+        if (!trace_read(source->ring, source->entries, number + i, &more) ||
+            more.kind != TRACE_TEXT)
+            return;
+        append_raw(raw, &more);
+        have += TRACE_TEXT_NEXT;
     }
-    fill_words(rows, row, source, number, event);
+}
+
+/* False: no memory. */
+static bool add_event(struct rows *rows, const struct source *source, uint64_t number,
+                      const struct trace_event *event, Npud__TraceRow **raw)
+{
+    const size_t texts = (TRACE_TEXT_MAX + TRACE_TEXT_NEXT - 1) / TRACE_TEXT_NEXT;
+
+    if (!*raw || (*raw)->raw.len + (1 + texts) * sizeof(*event) > RAW_BYTES)
+        begin_raw(rows, source, raw);
+    if (!*raw)
+        return false;
+    append_raw(*raw, event);
+    append_text(*raw, source, number, event);
+    return true;
 }
 
 static void add_ring(struct server *server, struct rows *rows, const struct source *source,
@@ -338,7 +232,6 @@ static void add_ring(struct server *server, struct rows *rows, const struct sour
     row->begin_ns = trace->begun_ns;
     row->end_ns = trace->on ? 0 : trace->ended_ns;
     row->device = source->device;
-    row->stream = -1;
     row->events = p->end - p->first;
     row->next = p->end;
     row->entries = source->entries;
@@ -356,7 +249,7 @@ static void add_refused(struct server *server, struct rows *rows)
 {
     ADD_ROW(rows, Npud__TraceRow, NPUD__TRACE_ROW__INIT, row);
     row->kind = "ring";
-    row->device = row->stream = -1;
+    row->device = -1;
     row->events = row->lost = server->trace->refused;
 }
 
@@ -412,7 +305,8 @@ static bool find_memory(const struct server *server, struct trace_progress *p,
 static void tell_ring(struct server *server, struct rows *rows, const struct source *source)
 {
     struct trace_progress *p = &rows->progress->trace;
-    struct trace_event event;
+    struct trace_event event = {0};
+    Npud__TraceRow *raw = NULL;
     uint64_t now;
 
     if (!p->begun)
@@ -431,10 +325,9 @@ static void tell_ring(struct server *server, struct rows *rows, const struct sou
         if (event.kind == TRACE_TEXT) {
             p->told++; /* with the one that it goes on with */
         } else if (is_right(source, &event)) {
-            p->told++;
             if (source->client)
                 limit_times(&event, now);
-            add_event(rows, source, p->next, &event);
+            p->told += add_event(rows, source, p->next, &event, &raw);
         }
     }
     if (p->next < p->end)

@@ -263,7 +263,7 @@ void engine_unpark_all(struct engine *e, int32_t result)
 static __attribute__((cold, noinline)) void judge_step(struct engine *e, uint64_t now)
 {
     const struct step step = {
-        .what = task_row(e->worked_op)->name, .uid = e->worked_uid, .session = e->worked_session};
+        .what = task_name(e->worked_op), .uid = e->worked_uid, .session = e->worked_session};
 
     step_meter_judge(&e->meter, now, &step);
 }

@@ -264,7 +264,7 @@ bool inject_restore_rule(struct server *server, struct kept_cell *cell)
         !rule_back(server, r, cell, &record))
         return false;
     if (record.has_kind && record.ops != 0)
-        r->spec.kind = task_row((unsigned)__builtin_ctzll(record.ops))->name;
+        r->spec.kind = task_name((unsigned)__builtin_ctzll(record.ops));
     in->order[in->n++] = r;
     engines_lock(server);
     if (inject_lost(r) >= 0)
@@ -345,10 +345,10 @@ void inject_append_kinds(char *text, size_t size)
     size_t used;
 
     for (unsigned op = 0; op < TASK_OPS && (used = strlen(text)) < size - 1; op++) {
-        bool again = op > 0 && strcmp(task_row(op)->name, task_row(op - 1)->name) == 0;
+        bool again = op > 0 && strcmp(task_name(op), task_name(op - 1)) == 0;
 
         if (!again) {
-            snprintf(text + used, size - used, "%s %s", op ? "," : "", task_row(op)->name);
+            snprintf(text + used, size - used, "%s %s", op ? "," : "", task_name(op));
             for (char *c = text + used + (op ? 2 : 1); *c; c++)
                 *c = as_typed(*c);
         }
@@ -365,9 +365,9 @@ static enum cause find_kind(struct inject_spec *r, const char *kind)
         return CAUSE_NONE;
     r->ops = 0;
     for (unsigned op = 0; op < TASK_OPS; op++)
-        if (same_kind(task_row(op)->name, kind)) {
+        if (same_kind(task_name(op), kind)) {
             r->ops |= UINT64_C(1) << op;
-            r->kind = task_row(op)->name;
+            r->kind = task_name(op);
         }
     return r->kind ? CAUSE_NONE : CAUSE_RULE_KIND;
 }

@@ -21,7 +21,7 @@ enum run_result run_fail(struct stream *s, int32_t code, int32_t pid)
 enum run_result run_bad_entry(struct stream *s, const char *what)
 {
     log_client_fault(&s->session->log, "stream %d: bad %s task: %s", (int)stream_id(s),
-                     task_row(s->live->task.op)->name, what);
+                     task_name(s->live->task.op), what);
     return run_fail(s, ACL_ERROR_RT_PARAM_INVALID, 0);
 }
 

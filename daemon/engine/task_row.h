@@ -1,6 +1,6 @@
 /*
- * What each op of the ring is, in one row: how it runs, what it is for those that wait for it, and
- * what reports say of it. The rows are in execute.c.
+ * What each op of the ring is, in one row: how it runs, and what it is for those that wait for it.
+ * The rows are in execute.c; what reports call it is task_name() of proto/shm/task.h.
  */
 #pragma once
 
@@ -36,13 +36,11 @@ static inline uint64_t task_word(const struct task *task, uint8_t word)
  * in the first cache line.
  */
 struct task_row {
-    _Alignas(64) const char *name; /* in words, for messages: "copy" */
-
     /*
      * Engine threads, under the lock of the stream's engine, like all up to `give_up`. The task
      * begins; or, if stream_has_begun(), it goes on.
      */
-    enum run_result (*run)(struct stream *s, uint64_t now);
+    _Alignas(64) enum run_result (*run)(struct stream *s, uint64_t now);
 
     /* Words of an entry: TASK_WORD(), or 0 for none. A client wrote them: they may be anything. */
     uint8_t timeout; /* time limit of a wait, in nanoseconds; its value 0: no limit */

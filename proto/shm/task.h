@@ -40,6 +40,37 @@ enum task_op {
     TASK_OPS
 };
 
+/** What it is called in messages and reports; also an op that there is not. */
+static inline const char *task_name(unsigned op)
+{
+    static const char *const names[TASK_OPS + 1] = {
+        [TASK_NOP] = "nop",
+        [TASK_RECORD] = "record",
+        [TASK_RESET] = "reset",
+        [TASK_WAIT_LEVEL] = "wait",
+        [TASK_WAIT_POS] = "wait",
+        [TASK_IPC_RECORD] = "IPC record",
+        [TASK_IPC_WAIT] = "IPC wait",
+        [TASK_COPY] = "copy",
+        [TASK_SET] = "set",
+        [TASK_DELAY] = "delay",
+        [TASK_CALLBACK] = "callback",
+        [TASK_NOTIFY_RECORD] = "notify record",
+        [TASK_NOTIFY_WAIT] = "notify wait",
+        [TASK_COUNT_RECORD] = "count notify record",
+        [TASK_COUNT_WAIT] = "count notify wait",
+        [TASK_VALUE_WRITE] = "value write",
+        [TASK_VALUE_WAIT] = "value wait",
+        [TASK_REDUCE] = "reduce",
+        [TASK_GRAPH] = "graph",
+        [TASK_JUMP] = "jump",
+        [TASK_LAUNCH] = "launch",
+        [TASK_OPS] = "unknown",
+    };
+
+    return names[op < TASK_OPS ? op : TASK_OPS];
+}
+
 /** TASK_WAIT_POS: for the order alone. However what it waits for has ended, the wait succeeds. */
 #define TASK_WAIT_ORDER 0x01u
 /**

@@ -78,6 +78,14 @@ enum trace_kind {
 #define TRACE_TEXT_AT    8  /* from this byte of its words on */
 #define TRACE_TEXT_MAX   (TRACE_TEXT_FIRST + 2 * TRACE_TEXT_NEXT)
 
+/** How many bytes of the text of an event stand in it; 0: the kind has no text. */
+static inline size_t trace_text_first(unsigned kind)
+{
+    return kind == TRACE_CALL                                                  ? TRACE_NAME_FIRST
+           : kind == TRACE_RANGE || kind == TRACE_MARK || kind == TRACE_KERNEL ? TRACE_TEXT_FIRST
+                                                                               : 0;
+}
+
 /** What bytes were moved from, and to. */
 enum trace_way {
     TRACE_WAY_NONE,

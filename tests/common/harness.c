@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/tools/npuctl/trace_rows.h"
 #include "proto/wire/npud.pb-c.h"
 #include "proto/wire/packet.h"
 #include "tests/common/chaos.h"
@@ -248,7 +249,7 @@ static struct Npud__Report *report_try(int topic)
     report_fd = packet_take_fd(&packet, 0);
     map = mmap(NULL, reply->size + 1, PROT_READ, MAP_SHARED, report_fd, 0);
     report = npud__report__unpack(NULL, reply->size, map);
-    ck_assert_ptr_nonnull(report);
+    ck_assert(report && trace_rows_expand(report));
     munmap(map, reply->size + 1);
     npud__admin_reply__free_unpacked(reply, NULL);
     close(report_fd);

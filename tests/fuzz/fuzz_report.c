@@ -8,6 +8,7 @@
 
 #include "client/tools/npuctl/command.h"
 #include "client/tools/npuctl/print.h"
+#include "client/tools/npuctl/trace_rows.h"
 #include "fuzz.h"
 
 static FILE *capture;
@@ -52,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!report)
         return 0;
+    trace_rows_expand(report);
     for (size_t i = 0; i < commands_n; i++)
         for (int json = 0; json < 2 && !commands[i].parse; json++)
             check_printed(report, &commands[i], json);

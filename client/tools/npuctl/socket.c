@@ -12,6 +12,7 @@
 
 #include "client/core/access.h"
 #include "client/tools/npuctl/text.h"
+#include "client/tools/npuctl/trace_rows.h"
 
 /*
  * So often npud may end under one npuctl. Each time connect() waits in the queue of the listening
@@ -160,8 +161,11 @@ enum status socket_read_report(const struct packet *packet, uint64_t size, Npud_
 
     *report = data ? npud__report__unpack(NULL, size, data) : NULL;
     free(data);
-    if (*report)
+    if (*report && trace_rows_expand(*report))
         return STATUS_OK;
     fputs("npuctl: npud's report cannot be read\n", stderr);
+    if (*report)
+        npud__report__free_unpacked(*report, NULL);
+    *report = NULL;
     return STATUS_ERROR;
 }

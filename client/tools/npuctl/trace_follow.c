@@ -10,6 +10,7 @@
 #include "client/tools/npuctl/ask.h"
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/trace_dump.h"
+#include "client/tools/npuctl/trace_rows.h"
 #include "proto/util/clock.h"
 
 /* While no ring fills fast, npud is asked so often. */
@@ -249,7 +250,7 @@ static bool read_reports(struct recording *r, FILE *f)
 
     while ((report = read_report(f))) {
         grown = realloc(r->report, (r->n + 1) * sizeof(Npud__Report *));
-        if (!grown) {
+        if (!grown || !trace_rows_expand(report)) {
             npud__report__free_unpacked(report, NULL);
             return false;
         }
