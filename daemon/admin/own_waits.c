@@ -9,6 +9,7 @@
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
 #include "proto/util/clock.h"
+#include "proto/wire/own_topic.h"
 
 #define ONE_IN   10 /* the reports of one user take at most one part in so many of npud's time */
 #define AGAIN_MS 1  /* until the client asks for a report that is being made */
@@ -25,10 +26,10 @@ struct own_waits {
 };
 
 /*
- * A user whose only session is this one waits for nothing. npud then makes no report, however often
- * this user asks.
+ * A user whose only session is this one has no other process of which a report could tell. npud
+ * then makes none, however often this user asks.
  */
-static bool waits_for_something(const struct session *session)
+static bool has_processes(const struct session *session)
 {
     return user_used(session->user, RESOURCE_SESSIONS) > 1;
 }
@@ -79,7 +80,7 @@ void own_waits_drop(struct session *session)
     free(o);
 }
 
-static enum cause begin_report(struct session *session)
+static enum cause begin_report(struct session *session, unsigned topic)
 {
     struct own_waits *o = calloc(1, sizeof(*o));
     int r;
@@ -90,7 +91,7 @@ static enum cause begin_report(struct session *session)
         free(o);
         return CAUSE_USER_DESCRIPTORS;
     }
-    r = report_open_own_waits(session->server, &o->report, session->uid);
+    r = report_open_own(session->server, &o->report, topic, session->uid);
     if (r < 0) {
         user_uncharge(&o->charge_fd);
         free(o);
@@ -125,15 +126,23 @@ int32_t own_waits_answer(struct call *call)
     Npud__OwnWaitsReply *out;
     struct session *session = call->session;
     uint64_t now = clock_ns(), from = payer_of(session)->report_ns;
+    unsigned topic = (unsigned)call->request->own_waits->topic;
     enum cause cause;
 
+    if (topic == NPUD__ADMIN_REQUEST__TOPIC__STATUS)
+        topic = NPUD__ADMIN_REQUEST__TOPIC__WAITS;
+    if (!topic_is_own(topic))
+        return refuse(call, CAUSE_TOPIC, "no report");
     out = CALL_REPLY(call, own_waits, OWN_WAITS);
-    if (session->own_waits && session->own_waits->made)
+    out->topic = (Npud__AdminRequest__Topic)topic;
+    if (session->own_waits && session->own_waits->made && session->own_waits->report.topic == topic)
         return give_report(call, out);
+    if (session->own_waits && session->own_waits->made)
+        own_waits_drop(session); /* it has asked for another one before, and not fetched that */
     out->again_ms = AGAIN_MS;
     if (payer_of(session)->reporting)
         return 0;
-    if (!waits_for_something(session)) {
+    if (!has_processes(session)) {
         out->again_ms = 0;
         return 0;
     }
@@ -141,6 +150,6 @@ int32_t own_waits_answer(struct call *call)
         out->again_ms = (uint32_t)((from - now) / NSEC_PER_MSEC) + 1;
         return 0;
     }
-    cause = begin_report(session);
+    cause = begin_report(session, topic);
     return cause == CAUSE_NONE ? 0 : refuse(call, cause, "no report");
 }

@@ -119,9 +119,9 @@ int report_seal(const struct admin_report *report)
                                                                                          : 0;
 }
 
-int report_open_own_waits(struct server *server, struct admin_report *report, uid_t uid)
+int report_open_own(struct server *server, struct admin_report *report, unsigned topic, uid_t uid)
 {
-    int r = report_open(server, report, NPUD__ADMIN_REQUEST__TOPIC__WAITS);
+    int r = report_open(server, report, topic);
 
     report->own = true;
     report->uid = uid;

@@ -17,7 +17,7 @@ struct admin_report {
     unsigned topic;
     int fd;        /* the memfd; -1: none */
     uint64_t size; /* bytes written */
-    bool own;      /* only what concerns processes of uid: of waits alone */
+    bool own;      /* only what concerns processes of uid */
     uid_t uid;
     struct progress progress;
 };
@@ -26,10 +26,10 @@ struct admin_report {
 int report_open(struct server *server, struct admin_report *report, unsigned topic);
 
 /**
- * Begin one of the waits of one user's processes, and the deadlocks that they are in or behind. 0
- * or -errno.
+ * Begin one of one user's processes alone, for which topic_is_own(); deadlocks are those that they
+ * are in or behind. 0 or -errno.
  */
-int report_open_own_waits(struct server *server, struct admin_report *report, uid_t uid);
+int report_open_own(struct server *server, struct admin_report *report, unsigned topic, uid_t uid);
 
 /** Free what there is of it. Safe to repeat, and while report->fd is -1. */
 void report_close(struct admin_report *report);

@@ -319,8 +319,11 @@ void report_sessions(struct server *server, struct rows *rows)
     for (session = report_rows_session_from(server, p->session); session && session->id <= p->last;
          session = session->next) {
         p->session = session->id;
-        if (report_rows_slice_over(rows))
+        if (report_rows_look_over(rows))
             return;
+        if (!report_rows_tell(rows, session->uid) ||
+            (rows->own && session->state == SESSION_CONNECTED)) /* npuctl, which asks for this */
+            continue;
         ADD_ROW(rows, Npud__SessionRow, NPUD__SESSION_ROW__INIT, r);
 
         r->session = session->id;

@@ -90,6 +90,11 @@ void *report_rows_next_object(struct server *server, struct rows *rows, const si
     for (; s && s->id <= p->last; s = s->next) {
         if (s->id != p->session)
             *p = (struct progress){.last = p->last, .session = s->id};
+        if (!report_rows_tell(rows, s->uid)) {
+            if (report_rows_look_over(rows))
+                return NULL;
+            continue;
+        }
         for (; p->table < n_tables; p->table++, p->slot = 0) {
             object = slots_next((struct slots *)((char *)s + tables[p->table]), &p->slot);
             if (!object)

@@ -41,7 +41,7 @@ struct rows {
     uint64_t until; /* when this slice is over */
     unsigned looks; /* at what gave no row */
     bool more;      /* it ended before the report was complete */
-    bool own;       /* only what concerns processes of uid is to be told; waits alone can do that */
+    bool own;       /* only what concerns processes of uid is to be told */
     uid_t uid;
     void **row;
     size_t n;
@@ -79,6 +79,12 @@ bool report_rows_slice_over(struct rows *rows);
 
 /** The same where a look may give no row. */
 bool report_rows_look_over(struct rows *rows);
+
+/** May a report tell of processes of this user? */
+static inline bool report_rows_tell(const struct rows *rows, uid_t uid)
+{
+    return !rows->own || rows->uid == uid;
+}
 
 /** The session with this number, or else the next newer one, or NULL. */
 struct session *report_rows_session_from(struct server *server, uint64_t id);

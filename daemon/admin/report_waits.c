@@ -70,11 +70,6 @@ static void report_deadlock(struct rows *rows, const struct wait_graph *waits, s
     r->members = report_rows_copy_text(rows, text);
 }
 
-static bool is_told(const struct rows *rows, const struct blocked *b)
-{
-    return !rows->own || b->process->uid == rows->uid;
-}
-
 /* And the deadlock that it is in or behind. */
 static void tell_blocked(struct rows *rows, struct wait_graph *waits, const struct blocked *b)
 {
@@ -89,7 +84,7 @@ static bool report_all_blocked(struct rows *rows, struct wait_graph *waits)
     while (waits->row < waits->n_blocked) {
         const struct blocked *b = &waits->blocked[waits->row++];
 
-        if (is_told(rows, b))
+        if (report_rows_tell(rows, b->process->uid))
             tell_blocked(rows, waits, b);
         if (waits_slice_over(waits))
             return false;

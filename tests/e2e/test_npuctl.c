@@ -461,27 +461,30 @@ static void become_second_user(void)
         _exit(99);
 }
 
+/* So many of two streams wait; it has memory, too. */
+static void begin_waiting(unsigned n, void *up)
+{
+    aclrtStream stream[2];
+    void *memory;
+
+    streams_open(&stream[0], &stream[1]);
+    OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    for (unsigned i = 0; i < n; i++)
+        stream_hold(stream[i]);
+    turn_tell(up);
+    pause();
+}
+
 static int second_user_waits(void *arg)
 {
-    aclrtStream one, two;
-
     become_second_user();
-    streams_open(&one, &two);
-    stream_hold(one);
-    turn_tell(arg);
-    pause();
+    begin_waiting(1, arg);
     return 0;
 }
 
 static int first_user_waits(void *arg)
 {
-    aclrtStream one, two;
-
-    streams_open(&one, &two);
-    stream_hold(one);
-    stream_hold(two);
-    turn_tell(arg);
-    pause();
+    begin_waiting(2, arg);
     return 0;
 }
 
@@ -494,35 +497,64 @@ static bool three_wait(void)
     return all;
 }
 
-/*
- * As many rows as there are processes of its own that wait, and not the others'. Asked in a row:
- * npud lets it wait.
- */
+/* Rows of that process, and of no other. */
+static void expect_rows_of(pid_t pid, const char *report, int n)
+{
+    char words[32], wanted[32];
+    int status, rows = 0;
+    char *text;
+
+    snprintf(words, sizeof(words), "--json %s", report);
+    snprintf(wanted, sizeof(wanted), "\"pid\":%d,", pid);
+    text = npuctl(words, &status);
+    ck_assert_msg(status == 0, "%s", text);
+    for (char *c = text; (c = strstr(c, "\"pid\":")); c++, rows++)
+        ck_assert_msg(strncmp(c, wanted, strlen(wanted)) == 0, "%s", text);
+    ck_assert_msg(rows == n, "%s", text);
+    free(text);
+}
+
+/* In the table of processes of its NPU. */
+static void expect_in_table_of(pid_t pid)
+{
+    const char *built = getenv("NPUD_BINDIR");
+    char command[512], line[256], wanted[32];
+    int rows = 0;
+    FILE *f;
+
+    snprintf(command, sizeof(command), "%s/toolkit/npu-smi info", built ? built : "build");
+    snprintf(wanted, sizeof(wanted), "| %d ", pid);
+    f = popen(command, "re");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof(line), f)) {
+        ck_assert_ptr_null(strstr(line, "does not tell"));
+        rows += strstr(line, wanted) != NULL;
+    }
+    ck_assert_int_eq(pclose(f), 0);
+    ck_assert_int_eq(rows, 1);
+}
+
+/* Asked in a row: npud lets it wait. */
 static int second_user_asks(void *arg)
 {
     pid_t *waiting = arg;
-    char wanted[32];
-    int status;
 
     become_second_user();
-    snprintf(wanted, sizeof(wanted), "\"pid\":%d,", *waiting);
     for (int i = 0; i < 20; i++) {
-        char *text = npuctl("--json waits", &status);
-        char *first = strstr(text, "\"pid\":");
-
-        ck_assert_msg(status == 0 && first && strncmp(first, wanted, strlen(wanted)) == 0, "%s",
-                      text);
-        ck_assert_msg(!strstr(first + 1, "\"pid\":"), "%s", text);
-        ck_assert_ptr_nonnull(strstr(text, "\"deadlocks\":[]"));
-        free(text);
+        expect_rows_of(*waiting, "waits", 1);
+        expect_rows_of(*waiting, "sessions", 1);
+        expect_rows_of(*waiting, "streams", 3); /* the default one, too */
+        expect_rows_of(*waiting, "memory", 1);
     }
-    npuctl_says("waits", 0, "waits of your own processes");
-    npuctl_says("sessions", 3, "refuses this user");
+    expect_in_table_of(*waiting);
+    npuctl_says("--json waits", 0, "\"deadlocks\":[]");
+    npuctl_says("waits", 0, "of your own processes alone");
+    npuctl_says("devices", 3, "refuses this user");
     npuctl_says("kill 1", 3, "refuses this user");
     return 0;
 }
 
-START_TEST(a_user_sees_the_waits_of_its_own_processes)
+START_TEST(a_user_sees_its_own_processes)
 {
     pid_t waiting, others;
     struct turn up;
@@ -660,6 +692,6 @@ int main(void)
     tcase_add_test(tc, the_admin_socket_is_named_to_those_it_refuses);
     tc = suite_case(suite, "who", 60, NULL, NULL);
     tcase_add_test(tc, the_log_says_who_ended_a_session);
-    tcase_add_test(tc, a_user_sees_the_waits_of_its_own_processes);
+    tcase_add_test(tc, a_user_sees_its_own_processes);
     return run_suite(suite);
 }

@@ -96,7 +96,7 @@ expect "and npu-smi itself is none" 1 \
     "$(grep -c 'No running processes found in NPU 0' "$work/busy")"
 expect "-i chooses" "0 1" "$(npu-run -- bash -c 'user "$NPU_SMI" info -i 1' 2>"$work/log" |
     awk '/found in NPU/ {n++} /bad/ {b++} END {print n + 0, b + 0}')"
-others='npud tells administrators which processes run'
+others='npud does not tell which processes run'
 # npuctl would ask the outer one, of which these processes are not.
 npu-run -- bash -c 'admin=$NPUD_ADMIN_SOCKET
     npu-run -- env NPUD_ADMIN_SOCKET="$admin" bash -c "user \"\$NPU_SMI\" info"' \

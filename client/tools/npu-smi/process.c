@@ -51,14 +51,19 @@ static const char *find_npuctl(char path[PATH_MAX])
     return "npuctl";
 }
 
+/* It is a line. One before it says to ordinary users that the report is of their own processes. */
 static cJSON *parse_file(int fd)
 {
     struct stat is;
     char *text = fstat(fd, &is) == 0 ? calloc(1, (size_t)is.st_size + 1) : NULL;
+    char *line = text, *end;
     cJSON *document = NULL;
 
-    if (text && pread(fd, text, (size_t)is.st_size, 0) == is.st_size)
-        document = cJSON_Parse(text);
+    if (text && pread(fd, text, (size_t)is.st_size, 0) == is.st_size) {
+        while (*line != '{' && (end = strchr(line, '\n')))
+            line = end + 1;
+        document = cJSON_Parse(line);
+    }
     free(text);
     return document;
 }
@@ -183,7 +188,7 @@ void processes_print(struct processes *all, int npu)
     char line[96];
 
     if (!all) {
-        printf("| %-95s|\n", "npud tells administrators which processes run (npuctl sessions)");
+        printf("| %-95s|\n", "npud does not tell which processes run: npuctl sessions says why");
         return;
     }
     choose_npu(all, npu);

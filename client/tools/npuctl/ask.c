@@ -8,6 +8,7 @@
 #include "client/tools/npuctl/socket.h"
 #include "proto/util/clock.h"
 #include "proto/util/random.h"
+#include "proto/wire/own_topic.h"
 
 /* What npud has answered. */
 struct answer {
@@ -181,16 +182,22 @@ static enum status ask_rates(struct connection *c, const struct task *task, stru
 /* --- of a user alone --- */
 
 /* On STATUS_OK *report is there, or npud is to be asked again after *again_ms, which is not 0. */
-static enum status read_own_waits(const Npud__Reply *reply, const struct packet *packet,
-                                  Npud__Report **report, uint32_t *again_ms)
+static enum status read_own(const Npud__Reply *reply, const struct packet *packet, int topic,
+                            Npud__Report **report, uint32_t *again_ms)
 {
     if (reply->body_case != NPUD__REPLY__BODY_OWN_WAITS)
         return socket_explain_refusal(reply->message, reply->error);
+    if (topic != NPUD__ADMIN_REQUEST__TOPIC__WAITS && (int)reply->own_waits->topic != topic) {
+        fputs("npuctl: this npud is older than npuctl and tells that to administrators only\n",
+              stderr);
+        return STATUS_UNREACHABLE;
+    }
     *again_ms = reply->own_waits->again_ms;
     return *again_ms == 0 ? socket_read_report(packet, reply->own_waits->size, report) : STATUS_OK;
 }
 
-static enum status ask_own_once(struct connection *c, Npud__Report **report, uint32_t *again_ms)
+static enum status ask_own_once(struct connection *c, int topic, Npud__Report **report,
+                                uint32_t *again_ms)
 {
     static struct packet packet;
     Npud__Request request = NPUD__REQUEST__INIT;
@@ -201,9 +208,10 @@ static enum status ask_own_once(struct connection *c, Npud__Report **report, uin
     request.id = 1;
     request.body_case = NPUD__REQUEST__BODY_OWN_WAITS;
     request.own_waits = &own_waits;
+    own_waits.topic = (Npud__AdminRequest__Topic)topic;
     reply = connection_ask(c, &request.base, &npud__reply__descriptor, &packet);
     if (reply) {
-        status = read_own_waits(reply, &packet, report, again_ms);
+        status = read_own(reply, &packet, topic, report, again_ms);
         npud__reply__free_unpacked(reply, NULL);
     }
     packet_deinit(&packet);
@@ -211,7 +219,7 @@ static enum status ask_own_once(struct connection *c, Npud__Report **report, uin
 }
 
 /* Of a user that may use npud and not administer it, from the clients' socket. */
-enum status ask_own_waits(const char *path, Npud__Report **report)
+enum status ask_own(const char *path, int topic, Npud__Report **report)
 {
     static bool told;
     struct connection c = {.path = socket_find("NPUD_SOCKET", NPUD_SOCKET_DEFAULT),
@@ -224,21 +232,20 @@ enum status ask_own_waits(const char *path, Npud__Report **report)
         return socket_explain_unreachable(path, EACCES);
     do {
         clock_sleep_until(clock_ns() + again_ms * NSEC_PER_MSEC);
-        status = ask_own_once(&c, report, &again_ms);
+        status = ask_own_once(&c, topic, report, &again_ms);
     } while (status == STATUS_OK && !*report);
     connection_close(&c);
     if (status == STATUS_OK && !told)
-        fprintf(stderr,
-                "npuctl: %s is for administrators: these are the waits of your own processes\n",
+        fprintf(stderr, "npuctl: %s is for administrators: this is of your own processes alone\n",
                 path);
     told = true;
     return status;
 }
 
-static enum status print_own_waits(const struct task *task)
+static enum status print_own(const struct task *task)
 {
     Npud__Report *report;
-    enum status status = ask_own_waits(task->path, &report);
+    enum status status = ask_own(task->path, (int)task->report->topic, &report);
 
     if (status != STATUS_OK)
         return status;
@@ -274,9 +281,8 @@ enum status ask_npud(const struct task *task)
     enum status status;
     int r = connection_open(&c);
 
-    if (r == -EACCES && !task->named && task->report &&
-        task->report->topic == NPUD__ADMIN_REQUEST__TOPIC__WAITS)
-        return print_own_waits(task);
+    if (r == -EACCES && !task->named && task->report && topic_is_own(task->report->topic))
+        return print_own(task);
     if (r < 0)
         return socket_explain_unreachable(task->path, -r);
     status = ask_once(&c, task, &answer);

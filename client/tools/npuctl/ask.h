@@ -25,7 +25,7 @@ enum status ask_reports(struct connection *c, const struct question *questions, 
 /** The same on a connection of its own to the npud at that path. */
 enum status ask_reports_at(const char *path, const struct question *questions, size_t n);
 /**
- * The waits of the processes of this user, for one that the npud at that path does not take for an
+ * A report of the processes of this user, for one that the npud at that path does not take for an
  * administrator: that is said once. On STATUS_OK the caller frees the report.
  */
-enum status ask_own_waits(const char *path, Npud__Report **report);
+enum status ask_own(const char *path, int topic, Npud__Report **report);

@@ -476,7 +476,7 @@ static enum status ask_findings(const struct task *task, struct findings *f)
 
     f->own = r == -EACCES && !task->named;
     if (f->own)
-        return ask_own_waits(task->path, &f->waits);
+        return ask_own(task->path, NPUD__ADMIN_REQUEST__TOPIC__WAITS, &f->waits);
     if (r < 0)
         return socket_explain_unreachable(task->path, -r);
     status = ask_all(&c, f);
