@@ -3,9 +3,10 @@
 
 usage: draw-peers.py peers.json > peers.svg
 """
-import json
 import sys
 from html import escape
+
+import chart
 
 WIDTH, NAMES, BARS = 720, 190, 420
 ROW, HEAD = 22, 34
@@ -24,32 +25,22 @@ def draw_row(top, peer, ns, most):
            f'<text x="{NAMES + width + 6:.0f}" y="{top + 15}">{text(ns)}</text>')
 
 
-def draw(lines):
-    groups = {}
-    for line in lines:
-        groups.setdefault(line["what"], []).append((line["ns"], line["peer"]))
-    height = sum(HEAD + ROW * len(rows) for rows in groups.values()) + 10
-    yield (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-           'font-family="sans-serif" font-size="13">')
-    yield f'<rect width="{WIDTH}" height="{height}" fill="white"/>'
+def draw_groups(groups):
     top = 0
     for what, rows in groups.items():
+        most = max(row["ns"] for row in rows)
         yield f'<text x="8" y="{top + 24}" font-weight="bold">{escape(what)}</text>'
         top += HEAD
-        for ns, peer in sorted(rows):
-            yield from draw_row(top, peer, ns, max(rows)[0])
+        for row in sorted(rows, key=lambda row: (row["ns"], row["peer"])):
+            yield from draw_row(top, row["peer"], row["ns"], most)
             top += ROW
-    yield "</svg>"
 
 
-def main():
-    if len(sys.argv) != 2:
-        print(__doc__.splitlines()[-1], file=sys.stderr)
-        return 2
-    with open(sys.argv[1], encoding="utf-8") as file:
-        print("\n".join(draw(json.load(file))))
-    return 0
+def draw(lines):
+    groups = chart.group_lines(lines, "what")
+    height = sum(HEAD + ROW * len(rows) for rows in groups.values()) + 10
+    return chart.draw_sheet(WIDTH, height, draw_groups(groups))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(chart.main(__doc__, draw))

@@ -6,9 +6,11 @@ median.
 
 usage: draw-scale.py scale.json > scale.svg
 """
-import json
 import sys
 from html import escape
+from itertools import chain
+
+import chart
 
 WIDTH, LEFT, BARS, TALL, HEAD, FOOT = 720, 90, 610, 110, 34, 44
 
@@ -41,26 +43,11 @@ def draw_chart(top, lines):
 
 
 def draw(lines):
-    groups = {}
-    for line in lines:
-        groups.setdefault(line["row"], []).append(line)
-    height = (HEAD + TALL + FOOT) * len(groups)
-    yield (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-           'font-family="sans-serif" font-size="13">')
-    yield f'<rect width="{WIDTH}" height="{height}" fill="white"/>'
-    for i, rows in enumerate(groups.values()):
-        yield from draw_chart(i * (HEAD + TALL + FOOT), rows)
-    yield "</svg>"
-
-
-def main():
-    if len(sys.argv) != 2:
-        print(__doc__.splitlines()[-1], file=sys.stderr)
-        return 2
-    with open(sys.argv[1], encoding="utf-8") as file:
-        print("\n".join(draw(json.load(file))))
-    return 0
+    groups = chart.group_lines(lines, "row").values()
+    tall = HEAD + TALL + FOOT
+    charts = [draw_chart(i * tall, rows) for i, rows in enumerate(groups)]
+    return chart.draw_sheet(WIDTH, tall * len(charts), chain.from_iterable(charts))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(chart.main(__doc__, draw))

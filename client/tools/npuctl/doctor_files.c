@@ -1,5 +1,4 @@
 /* What is installed: configuration, units, library, toolkit tree, and the file for containers. */
-#include <cjson/cJSON.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -11,8 +10,8 @@
 
 #include "client/tools/npuctl/doctor_check.h"
 #include "client/tools/npuctl/helper.h"
+#include "client/tools/npuctl/json.h"
 #include "proto/util/beside.h"
-#include "proto/util/lift_fd.h"
 
 #define LIBRARY "libaclclient.so.1"
 
@@ -161,22 +160,6 @@ enum verdict check_toolkit(const struct host *host, struct finding *f)
 
 /* --- containers --- */
 
-static char *read_file(const char *path)
-{
-    FILE *file = lift_open(path);
-    char *text = NULL;
-    size_t size = 0;
-
-    if (!file)
-        return NULL;
-    if (getdelim(&text, &size, '\0', file) < 0) {
-        free(text);
-        text = NULL;
-    }
-    fclose(file);
-    return text;
-}
-
 /* What the host has no more stops each container that wants an NPU. */
 static enum verdict judge_cdi(struct finding *f, const cJSON *document)
 {
@@ -198,20 +181,17 @@ static enum verdict judge_cdi(struct finding *f, const cJSON *document)
 
 enum verdict check_cdi(const struct host *host, struct finding *f)
 {
-    char *text = read_file(CDI_OUTPUT_DEFAULT);
+    cJSON *document = json_read(CDI_OUTPUT_DEFAULT);
     enum verdict verdict;
-    cJSON *document;
 
     (void)host;
-    if (!text && errno == ENOENT) {
+    if (!document && errno == ENOENT) {
         finding_cure(f, "npuctl cdi, if containers are to have NPUs");
         return finding_say(f, VERDICT_SKIP, "%s: not there", CDI_OUTPUT_DEFAULT);
     }
-    if (!text)
+    if (!document && errno != EBADMSG)
         return finding_say(f, VERDICT_WARN, "%s: %s", CDI_OUTPUT_DEFAULT, strerror(errno));
-    document = cJSON_Parse(text);
     verdict = judge_cdi(f, document);
     cJSON_Delete(document);
-    free(text);
     return verdict;
 }

@@ -1,27 +1,11 @@
 #include "client/tools/npuctl/trace_findings.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/tools/npuctl/json.h"
-
-static char *read_file(const char *path)
-{
-    FILE *f = fopen(path, "re");
-    char *text = NULL;
-    size_t size = 0;
-
-    if (!f || getdelim(&text, &size, '\0', f) < 0) {
-        free(text);
-        text = NULL;
-    }
-    if (f)
-        fclose(f);
-    return text;
-}
 
 /* "0x" and npud's slot << 48 | position + 1; one without a task has none. */
 static struct trace_act read_act(const cJSON *act)
@@ -45,19 +29,18 @@ static bool read_finding(struct trace_finding *f, const cJSON *finding)
 
 struct trace_finding *trace_findings_read(const char *path, size_t *n)
 {
-    char *text = read_file(path);
-    cJSON *report = text ? cJSON_Parse(text) : NULL;
+    cJSON *report = json_read(path);
     const cJSON *all = cJSON_GetObjectItem(report, "findings"), *finding;
     struct trace_finding *list = calloc((size_t)cJSON_GetArraySize(all) + 1, sizeof(*list));
 
     *n = 0;
     if (!report)
-        fprintf(stderr, "npuctl: %s: %s\n", path, text ? "this is no JSON" : strerror(errno));
+        fprintf(stderr, "npuctl: %s: %s\n", path,
+                errno == EBADMSG ? "this is no JSON" : strerror(errno));
     if (list && all)
         cJSON_ArrayForEach (finding, all)
             *n += read_finding(&list[*n], finding);
     cJSON_Delete(report);
-    free(text);
     return list;
 }
 
