@@ -82,7 +82,7 @@ START_TEST(starts_and_stops_once)
     npuctl_says("trace stop", 0, "");
     npuctl_says("trace stop", 1, "trace: none runs");
     npuctl_says("trace", 2, "trace wants start, stop, dump, stream or stats");
-    npuctl_says("trace begin", 2, "trace wants start, stop, dump, stream or stats");
+    npuctl_says("trace begin", 2, "trace wants start, stop, dump, stream or stats, not \"begin\"");
     npuctl_says("trace dump 3", 2, "unexpected argument");
     npuctl_says("status --html", 2, "--html goes with trace dump");
     streams_open(&stream, &other);

@@ -131,6 +131,7 @@ status_of 1 info -t memory -i 1x
 status_of 1 info -t memory -i 0 -c 1
 npu-run -- sh -c '"$NPU_SMI" info -l >/dev/full' 2>"$work/err"
 expect "output that cannot be written" 1 $?
+expect "... is said" 1 "$(grep -c 'npu-smi: cannot write: No space left' "$work/err")"
 NPUD_SOCKET=$work/no.sock "$NPU_SMI" info >"$work/out" 2>"$work/err"
 expect "no npud: exit status" 1 $?
 expect "no npud: nothing is printed" 0 "$(wc -c <"$work/out")"

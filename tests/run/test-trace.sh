@@ -48,6 +48,11 @@ check "... that is none" status_of 125 timeout "$guard" npu-run --trace=size.jso
     --trace-size=few -- touch ran
 check "... without --trace" status_of 125 timeout "$guard" npu-run --trace-size=1M -- touch ran
 check "... and the command has not run" test ! -e ran
+check "--trace without a file" status_of 125 timeout "$guard" npu-run --trace -- touch ran
+check "... and the command has not run" test ! -e ran
+check "... and none has the name --" test ! -e ./--
+check "npuctl trace stats of what cannot be read" sh -c \
+    'npuctl trace stats . 2>&1 | grep -q "^npuctl: .: Is a directory"'
 check "npuctl trace stats" sh -c \
     'npuctl trace stats trace.json >stats && npuctl trace stats --json trace.json >stats.json'
 check "... has a row for each call" grep -Eq '^call +3 .* aclrtRecordEvent$' stats

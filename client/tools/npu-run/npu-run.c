@@ -610,7 +610,10 @@ static int option_read(struct run *run, struct options *options, int option, int
         return STATUS_NONE;
     case 3:
         run->trace = optarg;
-        return STATUS_NONE;
+        if (optarg[0] != '-')
+            return STATUS_NONE;
+        fputs("npu-run: --trace wants a file: --trace=FILE\nTry 'npu-run --help'.\n", stderr);
+        return STATUS_OWN_FAILURE;
     case 6:
         run->trace_size = optarg;
         return STATUS_NONE;

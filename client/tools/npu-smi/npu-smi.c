@@ -5,6 +5,7 @@
  */
 #include <acl/acl.h>
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -377,7 +378,9 @@ int main(int argc, char **argv)
         print_usage(stdout);
     else
         done = refuse_usage("there is no command", command);
-    if (fflush(stdout) != 0 || ferror(stdout))
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "npu-smi: cannot write: %s\n", strerror(errno));
         done = false;
+    }
     return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -768,7 +768,11 @@ const char *trace_parse(char **words, int n, struct task *task, const char **abo
     if (task->request.start_trace)
         task->takes = OPTION_SIZE | OPTION_CALLS;
     task->request.stop_trace = strcmp(verb, "stop") == 0;
-    if (n == 0 || (!task->request.start_trace && !task->request.stop_trace))
+    if (n == 0)
         return "trace wants start, stop, dump, stream or stats";
+    if (!task->request.start_trace && !task->request.stop_trace) {
+        *about = verb;
+        return "trace wants start, stop, dump, stream or stats, not";
+    }
     return n > 1 ? "unexpected argument" : NULL;
 }

@@ -143,6 +143,7 @@ static enum status read_file(struct stats *s, const char *path)
     FILE *f = fopen(path, "re");
     size_t room = 0;
     char *line = NULL;
+    int error;
 
     if (!f) {
         fprintf(stderr, "npuctl: %s: %s\n", path, strerror(errno));
@@ -150,13 +151,16 @@ static enum status read_file(struct stats *s, const char *path)
     }
     while (!s->memory_short && getline(&line, &room, f) >= 0)
         read_line(s, line);
+    error = ferror(f) ? errno : 0;
     free(line);
     fclose(f);
-    if (s->memory_short)
+    if (error != 0)
+        fprintf(stderr, "npuctl: %s: %s\n", path, strerror(error));
+    else if (s->memory_short)
         fputs("npuctl: no memory\n", stderr);
     else if (!s->any)
         fprintf(stderr, "npuctl: %s: npuctl trace dump has not written this\n", path);
-    return s->any && !s->memory_short ? STATUS_OK : STATUS_ERROR;
+    return s->any && !s->memory_short && error == 0 ? STATUS_OK : STATUS_ERROR;
 }
 
 /* --- printing --- */
