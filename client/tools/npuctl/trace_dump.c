@@ -403,17 +403,18 @@ static void print_release(const Npud__TraceRow *row)
     const Npud__TraceRow *from = find_task(row->from_session, row->from_slot, row->from_position);
     const Npud__TraceRow *to = find_task(row->session, row->slot, row->position);
     static uint64_t id;
-    uint64_t at;
+    uint64_t at, end;
 
     if (!from || !to || rank_kind(from) > 1 || rank_kind(to) > 1)
         return; /* overwritten */
     id++;
-    at = clamp_time(row->begin_ns, from);
+    end = clamp_time(rank_kind(to) == 0 ? to->end_ns : row->begin_ns, to);
+    /* An npud that has come back tells of it later than when the other had gone on. */
+    at = clamp_time(row->begin_ns < end ? row->begin_ns : end, from);
     /* A task that took no time has no inside. */
     (at == first_begin(from) ? print_moment : trace_json_arrow)(
         's', from->session, stream_tid(from), "release", id, at);
-    print_moment('f', to->session, stream_tid(to), "release", id,
-                 clamp_time(strcmp(to->kind, "task") == 0 ? to->end_ns : row->begin_ns, to));
+    print_moment('f', to->session, stream_tid(to), "release", id, end);
 }
 
 /* Of a buffer that is taken out, the number of the time that it was last put in. 0: not seen. */
