@@ -28,7 +28,8 @@ GPU_PACKAGE := $(BUILD)/gpu/npud-gpu.tar.gz
 GPU_SUITES := $(shell grep -v '^\#' tests/gpu/suites.list)
 GPU_TESTS := $(BUILD)/tests/unit/test_cuda_table $(GPU_SUITES:%=$(BUILD)/%)
 .PHONY: gpu-package check-gpu bench-gpu
-test-programs: $(RAW_BIN) $(FAKE_CUDA) $(FAKE_NVML)
+test-programs: $(RAW_BIN)
+test-suites: $(FAKE_CUDA) $(FAKE_NVML)
 gpu-package: deps
 	$(Q)$(MAKE) --no-print-directory programs $(RAW_BIN) $(GPU_TESTS) $(FAKE_CUDA) $(FAKE_NVML)
 	$(Q)sh mk/gpu.sh $(BUILD) $(GPU_PACKAGE) $(RAW_BIN) $(GPU_TESTS) $(FAKE_CUDA) $(FAKE_NVML)

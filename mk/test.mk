@@ -294,8 +294,10 @@ TEST_BIN := $(filter-out $(SKIPPED_BIN),$(if $(NPUD_CHAOS),$(CHAOS_BIN),$(UNIT_B
     $(E2E_BIN) $(INSIDE_BIN) $(VENDOR_BIN) $(HOSTILE_BIN) $(CXX_BIN) $(MODEL_BIN) $(SOAK_BIN) \
     $(HANDOVER_BIN) $(KILL_BIN) $(FUZZ_BIN)))
 
-.PHONY: test-programs check-run check-long check-asan check-tsan
-test-programs: programs $(filter-out $(KILL_BIN),$(TEST_BIN)) \
+.PHONY: test-programs test-suites check-run check-long check-asan check-tsan
+test-programs: programs test-suites
+# Without what only the scripts of tests/run use: examples, the toolkit tree, the module of Python.
+test-suites: $(BINS) $(LIB) $(filter-out $(KILL_BIN),$(TEST_BIN)) \
     $(if $(filter $(KILL_BIN),$(TEST_BIN)),test-kill)
 
 # Several run at a time: the longest begin first, so that the end waits for none of them. Their head
@@ -306,7 +308,7 @@ longest_first = $(foreach t,$(LONGEST),$(filter %/$(t),$(1))) \
     $(filter-out $(addprefix %/,$(LONGEST)),$(1))
 
 # With NPUD_TEST_BACKEND over devices that are away: what cannot hold there is left out.
-check-run: test-programs examples
+check-run: $(if $(RUN_TESTS),test-programs examples,test-suites)
 	$(Q)sh tests/$(if $(NPUD_TEST_BACKEND),run-nested,run-all).sh $(BUILD) \
 	    $(call longest_first,$(TEST_BIN) $(RUN_TESTS))
 
