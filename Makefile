@@ -24,6 +24,10 @@ ifeq ($(origin CXX),default)
 CXX     := g++
 endif
 CFLAGS  ?= -O2 -g
+# After them, for tests but not for what is measured (tests/bench), and for the build of tests/kill,
+# unless the caller has flags of their own: these are most of what make check compiles, and half of
+# its time is optimizing what runs for seconds. -g1 has lines, for stack traces.
+TEST_CFLAGS ?= $(if $(filter file,$(origin CFLAGS)),-O1 -g1)
 WERROR  ?=
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
            -Wno-missing-field-initializers -Wno-gnu-variable-sized-type-not-at-end \
@@ -49,7 +53,9 @@ Q       := $(if $(V),,@)
 say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
 # Not for tests: some of them run the code as coroutines, and _FORTIFY_SOURCE forbids longjmp()
 # between stacks.
-BASE     = $(STD) $(INC) $(SAN) $(if $(filter tests/%,$<),,$(HARDEN_CFLAGS)) $(CPPFLAGS) $(CFLAGS)
+BASE     = $(STD) $(INC) $(SAN) $(if $(filter tests/%,$<),,$(HARDEN_CFLAGS)) $(CPPFLAGS) $(CFLAGS) \
+           $(if $(KILL_POINTS)$(filter-out tests/bench/% tests/common/%,$(filter tests/%,$<)),\
+           $(TEST_CFLAGS))
 ALL      = $(WARN) $(BASE) $(LOCK_CHECK)
 LINK     = $(CC) $(SAN) $(HARDEN_CFLAGS) $(CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS)
 # Programs are position independent; a library has its own flag.
@@ -165,7 +171,8 @@ $(1):
 	@mkdir -p $$(@D)
 	@printf '%s\n' '$$(subst ','\'',$$($(2)))' >$$@
 endef
-FLAGS_NOW := $(CC) $(CXX) $(WARN) $(BASE) $(HARDEN_CFLAGS) $(HARDEN_LDFLAGS) $(LDFLAGS)
+FLAGS_NOW := $(CC) $(CXX) $(WARN) $(BASE) $(TEST_CFLAGS) $(HARDEN_CFLAGS) $(HARDEN_LDFLAGS) \
+             $(LDFLAGS)
 $(eval $(call flags_file,$(FLAGS),FLAGS_NOW))
 $(eval $(call flags_file,$(FLAGS_PY),PY_INC))
 $(eval $(call flags_file,$(FLAGS_FUZZ),FUZZ_LINK))
