@@ -413,6 +413,8 @@ chaos-excepted:
 check-long: deps
 	$(Q)NPUD_TEST_LONG=1 CK_DEFAULT_TIMEOUT=$${CK_DEFAULT_TIMEOUT:-1800} \
 	$(MAKE) --no-print-directory $(BUILD)/tests/abi/ok check-run
+	$(Q)$(MAKE) --no-print-directory deps-lint
+	$(Q)$(MAKE) --no-print-directory -k tidy
 	$(Q)NPUD_TEST_LONG=1 $(MAKE) --no-print-directory check-systemd
 	$(Q)$(MAKE) --no-print-directory check-deb-source
 	$(Q)$(MAKE) --no-print-directory check-asan
