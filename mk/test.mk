@@ -284,7 +284,7 @@ programs_skipped = $(foreach t,$(patsubst tests/%.c,%,$(sources_skipped)), \
     $(BUILD)/tests/$(t) $(BUILD)/kill/tests/$(t))
 SKIPPED_BIN := $(foreach u,$(SKIPPED_UNDER) $(if $(NPUD_CHAOS),chaos),$(call programs_skipped,$(u)))
 # BRIEF=1: in CI, not those that take long under a sanitizer and of which other programs have the
-# same code. make check-long runs them.
+# same code; and fewer rounds (choose_rounds in tests/common/effort.h). make check-long has all.
 ASAN_LATER := $(addprefix e2e/test_,kernels ipc_order ipc_cells peaks event_table host_tasks \
     late_threads restart executors strict) $(addprefix hostile/test_,hostile server_hostile) \
     unit/test_supervisor
@@ -426,10 +426,12 @@ check-long: deps
 	$(Q)$(MAKE) --no-print-directory check-riscv64
 
 # -O1 keeps stack traces readable; -g1 has what they need, and compiles in a fifth less time. An
-# allocation that the sanitizer refuses returns null, as it does without a sanitizer.
+# allocation that the sanitizer refuses returns null, as it does without a sanitizer. Such processes
+# start and end slowly, and wait for each other most of the time: five programs at a time.
 SAN_CFLAGS := -O1 -g1 -fno-omit-frame-pointer
+SAN_RUN     = TEST_JOBS=$${TEST_JOBS:-5} $(if $(BRIEF),NPUD_TEST_BRIEF=1)
 check-asan: deps
-	$(Q)MODEL_COUNT=$${MODEL_COUNT:-600} \
+	$(Q)$(SAN_RUN) MODEL_COUNT=$${MODEL_COUNT:-600} \
 	ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(MAKE) --no-print-directory check-run BUILD=build-asan RUN_TESTS= CFLAGS='$(SAN_CFLAGS)' \
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
@@ -440,7 +442,7 @@ check-asan: deps
 TSAN_OPTIONS_HERE := suppressions=$(CURDIR)/tests/tsan.supp:halt_on_error=1$\
     :second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=100
 check-tsan: deps
-	$(Q)MODEL_COUNT=$${MODEL_COUNT:-300} TSAN_OPTIONS=$(TSAN_OPTIONS_HERE) setarch -R \
+	$(Q)$(SAN_RUN) MODEL_COUNT=$${MODEL_COUNT:-300} TSAN_OPTIONS=$(TSAN_OPTIONS_HERE) setarch -R \
 	$(MAKE) --no-print-directory check-run BUILD=build-tsan RUN_TESTS= CFLAGS='$(SAN_CFLAGS)' \
 	    SAN=-fsanitize=thread WARN='$(WARN) -Wno-tsan'
 

@@ -17,6 +17,17 @@ static inline unsigned choose_effort(unsigned brief, unsigned full)
 }
 
 /**
+ * The same for the rounds of what takes long under a sanitizer: a quarter with NPUD_TEST_BRIEF, which
+ * CI has there (BRIEF=1 in mk/test.mk).
+ */
+static inline unsigned choose_rounds(unsigned brief, unsigned full)
+{
+    unsigned n = choose_effort(brief, full);
+
+    return getenv("NPUD_TEST_BRIEF") ? (n + 3) / 4 : n;
+}
+
+/**
  * A promise of so many milliseconds, in nanoseconds. It is judged where the machine is the test's
  * own: make check runs on machines that are busy, and has a guard against hanging in its place.
  */

@@ -596,7 +596,7 @@ START_TEST(not_subscribed_beside_finalize)
 
     for (int i = 0; i < 2; i++)
         reporter_start(&r[i], 5);
-    for (unsigned i = 0; i < choose_effort(4000, 100000); i++) {
+    for (unsigned i = 0; i < choose_rounds(4000, 100000); i++) {
         OK(aclInit(NULL));
         OK(aclrtSetDevice(0));
         OK(aclrtResetDevice(0));

@@ -127,7 +127,7 @@ static int client(void *arg)
     unsigned seed = (unsigned)(uintptr_t)arg;
 
     open_lanes(seed);
-    run_rounds(choose_effort(3, 40), seed);
+    run_rounds(choose_rounds(3, 40), seed);
     OK(aclrtResetDevice((int32_t)(seed / 10 % 2)));
     OK(aclFinalize());
     return 0;
@@ -209,7 +209,7 @@ START_TEST(processes_are_killed)
     pid_t survivor = child_start(client, (void *)500);
 
     turns_init();
-    for (unsigned i = 0; i < choose_effort(10, 200); i++) {
+    for (unsigned i = 0; i < choose_rounds(10, 200); i++) {
         pid_t pid = child_start(victim, (void *)(uintptr_t)i);
 
         turn_await(&to_parent);
@@ -236,7 +236,7 @@ START_TEST(npud_is_killed)
     npud_start_restartable(copiers);
     for (uintptr_t i = 0; i < 2; i++)
         pid[i] = child_start(client, (void *)(700 + i * 10));
-    for (unsigned i = 0; i < choose_effort(8, 100); i++) {
+    for (unsigned i = 0; i < choose_rounds(8, 100); i++) {
         usleep(20000 + draw_below(&chance, 80000));
         npud_kill_server();
     }
@@ -303,7 +303,7 @@ START_TEST(an_end_takes_work_back)
     OK(aclrtCreateStream(&waiting));
     at = lanes[0].device[0];
     word = (uint64_t *)(void *)(at + ((size_t)2 << 20));
-    for (unsigned r = 0; r < choose_effort(20, 300); r++) {
+    for (unsigned r = 0; r < choose_rounds(20, 300); r++) {
         OK(aclrtMemset(word, sizeof(*word), 0, sizeof(*word)));
         OK(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_AND, waiting));
         for (unsigned i = 0; i < STREAMS; i++)
@@ -330,7 +330,7 @@ END_TEST
 START_TEST(memory_is_freed_under_a_copier)
 {
     open_lanes(1100);
-    for (unsigned r = 0; r < choose_effort(20, 300); r++) {
+    for (unsigned r = 0; r < choose_rounds(20, 300); r++) {
         void *p[STREAMS];
 
         for (unsigned i = 0; i < STREAMS; i++) {

@@ -519,7 +519,7 @@ static uint64_t my_session(void)
 
 START_TEST(beside_finalize)
 {
-    unsigned rounds = choose_effort(1000, 100000);
+    unsigned rounds = choose_rounds(1000, 100000);
     uint64_t first = my_session();
     pthread_t thread[2];
 

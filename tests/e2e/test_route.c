@@ -1349,7 +1349,7 @@ static void run_source(int pipes[2][2], pid_t *last, uint64_t *rng)
  */
 START_TEST(owners_and_sources_go_at_random)
 {
-    unsigned rounds = choose_effort(60, 3000);
+    unsigned rounds = choose_rounds(60, 3000);
     uint64_t rng = (uint64_t)getpid();
     pid_t last = 0, helper;
     int pipes[2][2];

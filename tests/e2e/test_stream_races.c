@@ -266,7 +266,7 @@ END_TEST
  */
 START_TEST(failure_stays_with_its_stream)
 {
-    unsigned rounds = choose_effort(100, 3000), wrong = 0, lost = 0;
+    unsigned rounds = choose_rounds(100, 3000), wrong = 0, lost = 0;
     struct call waiter[24]; /* the last one gets the CPU when the next stream has failed */
     unsigned n = sizeof(waiter) / sizeof(waiter[0]);
 
@@ -310,7 +310,7 @@ static aclError create_streams(void *go)
  */
 START_TEST(created_during_the_last_reset)
 {
-    unsigned rounds = choose_effort(150, 6000), streams = 0;
+    unsigned rounds = choose_rounds(150, 6000), streams = 0;
 
     OK(aclInit(NULL));
     for (unsigned i = 0; i < rounds; i++) {
@@ -604,7 +604,7 @@ static int32_t refuse_abort(int32_t device, aclrtDeviceTaskAbortStage stage, uin
  */
 START_TEST(no_room_by_a_refused_abort)
 {
-    unsigned rounds = choose_effort(150000, 1000000), turns = 0, full;
+    unsigned rounds = choose_rounds(150000, 1000000), turns = 0, full;
     struct filling f = {0};
     struct call filler;
     aclrtEvent gate;

@@ -303,10 +303,10 @@ START_TEST(all_memory_is_listed)
 
     START(&x, NULL);
     ck_assert_uint_eq(list(handles, 1000), 0);
-    for (unsigned i = 0; i < 900; i++)
+    for (unsigned i = 0; i < 600; i++) /* more than one answer has room for */
         sum += new_memory(&x, i % 2, KIB);
-    ck_assert_uint_eq(list(handles, 1000), 900);
-    for (unsigned i = 0; i < 900; i++) {
+    ck_assert_uint_eq(list(handles, 1000), 600);
+    for (unsigned i = 0; i < 600; i++) {
         sum -= handles[i];
         TELL(&x, .op = EXECUTOR_MEMORY_FREE, .handle = handles[i]);
     }
