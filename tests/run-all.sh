@@ -5,8 +5,20 @@
 # "not ok ..." lines.
 # TEST_JOBS: how many at a time. Otherwise one more than there are processors, because many only
 # wait, but no more than five. They begin in the order given. SKIPPED_LIST: a file that gets the
-# names of the programs of which a test was skipped.
+# names of the programs of which a test was skipped. ONE_CPU: each program has one processor.
 set -u
+
+# A processor that may be used, for the place among those that run at a time: from 0.
+choose_cpu() { # PLACE
+    awk -v place="$1" '/^Cpus_allowed_list/ {
+        n = split($2, ranges, ",")
+        for (i = 1; i <= n; i++) {
+            last = split(ranges[i], ends, "-")
+            for (c = ends[1]; c <= ends[last]; c++) cpus[count++] = c
+        }
+        print cpus[place % count]
+    }' /proc/self/status
+}
 
 # One program, in a process of its own: run-all.sh --one DIR TEST. Its output and its line go to
 # DIR/NAME.out and .sum.
@@ -19,7 +31,8 @@ run_one() {
     # shellcheck disable=SC2086 # RUNNER is words: an emulator with its options, or nothing
     case $t in
     *.sh) timeout "$limit" bash "$t" "$NPUD_BINDIR" >"$out" 2>&1 ;;
-    *) timeout "$limit" ${RUNNER:-} "$t" >"$out" 2>&1 ;;
+    *) timeout "$limit" ${ONE_CPU:+taskset -c "$(choose_cpu "$TEST_PLACE")"} ${RUNNER:-} "$t" \
+        >"$out" 2>&1 ;;
     esac
     status=$?
     # What libcheck sums up, and single lines of scripts.
@@ -65,7 +78,7 @@ jobs=$(($(nproc) + 1))
 [ "$jobs" -le 5 ] || jobs=5
 jobs=${TEST_JOBS:-$jobs}
 
-printf '%s\n' "$@" | xargs -P "$jobs" -I '{}' sh "$0" --one "$dir" '{}'
+printf '%s\n' "$@" | xargs -P "$jobs" --process-slot-var=TEST_PLACE -I '{}' sh "$0" --one "$dir" '{}'
 
 # What did not come to its end has no sum.
 passed=0
