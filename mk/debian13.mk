@@ -8,7 +8,11 @@ DEBIAN13_BUILD := build-debian13
 # machine that these do not.
 DEBIAN13_RUN := $(patsubst %,tests/run/test-%.sh,python programs)
 
-.PHONY: check-debian13 check-debian13-run
+.PHONY: check-debian13 check-debian13-run fetch-debian13
+# What it needs of the network, nothing else.
+fetch-debian13:
+	$(Q)bash mk/debian13.sh $(DEBIAN13_BUILD) make deps
+
 check-debian13:
 	$(Q)[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory deps-debian13 || true
 	$(Q)bash mk/debian13.sh $(DEBIAN13_BUILD) \

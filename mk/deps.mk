@@ -80,7 +80,7 @@ $$sudo env DEBIAN_FRONTEND=noninteractive \
 endef
 
 .PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs \
-        deps-browser deps-cluster deps-count deps-deb deps-deb-source deps-debian13 deps-peers \
+        deps-browser deps-ci deps-cluster deps-count deps-deb deps-deb-source deps-debian13 deps-peers \
         deps-vm deps-watch
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
@@ -88,6 +88,10 @@ deps:
 	$(call install_packages,$(DEPS_BUILD) $(DEPS_TEST))
 deps-browser:
 	$(call install_packages,$(DEPS_BROWSER))
+# At once, for .ci/run.
+deps-ci:
+	$(call install_packages,$(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT) $(DEPS_COUNT) $(DEPS_ARM64) \
+	    $(DEPS_SYSTEMD) $(DEPS_DEB) $(DEPS_DEBIAN13) $(DEPS_CLUSTER) $(DEPS_BROWSER))
 deps-systemd:
 	$(call install_packages,$(DEPS_SYSTEMD))
 deps-lint:
