@@ -426,12 +426,11 @@ check-long: deps
 	$(Q)$(MAKE) --no-print-directory check-riscv64
 
 # -O1 keeps stack traces readable; -g1 has what they need, and compiles in a fifth less time. An
-# allocation that the sanitizer refuses returns null, as it does without a sanitizer. Such processes
-# start and end slowly, and wait for each other most of the time: five programs at a time.
+# allocation that the sanitizer refuses returns null, as it does without a sanitizer.
 SAN_CFLAGS := -O1 -g1 -fno-omit-frame-pointer
-SAN_RUN     = TEST_JOBS=$${TEST_JOBS:-5} $(if $(BRIEF),NPUD_TEST_BRIEF=1)
+SAN_BRIEF  := $(if $(BRIEF),NPUD_TEST_BRIEF=1)
 check-asan: deps
-	$(Q)$(SAN_RUN) MODEL_COUNT=$${MODEL_COUNT:-600} \
+	$(Q)$(SAN_BRIEF) MODEL_COUNT=$${MODEL_COUNT:-600} \
 	ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(MAKE) --no-print-directory check-run BUILD=build-asan RUN_TESTS= CFLAGS='$(SAN_CFLAGS)' \
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
@@ -442,7 +441,7 @@ check-asan: deps
 TSAN_OPTIONS_HERE := suppressions=$(CURDIR)/tests/tsan.supp:halt_on_error=1$\
     :second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=100
 check-tsan: deps
-	$(Q)$(SAN_RUN) MODEL_COUNT=$${MODEL_COUNT:-300} TSAN_OPTIONS=$(TSAN_OPTIONS_HERE) setarch -R \
+	$(Q)$(SAN_BRIEF) MODEL_COUNT=$${MODEL_COUNT:-300} TSAN_OPTIONS=$(TSAN_OPTIONS_HERE) setarch -R \
 	$(MAKE) --no-print-directory check-run BUILD=build-tsan RUN_TESTS= CFLAGS='$(SAN_CFLAGS)' \
 	    SAN=-fsanitize=thread WARN='$(WARN) -Wno-tsan'
 
