@@ -4,6 +4,7 @@
  *
  * Skipped under TSan: that a kernel comes before what the program does after it is told by npud,
  * another process, and TSan sees one.
+ * Runs long: 30 s.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # npud --check-backend: over npud's own library as the vendor's, and over libraries that lack what
 # npud could do without, or misbehave. usage: test-check-backend.sh BUILD_DIR
+# Runs long: 25 s.
 set -u
 build=$(cd "$1" && pwd)
 top=$(cd "$(dirname "$0")/../.." && pwd)

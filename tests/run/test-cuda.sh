@@ -2,6 +2,7 @@
 # Suites of tests/gpu/suites.list over the fake of CUDA's driver: the first six, and all of them in
 # make check-long; or one program, such as e2e/test_many_threads.
 # usage: test-cuda.sh BUILD_DIR [PROGRAM]
+# Runs long: 20 s.
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd)

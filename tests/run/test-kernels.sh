@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Building kernels: the translator alone, programs of tests/programs/kernels by CMake, the driver by
 # hand, and sources that are refused. usage: test-kernels.sh BUILD_DIR
+# Runs long: 30 s.
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd)

@@ -2,7 +2,7 @@
 # Every third program over npud in npud, those that take a few seconds at most: make check-nested
 # has all of them. Or one program, such as e2e/test_many_threads.
 # usage: test-nested.sh BUILD_DIR [PROGRAM]
-# Runs long: 60 s.
+# Runs long: 110 s.
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The programs of tests/programs, built by CMake against an installed toolkit tree as their users
 # would, and each run under npu-run. usage: test-programs.sh BUILD_DIR [PROGRAM...]
+# Runs long: 80 s.
 set -u
 build=$1
 shift

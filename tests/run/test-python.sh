@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The tests of the module acl, each file in a process and under an npud of its own.
 # usage: test-python.sh BUILD_DIR [FILE [TEST...]]
+# Runs long: 35 s.
 set -u
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")/../python" && pwd)

@@ -2,6 +2,7 @@
 # Install into an empty folder, and build and run programs against it as a user would: with
 # pkg-config, as a program written for CANN with make and with CMake, in C and in C++.
 # usage: test-toolkit.sh BUILD_DIR
+# Runs long: 20 s.
 set -u
 build=$1
 top=$(cd "$(dirname "$0")/../.." && pwd)

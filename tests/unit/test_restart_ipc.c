@@ -3,6 +3,7 @@
  * failed, and processes that outlive their session.
  *
  * Skipped under TSan: an npud that is killed leaves its locks as they are.
+ * Runs long: 28 s.
  */
 #include "tests/unit/restart_clients.h"
 

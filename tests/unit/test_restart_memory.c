@@ -4,6 +4,7 @@
  * The engines have no thread here; each turn is a call.
  *
  * Skipped under TSan: an npud that is killed leaves its locks as they are.
+ * Runs long: 14 s.
  */
 #include "tests/unit/restart_clients.h"
 

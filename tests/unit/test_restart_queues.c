@@ -3,6 +3,7 @@
  * step of npud is cut short at each place that it passes, and the end is as without.
  *
  * Skipped under TSan: an npud that is killed leaves its locks as they are.
+ * Runs long: 15 s.
  */
 #include <limits.h>
 #include <pthread.h>

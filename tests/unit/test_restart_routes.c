@@ -4,6 +4,7 @@
  * comes twice, and every buffer comes back.
  *
  * Skipped under TSan: an npud that is killed leaves its locks as they are.
+ * Runs long: 20 s.
  */
 #include "tests/unit/restart_buffers.h"
 

@@ -4,6 +4,7 @@
  *
  * Skipped under the emulator: the kernel executes no program of another machine.
  * Skipped under TSan: one thread.
+ * Runs long: 13 s.
  */
 #include "daemon/supervisor/supervisor.h"
 
