@@ -249,8 +249,9 @@ static bool read_reports(struct recording *r, FILE *f)
     Npud__Report *report, **grown;
 
     while ((report = read_report(f))) {
-        grown = realloc(r->report, (r->n + 1) * sizeof(Npud__Report *));
-        if (!grown || !trace_rows_expand(report)) {
+        grown = trace_rows_expand(report) ? realloc(r->report, (r->n + 1) * sizeof(Npud__Report *))
+                                          : NULL;
+        if (!grown) {
             npud__report__free_unpacked(report, NULL);
             return false;
         }
