@@ -299,7 +299,7 @@ static int answer_command(struct admin *admin, const Npud__AdminRequest *request
 {
     struct server *server = admin->server;
     struct command *command = commands_find(server, admin->user->uid, request->token);
-    char message[256] = "";
+    char message[512] = ""; /* has room for the kinds of tasks, and for some more */
     int32_t error;
     int r;
 
