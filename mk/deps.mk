@@ -80,8 +80,8 @@ $$sudo env DEBIAN_FRONTEND=noninteractive \
 endef
 
 .PHONY: deps deps-build deps-lint deps-systemd deps-fuzz deps-arm64 deps-riscv64 deps-docs \
-        deps-browser deps-ci deps-cluster deps-count deps-deb deps-deb-source deps-debian13 deps-peers \
-        deps-vm deps-watch
+        deps-browser deps-ci deps-cluster deps-count deps-deb deps-deb-source deps-debian13 \
+        deps-peers deps-vm deps-watch
 deps-build:
 	$(call install_packages,$(DEPS_BUILD))
 deps:

@@ -9,14 +9,16 @@ TIDY_SRC := $(PROTO_SRC) $(DAEMON_SRC) $(CLIENT_SRC) $(NPU_RUN_SRC) $(NPUCHECK_S
             $(wildcard client/tools/npu-smi/*.c client/operators/*.c)
 
 # In a few functions with loops of atomic operations, the analyzer tries as much as it may, for
-# seconds. BRIEF=1, in CI: a tenth of that, and all in a quarter of the time. make check-long has all.
+# seconds. BRIEF=1, in CI: a tenth of that, and the whole in a quarter of the time. make check-long
+# has all.
 TIDY_ARGS := $(if $(BRIEF),$(addprefix --extra-arg=,-Xclang -analyzer-config \
     -Xclang max-nodes=20000))
 TIDY := $(addprefix tidy/,$(TIDY_SRC) $(PY_SRC))
 .PHONY: tidy $(TIDY)
 tidy: $(TIDY)
 $(TIDY): tidy/%: $(PB).h $(ERROR_NAMES) $(PY_DOCS)
-	$(Q)! clang-tidy --quiet $(TIDY_ARGS) $* -- $(STD) $(INC) $(PY_INC) 2>&1 | grep -E -A9 '(warning|error):'
+	$(Q)! clang-tidy --quiet $(TIDY_ARGS) $* -- $(STD) $(INC) $(PY_INC) 2>&1 | \
+	    grep -E -A9 '(warning|error):'
 
 .PHONY: lint lint-run check-rooms check-symbols check-links check-threats check-width \
         check-catalog compile_commands.json

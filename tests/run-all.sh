@@ -78,7 +78,8 @@ jobs=$((2 * $(nproc)))
 [ "$jobs" -le 5 ] || jobs=5
 jobs=${TEST_JOBS:-$jobs}
 
-printf '%s\n' "$@" | xargs -P "$jobs" --process-slot-var=TEST_PLACE -I '{}' sh "$0" --one "$dir" '{}'
+printf '%s\n' "$@" |
+    xargs -P "$jobs" --process-slot-var=TEST_PLACE -I '{}' sh "$0" --one "$dir" '{}'
 
 # What did not come to its end has no sum.
 passed=0

@@ -17,8 +17,8 @@ static inline unsigned choose_effort(unsigned brief, unsigned full)
 }
 
 /**
- * The same for the rounds of what takes long under a sanitizer: a quarter with NPUD_TEST_BRIEF, which
- * CI has there (BRIEF=1 in mk/test.mk).
+ * The same for the rounds of what takes long under a sanitizer: a quarter with NPUD_TEST_BRIEF,
+ * which CI has there (BRIEF=1 in mk/test.mk).
  */
 static inline unsigned choose_rounds(unsigned brief, unsigned full)
 {

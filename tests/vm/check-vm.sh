@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # npud, of its packages, in a virtual machine with control groups of version 2: a Slurm whose jobs
-# have them, podman without root, and Kubernetes' device plugin beside both. The machine has Debian's
-# kernel, a real systemd, and the files of this one, read-only; what it writes is in a disk of its
-# own, which ends with this script. The processor is emulated, also where there is KVM, which is not
-# every machine's to use: a run takes minutes.
+# have them, podman without root, and Kubernetes' device plugin beside both. The machine has a
+# kernel of Debian, a real systemd, and the files of this one, read-only; what it writes is in a
+# disk of its own, which ends with this script. The processor is emulated, also where there is KVM,
+# which is not every machine's to use: a run takes minutes.
 # usage: check-vm.sh [BUILD_DIR]     in the top directory of a tree, after make deb, as root
 # Exit status: 0 all passed, or skipped because no machine can be started here; 1 something failed.
 set -u
