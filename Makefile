@@ -25,8 +25,8 @@ CXX     := g++
 endif
 CFLAGS  ?= -O2 -g
 # After them, for tests but not for what is measured (tests/bench), and for the build of tests/kill,
-# unless the caller has flags of their own: these are most of what make check compiles, and half of
-# its time is optimizing what runs for seconds. -g1 has lines, for stack traces.
+# unless the caller has flags of their own: these are most of what make check compiles, and a third
+# of its time was optimizing what runs for seconds. -g1 has lines, for stack traces.
 TEST_CFLAGS ?= $(if $(filter file,$(origin CFLAGS)),-O1 -g1)
 WERROR  ?=
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla \
