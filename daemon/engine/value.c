@@ -541,6 +541,18 @@ void value_written(struct mem *m, uint64_t offset, uint64_t size)
             return;
 }
 
+void value_dropped(struct session *session)
+{
+    struct mem *m;
+
+    if (!session->tells_waited)
+        return;
+    atomic_fetch_add(&launches, 1); /* as a kernel */
+    atomic_thread_fence(memory_order_seq_cst);
+    for (uint64_t at = 0; (m = find_waited(session, &at)); at++)
+        value_written(m, 0, m->pages->size);
+}
+
 void value_drop(struct stream *s)
 {
     const struct task *t = &s->live->task;

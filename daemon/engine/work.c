@@ -394,8 +394,10 @@ int work_await_dropped(struct stream *s)
         return 0;
     r = d->backend->await_over(d->backend_state, s->session->space, d->index,
                                k->ticket & ~TICKET_DROPPED);
-    if (r == 0)
+    if (r == 0) {
         k->ticket = 0;
+        value_dropped(s->session);
+    }
     return r;
 }
 
