@@ -23,6 +23,7 @@
 
 /* Nothing is to be gone through; a zeroed range is not that. */
 static const struct value_range VALUE_NONE = {.next = 1, .last = 0};
+static const struct value_range VALUE_ANY = {.next = 0, .last = UINT64_MAX};
 
 /*
  * Waiters that are looked at before others have their turn. A client may have thousands of streams
@@ -184,7 +185,7 @@ static bool tell_after_launch(struct stream *s)
     while (s->changing && (m = find_waited(s->session, &s->count_change))) {
         if (!check_some(m, &s->changed))
             return false;
-        s->changed = (struct value_range){0, UINT64_MAX};
+        s->changed = VALUE_ANY;
         s->count_change++;
         if (s->count_change % CHECKS_PER_STEP == 0)
             return false;
@@ -206,7 +207,7 @@ bool value_launched(struct stream *s)
         return true;
     atomic_thread_fence(memory_order_seq_cst);
     s->count_change = 0;
-    s->changed = (struct value_range){0, UINT64_MAX};
+    s->changed = VALUE_ANY;
     return tell_after_launch(s);
 }
 
@@ -490,7 +491,9 @@ bool value_give_up_wait(struct stream *s)
 struct value_rest {
     struct job job;
     struct session *session;
-    uint32_t object, generation; /* the allocation */
+    bool all;                    /* of what is waited in, from `at` on */
+    uint64_t at;                 /* find_waited() */
+    uint32_t object, generation; /* else the allocation */
     struct value_range range;
     struct value_rest *prev, *next; /* session->value_rests */
 };
@@ -502,33 +505,57 @@ static void rest_free(struct value_rest *rest)
     free(rest);
 }
 
+static struct mem *next_of(struct value_rest *rest)
+{
+    return rest->all ? find_waited(rest->session, &rest->at)
+                     : allocation_get_begun(rest->session, rest->object, rest->generation);
+}
+
+/* Some more of it. True: that was all; also if it has gone, as allocation_free() looks at all. */
+static bool check_rest(struct value_rest *rest)
+{
+    struct mem *m = next_of(rest);
+
+    if (!m)
+        return true;
+    if (!check_some(m, &rest->range))
+        return false;
+    rest->range = VALUE_ANY;
+    rest->at++;
+    return !rest->all;
+}
+
 static bool run_rest(struct job *job)
 {
     struct value_rest *rest = (struct value_rest *)((char *)job - offsetof(struct value_rest, job));
     struct schedule *schedule = &rest->session->server->schedule;
-    struct mem *m = allocation_get_begun(rest->session, rest->object, rest->generation);
 
-    while (m && !check_some(m, &rest->range))
+    while (!check_rest(rest))
         if (schedule_step_over(schedule))
             return true;
-    rest_free(rest); /* it has gone: allocation_free() has all waiters looked at */
+    rest_free(rest);
     return false;
 }
 
-/* False: no memory. */
-static bool leave_rest(struct session *session, uint32_t object, uint32_t generation,
-                       struct value_range range)
+/* what: but for its job and its list. False: no memory. */
+static bool leave_rest(const struct value_rest *what)
 {
-    struct value_rest *rest = calloc(1, sizeof(*rest));
+    struct value_rest *rest = malloc(sizeof(*rest));
 
     if (!rest)
         return false;
-    *rest = (struct value_rest){
-        .session = session, .object = object, .generation = generation, .range = range};
-    rest->job = (struct job){run_rest, "memory written", &session->owner};
-    DL_APPEND(session->value_rests, rest);
+    *rest = *what;
+    rest->job = (struct job){run_rest, "memory written", &rest->session->owner};
+    DL_APPEND(rest->session->value_rests, rest);
     job_list(&rest->job);
     return true;
+}
+
+static bool leave_rest_of(struct session *session, uint32_t object, uint32_t generation,
+                          struct value_range range)
+{
+    return leave_rest(&(struct value_rest){
+        .session = session, .object = object, .generation = generation, .range = range});
 }
 
 void value_written(struct mem *m, uint64_t offset, uint64_t size)
@@ -537,20 +564,29 @@ void value_written(struct mem *m, uint64_t offset, uint64_t size)
 
     while (r.next <= r.last && !check_some(m, &r))
         if (schedule_late(&m->session->server->schedule) &&
-            leave_rest(m->session, m->slot.number, slot_generation(m), r))
+            leave_rest_of(m->session, m->slot.number, slot_generation(m), r))
             return;
 }
 
 void value_dropped(struct session *session)
 {
-    struct mem *m;
+    struct value_rest all = {.session = session, .all = true, .range = VALUE_ANY}, *rest;
 
     if (!session->tells_waited)
         return;
     atomic_fetch_add(&launches, 1); /* as a kernel */
     atomic_thread_fence(memory_order_seq_cst);
-    for (uint64_t at = 0; (m = find_waited(session, &at)); at++)
-        value_written(m, 0, m->pages->size);
+    /* One at most: who drops work again and again has the one begin again. */
+    DL_SEARCH_SCALAR(session->value_rests, rest, all, true);
+    if (rest) {
+        rest->at = 0;
+        rest->range = VALUE_ANY;
+        return;
+    }
+    if (leave_rest(&all))
+        return;
+    while (!check_rest(&all)) {
+    }
 }
 
 void value_drop(struct stream *s)
@@ -560,7 +596,7 @@ void value_drop(struct stream *s)
 
     /* After a launch these are few: a page of bits says which there are. */
     if (!over && !s->launched)
-        over = leave_rest(s->session, t->object, t->generation, s->changed);
+        over = leave_rest_of(s->session, t->object, t->generation, s->changed);
     while (!over)
         over = value_tell(s);
     s->changing = false;
