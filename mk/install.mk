@@ -40,6 +40,7 @@ NPU_SMI_RPATH := -Wl,-rpath,'$$ORIGIN/..:$$ORIGIN/../lib64'
 NPU_SMI_LDFLAGS := $(PIE) -pie -L$(BUILD) -laclclient -lcjson \
                    $(if $(RPATH:no=),$(NPU_SMI_RPATH))
 $(BUILD)/toolkit/npu-smi: $(NPU_SMI_OBJ) $(LIB)
+	@mkdir -p $(@D)
 	$(call link,$(NPU_SMI_LDFLAGS))
 
 # Compiles kernels against what is built here.

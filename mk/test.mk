@@ -302,7 +302,7 @@ TEST_BIN := $(filter-out $(SKIPPED_BIN),$(if $(NPUD_CHAOS),$(CHAOS_BIN),$(UNIT_B
 .PHONY: test-programs test-suites check-run check-long check-asan check-tsan
 test-programs: programs test-suites
 # Without what only the scripts of tests/run use: examples, the toolkit tree, the module of Python.
-test-suites: $(BINS) $(LIB) $(filter-out $(KILL_BIN),$(TEST_BIN)) \
+test-suites: $(BINS) $(LIB) $(BUILD)/toolkit/npu-smi $(filter-out $(KILL_BIN),$(TEST_BIN)) \
     $(if $(filter $(KILL_BIN),$(TEST_BIN)),test-kill)
 
 # Several run at a time: the longest begin first, so that the end waits for none of them. Their head
