@@ -49,6 +49,7 @@ static struct {
     _Atomic bool leave;
     _Atomic uint32_t ghostly;
     pthread_t reporter;
+    pthread_barrier_t begun; /* both threads have the device, before the session may be left */
     struct player *player;
 } me;
 
@@ -108,6 +109,7 @@ static void *process_reports(void *arg)
     (void)arg;
     life_begin(me.player->first + 1);
     DO(aclrtSetDevice(0)); /* to query the stream */
+    pthread_barrier_wait(&me.begun);
     while (!atomic_load(&me.leave)) {
         aclError r = CALL(-1, 20, aclrtProcessReport(20));
 
@@ -237,7 +239,9 @@ static int callbacks_main(struct player *p)
     if (!DO(aclInit(NULL)) || !DO(aclrtSetDevice(0)) || !DO(aclrtCreateStream(&me.stream)))
         return 0;
     DO(aclrtSetExceptionInfoCallback(on_exception));
+    pthread_barrier_init(&me.begun, NULL, 2);
     HOLDS(pthread_create(&me.reporter, NULL, process_reports, NULL) == 0, "no thread");
+    pthread_barrier_wait(&me.begun);
     DO(aclrtSubscribeReport((uint64_t)me.reporter, me.stream));
     while (!atomic_load(&stage->stop) && me.ghostly < GHOSTLY && me.n < LAUNCHES)
         if (atomic_load(&stage->hold))
