@@ -3,9 +3,9 @@
 # usage: run-all.sh BUILD_DIR TEST...
 # A program is a libcheck suite ("Checks: N, Failures: N, Errors: N"); a script prints "ok ..." and
 # "not ok ..." lines.
-# TEST_JOBS: how many at a time. Otherwise twice as many as there are processors, because many only
-# wait, but no more than five. They begin in the order given. SKIPPED_LIST: a file that gets the
-# names of the programs of which a test was skipped. ONE_CPU: each program has one processor.
+# TEST_JOBS: how many at a time. Otherwise two more than there are processors, because many only
+# wait. They begin in the order given. SKIPPED_LIST: a file that gets the names of the programs of
+# which a test was skipped. ONE_CPU: each program has one processor.
 set -u
 
 # A processor that may be used, for the place among those that run at a time: from 0.
@@ -74,9 +74,7 @@ shift
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 touch "$dir/begun"
-jobs=$((2 * $(nproc)))
-[ "$jobs" -le 5 ] || jobs=5
-jobs=${TEST_JOBS:-$jobs}
+jobs=${TEST_JOBS:-$(($(nproc) + 2))}
 
 printf '%s\n' "$@" |
     xargs -P "$jobs" --process-slot-var=TEST_PLACE -I '{}' sh "$0" --one "$dir" '{}'
