@@ -508,7 +508,7 @@ END_TEST
 
 #define REQUESTS 400
 #define ATTEMPTS 5
-#define NOISE_NS UINT64_C(2000000)
+#define NOISE_MS 2
 
 static struct turn to_worker, to_asker;
 static _Atomic uint64_t *p99;
@@ -588,7 +588,7 @@ static void judge_requests(uint64_t before)
         turn_tell(&to_asker);
         turn_await(&to_parent);
         during = *p99;
-        if (during <= 3 * before + NOISE_NS)
+        if (during <= 3 * before + promised_ns(NOISE_MS))
             return;
     }
     ck_abort_msg("99 %% of the requests took %llu us before, and %llu us while the inner one stood",
