@@ -26,7 +26,7 @@
 #else
 #define COST_MAX_NS UINT64_C(2000000)
 #endif
-#define COST_TRIES  5
+#define COST_TRIES 5
 
 /** Run the input; abort if npud was busy with one step for too long. 0, for libFuzzer. */
 int cost_judge(void (*run)(struct input *in), const uint8_t *data, size_t size);
