@@ -48,8 +48,8 @@ end_client() {
     exec {fd}<&-
 }
 
-# As the manual says. All that the packages depend on is there. On an emulated processor, the lists of
-# other packages and the index of all manual pages would take many minutes. A container, as this
+# As the manual says. All that the packages depend on is there. On an emulated processor, the lists
+# of other packages and the index of all manual pages would take many minutes. A container, as this
 # machine's files may be of one, starts no units of packages.
 install_packages() {
     rm -f /var/lib/man-db/auto-update /usr/sbin/policy-rc.d
