@@ -7,7 +7,6 @@
  * Runs long: 3 s.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 
 #include "device_bytes.h"
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 #include "tests/e2e/pattern.h"
 
 /* The sanitizers need more addresses than a limit would leave. */
@@ -1390,7 +1390,7 @@ START_TEST(work_that_has_begun_is_done)
     OK(aclrtMemset(from, size, 0x21, size));
     OK(aclrtMemcpyAsync(to, size, from, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     while (atomic_load(first) != 0x21)
-        sched_yield();
+        wait_a_moment();
     OK(aclrtFree(from));
     if (_i)
         OK(aclrtFreeHost(to));
@@ -1399,7 +1399,7 @@ START_TEST(work_that_has_begun_is_done)
     if (!_i)
         ck_assert(all_are(device_bytes(to, size), size, 0x21));
     while (query_free() != left)
-        sched_yield();
+        wait_a_moment();
 }
 END_TEST
 

@@ -4,7 +4,6 @@
  * only, so that all of it holds for strict devices.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 
 #include "gate.h"
 #include "proto/wire/npud.pb-c.h"
+#include "tests/common/moment.h"
 #include "tests/common/need.h"
 
 #define MIB  (UINT64_C(1) << 20)
@@ -603,13 +603,13 @@ START_TEST(unmapped_while_it_is_copied)
     fill(p, 0x21, size);
     OK(aclrtMemcpyAsync((void *)first, size, p, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     while (atomic_load(first) != 0x21)
-        sched_yield();
+        wait_a_moment();
     OK(aclrtUnmapMem(p));
     OK(aclrtFreePhysical(h));
     OK(aclrtSynchronizeStream(stream));
     ck_assert_uint_eq(atomic_load(first + size - 1), 0x21);
     while (used_on(0) != used)
-        sched_yield();
+        wait_a_moment();
     OK(aclrtFreeHost((void *)first));
     OK(aclrtReleaseMemAddress(p));
 }
