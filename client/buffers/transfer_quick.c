@@ -169,7 +169,7 @@ static INLINE struct mbuf *single_message(const struct quick *q, const struct qu
 
 /*
  * 0, the ACL error, or LONG_WAY. An empty queue is answered here, because programs poll: that takes
- * 9 ns in place of 29, and what is put meanwhile is seen so much the earlier.
+ * 12 ns in place of 30, and what is put meanwhile is seen so much the earlier.
  */
 static INLINE int take_quickly(uint32_t qid, acltdtBuf *buf, int32_t timeout)
 {
