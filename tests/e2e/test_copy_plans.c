@@ -23,6 +23,7 @@
 #include "tests/common/child.h"
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 #include "tests/common/need.h"
 #include "tests/common/nested.h"
 
@@ -366,7 +367,7 @@ static void nap(uint64_t since, unsigned i, const char *what)
 {
     if (clock_ns() - since > GUARD_MS * UINT64_C(1000000))
         give_up(i, what, "hangs");
-    usleep(draw_below(&chance, 100));
+    wait_a_moment();
 }
 
 static uint64_t count_before(unsigned i)
