@@ -76,7 +76,7 @@ bench: deps
 	$(Q)$(MAKE) --no-print-directory bench-compare
 
 # The last run beside the one that is kept in the tree: for the notes of a release. What a release
-# was measured at is kept by bench-keep.
+# was measured at is kept by bench-keep, and the picture of bench-scale beside it.
 BENCH_KEPT := docs/bench.json
 bench-compare:
 	@if [ -f $(BENCH_KEPT) ]; then echo '== beside $(BENCH_KEPT)'; \
@@ -84,6 +84,7 @@ bench-compare:
 	else echo '== nothing is kept to compare with: make bench-keep'; fi
 bench-keep:
 	$(Q)cp $(BUILD)/bench.json $(BENCH_KEPT)
+	$(Q)[ ! -f $(BUILD)/scale.svg ] || cp $(BUILD)/scale.svg docs/scale.svg
 
 # What hot calls cost in instructions, locked operations and system calls, beside the kept table.
 # KEEP=1 keeps the new counts: the commit says why.

@@ -264,6 +264,18 @@ static bool is_wanted(const struct row *row, char **names)
     return all;
 }
 
+/* Each name is a row's: a mistaken option measures nothing, and overwrites no file. */
+static bool names_are_rows(char **names)
+{
+    const size_t count = sizeof(rows) / sizeof(rows[0]);
+    size_t i = 0;
+
+    for (; *names && i < count; names++)
+        for (i = 0; i < count && strcmp(*names, rows[i].name) != 0;)
+            i++;
+    return i < count;
+}
+
 static bool measure_all(FILE *json, char **names, unsigned most, unsigned ms)
 {
     printf("%-9s %9s %18s %12s %12s %8s\n", "row", "processes", "rate", "median us", "p99 us",
@@ -280,13 +292,21 @@ static bool measure_all(FILE *json, char **names, unsigned most, unsigned ms)
 int main(int argc, char **argv)
 {
     bool smoke = argc > 2 && strcmp(argv[2], "--smoke") == 0, good;
-    FILE *json = argc > 1 ? fopen(argv[1], "w") : NULL;
+    FILE *json;
     unsigned cpus;
     cpu_set_t set;
 
-    if (!json) {
-        fprintf(stderr, "usage: scale FILE.json [--smoke] [ROW ...]\n");
+    if (argc < 2 || argv[1][0] == '-' || !names_are_rows(argv + 2 + smoke)) {
+        fprintf(stderr, "usage: scale FILE.json [--smoke] [ROW ...]\nrows:");
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+            fprintf(stderr, " %s", rows[i].name);
+        fprintf(stderr, "\n");
         return 2;
+    }
+    json = fopen(argv[1], "w");
+    if (!json) {
+        perror(argv[1]);
+        return 1;
     }
     cpus = sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : (unsigned)CPU_COUNT(&set);
     if (cpus > SEATS)
