@@ -1,6 +1,5 @@
 #include "daemon/base/config.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
 #include <stdarg.h>
@@ -13,6 +12,7 @@
 
 #include "daemon/base/cgroup.h"
 #include "daemon/base/log.h"
+#include "proto/util/number_text.h"
 #include "proto/wire/packet.h"
 
 enum type {
@@ -127,29 +127,6 @@ static const struct key {
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))
 
-static bool parse_number(const char *text, bool suffix, uint64_t *value)
-{
-    static const char suffixes[] = "KMGT";
-    char *end;
-    const char *s;
-    unsigned shift = 0;
-
-    if (text[0] < '0' || text[0] > '9')
-        return false;
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    if (errno != 0)
-        return false;
-    if (suffix && *end && (s = strchr(suffixes, *end))) {
-        shift = 10 * (unsigned)(s - suffixes + 1);
-        end++;
-    }
-    if (*end || *value > UINT64_MAX >> shift)
-        return false;
-    *value <<= shift;
-    return true;
-}
-
 /* What is wrong with a value, as a sentence. */
 struct wrong {
     char text[128];
@@ -171,7 +148,7 @@ static bool set_number(const struct key *key, void *field, const char *text, str
 {
     uint64_t value;
 
-    if (!parse_number(text, key->type == TYPE_U64, &value))
+    if (!number_read(text, key->type == TYPE_U64 ? "KMGT" : "", &value))
         return say_wrong(wrong, "not a number%s",
                          key->type == TYPE_U64 ? " (K, M, G or T may follow its digits)" : "");
     if (value < key->min || value > key->max)
@@ -221,7 +198,7 @@ static bool parse_uids(const char *text, uint64_t *first, uint64_t *last)
         return false;
     memcpy(begin, text, n);
     begin[n] = '\0';
-    return parse_number(begin, false, first) && parse_number(dash + 1, false, last);
+    return number_read(begin, "", first) && number_read(dash + 1, "", last);
 }
 
 /* Not root's, not nobody's, and none of those that mean "no uid" somewhere. */

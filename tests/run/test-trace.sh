@@ -46,6 +46,11 @@ check "... and what there was is there" /usr/bin/python3 "$top/tests/run/trace.p
 check "--trace-size" timeout "$guard" npu-run --trace=size.json --trace-size=1M -- ./trace_program
 check "... that is none" status_of 125 timeout "$guard" npu-run --trace=size.json \
     --trace-size=few -- touch ran
+says_own_size() {
+    npu-run --trace=size.json --trace-size=5G -- touch ran 2>&1 |
+        grep -qxF 'npu-run: --trace-size wants bytes, as 64M, of up to 4G, not "5G"'
+}
+check "... that is too large" says_own_size
 check "... without --trace" status_of 125 timeout "$guard" npu-run --trace-size=1M -- touch ran
 check "... and the command has not run" test ! -e ran
 check "--trace without a file" status_of 125 timeout "$guard" npu-run --trace -- touch ran
@@ -85,6 +90,17 @@ check "... has its form" /usr/bin/python3 "$top/tests/run/trace.py" schema \
     "$top/tests/run/trace.schema.json" found.json
 check "... and an arrow where the wait is missing" /usr/bin/python3 "$top/tests/run/trace.py" \
     findings found.json
+printf x > unreadable.json
+printf '{"findings": {}}' > other.json
+refuses_findings() { # FILE WHY
+    timeout "$guard" npu-run -- sh -c "npuctl trace start >/dev/null && npuctl trace stop >/dev/null &&
+        npuctl trace dump --findings=$1" > out 2> err
+    [ $? -eq 1 ] && [ ! -s out ] && grep -qxF "npuctl: $1: $2" err
+}
+check "findings that are not there" refuses_findings none.json "No such file or directory"
+check "... that are no JSON" refuses_findings unreadable.json "this is no JSON"
+check "... that are no report" refuses_findings other.json \
+    "this is no report of npu-check"
 
 # The page in a browser: what it finds, and what it draws an arrow to.
 show_page() { # WORDS

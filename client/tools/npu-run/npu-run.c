@@ -24,6 +24,7 @@
 #include "proto/util/beside.h"
 #include "proto/util/random.h"
 #include "proto/util/lift_fd.h"
+#include "proto/util/number_text.h"
 
 /* As env(1), nohup(1) and timeout(1) have them. */
 #define STATUS_NOT_EXECUTABLE 126
@@ -592,6 +593,8 @@ static int option_read_other(struct run *run, int option, int argc)
 /* Translates an option to those of npud. */
 static int option_read(struct run *run, struct options *options, int option, int argc)
 {
+    uint64_t size;
+
     switch (option) {
     case 'd':
         args_add(options->args, "--devices", optarg);
@@ -616,7 +619,13 @@ static int option_read(struct run *run, struct options *options, int option, int
         return STATUS_OWN_FAILURE;
     case 6:
         run->trace_size = optarg;
-        return STATUS_NONE;
+        if (trace_size_read(optarg, &size))
+            return STATUS_NONE;
+        fprintf(stderr,
+                "npu-run: --trace-size wants bytes, as 64M, of up to 4G, not \"%s\"\n"
+                "Try 'npu-run --help'.\n",
+                optarg);
+        return STATUS_OWN_FAILURE;
     case 4:
         return repeat_read_shuffle(&run->repeat, optarg) ? STATUS_NONE : STATUS_OWN_FAILURE;
     case 5:

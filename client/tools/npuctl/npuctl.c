@@ -3,7 +3,6 @@
  * through protobuf-c's descriptors of npud.proto, so a new field appears by itself, and a new
  * report needs one row in `commands`.
  */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,7 @@
 #include "client/tools/npuctl/socket.h"
 #include "proto/util/clock.h"
 #include "proto/util/lift_fd.h"
-
-#define TRACE_SIZE_MAX (UINT64_C(4) << 30)
+#include "proto/util/number_text.h"
 
 static void print_usage(FILE *f)
 {
@@ -162,24 +160,6 @@ static bool parse_seconds(const char *text, double *seconds)
     return !text || (end != text && !*end && *seconds >= 0.01 && *seconds <= 86400);
 }
 
-/* 64M, 1G, 100000. */
-static bool parse_size(const char *text, uint64_t *size)
-{
-    static const char units[] = "KMG";
-    char *end, *unit;
-
-    if (text[0] < '0' || text[0] > '9')
-        return false;
-    errno = 0;
-    *size = strtoull(text, &end, 10);
-    unit = *end ? strchr(units, *end) : NULL;
-    if (unit && *size <= UINT32_MAX) {
-        *size <<= 10 * (unit - units + 1);
-        end++;
-    }
-    return errno == 0 && *end == '\0' && *size > 0 && *size <= TRACE_SIZE_MAX;
-}
-
 /* An option that changes what is done: the task remembers it. NULL, or what it wants. */
 static const char *take_option(int option, struct task *task)
 {
@@ -220,7 +200,7 @@ static const char *take_option(int option, struct task *task)
         break;
     case OPTION_SIZE:
         task->given |= OPTION_SIZE;
-        return parse_size(optarg, &task->request.trace_size)
+        return trace_size_read(optarg, &task->request.trace_size)
                    ? NULL
                    : "--size wants bytes, as 64M, of up to 4G, not";
     case OPTION_CALLS:

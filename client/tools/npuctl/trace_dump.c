@@ -665,14 +665,8 @@ static void print_found_at(const Npud__TraceRow *task, const struct trace_findin
 }
 
 /* An arrow where the wait is missing; and a mark at each of the two tasks that the trace has. */
-static void print_findings(const Npud__Report *report, const char *path)
+static void print_findings(const Npud__Report *report, const struct trace_finding *list, size_t n)
 {
-    struct trace_finding *list;
-    size_t n;
-
-    if (!path)
-        return;
-    list = trace_findings_read(path, &n);
     for (size_t i = 0; i < n; i++) {
         const Npud__TraceRow *from = find_act(report, &list[i].first);
         const Npud__TraceRow *to = find_act(report, &list[i].second);
@@ -686,7 +680,6 @@ static void print_findings(const Npud__Report *report, const char *path)
         print_moment('f', to->session, stream_tid(to), "missing", i + 1,
                      clamp_time(to->begin_ns, to));
     }
-    trace_findings_free(list, n);
 }
 
 /* --- all of it --- */
@@ -700,19 +693,10 @@ static void print_row(const Npud__TraceRow *row)
         }
 }
 
-enum status trace_print(const Npud__Report *report, const struct task *task)
+static bool print_events(const Npud__Report *report, const struct trace_finding *list, size_t n)
 {
-    bool as_page = task->given & OPTION_HTML, named, made;
+    bool named;
 
-    setlocale(LC_CTYPE, "C.UTF-8");
-    if (report->n_trace == 0) {
-        fputs("npuctl: there is no trace: npuctl trace start begins one\n", stderr);
-        return STATUS_ERROR;
-    }
-    if (!index_rows(report))
-        return print_end(false);
-    if (as_page)
-        fputs(trace_page_head, stdout);
     printf("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"npuctl\":\"" NPUD_VERSION
            "\",\"events\":%" PRIu64 ",\"lost\":%" PRIu64 "},\"traceEvents\":[\n",
            events, lost);
@@ -722,19 +706,42 @@ enum status trace_print(const Npud__Report *report, const struct task *task)
     named = name_threads(report);
     for (size_t i = 0; i < report->n_trace; i++)
         print_row(report->trace[i]);
-    print_findings(report, task->findings);
-    made = print_counters() && named;
+    print_findings(report, list, n);
+    named &= print_counters();
     fputs("\n]}\n", stdout);
-    if (as_page)
-        fputs(trace_page_tail, stdout);
     if (lost > 0)
         fprintf(stderr,
                 "npuctl: %" PRIu64 " of %" PRIu64
                 " events are lost: rings were full, or there was none for a process\n",
                 lost, events);
+    return named;
+}
+
+enum status trace_print(const Npud__Report *report, const struct task *task)
+{
+    bool as_page = task->given & OPTION_HTML, made;
+    struct trace_finding *list = NULL;
+    size_t n = 0;
+
+    setlocale(LC_CTYPE, "C.UTF-8");
+    if (report->n_trace == 0) {
+        fputs("npuctl: there is no trace: npuctl trace start begins one\n", stderr);
+        return STATUS_ERROR;
+    }
+    if (task->findings && !(list = trace_findings_read(task->findings, &n)))
+        return STATUS_ERROR;
+    made = index_rows(report);
+    if (made) {
+        if (as_page)
+            fputs(trace_page_head, stdout);
+        made = print_events(report, list, n);
+        if (as_page)
+            fputs(trace_page_tail, stdout);
+    }
     free(tasks);
     free(handovers);
     free(carried);
+    trace_findings_free(list, n);
     return print_end(made);
 }
 

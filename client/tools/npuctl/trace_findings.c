@@ -31,13 +31,17 @@ struct trace_finding *trace_findings_read(const char *path, size_t *n)
 {
     cJSON *report = json_read(path);
     const cJSON *all = cJSON_GetObjectItem(report, "findings"), *finding;
-    struct trace_finding *list = calloc((size_t)cJSON_GetArraySize(all) + 1, sizeof(*list));
+    struct trace_finding *list = NULL;
 
     *n = 0;
     if (!report)
         fprintf(stderr, "npuctl: %s: %s\n", path,
                 errno == EBADMSG ? "this is no JSON" : strerror(errno));
-    if (list && all)
+    else if (!cJSON_IsArray(all))
+        fprintf(stderr, "npuctl: %s: this is no report of npu-check\n", path);
+    else if (!(list = calloc((size_t)cJSON_GetArraySize(all) + 1, sizeof(*list))))
+        fputs("npuctl: no memory\n", stderr);
+    else
         cJSON_ArrayForEach (finding, all)
             *n += read_finding(&list[*n], finding);
     cJSON_Delete(report);

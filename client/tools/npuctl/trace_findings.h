@@ -18,6 +18,6 @@ struct trace_finding {
     struct trace_act first, second;
 };
 
-/** The findings in the file, n of them: none, after a message, if it cannot be read. */
+/** The findings in the file, n of them. NULL, after a message, if it is none that has findings. */
 struct trace_finding *trace_findings_read(const char *path, size_t *n);
 void trace_findings_free(struct trace_finding *list, size_t n);
