@@ -6,7 +6,6 @@
  * another process, and TSan sees one.
  */
 #include <malloc.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "acl/acl_npud_kernel.h"
 #include "gate.h"
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 
 #define WORDS 32u
 
@@ -559,7 +559,7 @@ static void sum_slowly(const void *function, const void *args)
     (void)function;
     atomic_store(&kernel_begun, 1);
     while (!atomic_load(&kernel_may_end))
-        sched_yield();
+        wait_a_moment();
     for (size_t i = 0; i < MANY; i++)
         sum += values[i];
     atomic_store(&kernel_sum, sum);

@@ -6,7 +6,6 @@
  * Runs long: 25 s.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -566,7 +565,7 @@ START_TEST(freed_while_pending)
         ck_assert_uint_eq(host[i], 0);
     OK(aclrtFreeHost(host));
     while (npud_ledger().memory != 0)
-        sched_yield();
+        wait_a_moment();
 }
 END_TEST
 

@@ -5,7 +5,6 @@
  */
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +16,7 @@
 #include "proto/util/clock.h"
 #include "proto/wire/npud.pb-c.h"
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 #include "tests/common/need.h"
 #include "tests/common/proc.h"
 #include "tests/common/raw.h"
@@ -167,7 +167,7 @@ static void submit_to_stopped(uint64_t *before)
 
     ck_assert_int_eq(kill(pid, SIGSTOP), 0);
     while (!proc_sleeps(pid))
-        sched_yield();
+        wait_a_moment();
     *before = now_ns();
     OK(aclnpudLaunchDelay(0, 0, stream));
     ck_assert_int_eq(kill(pid, SIGCONT), 0);

@@ -10,6 +10,7 @@
 
 #include "proto/util/clock.h"
 #include "proto/util/futex.h"
+#include "tests/common/moment.h"
 
 enum op { COPY, SET, WRITE_WORD, WAIT_WORD, RECORD, WAIT_EVENT, KERNEL, HOST_FUNCTION };
 
@@ -122,7 +123,7 @@ static cuda_result run_wait(const struct context *context, const struct task *t)
         pthread_rwlock_unlock(&fake_mappings);
         if (!word)
             return CUDA_ILLEGAL_ADDRESS;
-        sched_yield();
+        wait_a_moment();
     }
     return CUDA_SUCCESS;
 }
