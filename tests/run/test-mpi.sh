@@ -25,6 +25,8 @@ if [ "$(id -u)" = 0 ]; then mpi+=(--allow-run-as-root); fi
 make -s -C "$top" install-built PREFIX=/usr DESTDIR="$work/root" BUILD="$build" \
     >"$work/log" 2>&1
 report $? "make install"
+# Options of a calling make are not for the example, which has its own compiler.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 cp -r "$top/examples/mpi" "$top/examples/common" "$work/"
 export PKG_CONFIG_SYSROOT_DIR=$work/root LD_LIBRARY_PATH=$work/root/usr/lib
 PKG_CONFIG_PATH=$work/root/usr/lib/pkgconfig make -s -C "$work/mpi" >"$work/log" 2>&1
