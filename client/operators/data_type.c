@@ -2,12 +2,35 @@
 
 #include "proto/util/float16.h"
 
+/*
+ * Numbers on their way to 16 bits are rounded to odd in single precision: what is rounded to
+ * nearest from there is as if it were rounded once.
+ */
+static float odd_from_real(double x)
+{
+    float near = (float)x;
+    bool above = (double)near > x, below = (double)near < x;
+
+    if (!above && !below) /* or NaN */
+        return near;
+    return float_from_bits((bits_of_float(near) - (x > 0 ? above : below)) | 1);
+}
+
+/* Twelve bits less, rounded to odd, are what double precision has of any large one. */
+static float odd_from_whole(int64_t x)
+{
+    bool large = x >> 52 != 0 && x >> 52 != -1;
+
+    return odd_from_real((double)(large ? (x >> 12 | ((x & 0xFFF) != 0)) * 0x1000 : x));
+}
+
 #define AS_IS(x)     (x)
 #define AS_BOOL(x)   ((x) != 0)
 #define FROM_HALF(x) ((double)half_to_float(x))
 #define FROM_BF16(x) ((double)bf16_to_float(x))
-#define TO_HALF(x)   half_from_float((float)(x))
-#define TO_BF16(x)   bf16_from_float((float)(x))
+#define TO_ODD(x)    _Generic((x), double : odd_from_real, int64_t : odd_from_whole)(x)
+#define TO_HALF(x)   half_from_float(TO_ODD(x))
+#define TO_BF16(x)   bf16_from_float(TO_ODD(x))
 
 /* Two loops: the compiler makes the first one, which most tensors take, wide. */
 #define LOADER(name, number, element, convert)                                                     \
@@ -42,7 +65,6 @@
     STORER(name##_store_whole, int64_t, element, narrow)
 
 #define WHOLE(name, element, convert)                                                              \
-    LOADER(name##_load_real, double, element, convert)                                             \
     LOADER(name##_load_whole, int64_t, element, convert)                                           \
     STORER(name##_store_whole, int64_t, element, convert)
 
@@ -65,7 +87,7 @@ WHOLE(bool, uint8_t, AS_BOOL)
 
 #define WHOLE_ROW(type, f, bytes, kind)                                                            \
     {                                                                                              \
-        .id = (type), .name = #type, .size = (bytes), .class = (kind), .load_real = f##_load_real, \
+        .id = (type), .name = #type, .size = (bytes), .class = (kind),                             \
         .load_whole = f##_load_whole, .store_whole = f##_store_whole                               \
     }
 

@@ -11,7 +11,8 @@ enum type_class { TYPE_BOOL, TYPE_INTEGER, TYPE_FLOATING };
 
 /**
  * Elements go to and from arrays of double or of int64_t; `stride` is in elements. Floating types
- * are never read or written as int64_t but for store_whole, and integers never as store_real.
+ * have no load_whole, and the others neither load_real nor store_real. What is stored is rounded
+ * once.
  */
 struct data_type {
     aclDataType id;

@@ -120,17 +120,31 @@ static void narrow_whole(const struct data_type *type, int64_t *values, size_t n
     type->load_whole(values, narrow, 1, n);
 }
 
+/* As values of the type that is computed in. */
+static void load_real(const struct data_type *type, double *x, const struct span *in, size_t n)
+{
+    int64_t whole[CHUNK];
+    double narrow[CHUNK];
+
+    if (in->type->class == TYPE_FLOATING) {
+        in->type->load_real(x, in->at, in->stride, n);
+        if (in->type != type)
+            narrow_real(type, x, n);
+        return;
+    }
+    in->type->load_whole(whole, in->at, in->stride, n);
+    type->store_whole(narrow, 1, whole, n);
+    type->load_real(x, narrow, 1, n);
+}
+
 static void run_real(const struct operator_call *call, const struct span *out,
                      const struct span *in, size_t n, elementwise_real_fn *compute)
 {
     const struct number *alpha = find_alpha(call);
     double x[2][CHUNK];
 
-    for (int i = 0; i < 2; i++) {
-        in[i].type->load_real(x[i], in[i].at, in[i].stride, n);
-        if (in[i].type != call->type)
-            narrow_real(call->type, x[i], n);
-    }
+    for (int i = 0; i < 2; i++)
+        load_real(call->type, x[i], &in[i], n);
     compute(x[0], x[1], alpha ? number_real(alpha) : 1, n);
     if (out->type != call->type)
         narrow_real(call->type, x[0], n);

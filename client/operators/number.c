@@ -15,6 +15,8 @@ double number_real(const struct number *n)
 {
     double value;
 
+    if (n->type->class != TYPE_FLOATING)
+        return (double)number_whole(n);
     n->type->load_real(&value, n->bytes, 1, 1);
     return value;
 }
