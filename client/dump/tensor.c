@@ -74,6 +74,21 @@ static long long now_ms(void)
     return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* Behind `path`, a point and the milliseconds of now, or of later if there is such a file. */
+static bool begin_file(struct dump_file *f, char path[ACL_DUMP_MAX_FILE_PATH_LENGTH])
+{
+    size_t n = strlen(path), room = ACL_DUMP_MAX_FILE_PATH_LENGTH - n;
+
+    for (long long ms = now_ms();; ms++) {
+        if (snprintf(path + n, room, ".%lld", ms) >= (int)room)
+            errno = ENAMETOOLONG;
+        else if (dump_file_begin(f, path))
+            return true;
+        if (errno != EEXIST)
+            return false;
+    }
+}
+
 void dump_put_part(struct dump_file *f, cJSON *line, const void *bytes, size_t size)
 {
     char *text;
@@ -174,13 +189,13 @@ aclError acldumpGetExceptionInfoPath(char *path, size_t length)
     return 0;
 }
 
-static int save_tensors(const char *function, const char *path, const char *op,
-                        const acldumpTensorInfo *tensors, size_t n)
+static int save_tensors(const char *function, char path[ACL_DUMP_MAX_FILE_PATH_LENGTH],
+                        const char *op, const acldumpTensorInfo *tensors, size_t n)
 {
     cJSON *head = cJSON_CreateObject();
     struct dump_file f;
 
-    if (!dump_file_begin(&f, path)) {
+    if (!begin_file(&f, path)) {
         cJSON_Delete(head);
         return error_set(FAILURE, "%s: %s cannot be written: %s", function, path, strerror(errno));
     }
@@ -214,8 +229,7 @@ aclError acldumpSaveExceptionInfo(const char *fileName, const char *opName,
     if (!dump_is_on(DUMP_EXCEPTION))
         return error_off(__func__);
     if (!dump_exception_folder(current_device(), folder, sizeof(folder)) ||
-        snprintf(path, sizeof(path), "%s%s.custom.%lld", folder, fileName, now_ms()) >=
-            (int)sizeof(path))
+        snprintf(path, sizeof(path), "%s%s.custom", folder, fileName) >= (int)sizeof(path))
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: the path is too long", __func__);
     return save_tensors(__func__, path, opName, tensors, tensorNum);
 }
@@ -319,9 +333,9 @@ void dump_kernel_failure_slow(const struct dump_failure *f)
     struct dump_file file;
 
     if (!dump_exception_folder(f->device, folder, sizeof(folder)) ||
-        snprintf(path, sizeof(path), "%sexception_info.%d.%u.%lld", folder, f->stream, f->task,
-                 now_ms()) >= (int)sizeof(path) ||
-        !dump_file_begin(&file, path))
+        snprintf(path, sizeof(path), "%sexception_info.%d.%u", folder, f->stream, f->task) >=
+            (int)sizeof(path) ||
+        !begin_file(&file, path))
         return;
     put_failure(&file, f);
     dump_file_end(&file);

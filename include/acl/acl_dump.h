@@ -139,10 +139,11 @@ ACL_FUNC_VISIBILITY aclError aclopStopDumpArgs(uint32_t dumpType);
 ACL_FUNC_VISIBILITY const char *acldumpGetPath(acldumpType dumpType);
 
 /*
- * Saves tensors, as they are now, to <folder>/<fileName>.custom.<milliseconds>; for use in an
- * exception callback. Memory that cannot be read is noted, and the others are written. opName may
- * be NULL. Errors: fileName NULL, empty, or with ".." or a slash, tensors NULL, tensorNum 0 or
- * above 4096: 100000; no exception dump is on, or the file cannot be written: 500001.
+ * Saves tensors, as they are now, to <folder>/<fileName>.custom.<milliseconds>, of a later time if
+ * there is such a file; for use in an exception callback. Memory that cannot be read is noted, and
+ * the others are written. opName may be NULL. Errors: fileName NULL, empty, or with ".." or a
+ * slash, tensors NULL, tensorNum 0 or above 4096: 100000; no exception dump is on, or the file
+ * cannot be written: 500001.
  *
  * acldumpGetExceptionInfoPath: that folder, with a slash at its end, of the current device; 0 if
  * the thread has none. Errors: path NULL, length at most 1 or too small 100000; off 500001.

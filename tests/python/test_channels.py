@@ -1,10 +1,9 @@
 """Tensor channels: what is in test_channel.c and tests/programs, as far as Python adds to it."""
 import threading
-import unittest
 
 import acl
 
-from support import DeviceTest
+from support import DeviceTest, main
 
 own = acl.npud.own
 TENSOR, END = 0, 1
@@ -96,4 +95,4 @@ class Channels(DeviceTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()
