@@ -430,6 +430,14 @@ static void *ending_argument(const struct row *row, struct call *c)
     return row->takes[i] ? c->in[i].p : NULL;
 }
 
+const char *invoke_text(PyObject *text)
+{
+    const char *utf8 = PyUnicode_AsUTF8(text);
+
+    PyErr_Clear();
+    return utf8 ? utf8 : "?";
+}
+
 /* For npu-run --check: from where the program calls. The names are the code's, which lives on. */
 static bool tell_caller(void)
 {
@@ -439,7 +447,7 @@ static bool tell_caller(void)
     if (!frame)
         return false;
     code = PyFrame_GetCode(frame);
-    aclnpudCheckCaller(PyUnicode_AsUTF8(code->co_filename), PyUnicode_AsUTF8(code->co_name),
+    aclnpudCheckCaller(invoke_text(code->co_filename), invoke_text(code->co_name),
                        (uint32_t)PyFrame_GetLineNumber(frame));
     Py_DECREF(code);
     return true;

@@ -96,3 +96,6 @@ struct row {
 
 /** One call from Python. NULL with an exception set only for what is wrong with the arguments. */
 PyObject *invoke_row(const struct row *row, PyObject *const *args, Py_ssize_t n);
+
+/** A str in UTF-8, for as long as it is there. "?" if it has surrogates, as names of files may. */
+const char *invoke_text(PyObject *text);

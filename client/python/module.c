@@ -50,13 +50,12 @@ static int app_log(int32_t level, const char *text)
 {
     PyFrameObject *frame = PyEval_GetFrame();
     PyCodeObject *code = frame ? PyFrame_GetCode(frame) : NULL;
-    const char *function = code ? PyUnicode_AsUTF8(code->co_name) : NULL;
-    const char *file = code ? PyUnicode_AsUTF8(code->co_filename) : NULL;
+    const char *function = code ? invoke_text(code->co_name) : "?";
+    const char *file = code ? invoke_text(code->co_filename) : "?";
     uint32_t line = frame ? (uint32_t)PyFrame_GetLineNumber(frame) : 0;
 
-    PyErr_Clear();
     Py_BEGIN_ALLOW_THREADS;
-    aclAppLog((aclLogLevel)level, function ? function : "?", file ? file : "?", line, "%s", text);
+    aclAppLog((aclLogLevel)level, function, file, line, "%s", text);
     Py_END_ALLOW_THREADS;
     Py_XDECREF(code);
     return 0;

@@ -13,14 +13,17 @@ static int say_value(PyObject *value, const char *kind)
 
 int queue_attr_set(acltdtQueueAttr *attr, int32_t type, PyObject *value)
 {
-    const char *name;
+    const char *name = NULL;
+    Py_ssize_t size = 0;
     uint32_t depth;
 
     if (type == ACL_TDT_QUEUE_NAME_PTR) {
-        if (!PyUnicode_Check(value))
-            return say_value(value, "a str for type 0, the name");
-        name = PyUnicode_AsUTF8(value);
-        return name ? acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_NAME_PTR, sizeof(name), &name) : -1;
+        if (PyUnicode_Check(value))
+            name = PyUnicode_AsUTF8AndSize(value, &size);
+        PyErr_Clear();
+        if (!name || strlen(name) != (size_t)size)
+            return say_value(value, "a str without NUL and surrogates for type 0, the name");
+        return acltdtSetQueueAttr(attr, ACL_TDT_QUEUE_NAME_PTR, sizeof(name), &name);
     }
     if (!PyIndex_Check(value))
         return say_value(value, "an int for every type but 0");

@@ -35,6 +35,12 @@ if [ ${#plain[@]} -eq 0 ]; then
         "$top/tests/check/run.py" "$work/stripped" leak_buffer leak_unsent empty_reset vmm_unmap \
         vmm_unmapped uninitialised_again
 
+    # Calls come from a file that has no name in UTF-8.
+    printf 'import acl\nacl.rt.set_device(0)\nassert acl.rt.get_device() == (0, 0)\n' \
+        >"$work/"$'\xff.py'
+    check "a script may have any name" env PYTHONPATH="$build/python3/dist-packages" \
+        "$build/npu-run" --check -- /usr/bin/python3 "$work/"$'\xff.py'
+
     # A file that only says that it is the library: its symbols are nothing for a terminal.
     read -ra cc <<<"${CC:-cc}"
     "${cc[@]}" -std=gnu11 -g -DWRONG=1 -I"$top" -I"$top/include" -o "$work/leak" \
