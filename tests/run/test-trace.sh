@@ -93,7 +93,7 @@ check "... and an arrow where the wait is missing" /usr/bin/python3 "$top/tests/
 printf x > unreadable.json
 printf '{"findings": {}}' > other.json
 refuses_findings() { # FILE WHY
-    timeout "$guard" npu-run -- sh -c "npuctl trace start >/dev/null && npuctl trace stop >/dev/null &&
+    timeout "$guard" npu-run -- sh -c "npuctl trace start >log && npuctl trace stop >log &&
         npuctl trace dump --findings=$1" > out 2> err
     [ $? -eq 1 ] && [ ! -s out ] && grep -qxF "npuctl: $1: $2" err
 }
