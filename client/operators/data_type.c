@@ -104,6 +104,23 @@ static const struct data_type types[] = {
     WHOLE_ROW(ACL_BOOL, bool, 1, TYPE_BOOL),
 };
 
+bool data_type_exists(aclDataType id)
+{
+    switch ((int)id) {
+    case ACL_FLOAT ... ACL_UINT8:
+    case ACL_INT16 ... ACL_STRING:
+    case ACL_COMPLEX64:
+    case ACL_COMPLEX128:
+    case ACL_BF16:
+    case ACL_INT4:
+    case ACL_UINT1:
+    case ACL_COMPLEX32 ... ACL_FLOAT4_E1M2:
+        return true;
+    default:
+        return false;
+    }
+}
+
 const struct data_type *data_type_find(aclDataType id)
 {
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)

@@ -25,6 +25,9 @@ struct data_type {
     void (*store_whole)(void *to, int64_t stride, const int64_t *from, size_t n);
 };
 
+/** It is one of aclDataType, whether operators know it or not. */
+bool data_type_exists(aclDataType id);
+
 /** NULL: operators do not know it. */
 const struct data_type *data_type_find(aclDataType id);
 

@@ -34,8 +34,7 @@ aclScalar *aclCreateScalar(void *value, aclDataType dataType)
     size_t size = aclDataTypeSize(dataType);
     struct scalar *s;
 
-    if (!value || dataType < ACL_FLOAT || dataType > ACL_FLOAT4_E1M2 || size == 0 ||
-        size > sizeof(s->bytes)) {
+    if (!value || !data_type_exists(dataType) || size == 0 || size > sizeof(s->bytes)) {
         failure_tell(value ? ACLNN_ERR_PARAM_INVALID : ACLNN_ERR_PARAM_NULLPTR,
                      value ? "%s: %d is no type of scalars" : "%s: value is NULL", __func__,
                      dataType);

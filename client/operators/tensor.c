@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/operators/data_type.h"
 #include "client/operators/failure.h"
 
 /* --- making --- */
@@ -55,11 +56,6 @@ static bool copy_strides(const char *api, struct tensor *t, const int64_t *strid
                   false);
 }
 
-static bool type_is_known(aclDataType type)
-{
-    return type >= ACL_FLOAT && type <= ACL_FLOAT4_E1M2;
-}
-
 /* The arguments, in the order of aclCreateTensor. */
 struct description {
     const int64_t *dims;
@@ -79,7 +75,7 @@ static bool describe(const char *api, struct tensor *t, const struct description
     t->format = d->format;
     t->offset = d->offset;
     t->address = d->address;
-    if (!type_is_known(d->type)) {
+    if (!data_type_exists(d->type)) {
         failure_tell(ACLNN_ERR_PARAM_INVALID, "%s: %d is no type of tensors", api, d->type);
         return false;
     }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -101,8 +102,12 @@ static void tensors_that_cannot_be()
     EXPECT(!create(many.data(), 26, ACL_FLOAT, nullptr, 0));
     expect_sentence("viewDims has 26 numbers; at most 25 are allowed");
     EXPECT(!create(dim, UINT64_MAX, ACL_FLOAT, nullptr, 0));
-    EXPECT(!create(dim, 2, ACL_DT_UNDEFINED, nullptr, 0));
-    expect_sentence("-1 is no type of tensors");
+    for (int none : {-1, 5, 14, 15, 18, 26, 28, 31, 32, 42}) {
+        EXPECT(!create(dim, 2, static_cast<aclDataType>(none), nullptr, 0));
+        expect_sentence((std::to_string(none) + " is no type of tensors").c_str());
+        EXPECT(!aclCreateScalar(const_cast<int64_t *>(dim), static_cast<aclDataType>(none)));
+        expect_sentence((std::to_string(none) + " is no type of scalars").c_str());
+    }
     EXPECT(!aclCreateTensor(dim, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, minus, 2, nullptr));
     expect_sentence("storageDims[1] is -4");
     aclTensor *t = create(dim, 2, ACL_FLOAT, nullptr, 0);
