@@ -660,10 +660,6 @@ static enum outcome take_message(struct transfer *t)
     r = queue_front(v, &front);
     if (r != QUEUE_OK)
         return r == QUEUE_EMPTY ? WAIT : ENDED;
-    /* It comes from the sender's cache, and will be written to. */
-    m = mbuf_at(&segment_table, front.ref);
-    if (m)
-        __builtin_prefetch(m, 1);
     if (__builtin_expect(!is_message_known(t, &front), 0))
         return MAP;
     m = mbuf_at(&segment_table, front.ref);

@@ -156,11 +156,8 @@ static INLINE struct mbuf *single_message(const struct quick *q, const struct qu
     uint64_t position = queue_head_position(front->head);
     struct mbuf *m = mbuf_at(&segment_table, front->ref);
 
-    if (!FAST(m != NULL))
-        return NULL;
-    /* It comes from the sender's cache, and will be written to. */
-    __builtin_prefetch(m, 1);
-    return FAST(atomic_load_explicit(&q->ring->view.take->committed, memory_order_acquire) >=
+    return FAST(m &&
+                atomic_load_explicit(&q->ring->view.take->committed, memory_order_acquire) >=
                     position &&
                 atomic_load_explicit(&m->count, memory_order_relaxed) <= 1)
                ? m

@@ -288,7 +288,6 @@ static bool fetch_task(struct stream *s)
     }
     if (!stream_read_entry(s, k->position, &k->task))
         return false;
-    __builtin_prefetch(&s->ring[(k->position + 1) & (s->depth - 1)]);
     KILL_HERE(TASK_READ);
     stream_count_implicit(k);
     return true;

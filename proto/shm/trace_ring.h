@@ -26,8 +26,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "proto/util/prefetch.h"
-
 /*
  * Entries of a session's ring, and of npud's own, at least: powers of two. They stay: rings are
  * kept, and a library or an npud of before knows no other sizes.
@@ -216,7 +214,6 @@ static inline void trace_put(struct trace_ring *ring, const struct trace_event *
     uint64_t number = atomic_load_explicit(&ring->next, memory_order_relaxed);
     struct trace_event *entry = &ring->entry[number & ring->mask];
 
-    prefetch_to_write(&ring->entry[(number + 2) & ring->mask]);
     atomic_store_explicit(&ring->next, number + 1, memory_order_relaxed);
     atomic_store_explicit(&entry->sequence, TRACE_BUSY, memory_order_relaxed);
     trace_store(entry, number, event);
@@ -231,7 +228,6 @@ static inline void trace_put_shared(struct trace_ring *ring, uint64_t entries,
 {
     uint64_t first = atomic_fetch_add_explicit(&ring->next, n, memory_order_relaxed);
 
-    prefetch_to_write(&ring->entry[(first + n + 1) & (entries - 1)]);
     for (unsigned i = n; i-- > 0;) {
         struct trace_event *entry = &ring->entry[(first + i) & (entries - 1)];
         uint64_t before = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
