@@ -4,7 +4,7 @@ DEPS_BUILD := gcc g++ libc6-dev libevent-dev libprotobuf-c-dev protobuf-c-compil
               libinih-dev libjemalloc-dev uthash-dev libcjson-dev python3-dev
 # The server of `npuctl metrics --listen`.
 DEPS_BUILD += libmicrohttpd-dev
-# npu-check: an ordered tree (bsd/sys/tree.h), of which only the header is used.
+# Ordered trees (bsd/sys/tree.h), of which only the header is used.
 DEPS_BUILD += libbsd-dev
 # npu-check: functions and lines of programs, from DWARF.
 DEPS_BUILD += libdw-dev

@@ -5,8 +5,6 @@
 #include <stdalign.h>
 #include <stddef.h>
 
-#include "proto/util/clock.h"
-
 #define LOCKS_LOG2 8 /* engines are few: two that meet at one lock for two lists are rare */
 
 /* In cache lines of their own, so that engines at different lists do not slow each other down. */
@@ -38,87 +36,37 @@ void waitlist_forget_locks(void)
 }
 #endif
 
+/* Behind its equals. */
+static int compare_targets(const struct waiter *new, const struct waiter *there)
+{
+    return new->target < there->target ? -1 : 1;
+}
+
+RB_GENERATE_INTERNAL(waiter_tree, waiter, tree, compare_targets, __attribute__((unused)) static)
+
 void waitlist_init(struct waitlist *list)
 {
-    list->root = NULL;
-    list->seed = (uint32_t)(uintptr_t)list ^ (uint32_t)clock_ns();
+    RB_INIT(&list->waiters);
     atomic_init(&list->n, 0);
 }
 
 void waitlist_deinit(struct waitlist *list)
 {
     (void)list;
-    assert(!list->root);
-}
-
-/* Exchange w with its parent, which keeps the order of targets. */
-static void rotate_up(struct waitlist *list, struct waiter *w)
-{
-    struct waiter *p = w->up, *above = p->up, *between;
-
-    if (p->left == w) {
-        between = p->left = w->right;
-        w->right = p;
-    } else {
-        between = p->right = w->left;
-        w->left = p;
-    }
-    if (between)
-        between->up = p;
-    p->up = w;
-    w->up = above;
-    if (!above)
-        list->root = w;
-    else if (above->left == p)
-        above->left = w;
-    else
-        above->right = w;
-}
-
-static uint32_t next_rank(struct waitlist *list)
-{
-    list->seed = list->seed * 1664525 + 1013904223;
-    return list->seed ^ list->seed >> 16;
-}
-
-/* Behind its equals. */
-static void insert_waiter(struct waitlist *list, struct waiter *w)
-{
-    struct waiter **place = &list->root, *up = NULL;
-
-    while (*place) {
-        up = *place;
-        place = up->target <= w->target ? &up->right : &up->left;
-    }
-    *place = w;
-    w->left = w->right = NULL;
-    w->up = up;
-    w->rank = next_rank(list);
-    while (w->up && w->up->rank < w->rank)
-        rotate_up(list, w);
-}
-
-static void delete_waiter(struct waitlist *list, struct waiter *w)
-{
-    while (w->left || w->right)
-        rotate_up(list,
-                  !w->right || (w->left && w->left->rank > w->right->rank) ? w->left : w->right);
-    if (!w->up)
-        list->root = NULL;
-    else if (w->up->left == w)
-        w->up->left = NULL;
-    else
-        w->up->right = NULL;
+    assert(RB_EMPTY(&list->waiters));
 }
 
 /* The first one whose target is at least from. */
 static struct waiter *find_first_from(const struct waitlist *list, uint64_t from)
 {
-    struct waiter *found = NULL;
+    struct waiter *at = RB_ROOT(&list->waiters), *found = NULL;
 
-    for (struct waiter *at = list->root; at; at = at->target < from ? at->right : at->left)
-        if (at->target >= from)
-            found = at;
+    while (at) {
+        bool before = at->target < from;
+
+        found = before ? found : at;
+        at = before ? RB_RIGHT(at, tree) : RB_LEFT(at, tree);
+    }
     return found;
 }
 
@@ -149,7 +97,7 @@ void waitlist_add_locked(struct waitlist *list, struct waiter *waiter, uint64_t 
     waiter->result = 0;
     waiter->pid = 0;
     waiter->list = list;
-    insert_waiter(list, waiter);
+    RB_INSERT(waiter_tree, &list->waiters, waiter);
     count_in_group(waiter->group);
     atomic_fetch_add(&list->n, 1);
 }
@@ -164,7 +112,7 @@ void waitlist_add(struct waitlist *list, struct waiter *waiter, uint64_t target)
 
 static void unlink_locked(struct waitlist *list, struct waiter *waiter)
 {
-    delete_waiter(list, waiter);
+    RB_REMOVE(waiter_tree, &list->waiters, waiter);
     uncount_in_group(waiter->group);
     waiter->list = NULL;
     atomic_fetch_sub_explicit(&list->n, 1, memory_order_relaxed);

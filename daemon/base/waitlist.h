@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include <bsd/sys/tree.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,25 +31,25 @@ struct waiter_group {
 };
 
 struct waiter {
-    struct waiter *up, *left, *right; /* waitlist.root */
-    struct waitlist *list;            /* NULL: on none; changes only under that list's lock */
+    RB_ENTRY(waiter) tree;
+    struct waitlist *list; /* NULL: on none; changes only under that list's lock */
     uint64_t target;
     int32_t result; /* set by the side that fires: 0 or an ACL error */
     int32_t pid;    /* of the process that caused result; 0: none */
     void (*fire)(struct waiter *waiter);
-    uint32_t rank;              /* random; none is below a smaller one */
     uint32_t age;               /* for those that add it: pages.h */
     struct waiter_group *group; /* NULL: of none */
 };
 
+RB_HEAD(waiter_tree, waiter);
+
 /*
- * A treap by target, equals in the order in which they came: targets are the clients' choice, and a
+ * A tree by target, equals in the order in which they came: targets are the clients' choice, and a
  * client that waits for the furthest first must not make engines walk along thousands of its
  * streams.
  */
 struct waitlist {
-    struct waiter *root;
-    uint32_t seed;
+    struct waiter_tree waiters;
     _Atomic uint32_t n;
 };
 

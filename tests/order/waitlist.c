@@ -22,8 +22,7 @@ static void fire_waiter(struct waiter *w)
 
 static void reset_list(void)
 {
-    list.root = NULL;
-    list.seed = 1;
+    RB_INIT(&list.waiters);
     list.n = 0;
     for (unsigned i = 0; i < 2; i++)
         waiters[i] = (struct waiter){.fire = fire_waiter};
@@ -92,7 +91,7 @@ static void park_2(void)
 
 static void check_list(void)
 {
-    SURE(list.root == NULL && list.n == 0);
+    SURE(RB_EMPTY(&list.waiters) && list.n == 0);
 }
 
 /*
