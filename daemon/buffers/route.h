@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <bsd/sys/tree.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -46,6 +47,13 @@ struct route_namesakes {
     UT_hash_handle hh;
 };
 
+/** Of a route in a list that is sorted (route_index.h): by these three. */
+struct route_node {
+    RB_ENTRY(route_node) tree;
+    uint32_t first, second; /* source and destination, or the other way round */
+    uint64_t number;        /* of the route */
+};
+
 struct route {
     struct router *router;
     uint64_t number; /* in all of npud, ascending */
@@ -75,9 +83,7 @@ struct route {
     struct route *waiting_prev, *waiting_next;
     struct route *bound_prev, *bound_next; /* binder->routes */
     struct route *over_next;               /* router->over */
-    struct {
-        struct route *left, *right;
-    } node[3]; /* route_index.h */
+    struct route_node node[3];             /* route_index.h */
 };
 
 /** Messages that a route did not get while it was unbound, and had some to deliver. */

@@ -1,25 +1,12 @@
 #include "daemon/buffers/route_index.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "daemon/buffers/route.h"
-#include "proto/util/random.h"
 
-struct key {
-    uint32_t first, second;
-    uint64_t number;
-};
-
-static struct key key_of(const struct route *route, bool by_destination)
-{
-    const struct route_name *name = &route->named->name;
-
-    return by_destination ? (struct key){name->destination, name->source, route->number}
-                          : (struct key){name->source, name->destination, route->number};
-}
-
-static int compare_keys(const struct key *a, const struct key *b)
+static int compare_nodes(const struct route_node *a, const struct route_node *b)
 {
     if (a->first != b->first)
         return a->first < b->first ? -1 : 1;
@@ -28,132 +15,40 @@ static int compare_keys(const struct key *a, const struct key *b)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static struct key key_in(const struct route_list *list, const struct route *route)
-{
-    return key_of(route, list->by_destination);
-}
-
-/* --- the tree: a treap, in which each route is above those with a lower priority --- */
-
-static struct route **left_of(const struct route_list *list, struct route *route)
-{
-    return &route->node[list->nodes].left;
-}
-
-static struct route **right_of(const struct route_list *list, struct route *route)
-{
-    return &route->node[list->nodes].right;
-}
-
-/* By a key that no client knows: so none can make it deep. The bits are those of splitmix64. */
-static uint64_t priority_of(const struct route_list *list, const struct route *route)
-{
-    uint64_t x = route->number * UINT64_C(0x9e3779b97f4a7c15) ^ list->key;
-
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-static bool is_before(const struct route_list *list, const struct route *route,
-                      const struct key *key)
-{
-    struct key own = key_in(list, route);
-
-    return compare_keys(&own, key) < 0;
-}
-
-/* What is before the key goes to *before, the rest to *rest. */
-static void split(const struct route_list *list, struct route *root, const struct key *key,
-                  struct route **before, struct route **rest)
-{
-    while (root) {
-        if (is_before(list, root, key)) {
-            *before = root;
-            before = right_of(list, root);
-            root = *before;
-        } else {
-            *rest = root;
-            rest = left_of(list, root);
-            root = *rest;
-        }
-    }
-    *before = *rest = NULL;
-}
-
-/* All of a is before all of b. */
-static struct route *merge(const struct route_list *list, struct route *a, struct route *b)
-{
-    struct route *root = NULL, **link = &root;
-
-    while (a && b) {
-        if (priority_of(list, a) > priority_of(list, b)) {
-            *link = a;
-            link = right_of(list, a);
-            a = *link;
-        } else {
-            *link = b;
-            link = left_of(list, b);
-            b = *link;
-        }
-    }
-    *link = a ? a : b;
-    return root;
-}
+RB_GENERATE_INTERNAL(route_tree, route_node, tree, compare_nodes, __attribute__((unused)) static)
 
 static void insert_route(struct route_list *list, struct route *route)
 {
-    struct key key = key_in(list, route);
-    uint64_t priority = priority_of(list, route);
-    struct route **link = &list->root;
+    const struct route_name *name = &route->named->name;
+    struct route_node *node = &route->node[list->nodes];
 
-    while (*link && priority_of(list, *link) >= priority)
-        link = is_before(list, *link, &key) ? right_of(list, *link) : left_of(list, *link);
-    split(list, *link, &key, left_of(list, route), right_of(list, route));
-    *link = route;
-    list->n++;
+    node->first = list->by_destination ? name->destination : name->source;
+    node->second = list->by_destination ? name->source : name->destination;
+    node->number = route->number;
+    RB_INSERT(route_tree, &list->tree, node);
 }
 
 static void delete_route(struct route_list *list, struct route *route)
 {
-    struct key key = key_in(list, route);
-    struct route **link = &list->root;
-
-    while (*link != route) {
-        assert(*link);
-        link = is_before(list, *link, &key) ? right_of(list, *link) : left_of(list, *link);
-    }
-    *link = merge(list, *left_of(list, route), *right_of(list, route));
-    list->n--;
+    RB_REMOVE(route_tree, &list->tree, &route->node[list->nodes]);
 }
 
-static struct route *find_key(const struct route_list *list, const struct key *key)
+static struct route *route_of(const struct route_list *list, struct route_node *node)
 {
-    struct route *route = list->root, *found = NULL;
-
-    while (route) {
-        if (is_before(list, route, key)) {
-            route = *right_of(list, route);
-        } else {
-            found = route;
-            route = *left_of(list, route);
-        }
-    }
-    return found;
+    return node ? (void *)((char *)(node - list->nodes) - offsetof(struct route, node)) : NULL;
 }
 
-struct route *route_list_find(const struct route_list *list, uint32_t first, uint32_t second,
+struct route *route_list_find(struct route_list *list, uint32_t first, uint32_t second,
                               uint64_t number)
 {
-    return find_key(list, &(struct key){first, second, number});
+    struct route_node key = {.first = first, .second = second, .number = number};
+
+    return route_of(list, RB_NFIND(route_tree, &list->tree, &key));
 }
 
-struct route *route_list_next(const struct route_list *list, const struct route *route)
+struct route *route_list_next(struct route_list *list, struct route *route)
 {
-    struct key key = key_in(list, route);
-
-    key.number++;
-    return find_key(list, &key);
+    return route_of(list, RB_NEXT(route_tree, &list->tree, &route->node[list->nodes]));
 }
 
 /* --- users --- */
@@ -179,9 +74,6 @@ static struct route_index *make_index(struct router *router, uid_t uid)
     index->by_destination.by_destination = true;
     index->by_destination.nodes = 1;
     index->abnormal.nodes = 2;
-    /* Without random numbers it may be deep, and is right all the same. */
-    if (random_fill(&index->by_source.key, sizeof(index->by_source.key)))
-        index->by_destination.key = index->abnormal.key = index->by_source.key;
     HASH_ADD(hh, router->by_user, uid, sizeof(index->uid), index);
     if (index->hh.tbl)
         return index;
@@ -191,9 +83,9 @@ static struct route_index *make_index(struct router *router, uid_t uid)
 
 static void free_if_empty(struct router *router, struct route_index *index)
 {
-    if (index->by_source.n > 0)
+    if (!RB_EMPTY(&index->by_source.tree))
         return;
-    assert(index->by_destination.n == 0 && index->abnormal.n == 0);
+    assert(RB_EMPTY(&index->by_destination.tree) && RB_EMPTY(&index->abnormal.tree));
     HASH_DEL(router->by_user, index);
     free(index);
 }

@@ -4,24 +4,25 @@
  */
 #pragma once
 
+#include <bsd/sys/tree.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "daemon/base/hash.h"
 
 struct route;
+struct route_node;
 struct router;
+
+RB_HEAD(route_tree, route_node);
 
 /**
  * Sorted; routes with the same pair of queues by number. A tree whose nodes are in the routes: what
  * changes it costs little, however many there are, and cannot fail.
  */
 struct route_list {
-    struct route *root;
-    size_t n;
-    uint64_t key;        /* random */
+    struct route_tree tree;
     unsigned nodes;      /* which node of a route is of this list */
     bool by_destination; /* and then by source; else the other way round */
 };
@@ -47,7 +48,7 @@ void route_index_set_abnormal(struct router *router, struct route *route, bool a
  * The first route of the list that is not before this: the queue by which it is sorted, the other
  * one, and the number of the route. NULL: there is none.
  */
-struct route *route_list_find(const struct route_list *list, uint32_t first, uint32_t second,
+struct route *route_list_find(struct route_list *list, uint32_t first, uint32_t second,
                               uint64_t number);
 /** The one after this, or NULL. */
-struct route *route_list_next(const struct route_list *list, const struct route *route);
+struct route *route_list_next(struct route_list *list, struct route *route);

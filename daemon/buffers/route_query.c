@@ -13,8 +13,8 @@
 
 /* Where the routes are that a query is about: in this list, from `at` on, as long as ... */
 struct range {
-    const struct route_list *list;
-    const struct route *at;         /* NULL: there are no more */
+    struct route_list *list;
+    struct route *at;               /* NULL: there are no more */
     bool by_source, by_destination; /* ... the source, or the destination, is that of the query */
 };
 
@@ -43,8 +43,7 @@ static bool may_see(struct looker *l, const struct range *range, const struct ro
            (!(range->by_source && !range->by_destination) && is_attached(l, route->destination));
 }
 
-static const struct route *find_begin(const struct route_list *list,
-                                      const struct route_query *query)
+static struct route *find_begin(struct route_list *list, const struct route_query *query)
 {
     uint32_t after = query->after_source;
 
@@ -73,7 +72,7 @@ static const struct route *find_begin(const struct route_list *list,
     }
 }
 
-static struct range range_of(const struct route_index *index, const struct route_query *query)
+static struct range range_of(struct route_index *index, const struct route_query *query)
 {
     struct range range = {
         .by_source = query->mode == QUERY_SOURCE || query->mode == QUERY_BOTH,
@@ -93,7 +92,7 @@ static struct range range_of(const struct route_index *index, const struct route
 /* The next one, or NULL. */
 static const struct route *next_route(struct range *range, const struct route_query *query)
 {
-    const struct route *route = range->at;
+    struct route *route = range->at;
     const struct route_name *name = route ? &route->named->name : NULL;
 
     if (route)
@@ -109,7 +108,7 @@ size_t route_query_find(struct session *session, const struct route_query *query
                         const struct route **routes, size_t n, bool *more)
 {
     struct looker looker = {.session = session};
-    const struct route_index *index = route_index_of(session->server->router, session->uid);
+    struct route_index *index = route_index_of(session->server->router, session->uid);
     const struct route *route;
     struct range range;
     size_t found = 0;
