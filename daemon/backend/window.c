@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "proto/util/random.h"
-
 #define PAGE UINT64_C(4096)
 /*
  * So many wait before the oldest of them may come again: the library keeps the addresses of what
@@ -11,16 +9,11 @@
  */
 #define WAITING 256u
 
-/*
- * A treap: ordered by address, and a heap of random priorities, which makes it as high as a tree
- * that was built in random order.
- */
 struct window_range {
-    struct window_range *left, *right;
+    RB_ENTRY(window_range) tree;
     uint64_t start, end; /* with the page behind it */
     /* Of all ranges from here down: the first start, the last end, the largest gap between two */
     uint64_t low, high, gap;
-    uint32_t priority;
     uint32_t window;
     struct window_range *newer; /* while it waits */
 };
@@ -46,26 +39,7 @@ struct windows *windows_new(uint32_t n, uint64_t from, uint64_t bytes)
     w->n = n;
     w->from = from;
     w->bytes = bytes;
-    if (!random_fill(&w->random, sizeof(w->random)))
-        w->random = (uintptr_t)w;
-    w->random |= 1;
     return w;
-}
-
-static void free_tree(struct window_range *r)
-{
-    if (!r)
-        return;
-    free_tree(r->left);
-    free_tree(r->right);
-    free(r);
-}
-
-void windows_free(struct windows *w)
-{
-    for (uint32_t i = 0; w && i < w->n; i++)
-        free_tree(w->window[i].used);
-    free(w);
 }
 
 /* --- the tree --- */
@@ -77,7 +51,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 static void refresh(struct window_range *r)
 {
-    const struct window_range *left = r->left, *right = r->right;
+    const struct window_range *left = RB_LEFT(r, tree), *right = RB_RIGHT(r, tree);
 
     r->low = left ? left->low : r->start;
     r->high = right ? right->high : r->end;
@@ -85,71 +59,64 @@ static void refresh(struct window_range *r)
                     right ? larger(right->gap, right->low - r->end) : 0);
 }
 
-/* Those below the address to *below, the others to *above. */
-static void split(struct window_range *r, uint64_t address, struct window_range **below,
-                  struct window_range **above)
+static int compare_starts(const struct window_range *a, const struct window_range *b)
 {
-    if (!r) {
-        *below = *above = NULL;
-        return;
-    }
-    if (r->start < address) {
-        split(r->right, address, &r->right, above);
-        *below = r;
-    } else {
-        split(r->left, address, below, &r->left);
-        *above = r;
-    }
-    refresh(r);
+    return a->start < b->start ? -1 : a->start > b->start;
 }
 
-/* All of a are below all of b. */
-static struct window_range *merge(struct window_range *a, struct window_range *b)
+/* What is turned is refreshed; what is above a range that comes or goes is ours to refresh. */
+#undef RB_AUGMENT
+#define RB_AUGMENT(r) refresh(r)
+RB_GENERATE_INTERNAL(window_tree, window_range, tree, compare_starts,
+                     __attribute__((unused)) static)
+
+static void refresh_from(struct window_range *r)
 {
-    if (!a || !b)
-        return a ? a : b;
-    if (a->priority > b->priority) {
-        a->right = merge(a->right, b);
-        refresh(a);
-        return a;
-    }
-    b->left = merge(a, b->left);
-    refresh(b);
-    return b;
+    for (; r; r = RB_PARENT(r, tree))
+        refresh(r);
 }
 
-static void insert(struct window *w, struct window_range *r)
+static struct window_range *find(struct window *w, uint64_t start)
 {
-    struct window_range *below, *above;
+    struct window_range key = {.start = start};
 
-    split(w->used, r->start, &below, &above);
-    refresh(r);
-    w->used = merge(merge(below, r), above);
+    return RB_FIND(window_tree, &w->used, &key);
 }
 
-/* The one that begins there is taken out. NULL: there is none. */
-static struct window_range *take_out(struct window *w, uint64_t address)
+static void take_out(struct window *w, struct window_range *r)
 {
-    struct window_range *below, *it, *above;
+    struct window_range *above = RB_PARENT(r, tree);
 
-    split(w->used, address, &below, &it);
-    split(it, address + 1, &it, &above);
-    w->used = merge(below, above);
-    return it;
+    RB_REMOVE(window_tree, &w->used, r);
+    refresh_from(above);
+}
+
+void windows_free(struct windows *w)
+{
+    struct window_range *r;
+
+    for (uint32_t i = 0; w && i < w->n; i++)
+        while ((r = RB_ROOT(&w->window[i].used))) {
+            RB_REMOVE(window_tree, &w->window[i].used, r);
+            free(r);
+        }
+    free(w);
 }
 
 /* The lowest place between two ranges where so much is free: there is one. */
 static uint64_t find_gap(const struct window_range *r, uint64_t size)
 {
     for (;;) {
-        if (r->left && r->left->gap >= size)
-            r = r->left;
-        else if (r->left && r->start - r->left->high >= size)
-            return r->left->high;
-        else if (r->right->low - r->end >= size)
+        const struct window_range *left = RB_LEFT(r, tree), *right = RB_RIGHT(r, tree);
+
+        if (left && left->gap >= size)
+            r = left;
+        else if (left && r->start - left->high >= size)
+            return left->high;
+        else if (right->low - r->end >= size)
             return r->end;
         else
-            r = r->right;
+            r = right;
     }
 }
 
@@ -157,7 +124,7 @@ static uint64_t find_gap(const struct window_range *r, uint64_t size)
 static uint64_t find_place(const struct windows *w, uint32_t i, uint64_t size)
 {
     uint64_t from = w->from + i * w->bytes, to = from + w->bytes;
-    const struct window_range *used = w->window[i].used;
+    const struct window_range *used = RB_ROOT(&w->window[i].used);
 
     if (!used)
         return w->bytes >= size ? from : 0;
@@ -176,17 +143,16 @@ static void free_oldest(struct windows *w)
 
     w->oldest = r->newer;
     w->waiting--;
-    take_out(&w->window[r->window], r->start);
+    take_out(&w->window[r->window], r);
     free(r);
 }
 
 void window_put(struct windows *w, uint32_t i, uint64_t address)
 {
-    struct window_range *r = take_out(&w->window[i], address);
+    struct window_range *r = find(&w->window[i], address);
 
     if (!r)
         return;
-    insert(&w->window[i], r);
     r->newer = NULL;
     if (w->waiting++ > 0)
         w->newest->newer = r;
@@ -199,23 +165,15 @@ void window_put(struct windows *w, uint32_t i, uint64_t address)
 
 /* --- those in use --- */
 
-static uint32_t next_random(struct windows *w)
-{
-    w->random ^= w->random << 13;
-    w->random ^= w->random >> 7;
-    w->random ^= w->random << 17;
-    return (uint32_t)(w->random >> 32);
-}
-
 static bool add(struct windows *w, uint32_t i, uint64_t start, uint64_t bytes)
 {
     struct window_range *r = malloc(sizeof(*r));
 
     if (!r)
         return false;
-    *r = (struct window_range){
-        .start = start, .end = start + bytes, .priority = next_random(w), .window = i};
-    insert(&w->window[i], r);
+    *r = (struct window_range){.start = start, .end = start + bytes, .window = i};
+    RB_INSERT(window_tree, &w->window[i].used, r);
+    refresh_from(r);
     return true;
 }
 
@@ -239,7 +197,7 @@ uint64_t window_take(struct windows *w, uint32_t i, uint64_t size)
 static bool overlaps(const struct window_range *r, uint64_t start, uint64_t end)
 {
     while (r && (end <= r->start || start >= r->end))
-        r = end <= r->start ? r->left : r->right;
+        r = end <= r->start ? RB_LEFT(r, tree) : RB_RIGHT(r, tree);
     return r != NULL;
 }
 
@@ -249,5 +207,6 @@ bool window_note(struct windows *w, uint32_t i, uint64_t address, uint64_t size)
 
     if (address < from || bytes == 0 || address - from > w->bytes - bytes)
         return true; /* of an npud with other windows: none of ours overlaps it */
-    return !overlaps(w->window[i].used, address, address + bytes) && add(w, i, address, bytes);
+    return !overlaps(RB_ROOT(&w->window[i].used), address, address + bytes) &&
+           add(w, i, address, bytes);
 }

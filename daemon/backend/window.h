@@ -12,19 +12,21 @@
  */
 #pragma once
 
+#include <bsd/sys/tree.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct window_range;
 
+RB_HEAD(window_tree, window_range);
+
 struct window {
-    struct window_range *used; /* the root of a tree, by address; with those that wait */
+    struct window_tree used; /* by address; with those that wait */
 };
 
 struct windows {
     uint64_t from, bytes;                 /* where the first one begins, and how large each is */
-    uint64_t random;                      /* of the tree: clients do not choose its shape */
     uint32_t waiting;                     /* how many wait */
     struct window_range *oldest, *newest; /* of those */
     uint32_t n;
