@@ -452,7 +452,7 @@ static enum run_result do_slice(struct stream *s, uint64_t now, struct mem *m, u
     state = step(s, now, &deadline, &result);
     if (m && !s->away)
         engine_count_work(d->engine);
-    if (s->work.slice)
+    if (s->work.slice && s->work.progress != before)
         put_slice(s, before);
     keep_progress(s);
     if (s->work.kind == WORK_LAUNCH && state == WORK_DONE) {
