@@ -22,6 +22,7 @@
 #include "daemon/core/session.h"
 #include "daemon/core/trace.h"
 #include "daemon/engine/inject.h"
+#include "daemon/engine/value.h"
 #include "daemon/base/filled.h"
 #include "daemon/control/session_hear.h"
 #include "daemon/core/release.h"
@@ -67,6 +68,7 @@ void npud_assemble(struct server *server)
     server->schedule.after_step = kept_commit;
     admin_end_session = session_end;
     backend_told = request_device_told;
+    backend_landed = value_landed;
     backend_lost = session_lose_devices;
     release_free_binary = allocation_free_binary;
     parts.trace.on_told = admin_trace_told;

@@ -142,16 +142,29 @@ static void tell_waiting(struct executor *x)
             tell(space);
 }
 
+static void tell_landed(struct executor *x)
+{
+    struct backend_space *space, *next;
+
+    DL_FOREACH_SAFE (spaces, space, next) {
+        if (space->executor != x && space->before != x)
+            continue;
+        backend_landed(space->owner);
+        if (space->waits)
+            tell(space);
+    }
+}
+
 /* Work that nobody looks for any more is over: who waits for that looks again. */
 static bool run_landed(struct job *job)
 {
     struct executors *all = (struct executors *)((char *)job - offsetof(struct executors, landed));
-    struct backend_space *space, *next;
+    struct executor *x;
 
     atomic_store(&all->landed_told, false); /* first: what lands from now on tells anew */
-    DL_FOREACH_SAFE (spaces, space, next)
-        if (space->waits)
-            tell(space);
+    DL_FOREACH (all->list, x)
+        if (atomic_exchange(&x->landed, false))
+            tell_landed(x);
     return false;
 }
 

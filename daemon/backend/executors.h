@@ -41,6 +41,7 @@ struct lane {
     struct executor *executor;
     struct work *work;        /* NULL: nobody waits for its end; the lane is not free before */
     uint64_t number;          /* of that work */
+    uint64_t dropped;         /* work before others there that its stream has left; 0: none */
     bool aborts;              /* it is asked to end it, and is leased until the answer */
     struct lane *prev, *next; /* executors.flying[device] */
 };
@@ -107,6 +108,7 @@ struct executor {
     struct executor_page *page; /* hostile */
     _Atomic uint64_t leased;    /* lanes, a bit each. Engines */
     _Atomic int32_t code;       /* with which all its work ends; 0: it runs. Engines read it */
+    _Atomic bool landed;        /* executors.landed is of it, too */
     struct lane lane[EXECUTOR_LANES];
     uint64_t told[EXECUTOR_LANES]; /* the last number that it has said is done. The lane's engine */
     struct {

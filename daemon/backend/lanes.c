@@ -92,9 +92,11 @@ uint64_t lane_lease(struct executor *x)
     return ticket_of(x, lane, issued(x, lane) + 1);
 }
 
+/* What came before it there may have been dropped. */
 void lane_restore(struct executor *x, uint64_t ticket)
 {
     atomic_fetch_or(&x->leased, UINT64_C(1) << lane_of(ticket));
+    x->lane[lane_of(ticket)].dropped = number_of(ticket) - 1;
 }
 
 /*
@@ -180,7 +182,8 @@ void lane_await(struct executor *x, uint64_t ticket, uint32_t device, struct wor
         return;
     }
     assert(l->number == 0); /* it is on no list */
-    *l = (struct lane){.executor = x, .work = work, .number = number_of(ticket)};
+    *l = (struct lane){
+        .executor = x, .work = work, .number = number_of(ticket), .dropped = l->dropped};
     DL_APPEND(x->all->flying[device], l);
 }
 
@@ -221,20 +224,38 @@ static void unlist(struct executor *x, uint64_t ticket, uint32_t device)
     l->number = 0;
 }
 
+/* Work that its stream has dropped is over, and the control thread is to know. */
+static void tell_landed(struct executor *x)
+{
+    atomic_store(&x->landed, true);
+    if (!atomic_exchange(&x->all->landed_told, true))
+        job_send(&x->all->landed);
+}
+
 /* If the last of them flies, and nobody waits, the poll that finds it over frees the lane. */
 void lane_leave(struct executor *x, uint64_t ticket, uint32_t device, bool all)
 {
     unsigned lane = lane_of(ticket);
+    struct lane *l = &x->lane[lane];
     uint64_t last = issued(x, lane);
 
     unlist(x, ticket, device);
+    if (lane_look(x, ticket) == LANE_BUSY) {
+        l->dropped = number_of(ticket);
+    } else if (l->dropped != 0) {
+        l->dropped = 0;
+        tell_landed(x);
+    }
     if (number_of(ticket) < last && !all)
         return; /* there are others behind it */
     ticket = ticket_of(x, lane, last > number_of(ticket) ? last : number_of(ticket));
-    if (lane_look(x, ticket) == LANE_BUSY)
+    if (lane_look(x, ticket) == LANE_BUSY) {
         lane_await(x, ticket, device, NULL);
-    else
-        free_lane(x, lane);
+        return;
+    }
+    free_lane(x, lane);
+    if (all)
+        tell_landed(x);
 }
 
 int lane_begin_abort(struct executor *x, uint64_t ticket)
@@ -278,8 +299,7 @@ void lanes_poll(struct executors *all, uint32_t device, void (*over)(struct work
             /* Else the abort could meet work of the next one. */
             if (!l->aborts)
                 free_lane(l->executor, (unsigned)(l - l->executor->lane));
-            if (!atomic_exchange(&all->landed_told, true))
-                job_send(&all->landed);
+            tell_landed(l->executor);
         }
     }
 }

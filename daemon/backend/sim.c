@@ -338,6 +338,7 @@ const struct backend backend_sim = {
 };
 
 void (*backend_told)(struct backend_space **space);
+void (*backend_landed)(struct backend_space **space);
 void (*backend_lost)(struct backend_space **space, int32_t code);
 
 const struct backend *backend_find(const char *name)

@@ -146,6 +146,11 @@ enum word_condition { WORD_GEQ, WORD_EQ, WORD_AND, WORD_NOR, WORD_CONDITIONS };
  * backend's, and goes with space_free(). Control thread. npud.c sets it.
  */
 extern void (*backend_told)(struct backend_space **space);
+/**
+ * Work of the session that a stream has dropped is over with the device, which may have gone on
+ * with it meanwhile, in any memory of the session.
+ */
+extern void (*backend_landed)(struct backend_space **space);
 /** What did the device work of the session has ended: its memory is lost, on all devices. */
 extern void (*backend_lost)(struct backend_space **space, int32_t code);
 

@@ -11,6 +11,7 @@
 #include "daemon/core/session.h"
 #include "daemon/core/stream.h"
 #include "daemon/engine/task_row.h"
+#include "daemon/engine/work.h"
 #include "proto/shm/task.h"
 
 /* --- what stops --- */
@@ -339,7 +340,8 @@ static void stop_task(struct stream *s, bool again)
     execute_abandon(s);
     if (stream_kept_in_graph(k) && stream_read_entry(s, k->position, &graph))
         engine_drop_graph(s, &graph, graph_at_index(k->graph_at) + 1, GRAPH_DROPS_MAX);
-    engine_drop_task(s);
+    if (!work_stop(s))
+        engine_drop_task(s);
     store_error(s, ACL_ERROR_RT_STREAM_ABORT, 0, again);
     kept_order();
     engine_leave_graph(s);

@@ -568,8 +568,9 @@ void value_written(struct mem *m, uint64_t offset, uint64_t size)
             return;
 }
 
-void value_dropped(struct session *session)
+void value_landed(struct backend_space **space)
 {
+    struct session *session = (struct session *)((char *)space - offsetof(struct session, space));
     struct value_rest all = {.session = session, .all = true, .range = VALUE_ANY}, *rest;
 
     if (!session->tells_waited)

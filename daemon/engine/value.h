@@ -17,6 +17,7 @@
 
 #include "daemon/engine/run.h"
 
+struct backend_space;
 struct mem;
 struct session;
 struct stream;
@@ -64,10 +65,7 @@ void value_drop_wait(struct stream *s);
  * are told at once, and the others in steps of the session.
  */
 void value_drop(struct stream *s);
-/**
- * Control thread: work that a stream of the session has dropped is over with the device, which may
- * have gone on with it meanwhile, in any memory of the session.
- */
-void value_dropped(struct session *session);
+/** Control thread: backend_landed() of sessions. Who waits for words of its memory looks again. */
+void value_landed(struct backend_space **space);
 /** Control thread: the session ends. */
 void value_forget_rests(struct session *session);

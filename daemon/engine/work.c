@@ -158,6 +158,19 @@ void work_drop(struct stream *s)
     value_drop(s);
 }
 
+bool work_stop(struct stream *s)
+{
+    const struct stream_kept *k = s->live;
+    uint64_t ticket = kept_ticket(s);
+
+    if (ticket == 0 || ticket == k->ticket + k->effect - 1)
+        return false;
+    work_end(s);
+    value_drop(s);
+    value_landed(&s->session->space); /* it may be over, and the engine has not seen that */
+    return true;
+}
+
 void work_pass_over(struct stream *s)
 {
     leave_ticket(s, false);
@@ -394,10 +407,8 @@ int work_await_dropped(struct stream *s)
         return 0;
     r = d->backend->await_over(d->backend_state, s->session->space, d->index,
                                k->ticket & ~TICKET_DROPPED);
-    if (r == 0) {
+    if (r == 0)
         k->ticket = 0;
-        value_dropped(s->session);
-    }
     return r;
 }
 

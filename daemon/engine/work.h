@@ -31,6 +31,13 @@ enum run_result work_read_word(struct stream *s, uint64_t now, struct mem *m, ui
 void work_end(struct stream *s);
 
 /**
+ * Control thread: the current task alone is dropped. What was given to a device together with it,
+ * behind it, keeps its places there: else it would be done twice. False: there is none, and the
+ * task is to be dropped as others are.
+ */
+bool work_stop(struct stream *s);
+
+/**
  * Control thread, of a stream that is held: is what it has dropped over? A device may have begun
  * it, and uses memory that the program takes back when an abort has returned. 0 or -EINPROGRESS:
  * when it is, backend_told().

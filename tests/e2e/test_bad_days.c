@@ -60,6 +60,11 @@ static void start_restartable(void)
     start_with(true, "", HANG_S);
 }
 
+static void start_dropped(void)
+{
+    start_with(true, "", "60");
+}
+
 static void start_slow(void)
 {
     start_with(true, "--set=sim.latency_us=1500", "60");
@@ -298,6 +303,126 @@ END_TEST
 START_TEST(a_stall_that_ends_is_none)
 {
     stall_and(true);
+}
+END_TEST
+
+/* --- a stream drops work that the device has begun --- */
+
+/*
+ * The device goes on with a set, which writes a word. Behind it are sums, which are done once if
+ * the stream still has them; together: the device has been given them, too.
+ */
+static const struct dropping {
+    aclError (*drop)(aclrtStream stream);
+    bool together;
+    int32_t sums;
+} droppings[] = {
+    {aclrtStreamStop, true, 3},
+    {aclrtStreamStop, false, 3},
+    {aclrtStreamStop, false, 0},
+    {aclrtDestroyStreamForce, true, 3},
+};
+#define DROPPINGS (int)(sizeof(droppings) / sizeof(droppings[0]))
+
+static void submit_sums(const struct dropping *d, struct kit *k)
+{
+    aclrtEvent gate = d->together ? stream_hold(k->stream) : NULL;
+
+    OK(aclrtMemsetAsync(k->device[0], KIT_BLOCK, 1, KIT_BLOCK, k->stream));
+    for (int i = 0; i < d->sums; i++)
+        OK(aclrtReduceAsync(k->device[1], k->device[0], KIT_BLOCK,
+                            ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT32, k->stream, NULL));
+    if (gate)
+        stream_let_go(gate);
+}
+
+static int wait_for_dropped(void *arg)
+{
+    const struct dropping *d = arg;
+    struct kit k = {0};
+    aclrtStream waiting;
+    int32_t sum;
+
+    OK(aclInit(NULL));
+    kit_open_well(&k);
+    OK(aclrtCreateStream(&waiting));
+    for (int i = 0; i < 2; i++)
+        OK(aclrtMemset(k.device[i], KIT_BLOCK, 0, KIT_BLOCK));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    submit_sums(d, &k);
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(aclrtValueWait(k.device[0], 0x0101010101010101, ACL_STREAM_WAIT_VALUE_EQ, waiting));
+    turn_tell(&to_parent);
+    turn_await(&to_child);
+    OK(d->drop(k.stream));
+    turn_tell(&to_parent);
+    OK(aclrtSynchronizeStream(waiting));
+    if (d->drop == aclrtStreamStop) {
+        FAILS(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStream(k.stream));
+        OK(aclrtMemcpy(&sum, sizeof(sum), k.device[1], sizeof(sum), ACL_MEMCPY_DEVICE_TO_HOST));
+        ck_assert_int_eq(sum, d->sums * 0x01010101);
+    }
+    OK(aclFinalize());
+    return 0;
+}
+
+static bool inner_has_stalled(void)
+{
+    Npud__Report *report;
+    bool held;
+
+    inner_enter();
+    report = npud_report(TOPIC(RULES));
+    held = report->n_rules == 1 && report->rules[0]->held == 1;
+    npud__report__free_unpacked(report, NULL);
+    inner_leave();
+    return held;
+}
+
+static bool waits_for_word(pid_t pid)
+{
+    Npud__Report *report = npud_report(TOPIC(WAITS));
+    bool found = false;
+
+    for (size_t i = 0; i < report->n_waits; i++)
+        found |= report->waits[i]->pid == pid && strcmp(report->waits[i]->kind, "value") == 0;
+    npud__report__free_unpacked(report, NULL);
+    return found;
+}
+
+static void drop_what_is_begun(const struct dropping *dropping, bool restarts)
+{
+    struct dropping d = *dropping;
+    pid_t child = child_start(wait_for_dropped, &d);
+
+    turn_await(&to_parent);
+    inject_for(child, "stall --kind=set --count=1");
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    EVENTUALLY(inner_has_stalled(), "the device does not begin the set");
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    EVENTUALLY(waits_for_word(child), "no stream waits for the word");
+    turn_tell(&to_child);
+    turn_await(&to_parent);
+    if (restarts)
+        npud_kill_server();
+    inner_says("inject clear");
+    child_expect_ok(child);
+    expect_nothing_left();
+}
+
+START_TEST(what_is_dropped_is_told_and_the_rest_done_once)
+{
+    drop_what_is_begun(&droppings[_i], false);
+}
+END_TEST
+
+START_TEST(what_is_dropped_is_told_by_the_next_npud)
+{
+    drop_what_is_begun(&droppings[_i], true);
 }
 END_TEST
 
@@ -970,6 +1095,7 @@ int main(void)
         return 0;
     tcase_add_test(t, a_task_that_fails_inside_is_the_same_task_outside);
     tcase_add_test(t, a_stall_that_ends_is_none);
+    tcase_add_loop_test(t, what_is_dropped_is_told_and_the_rest_done_once, 0, DROPPINGS);
     tcase_add_test(t, a_lost_device_is_back_when_it_is_back);
     tcase_add_test(t, the_inner_npud_dies_and_another_comes);
     tcase_add_test(t, a_device_that_is_gone_is_refused_alone);
@@ -985,6 +1111,8 @@ int main(void)
     tcase_add_loop_test(t, copies_are_right_or_lost_by_name, 0, 1);
     t = suite_case(suite, "restarts", 300, start_restartable, npud_teardown);
     tcase_add_loop_test(t, copies_are_right_or_lost_by_name, 1, 2);
+    t = suite_case(suite, "dropped", 300, start_dropped, npud_teardown);
+    tcase_add_loop_test(t, what_is_dropped_is_told_by_the_next_npud, 0, DROPPINGS);
     t = suite_case(suite, "queues", 300, start_slow, npud_teardown);
     tcase_add_test(t, each_task_of_a_queue_is_done_once);
     return run_suite(suite);
