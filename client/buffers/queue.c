@@ -1,6 +1,7 @@
 #include "client/buffers/queue.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -371,9 +372,9 @@ static int attach_patiently(struct session *s, const char *function, struct queu
     bool last = deadline == 0;
     struct error_saved saved;
 
-    for (;;) {
+    for (bool waited = false;; waited = true) {
         uint32_t seen = atomic_load_explicit(&s->page->grants, memory_order_acquire);
-        int error;
+        int error, r;
 
         error_save(&saved);
         pthread_mutex_lock(&q->follow_lock);
@@ -382,10 +383,15 @@ static int attach_patiently(struct session *s, const char *function, struct queu
         error_save_end(&saved);
         if (error == 0)
             return 0;
+        if (error == ACL_ERROR_RT_DRV_INTERNAL_ERROR && waited)
+            return queue_error_destroyed(function, q->id);
         if (error != ACL_ERROR_RT_NO_PERMISSION || last)
             return error_tell(&saved, error);
-        last = wait_grant(&s->waits, function, q->remote, q->of_user ? &q->owner : NULL, seen,
-                          deadline) != 0;
+        r = wait_grant(&s->waits, function, q->remote, q->of_user ? &q->owner : NULL, seen,
+                       deadline);
+        if (r == -EINTR)
+            return ACLNPUD_ERROR_INTERRUPTED;
+        last = r != 0;
     }
 }
 
@@ -394,7 +400,7 @@ static int attach_with_timeout(struct session *s, const char *function, struct q
                                int32_t timeout, uint32_t *permission)
 {
     uint64_t deadline = timeout == 0 ? 0 : wait_deadline(timeout);
-    uint32_t rights;
+    uint32_t rights = 0;
 
     RETURN_IF_ERROR(attach_patiently(s, function, q, deadline, &rights));
     *permission = rights;

@@ -39,6 +39,10 @@ static const char *error_cause(int code)
         return "what it waited for was destroyed";
     case ACL_ERROR_RT_PARAM_INVALID:
         return "npud did not understand it";
+    case ACL_ERROR_RT_STREAM_ABORT:
+    case ACL_ERROR_RT_DEVICE_TASK_ABORT:
+        return "it was stopped, or what it waited for was discarded, by an abort (aclrtStreamStop, "
+               "aclrtStreamAbort, aclrtDeviceTaskAbort, aclmdlRIAbort)";
     case ACL_ERROR_RT_LOST_HEARTBEAT:
         return "its device, or that of a stream it waited for, was lost";
     default:
