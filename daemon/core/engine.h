@@ -130,7 +130,10 @@ void engine_end_wake(struct engine *engine, int fd);
 /** Have it look at everything once. Any thread. */
 void engine_wake(struct engine *engine);
 
-/** The device of attach is lost to its session, or is back (0). Takes the lock. */
+/**
+ * The device of attach is lost to its session, whose streams there wait for nothing any more: such
+ * waits fail with code. Or it is back (0). Takes the lock.
+ */
 void engine_set_lost(struct attach *attach, int32_t code);
 
 /** Recovery: streams go on where the npud before was. No engine runs yet. */

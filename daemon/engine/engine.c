@@ -228,7 +228,20 @@ bool engine_poll(struct engine *e)
     return e->resumed;
 }
 
-static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
+/* It is parked. What it waits for is not to come, unless that lets it go at this moment. */
+static void end_wait(struct engine *e, struct stream *s, int32_t result)
+{
+    if (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter))
+        return;
+    timers_clear(&e->timers, &s->timer);
+    if (s->waiting_on)
+        stream_let_go(s, result, 0);
+    s->waiting_on = NULL;
+    s->in_callback = false;
+    engine_unpark(s);
+}
+
+void engine_unpark_attach(struct engine *e, struct attach *a, int32_t result)
 {
     struct stream *s;
 
@@ -237,15 +250,8 @@ static void unpark_streams(struct engine *e, struct attach *a, int32_t result)
      * behind the first hole in its memory.
      */
     for (uint32_t i = 0; (s = slots_at(&a->session->streams, i)); i++) {
-        if (!slot_live(s) || s->attach != a || !waits_for_something(s) ||
-            (s->waiting_on && !waitlist_remove(s->waiting_on, &s->waiter)))
-            continue;
-        timers_clear(&e->timers, &s->timer);
-        if (s->waiting_on)
-            stream_let_go(s, result, 0);
-        s->waiting_on = NULL;
-        s->in_callback = false;
-        engine_unpark(s);
+        if (slot_live(s) && s->attach == a && waits_for_something(s))
+            end_wait(e, s, result);
     }
 }
 
@@ -254,7 +260,7 @@ void engine_unpark_all(struct engine *e, int32_t result)
     struct attach_ref *ref;
 
     slots_foreach (&e->refs, i, ref)
-        unpark_streams(e, ref->attach, result);
+        engine_unpark_attach(e, ref->attach, result);
 }
 
 /* --- running --- */
@@ -323,6 +329,8 @@ static bool run_stream(struct engine *e, struct stream *s, uint64_t now, unsigne
                 failure_wait(s);
             else
                 s->run = RUN_PARKED;
+            if (__builtin_expect(s->attach->lost != 0, 0) && s->waiting_on)
+                end_wait(e, s, s->attach->lost);
         }
         n++;
         break;

@@ -169,6 +169,8 @@ void watch_handle_doorbells(struct engine *e, const struct epoll_event *events, 
 
 /** Doorbells of sessions that are not watched show up only here while the engine is awake. */
 void watch_poll(struct engine *e, uint64_t now);
+/** engine_unpark_all() of what the streams of one session wait for. */
+void engine_unpark_attach(struct engine *e, struct attach *a, int32_t result);
 
 /** How often a busy engine does so. */
 #define WATCH_POLL_INTERVAL (3 * NSEC_PER_USEC)

@@ -98,7 +98,7 @@ enum run_result run_finish_wait(struct stream *s)
 bool run_waits_still(const struct stream *s)
 {
     return stream_has_waited(s) && !stream_is_let_go(s) && atomic_load(&s->stopped) == 0 &&
-           s->attach->device->lost == 0;
+           s->attach->device->lost == 0 && s->attach->lost == 0;
 }
 
 bool run_valid_timeout(uint64_t ns)

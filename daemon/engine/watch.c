@@ -228,6 +228,8 @@ void engine_set_lost(struct attach *a, int32_t code)
     engine_lock(e);
     a->lost = code;
     set_mode(e, a);
+    if (code != 0)
+        engine_unpark_attach(e, a, code);
     engine_unlock(e);
 }
 
