@@ -380,7 +380,7 @@ check-strict: deps
 # asks a device, and what brings devices of its own. NESTED="e2e/test_x": these.
 # NPUD_TEST_BACKEND=cuda: over the fake of CUDA instead.
 NESTED_NOT := $(addprefix e2e/test_,app_log queue% route call_names time_namespace privileged \
-    peaks mbuf checked_random top executors executor_rights bad_days)
+    peaks mbuf checked_random top executors executor_rights bad_days endings)
 NESTED_ALL := $(filter-out $(NESTED_NOT),$(patsubst $(BUILD)/tests/%,%,$(E2E_BIN) $(HOSTILE_BIN) \
     $(MODEL_BIN) $(SOAK_BIN)))
 NESTED_NAMES = $(or $(NESTED),$(NESTED_ALL))

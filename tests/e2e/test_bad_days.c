@@ -330,8 +330,8 @@ static void submit_sums(const struct dropping *d, struct kit *k)
 
     OK(aclrtMemsetAsync(k->device[0], KIT_BLOCK, 1, KIT_BLOCK, k->stream));
     for (int i = 0; i < d->sums; i++)
-        OK(aclrtReduceAsync(k->device[1], k->device[0], KIT_BLOCK,
-                            ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT32, k->stream, NULL));
+        OK(aclrtReduceAsync(k->device[1], k->device[0], KIT_BLOCK, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM,
+                            ACL_INT32, k->stream, NULL));
     if (gate)
         stream_let_go(gate);
 }
