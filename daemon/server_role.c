@@ -206,11 +206,6 @@ bool server_role_is_next(void)
     return role.on && role.cause != SUPERVISOR_FIRST;
 }
 
-uint32_t server_role_cause(void)
-{
-    return role.cause;
-}
-
 /* --- what the server before has left --- */
 
 static enum blame_end blame_end_of(uint32_t cause)

@@ -40,9 +40,6 @@ int server_role_await_go(bool can_serve);
 /** May the server before this one have left anything? */
 bool server_role_is_next(void);
 
-/** Why the server before has ended: enum supervisor_cause. */
-uint32_t server_role_cause(void);
-
 /**
  * Begins with kept memory: that of the server before, and then *restore, or a new one. Nothing of
  * the server before runs any more. 0, or -errno after a line in the log.

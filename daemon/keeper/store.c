@@ -72,11 +72,6 @@ void store_end(void)
     }
 }
 
-size_t store_count(void)
-{
-    return HASH_COUNT(store);
-}
-
 int store_each(int (*fn)(void *arg, uint64_t key, int fd), void *arg)
 {
     struct stored *s, *next;

@@ -16,8 +16,6 @@ int store_find(uint64_t key);
 /** Lets go of everything, and shuts down what is a connection: its owner has ended. */
 void store_end(void);
 
-size_t store_count(void);
-
 /** Calls fn(arg, key, fd) for each until it returns a negative number, and returns that, or 0. fn
  * changes nothing in the store. */
 int store_each(int (*fn)(void *arg, uint64_t key, int fd), void *arg);
