@@ -72,7 +72,7 @@ static void *map_ring(int fd, uint64_t *entries)
 static struct trace_ring *fetch_ring(struct trace_writer *w, uint64_t *entries)
 {
     struct session *s = (struct session *)((char *)w - offsetof(struct session, trace));
-    REQUEST(get_trace_ring, GET_TRACE_RING, .any_size = true);
+    REQUEST(get_trace_ring, GET_TRACE_RING);
     struct error_saved ignored;
     Npud__Reply *reply = NULL;
     void *ring = NULL;

@@ -13,7 +13,7 @@ int32_t on_get_trace_ring(struct call *call)
     const struct peer *peer = call->session->peer;
     const struct queue_attach *attach;
 
-    call->fd = trace_ring_of(call->session, call->request->get_trace_ring->any_size);
+    call->fd = trace_ring_of(call->session);
     if (peer)
         DL_FOREACH (peer->attached, attach)
             queue_attach_trace(attach);

@@ -457,7 +457,7 @@ static bool fill_client(struct trace_client *client)
     return false;
 }
 
-static struct trace_client *make_client(const struct session *session, bool any_size)
+static struct trace_client *make_client(const struct session *session, uint64_t entries)
 {
     struct trace *trace = session->server->trace;
     struct trace_client *client = trace_client_new(session->user);
@@ -466,7 +466,7 @@ static struct trace_client *make_client(const struct session *session, bool any_
         return NULL;
     client->session = session->id;
     client->pid = session->pid;
-    client->entries = any_size ? client_entries(trace) : TRACE_CLIENT_ENTRIES;
+    client->entries = entries;
     memcpy(client->program, session->program, sizeof(client->program));
     if ((charge_client(client) ||
          (free_ended(trace, session->user->payer) && charge_client(client))) &&
@@ -476,16 +476,16 @@ static struct trace_client *make_client(const struct session *session, bool any_
     return NULL;
 }
 
-int trace_ring_of(struct session *session, bool any_size)
+int trace_ring_of(struct session *session)
 {
     struct trace *trace = session->server->trace;
 
     if (!trace->on)
         return -1;
     if (!session->trace && (trace->n_clients < TRACE_CLIENTS_MAX || free_ended(trace, NULL))) {
-        session->trace = make_client(session, any_size);
-        if (!session->trace && any_size) /* one that its user can pay */
-            session->trace = make_client(session, false);
+        session->trace = make_client(session, client_entries(trace));
+        if (!session->trace) /* one that its user can pay */
+            session->trace = make_client(session, TRACE_CLIENT_ENTRIES);
         if (session->trace)
             trace_list_client(trace, session->trace);
     }

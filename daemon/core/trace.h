@@ -129,10 +129,9 @@ enum cause trace_stop(struct server *server);
 
 /**
  * The descriptor of the session's ring, which is made if need be; it stays the trace's. -1: no
- * trace runs, or npud or the session's user may have no further ring. any_size: the library takes
- * one that is larger than TRACE_CLIENT_ENTRIES.
+ * trace runs, or npud or the session's user may have no further ring.
  */
-int trace_ring_of(struct session *session, bool any_size);
+int trace_ring_of(struct session *session);
 /**
  * Rings of sessions that have ended, and of which the reader has all: they make room for others.
  */

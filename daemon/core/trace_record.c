@@ -74,8 +74,6 @@ static bool restore_own(struct trace_own *own, uint64_t key, uint64_t from)
     own->fd = kept_fd_take(key);
     own->from = from;
     own->ring = map_ring(own->fd, TRACE_OWN_ENTRIES, &entries);
-    if (own->ring)
-        own->ring->mask = entries - 1; /* an npud of before has not said it */
     return own->ring != NULL;
 }
 

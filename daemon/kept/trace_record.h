@@ -20,7 +20,7 @@ struct trace_record {
         uint64_t key; /* 0: there is no such ring */
         uint64_t from;
     } own[TRACE_RECORD_RINGS];
-    uint64_t entries; /* that each ring of this trace has at least; 0: an npud of before */
+    uint64_t entries; /* that each ring of this trace has at least */
     uint64_t more[3];
 };
 

@@ -26,10 +26,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/*
- * Entries of a session's ring, and of npud's own, at least: powers of two. They stay: rings are
- * kept, and a library or an npud of before knows no other sizes.
- */
+/* Entries of a session's ring, and of npud's own, at least: powers of two. */
 #define TRACE_CLIENT_ENTRIES (UINT64_C(1) << 15)
 #define TRACE_OWN_ENTRIES    (UINT64_C(1) << 17)
 #define TRACE_ENTRIES_MAX    (UINT64_C(1) << 26) /* 4 GiB */

@@ -50,7 +50,7 @@ START_TEST(it_is_as_it_was)
     start();
     change_trace(start_trace);
     npud_turn();
-    ck_assert_int_ge(trace_ring_of(session_of(CLIENT), false), 0);
+    ck_assert_int_ge(trace_ring_of(session_of(CLIENT)), 0);
     trace_put_shared(session_of(CLIENT)->trace->ring, TRACE_CLIENT_ENTRIES, &mark, 1);
     change_trace(trace_stop);
     npud_turn();
@@ -103,7 +103,7 @@ START_TEST(a_ring_that_is_not_there_is_lost_alone)
     start();
     change_trace(start_trace);
     npud_turn();
-    ck_assert_int_ge(trace_ring_of(session_of(CLIENT), false), 0);
+    ck_assert_int_ge(trace_ring_of(session_of(CLIENT)), 0);
     kept_commit();
     kept_close(session_of(CLIENT)->trace->fd);
     kept_commit();
@@ -111,7 +111,7 @@ START_TEST(a_ring_that_is_not_there_is_lost_alone)
     ck_assert_uint_eq(the_trace()->n_clients, 0);
     ck_assert_uint_eq(the_trace()->refused, 1);
     ck_assert_ptr_null(session_of(CLIENT)->trace);
-    ck_assert_int_ge(trace_ring_of(session_of(CLIENT), false), 0);
+    ck_assert_int_ge(trace_ring_of(session_of(CLIENT)), 0);
     kept_commit();
     restart_npud();
     ck_assert_uint_eq(the_trace()->n_clients, 1);
