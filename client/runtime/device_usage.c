@@ -10,7 +10,7 @@ static int ask_usage(struct session *s, const char *function, uint32_t device, i
     Npud__Reply *reply = NULL;
 
     RETURN_IF_ERROR(session_request(s, function, &request, &reply, NULL));
-    *percent = (int32_t)reply->mem_info->busy - 1; /* an npud of before says 0 */
+    *percent = (int32_t)reply->mem_info->busy - 1;
     session_reply_free(reply);
     return 0;
 }

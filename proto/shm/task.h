@@ -75,7 +75,7 @@ static inline const char *task_name(unsigned op)
 #define TASK_WAIT_ORDER 0x01u
 /**
  * TASK_NOP: the time at which the stream gets there goes into the entry itself, as stamp.ns: so the
- * client learns when the task before it has ended. An npud of before leaves the entry as it is.
+ * client learns when the task before it has ended.
  */
 #define TASK_NOP_TIME 0x01u
 
