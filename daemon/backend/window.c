@@ -172,7 +172,10 @@ static bool add(struct windows *w, uint32_t i, uint64_t start, uint64_t bytes)
     if (!r)
         return false;
     *r = (struct window_range){.start = start, .end = start + bytes, .window = i};
-    RB_INSERT(window_tree, &w->window[i].used, r);
+    if (RB_INSERT(window_tree, &w->window[i].used, r)) { /* never: the place is free */
+        free(r);
+        return false;
+    }
     refresh_from(r);
     return true;
 }
