@@ -413,8 +413,10 @@ static enum run_result look_far(struct stream *s, struct mem *m, uint64_t now)
     return wait_for_word(s, m, s->count_change, now);
 }
 
-/* The wait was let go. For a word that npud cannot read that means no more than that it may have
- * come. */
+/*
+ * The wait was let go. For a word that npud cannot read that means no more than that it may have
+ * come; if its memory has gone meanwhile, it has not.
+ */
 static bool is_to_look(struct stream *s)
 {
     const struct task *t = &s->live->task;
@@ -424,7 +426,7 @@ static bool is_to_look(struct stream *s)
     s->word = allocation_place(allocation_get(s->session, t->object, t->generation),
                                t->value.offset, WORD)
                   .memory;
-    return s->word && look_at_word(s) == FAR;
+    return !s->word || look_at_word(s) == FAR;
 }
 
 enum run_result value_run_wait(struct stream *s, uint64_t now)
