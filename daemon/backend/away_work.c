@@ -219,10 +219,11 @@ static void abort_over(struct asked *asked, const struct executor_answer *answer
         x->all->told(x);
 }
 
-/* 0 or -errno. */
-static int abort_lane(struct executor *x, uint32_t device, int lane)
+/* to: the number of the last task that is to end. 0 or -errno. */
+static int abort_lane(struct executor *x, uint32_t device, int lane, uint64_t to)
 {
-    struct executor_request request = {.op = EXECUTOR_LANE_ABORT, .value = (uint64_t)lane};
+    struct executor_request request = {
+        .op = EXECUTOR_LANE_ABORT, .size = to, .value = (uint64_t)lane};
     struct lane_abort *abort = calloc(1, sizeof(*abort));
     int r;
 
@@ -242,18 +243,19 @@ int away_await_over(void *state, struct backend_space *space, uint32_t device, u
     struct executors *all = state;
     struct engine *e = all->server->devices->device[device].engine;
     struct executor *x = issuer(space, ticket);
+    uint64_t to = 0;
     int lane = -1;
     bool over;
 
     engine_lock(e);
     over = !x || lane_look(x, ticket) != LANE_BUSY;
     if (!over && (all->info[device].capabilities & EXECUTOR_CAN_ABORT))
-        lane = lane_begin_abort(x, ticket);
+        lane = lane_begin_abort(x, ticket, &to);
     engine_unlock(e);
     if (over)
         return 0;
     space->waits = true;
-    if (lane >= 0 && abort_lane(x, device, lane) < 0) { /* it ends by itself */
+    if (lane >= 0 && abort_lane(x, device, lane, to) < 0) { /* it ends by itself */
         engine_lock(e);
         lane_end_abort(x, lane);
         engine_unlock(e);

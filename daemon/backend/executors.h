@@ -364,9 +364,10 @@ enum lane_state { LANE_NOT_GIVEN, LANE_BUSY, LANE_OVER, LANE_LONG_OVER };
 enum lane_state lane_look(struct executor *executor, uint64_t ticket);
 /**
  * Control thread, with the engine's lock: the lane of this ticket, whose work nobody waits for, is
- * about to be asked to end it. -1: it is asked already, or is done with it.
+ * about to be asked to end it, and all there up to number *to. -1: it is asked already, or is done
+ * with it.
  */
-int lane_begin_abort(struct executor *executor, uint64_t ticket);
+int lane_begin_abort(struct executor *executor, uint64_t ticket, uint64_t *to);
 /** Likewise: the executor has answered. */
 void lane_end_abort(struct executor *executor, int lane);
 /** Is it a ticket of this one? Else of an earlier one of the session. Any thread. */

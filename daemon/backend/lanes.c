@@ -258,7 +258,7 @@ void lane_leave(struct executor *x, uint64_t ticket, uint32_t device, bool all)
         tell_landed(x);
 }
 
-int lane_begin_abort(struct executor *x, uint64_t ticket)
+int lane_begin_abort(struct executor *x, uint64_t ticket, uint64_t *to)
 {
     unsigned lane = lane_of(ticket);
     struct lane *l = &x->lane[lane];
@@ -266,6 +266,7 @@ int lane_begin_abort(struct executor *x, uint64_t ticket)
     if (l->number == 0 || l->work || l->aborts)
         return -1;
     l->aborts = true;
+    *to = l->number;
     return (int)lane;
 }
 

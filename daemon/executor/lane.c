@@ -23,8 +23,9 @@ static struct lane {
     const struct executor_bell *bell;
     const struct executor_task *entry; /* EXECUTOR_DEPTH of them */
     struct executor_done *done;
-    _Atomic int32_t *code; /* of each of its tasks: executor_page.code */
-    bool has_thread;       /* control thread */
+    _Atomic int32_t *code;  /* of each of its tasks: executor_page.code */
+    _Atomic uint64_t ended; /* tasks up to this number are not begun any more */
+    bool has_thread;        /* control thread */
     struct lane_work work;
 } lanes[EXECUTOR_LANES];
 
@@ -126,6 +127,8 @@ static int32_t run_task(struct lane *lane, uint64_t number, struct executor_task
     *asker = 0;
     if (task->number != number)
         return ACL_ERROR_RT_INTERNAL_ERROR;
+    if (number <= atomic_load_explicit(&lane->ended, memory_order_relaxed))
+        return ACL_ERROR_RT_STREAM_ABORT;
     handled_await(task->after);
     code = lane_work_do(&lane->work, task, &value, asker);
     if (task->op == EXECUTOR_WORD_READ)
@@ -216,11 +219,13 @@ void lane_begin(uint64_t number)
     lane->has_thread = true;
 }
 
-int32_t lane_abort(uint64_t number, uint64_t asker, bool *later)
+int32_t lane_abort(uint64_t number, uint64_t to, uint64_t asker, bool *later)
 {
     *later = false;
     if (number >= EXECUTOR_LANES)
         return library_refuses("a lane that cannot be");
+    /* First: what is behind the task that is ended must not begin. */
+    atomic_store_explicit(&lanes[number].ended, to, memory_order_relaxed);
     return lane_work_abort(&lanes[number].work, asker, later);
 }
 

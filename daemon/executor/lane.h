@@ -18,8 +18,8 @@ void lanes_set_up(const struct executor_ring *ring, struct executor_page *page);
  */
 void lane_begin(uint64_t lane);
 
-/** As lane_work_abort(). */
-int32_t lane_abort(uint64_t lane, uint64_t asker, bool *later);
+/** As lane_work_abort(), and tasks up to number `to` are not begun any more. Control thread. */
+int32_t lane_abort(uint64_t lane, uint64_t to, uint64_t asker, bool *later);
 
 /** The device is about to end: no lane has a queue there. 0, or an ACL error. Control thread. */
 int32_t lanes_leave_device(uint32_t device);

@@ -429,7 +429,8 @@ static int32_t on_lane_begin(struct call *call)
 
 static int32_t on_lane_abort(struct call *call)
 {
-    return lane_abort(call->request->value, call->request->number, &call->later);
+    return lane_abort(call->request->value, call->request->size, call->request->number,
+                      &call->later);
 }
 
 /* --- all requests --- */

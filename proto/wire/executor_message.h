@@ -57,7 +57,10 @@ enum executor_request_op {
     EXECUTOR_FUNCTION,
     /* lane in value: make its thread. No answer */
     EXECUTOR_LANE_BEGIN,
-    /* lane in value: end what it does. -> when the device has ended it */
+    /*
+     * lane in value: end what it does, and begin no task there up to the number in size. -> when
+     * the device has ended it
+     */
     EXECUTOR_LANE_ABORT,
     /* device -> temperature and the like: struct executor_health behind the answer */
     EXECUTOR_HEALTH,
