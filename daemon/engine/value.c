@@ -251,21 +251,26 @@ enum run_result value_run_write(struct stream *s, uint64_t now)
     struct mem *m;
     uint64_t is;
 
-    if (s->away)
+    if (s->away || s->uses[0])
         return work_write_word(s, now, s->uses[0]);
-    if (stream_has_begun(s))
+    if (stream_has_begun(s) && !backend_of(s)->give)
         return RUN_RETIRED;
     if (t->value.offset % WORD != 0)
         return run_bad_entry(s, "not aligned");
     m = allocation_get(s->session, t->object, t->generation);
     word = allocation_place(m, t->value.offset, WORD);
-    if (!word.memory)
+    if (!word.memory) {
+        work_end(s); /* it may have been given to the device while there was memory */
         return run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+    }
     if (!allocation_filled(m))
         return run_fail(s, ACL_ERROR_RT_MEMORY_ALLOCATION, 0);
     stream_publish_before(s);
+    /* It may have begun to wait for what was dropped before it, with an npud that has ended. */
     if (!backend_of(s)->word_read(word, &is))
         return work_write_word(s, now, m);
+    if (stream_has_begun(s))
+        return RUN_RETIRED;
     write_once(s, word, is, t->value.value);
     KILL_HERE(VALUE_WRITTEN);
     allocation_filled(m);

@@ -85,6 +85,8 @@ static void note_dropped(struct stream *s, uint64_t ticket)
 {
     struct stream_kept *k = s->live;
 
+    if (k->ticket & TICKET_DROPPED)
+        return; /* the other one reads a word, which waits for nothing: work_read_word() */
     k->ticket = (kept_ticket(s) != 0 ? k->ticket + k->effect - 1 : ticket) | TICKET_DROPPED;
     kept_order();
 }
