@@ -170,6 +170,7 @@ $(BUILD)/tests/e2e/test_executors $(BUILD)/tests/e2e/test_executor_rights: | $(L
 DEVICE_KERNELS := $(BUILD)/tests/executor/kernels.so
 $(DEVICE_KERNELS): $(BUILD)/tests/executor/kernels.pic.o
 	$(call link,-shared)
+$(BUILD)/tests/e2e/test_away_sums: | $(DEVICE_KERNELS)
 $(BUILD)/tests/e2e/test_device_kernels: | $(DEVICE_KERNELS) \
     $(BUILD)/tests/gpu/libfake_cuda.so
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/wire/npud.pb-c.h"
 #include "tests/common/harness.h"
 
 static struct {
@@ -172,6 +173,41 @@ void nested_restart(void)
 {
     ck_assert_int_eq(inner.pid, 0);
     start_inner(NULL);
+}
+
+static char outer_admin[128];
+
+void nested_enter(void)
+{
+    char path[256];
+
+    snprintf(outer_admin, sizeof(outer_admin), "%s", getenv("NPUD_ADMIN_SOCKET"));
+    snprintf(path, sizeof(path), "%s/admin.sock", inner.dir);
+    setenv("NPUD_ADMIN_SOCKET", path, 1);
+}
+
+void nested_leave(void)
+{
+    setenv("NPUD_ADMIN_SOCKET", outer_admin, 1);
+}
+
+void nested_says(const char *arguments)
+{
+    nested_enter();
+    npuctl_says(arguments, 0, "");
+    nested_leave();
+}
+
+unsigned nested_executors(pid_t *pids, unsigned most)
+{
+    Npud__Report *report = npud_report(NPUD__ADMIN_REQUEST__TOPIC__EXECUTORS);
+    unsigned n = 0;
+
+    for (size_t i = 0; i < report->n_executors; i++)
+        if (n < most && strcmp(report->executors[i]->state, "ready") == 0)
+            pids[n++] = report->executors[i]->pid;
+    npud__report__free_unpacked(report, NULL);
+    return n;
 }
 
 /* Of its first thread, which starts executors: also those that have ended and are not reaped. */

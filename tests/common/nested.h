@@ -48,3 +48,10 @@ const char *nested_dir(void);
 void nested_kill(void);
 /** Start another one in its place, of two devices. */
 void nested_restart(void);
+/** What npuctl does and the harness asks is of the inner one, until nested_leave(). */
+void nested_enter(void);
+void nested_leave(void);
+/** npuctl for the inner one, which goes well: shell words. */
+void nested_says(const char *arguments);
+/** Executors of the outer one that are ready: their number, up to `most`. */
+unsigned nested_executors(pid_t *pids, unsigned most);

@@ -80,43 +80,7 @@ static void start_narrow(void)
     start_with(false, "--set=limits.streams=5", "60");
 }
 
-/* What npuctl does and the harness asks is of the inner one, until inner_leave(). */
-static char outer_admin[128];
-
-static void inner_enter(void)
-{
-    char path[256];
-
-    snprintf(outer_admin, sizeof(outer_admin), "%s", getenv("NPUD_ADMIN_SOCKET"));
-    snprintf(path, sizeof(path), "%s/admin.sock", nested_dir());
-    setenv("NPUD_ADMIN_SOCKET", path, 1);
-}
-
-static void inner_leave(void)
-{
-    setenv("NPUD_ADMIN_SOCKET", outer_admin, 1);
-}
-
-static void inner_says(const char *arguments)
-{
-    inner_enter();
-    npuctl_says(arguments, 0, "");
-    inner_leave();
-}
-
 /* --- executors --- */
-
-static unsigned list_executors(pid_t *pids, unsigned most)
-{
-    Npud__Report *report = npud_report(TOPIC(EXECUTORS));
-    unsigned n = 0;
-
-    for (size_t i = 0; i < report->n_executors; i++)
-        if (n < most && strcmp(report->executors[i]->state, "ready") == 0)
-            pids[n++] = report->executors[i]->pid;
-    npud__report__free_unpacked(report, NULL);
-    return n;
-}
 
 /* That of a process; 0: it has none. */
 static pid_t executor_of(pid_t pid)
@@ -141,13 +105,13 @@ static void inject_for(pid_t pid, const char *rule)
     uint64_t session;
 
     ck_assert_int_ne(executor, 0);
-    inner_enter();
+    nested_enter();
     session = npud_session_of(executor);
     ck_assert_uint_ne(session, 0);
     snprintf(arguments, sizeof(arguments), "inject %s --session=%llu", rule,
              (unsigned long long)session);
     npuctl_says(arguments, 0, "");
-    inner_leave();
+    nested_leave();
 }
 
 static void expect_nothing_left(void)
@@ -155,7 +119,7 @@ static void expect_nothing_left(void)
     pid_t pids[4];
 
     npud_expect_empty();
-    EVENTUALLY(list_executors(pids, 4) == 0, "executors are left");
+    EVENTUALLY(nested_executors(pids, 4) == 0, "executors are left");
     ck_assert_uint_eq(npud_used("executors"), 0);
     npud_teardown();
 }
@@ -288,7 +252,7 @@ static void stall_and(bool ends_well)
     turn_tell(&to_child);
     turn_await(&to_parent);
     if (ends_well)
-        inner_says("inject clear");
+        nested_says("inject clear");
     child_expect_ok(child);
     honest_stop(honest);
     expect_nothing_left();
@@ -309,8 +273,8 @@ END_TEST
 /* --- a stream drops work that the device has begun --- */
 
 /*
- * The device goes on with a set, which writes a word. Behind it are sums, which are done once if
- * the stream still has them; together: the device has been given them, too.
+ * The device goes on with a set, which writes a word. Behind it are another word and sums, which
+ * are done once if the stream still has them; together: the device has been given them, too.
  */
 static const struct dropping {
     aclError (*drop)(aclrtStream stream);
@@ -322,13 +286,15 @@ static const struct dropping {
     {aclrtStreamStop, false, 0},
     {aclrtDestroyStreamForce, true, 3},
 };
+#define WRITTEN   7
 #define DROPPINGS (int)(sizeof(droppings) / sizeof(droppings[0]))
 
-static void submit_sums(const struct dropping *d, struct kit *k)
+static void submit_sums(const struct dropping *d, struct kit *k, void *word)
 {
     aclrtEvent gate = d->together ? stream_hold(k->stream) : NULL;
 
     OK(aclrtMemsetAsync(k->device[0], KIT_BLOCK, 1, KIT_BLOCK, k->stream));
+    OK(aclrtValueWrite(word, WRITTEN, 0, k->stream));
     for (int i = 0; i < d->sums; i++)
         OK(aclrtReduceAsync(k->device[1], k->device[0], KIT_BLOCK, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM,
                             ACL_INT32, k->stream, NULL));
@@ -341,16 +307,19 @@ static int wait_for_dropped(void *arg)
     const struct dropping *d = arg;
     struct kit k = {0};
     aclrtStream waiting;
+    uint64_t *word;
     int32_t sum;
 
     OK(aclInit(NULL));
     kit_open_well(&k);
     OK(aclrtCreateStream(&waiting));
+    OK(aclrtMalloc((void **)&word, KIT_BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
+    OK(aclrtMemset(word, KIT_BLOCK, 0, KIT_BLOCK));
     for (int i = 0; i < 2; i++)
         OK(aclrtMemset(k.device[i], KIT_BLOCK, 0, KIT_BLOCK));
     turn_tell(&to_parent);
     turn_await(&to_child);
-    submit_sums(d, &k);
+    submit_sums(d, &k, word);
     turn_tell(&to_parent);
     turn_await(&to_child);
     OK(aclrtValueWait(k.device[0], 0x0101010101010101, ACL_STREAM_WAIT_VALUE_EQ, waiting));
@@ -363,6 +332,7 @@ static int wait_for_dropped(void *arg)
         FAILS(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStream(k.stream));
         OK(aclrtMemcpy(&sum, sizeof(sum), k.device[1], sizeof(sum), ACL_MEMCPY_DEVICE_TO_HOST));
         ck_assert_int_eq(sum, d->sums * 0x01010101);
+        ck_assert_uint_eq(device_word(word), WRITTEN);
     }
     OK(aclFinalize());
     return 0;
@@ -373,11 +343,11 @@ static bool inner_has_stalled(void)
     Npud__Report *report;
     bool held;
 
-    inner_enter();
+    nested_enter();
     report = npud_report(TOPIC(RULES));
     held = report->n_rules == 1 && report->rules[0]->held == 1;
     npud__report__free_unpacked(report, NULL);
-    inner_leave();
+    nested_leave();
     return held;
 }
 
@@ -409,7 +379,7 @@ static void drop_what_is_begun(const struct dropping *dropping, bool restarts)
     turn_await(&to_parent);
     if (restarts)
         npud_kill_server();
-    inner_says("inject clear");
+    nested_says("inject clear");
     child_expect_ok(child);
     expect_nothing_left();
 }
@@ -481,9 +451,9 @@ START_TEST(a_lost_device_is_back_when_it_is_back)
     pid_t child = child_start(lose_device, NULL);
 
     turn_await(&to_parent);
-    inner_says("inject lose-device --device 0");
+    nested_says("inject lose-device --device 0");
     turn_await(&to_parent);
-    inner_says("inject clear");
+    nested_says("inject clear");
     turn_tell(&to_child);
     child_expect_ok(child);
     expect_nothing_left();
@@ -837,16 +807,16 @@ START_TEST(no_lane_inside_is_an_error_of_the_task)
     pid_t child = child_start(work_in_many_streams, NULL);
 
     turn_await(&to_parent);
-    inner_enter();
+    nested_enter();
     /* The executor that npud has asked for its devices had some, too. */
     EVENTUALLY(npud_used("streams") == 2, "not a default stream and a lane's");
-    inner_leave();
+    nested_leave();
     inject_for(child, "stall --kind=copy");
     turn_tell(&to_child);
     turn_await(&to_parent);
     EVENTUALLY(count_failed_streams() == STREAMS - LANES, "%u streams have failed",
                count_failed_streams());
-    inner_says("inject clear");
+    nested_says("inject clear");
     child_expect_ok(child);
     expect_nothing_left();
 }
@@ -979,7 +949,7 @@ static void disturb(void *arg)
 {
     struct disturbance *d = arg;
     pid_t pids[COPIERS * 2];
-    unsigned n = list_executors(pids, COPIERS * 2), what = draw_below(&d->rng, 4);
+    unsigned n = nested_executors(pids, COPIERS * 2), what = draw_below(&d->rng, 4);
 
     if (n > 0 && (!d->restarts || what != 0))
         kill(pids[draw_below(&d->rng, n)], !d->restarts && what == 0 ? SIGSTOP : SIGKILL);
