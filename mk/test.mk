@@ -287,10 +287,10 @@ SKIPPED_BIN := $(foreach u,$(SKIPPED_UNDER) $(if $(NPUD_CHAOS),chaos),$(call pro
 # BRIEF=1: in CI, not those that take long under a sanitizer and of which other programs have the
 # same code; and fewer rounds (choose_rounds in tests/common/effort.h). make check-long has all.
 ASAN_LATER := $(addprefix e2e/test_,kernels ipc_order ipc_cells peaks event_table host_tasks \
-    late_threads restart executors strict) $(addprefix hostile/test_,hostile server_hostile) \
+    late_threads restart executors strict away_sums) $(addprefix hostile/test_,hostile server_hostile) \
     unit/test_supervisor
 TSAN_LATER := $(addprefix e2e/test_,restart metrics shuffle inject regressions daemon channel \
-    trace_stream copy_plans)
+    trace_stream copy_plans away_sums endings)
 SKIPPED_BIN += $(if $(BRIEF),$(addprefix $(BUILD)/tests/,$(if $(filter TSan,$(SKIPPED_UNDER)),\
     $(TSAN_LATER),$(ASAN_LATER))))
 # With NPUD_CHAOS those that start the real npud by tests/common/harness.h, which has a killer then.
