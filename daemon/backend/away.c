@@ -798,8 +798,8 @@ static bool away_address_note(void *state, struct backend_space **space, uint32_
     .memory_share = away_memory_share, .memory_free = away_memory_free,                            \
     .memory_note = away_memory_note, .memory_back = away_memory_back,                              \
     .attach_note = away_attach_note, .attach_back = away_attach_back, .restored = away_restored,   \
-    .resume = away_resume, .ahead = away_ahead, .give = away_give, .is_over = away_is_over,        \
-    .await_over = away_await_over, .address_bytes = away_address_bytes,                            \
+    .resume = away_resume, .gave = away_gave, .ahead = away_ahead, .give = away_give,              \
+    .is_over = away_is_over, .await_over = away_await_over, .address_bytes = away_address_bytes,   \
     .space_bytes = away_space_bytes, .address_new = away_address_new,                              \
     .address_free = away_address_free, .address_note = away_address_note,                          \
     .space_free = away_space_free, .binary_new = away_binary_new,                                  \

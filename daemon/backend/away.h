@@ -63,6 +63,8 @@ bool away_sleep(void *state, uint32_t device, bool asleep);
 unsigned away_ahead(void *state, const struct work *works, unsigned n);
 void away_give(void *state, uint32_t device, const struct work *works, unsigned n);
 bool away_resume(void *state, struct backend_space *space, uint32_t device, uint64_t ticket);
+bool away_gave(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
+               const struct work *work);
 void away_forget(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
                  bool all);
 bool away_is_over(void *state, struct backend_space *space, uint64_t ticket);

@@ -39,7 +39,7 @@ static uint64_t after_of(struct work_place at)
     return at.memory ? at.memory->after : 0;
 }
 
-static void put(struct executor *x, const struct work *w, uint64_t ticket, uint32_t device)
+static struct executor_task task_of(const struct work *w, uint32_t device)
 {
     static const uint8_t ops[] = {
         [WORK_COPY] = EXECUTOR_COPY,
@@ -49,7 +49,7 @@ static void put(struct executor *x, const struct work *w, uint64_t ticket, uint3
         [WORK_WORD_WRITE] = EXECUTOR_WORD_WRITE,
         [WORK_LAUNCH] = EXECUTOR_LAUNCH,
     };
-    struct executor_task task = {
+    return (struct executor_task){
         .op = ops[w->kind],
         .device = (uint8_t)device,
         .value = w->kind == WORK_REDUCE ? (uint32_t)w->reduce << 8 | w->type : w->value,
@@ -58,6 +58,11 @@ static void put(struct executor *x, const struct work *w, uint64_t ticket, uint3
         .src = place_of(w->src),
         .size = w->kind == WORK_WORD_WRITE || w->kind == WORK_LAUNCH ? w->word : w->size,
     };
+}
+
+static void put(struct executor *x, const struct work *w, uint64_t ticket, uint32_t device)
+{
+    struct executor_task task = task_of(w, device);
 
     lane_put(x, ticket, &task);
 }
@@ -85,7 +90,8 @@ static enum work_state step_away(uint32_t device, struct work *w, uint64_t now, 
 
     w->slice = NULL; /* it is put where it belongs there */
     *result = atomic_load_explicit(&x->code, memory_order_acquire);
-    if (*result == 0 && (!fits(x, w->dst) || !fits(x, w->src)))
+    if (*result == 0 &&
+        (!fits(x, w->dst) || !fits(x, w->src) || (w->ticket != 0 && !lane_is_of(x, w->ticket))))
         *result = ACL_ERROR_RT_SYS_DMA;
     if (*result != 0)
         return WORK_DONE;
@@ -176,6 +182,16 @@ bool away_resume(void *state, struct backend_space *space, uint32_t device, uint
         return true;
     lane_restore(x, ticket);
     return lane_look(x, ticket) != LANE_NOT_GIVEN;
+}
+
+bool away_gave(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
+               const struct work *work)
+{
+    struct executor *x = issuer(space, ticket);
+    struct executor_task task = task_of(work, device);
+
+    (void)state;
+    return !x || lane_has(x, ticket, &task);
 }
 
 void away_forget(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,

@@ -374,6 +374,8 @@ void lane_end_abort(struct executor *executor, int lane);
 bool lane_is_of(const struct executor *executor, uint64_t ticket);
 /** Write down the work of a ticket, for lane_give(). task: but for its number. */
 void lane_put(struct executor *executor, uint64_t ticket, struct executor_task *task);
+/** Is this what was written down, but for its number and `after`; or is that gone? */
+bool lane_has(const struct executor *executor, uint64_t ticket, const struct executor_task *task);
 /** Give all up to this ticket to the executor. */
 void lane_give(struct executor *executor, uint64_t ticket);
 /** It is given, and this engine waits for its end. */

@@ -1,5 +1,6 @@
 /* Work that executors do: proto/shm/executor_shm.h. */
 #include <assert.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -165,6 +166,17 @@ void lane_put(struct executor *x, uint64_t ticket, struct executor_task *task)
     task->number = number_of(ticket);
     x->ring->entry[lane][task->number % EXECUTOR_DEPTH] = *task;
     KILL_HERE(LANE_WRITTEN);
+}
+
+bool lane_has(const struct executor *x, uint64_t ticket, const struct executor_task *task)
+{
+    struct executor_task is = x->ring->entry[lane_of(ticket)][number_of(ticket) % EXECUTOR_DEPTH];
+
+    if (has_ended(x) || is.number != number_of(ticket))
+        return true;
+    is.number = task->number;
+    is.after = task->after;
+    return memcmp(&is, task, sizeof(is)) == 0;
 }
 
 void lane_give(struct executor *x, uint64_t ticket)

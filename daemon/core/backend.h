@@ -300,6 +300,9 @@ struct backend {
     void (*give)(void *state, uint32_t device, const struct work *works, unsigned n);
     /** An npud before had this ticket for work of the session. False: it was not given. */
     bool (*resume)(void *state, struct backend_space *space, uint32_t device, uint64_t ticket);
+    /** Is this the work that was given with this ticket? Also if that cannot be told any more. */
+    bool (*gave)(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
+                 const struct work *work);
     /**
      * Nobody asks for this ticket any more: the work is over, and its end kept, or its stream does
      * not go on with it. all: nor for those that were given behind it.

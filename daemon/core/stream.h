@@ -125,6 +125,7 @@ struct stream {
     bool counted : 1;           /* TASK_VALUE_WAIT: in value_waiters of the session page */
     bool held_watched : 1;      /* it was watched when it was held */
     bool launched : 1;          /* its kernel is over, and `changing` is of that */
+    bool ahead : 1;             /* work of tasks behind the one read last may be given already */
     struct graph_run *graph;    /* NULL: it has none */
     struct stream *prev, *next; /* attach->active, or attach->stuck */
     uint64_t idle_since;

@@ -26,6 +26,7 @@
 #include "daemon/engine/notify_tasks.h"
 #include "daemon/engine/task_row.h"
 #include "daemon/engine/trace_note.h"
+#include "daemon/engine/work.h"
 #include "daemon/kept/blame.h"
 #include "daemon/kept/kept.h"
 #include "proto/util/clock.h"
@@ -292,10 +293,15 @@ static bool fetch_task(struct stream *s)
         graph_fetch(s);
         return true;
     }
-    if (!stream_read_entry(s, k->position, &k->task))
+    if (!stream_read_entry(s, k->position, &k->task)) {
+        if (__builtin_expect(s->ahead, 0))
+            engine_leave_work(s); /* the client has taken it back */
         return false;
+    }
     KILL_HERE(TASK_READ);
     stream_count_implicit(k);
+    if (__builtin_expect(s->ahead, 0))
+        work_check_given(s);
     return true;
 }
 

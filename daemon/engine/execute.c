@@ -479,6 +479,7 @@ void engine_drop_task(struct stream *s)
 
     if (row->drop)
         row->drop(s);
+    engine_leave_work(s); /* what was read last may not be what its work is of */
 }
 
 enum run_result execute_hold(struct stream *s, struct waitlist *list)

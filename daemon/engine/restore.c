@@ -113,8 +113,10 @@ static void restore_stream(struct stream *s)
     }
     if (inject_restore(s->session->server->inject, s) || rejoin(s))
         return;
-    if (!has_entry(s) && !stream_has_read(s))
+    if (!has_entry(s) && !stream_has_read(s)) {
+        engine_leave_work(s); /* the client may have taken back what was given of it */
         return;
+    }
     atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
     /* A task that would be over by itself before that would not be told as ended. */
     if (failure_stop_has_begun(s)) {

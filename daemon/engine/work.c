@@ -270,13 +270,18 @@ static bool make_word_write(struct work *work, const struct task *t, struct mem 
     return dst.memory;
 }
 
+static bool is_work(const struct task *t)
+{
+    return t->op == TASK_COPY || t->op == TASK_SET || t->op == TASK_REDUCE ||
+           t->op == TASK_VALUE_WRITE || t->op == TASK_LAUNCH;
+}
+
 /* Of a task that has not come to its turn. False: it is no work, or not as it is to be. */
 static bool plan_work(struct stream *s, const struct task *t, struct work *work)
 {
     struct mem *m, *source = NULL;
 
-    if (t->op != TASK_COPY && t->op != TASK_SET && t->op != TASK_REDUCE &&
-        t->op != TASK_VALUE_WRITE && t->op != TASK_LAUNCH)
+    if (!is_work(t))
         return false;
     if ((t->op == TASK_REDUCE && !valid_reduce(t)) ||
         (t->op == TASK_VALUE_WRITE && t->value.offset % WORD != 0))
@@ -378,8 +383,31 @@ static void give_work(struct stream *s)
     k->ticket = s->work.ticket;
     k->effect = n;
     head_note(k, &k->effect_at);
+    s->ahead = n > 1;
     KILL_HERE(TICKET_NOTED);
     d->backend->give(d->backend_state, d->index, works, n);
+}
+
+/* What is no work is not as it was; what is not as it is to be lacks its memory: that is freed. */
+void work_check_given(struct stream *s)
+{
+    struct device *d = s->attach->device;
+    const struct task *t = &s->live->task;
+    uint64_t ticket = kept_ticket(s);
+    struct work work;
+    bool planned;
+
+    s->ahead = ticket != 0;
+    if (ticket == 0)
+        return;
+    planned = plan_work(s, t, &work);
+    if (planned && d->backend->gave(d->backend_state, s->session->space, d->index, ticket, &work))
+        return;
+    leave_ticket(s, false);
+    if (!planned && is_work(t))
+        run_fail(s, ACL_ERROR_RT_SYS_DMA, 0);
+    else
+        run_bad_entry(s, "it has changed since its work was given to the device");
 }
 
 /*
@@ -637,15 +665,21 @@ enum run_result work_read_word(struct stream *s, uint64_t now, struct mem *m, ui
 void work_restore_ticket(struct stream *s)
 {
     struct device *d = s->attach->device;
+    struct stream_kept *k = s->live;
     uint64_t ticket = kept_ticket(s);
+    bool first = head_has(k, k->effect_at);
 
     if (ticket == 0)
         return;
-    if (!d->backend->resume(d->backend_state, s->session->space, d->index, ticket) &&
-        head_has(s->live, s->live->effect_at))
-        s->live->effect = 1;
-    if (stream_has_read(s) && stream_has_failed(s))
+    if (!d->backend->resume(d->backend_state, s->session->space, d->index, ticket) && first)
+        k->effect = 1;
+    s->ahead = k->effect > 1;
+    if (!stream_has_read(s))
+        return;
+    if (stream_has_failed(s))
         leave_ticket(s, false);
+    else if (!first && !stream_has_begun(s))
+        work_check_given(s);
 }
 
 /* A device may do it still, or have done it: step() finds out. */

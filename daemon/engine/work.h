@@ -44,6 +44,12 @@ bool work_stop(struct stream *s);
  */
 int work_await_dropped(struct stream *s);
 
+/**
+ * The task at the head was read for a second time: the first time, its work was given to a device
+ * with that of others. If the client has changed it since, it fails, and leaves its place there.
+ */
+void work_check_given(struct stream *s);
+
 /** While npud restores: places that work of the stream has with a device are its own again. */
 void work_restore_ticket(struct stream *s);
 

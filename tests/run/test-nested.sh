@@ -39,6 +39,7 @@ tests/e2e/test_stream_tasks
 tests/e2e/test_survivor
 tests/e2e/test_waits
 tests/hostile/test_connects
+tests/hostile/test_given
 tests/model/test_model
 tests/soak/test_soak
 EOF
