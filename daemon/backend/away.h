@@ -62,7 +62,8 @@ void away_poll(void *state, uint32_t device, void (*over)(struct work *work));
 bool away_sleep(void *state, uint32_t device, bool asleep);
 unsigned away_ahead(void *state, const struct work *works, unsigned n);
 void away_give(void *state, uint32_t device, const struct work *works, unsigned n);
-bool away_resume(void *state, struct backend_space *space, uint32_t device, uint64_t ticket);
+bool away_resume(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
+                 uint64_t last);
 bool away_gave(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
                const struct work *work);
 void away_forget(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,

@@ -172,7 +172,8 @@ static struct executor *issuer(const struct backend_space *space, uint64_t ticke
     return space && space->before && lane_is_of(space->before, ticket) ? space->before : NULL;
 }
 
-bool away_resume(void *state, struct backend_space *space, uint32_t device, uint64_t ticket)
+bool away_resume(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
+                 uint64_t last)
 {
     struct executor *x = issuer(space, ticket);
 
@@ -180,7 +181,7 @@ bool away_resume(void *state, struct backend_space *space, uint32_t device, uint
     (void)device;
     if (!x)
         return true;
-    lane_restore(x, ticket);
+    lane_restore(x, ticket, last);
     return lane_look(x, ticket) != LANE_NOT_GIVEN;
 }
 

@@ -110,6 +110,8 @@ struct executor {
     _Atomic int32_t code;       /* with which all its work ends; 0: it runs. Engines read it */
     _Atomic bool landed;        /* executors.landed is of it, too */
     struct lane lane[EXECUTOR_LANES];
+    /* The first number of who leases the lane: those before are left, whatever npud before noted */
+    _Atomic uint64_t first[EXECUTOR_LANES];
     uint64_t told[EXECUTOR_LANES]; /* the last number that it has said is done. The lane's engine */
     struct {
         uint64_t done;
@@ -352,8 +354,11 @@ void executor_clean_text(char *text);
 
 /* --- lanes.c: work. Engine thread of the device, or another that holds its lock --- */
 
-/** While npud restores: this ticket is some work's. */
-void lane_restore(struct executor *executor, uint64_t ticket);
+/**
+ * While npud restores: these tickets, from the first one to the last one, are some stream's, unless
+ * it has left them already.
+ */
+void lane_restore(struct executor *executor, uint64_t ticket, uint64_t last);
 /** All tickets are restored: what else is in flight is for nobody. */
 void lanes_finish_restoring(struct executor *executor);
 

@@ -90,14 +90,28 @@ uint64_t lane_lease(struct executor *x)
         /* Acquire: what the last one has published there is seen. */
     } while (!atomic_compare_exchange_weak_explicit(&x->leased, &taken, taken | UINT64_C(1) << lane,
                                                     memory_order_acquire, memory_order_relaxed));
+    atomic_store_explicit(&x->first[lane], issued(x, lane) + 1, memory_order_relaxed);
     return ticket_of(x, lane, issued(x, lane) + 1);
 }
 
-/* What came before it there may have been dropped. */
-void lane_restore(struct executor *x, uint64_t ticket)
+/*
+ * A stream leaves its lane, and then notes that its task is over: in between npud may have ended
+ * when another one had leased the lane, and even left it. Then there are numbers behind its own, or
+ * a ticket that is restored as this one is. What came before it there may have been dropped.
+ */
+void lane_restore(struct executor *x, uint64_t ticket, uint64_t last)
 {
-    atomic_fetch_or(&x->leased, UINT64_C(1) << lane_of(ticket));
-    x->lane[lane_of(ticket)].dropped = number_of(ticket) - 1;
+    unsigned lane = lane_of(ticket);
+    bool left = issued(x, lane) > number_of(last);
+    uint64_t first = left ? number_of(last) + 1 : number_of(ticket);
+
+    if (atomic_load(&x->first[lane]) > first)
+        return;
+    atomic_store(&x->first[lane], first);
+    if (left)
+        return;
+    atomic_fetch_or(&x->leased, UINT64_C(1) << lane);
+    x->lane[lane].dropped = number_of(ticket) - 1;
 }
 
 /*
@@ -251,6 +265,8 @@ void lane_leave(struct executor *x, uint64_t ticket, uint32_t device, bool all)
     struct lane *l = &x->lane[lane];
     uint64_t last = issued(x, lane);
 
+    if (number_of(ticket) < atomic_load_explicit(&x->first[lane], memory_order_relaxed))
+        return; /* it has left it already */
     unlist(x, ticket, device);
     if (lane_look(x, ticket) == LANE_BUSY) {
         l->dropped = number_of(ticket);

@@ -298,8 +298,12 @@ struct backend {
     unsigned (*ahead)(void *state, const struct work *works, unsigned n);
     /** The tickets are noted: give them to the device, where each is done once. */
     void (*give)(void *state, uint32_t device, const struct work *works, unsigned n);
-    /** An npud before had this ticket for work of the session. False: it was not given. */
-    bool (*resume)(void *state, struct backend_space *space, uint32_t device, uint64_t ticket);
+    /**
+     * An npud before had these tickets, up to the last one, for work of a stream of the session.
+     * False: the first one was not given.
+     */
+    bool (*resume)(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
+                   uint64_t last);
     /** Is this the work that was given with this ticket? Also if that cannot be told any more. */
     bool (*gave)(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
                  const struct work *work);

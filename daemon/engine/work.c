@@ -122,9 +122,9 @@ static void leave_ticket(struct stream *s, bool all)
     s->away = false;
     if (ticket == 0)
         return;
-    d->backend->forget(d->backend_state, s->session->space, d->index, ticket, all);
     if (all)
-        note_dropped(s, ticket);
+        note_dropped(s, ticket); /* first: the place may be another one's when it is left */
+    d->backend->forget(d->backend_state, s->session->space, d->index, ticket, all);
 }
 
 static void end_uses(struct stream *s)
@@ -671,7 +671,9 @@ void work_restore_ticket(struct stream *s)
 
     if (ticket == 0)
         return;
-    if (!d->backend->resume(d->backend_state, s->session->space, d->index, ticket) && first)
+    if (!d->backend->resume(d->backend_state, s->session->space, d->index, ticket,
+                            k->ticket + k->effect - 1) &&
+        first)
         k->effect = 1;
     s->ahead = k->effect > 1;
     if (!stream_has_read(s))
