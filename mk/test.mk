@@ -287,8 +287,8 @@ SKIPPED_BIN := $(foreach u,$(SKIPPED_UNDER) $(if $(NPUD_CHAOS),chaos),$(call pro
 # BRIEF=1: in CI, not those that take long under a sanitizer and of which other programs have the
 # same code; and fewer rounds (choose_rounds in tests/common/effort.h). make check-long has all.
 ASAN_LATER := $(addprefix e2e/test_,kernels ipc_order ipc_cells peaks event_table host_tasks \
-    late_threads restart executors strict away_sums) $(addprefix hostile/test_,hostile server_hostile) \
-    unit/test_supervisor
+    late_threads restart executors strict away_sums) \
+    $(addprefix hostile/test_,hostile server_hostile) unit/test_supervisor
 TSAN_LATER := $(addprefix e2e/test_,restart metrics shuffle inject regressions daemon channel \
     trace_stream copy_plans away_sums endings)
 SKIPPED_BIN += $(if $(BRIEF),$(addprefix $(BUILD)/tests/,$(if $(filter TSan,$(SKIPPED_UNDER)),\
