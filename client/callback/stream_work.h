@@ -39,6 +39,13 @@ void stream_work_purge(struct stream *s);
  */
 void stream_work_discard(struct stream *s);
 
+/**
+ * The work with this ordinal was stopped. If the stream is at it still, it fails with
+ * ACL_ERROR_RT_STREAM_ABORT: a kernel is ended, other work comes to its end, and both are waited
+ * for; what does not run at this moment never does. What is behind it goes on. Takes the lock.
+ */
+void stream_work_stop(struct stream *s, uint64_t ordinal);
+
 /* --- between stream_work.c and kernel_lane.c. Under process->callback_lock --- */
 
 /** After work was asked to end: until it may have, or is to be asked again. */

@@ -5,6 +5,7 @@
 
 #include "acl/acl.h"
 #include "client/callback/callback_table.h"
+#include "client/callback/stream_work.h"
 #include "client/runtime/abort.h"
 #include "client/runtime/context.h"
 #include "client/runtime/device.h"
@@ -54,11 +55,18 @@ aclError aclrtStreamAbort(aclrtStream stream)
 int failure_stop_stream(const char *function, aclrtStream stream)
 {
     struct stream *s = FIND_OR_RETURN(own_stream, function, stream);
-    REQUEST(stop_task, STOP_TASK, .slot = s->remote);
+    REQUEST(stop_task, STOP_TASK, .slot = s->remote, .tell_work = true);
+    Npud__Reply *reply = NULL;
+    uint64_t work;
 
     if (stream_stopped(s))
         return 0;
-    return session_command(s->session, function, &request);
+    RETURN_IF_ERROR(session_request(s->session, function, &request, &reply, NULL));
+    work = reply->stop_task->work;
+    session_reply_free(reply);
+    if (work != 0)
+        stream_work_stop(s, work);
+    return 0;
 }
 
 aclError aclrtStreamStop(aclrtStream stream)

@@ -139,6 +139,7 @@
     X(FAILURE_HALF, "place of a failure has its process, not its number")                          \
     X(SURVIVOR_PIECE, "one piece of what an exited process has left freed")                        \
     X(SEGMENT_UNMAPPED, "arena of an ended session unmapped, its record there")                    \
+    X(STOP_WORK, "noted that work of the client is to end, not answered")                          \
     X(STOP_TASK, "task ended on request, done not published")                                      \
     X(SUMMARY_TAKEN, "summary of a doorbell taken, its words not looked at")                       \
     X(BELL_TAKEN, "word of a doorbell taken, its streams not watched")                             \

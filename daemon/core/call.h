@@ -29,6 +29,7 @@ struct reply_body {
         Npud__HelloReply hello;
         Npud__CreateStreamReply create_stream;
         Npud__AbortStreamReply abort_stream;
+        Npud__StopTaskReply stop_task;
         Npud__StreamsLeftReply streams_left;
         Npud__CreateEventReply create_event;
         Npud__IpcEventReply ipc_event;

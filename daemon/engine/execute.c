@@ -224,8 +224,25 @@ static enum run_result finish_callback(struct stream *s)
     uint64_t result = atomic_load_explicit(&s->ctrl->work_result, memory_order_relaxed);
     int32_t code = stream_work_code(result, t->callback.ordinal);
 
-    return callback_word_is_work(t->callback.word) && code != 0 ? run_fail(s, code, 0)
-                                                                : RUN_RETIRED;
+    if (!callback_word_is_work(t->callback.word))
+        return RUN_RETIRED;
+    if (failure_stop_has_begun(s))
+        code = ACL_ERROR_RT_STREAM_ABORT;
+    return code != 0 ? run_fail(s, code, 0) : RUN_RETIRED;
+}
+
+uint64_t execute_work(struct stream *s)
+{
+    struct task t = s->live->task;
+
+    if (!stream_has_read(s) && !stream_read_entry(s, s->live->position, &t))
+        return 0;
+    /* What a graph has not begun never runs if it is dropped. */
+    if (s->graph && !stream_has_begun(s))
+        return 0;
+    return t.op == TASK_CALLBACK && t.callback.block && callback_word_is_work(t.callback.word)
+               ? t.callback.ordinal
+               : 0;
 }
 
 static enum run_result run_callback(struct stream *s, uint64_t now)

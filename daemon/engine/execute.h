@@ -17,6 +17,12 @@ enum run_result execute_task(struct stream *stream, uint64_t now);
 bool execute_callback_done(const struct stream *stream);
 
 /**
+ * Is the stream at work that its client runs (callback_word_is_work()), or will run? The ordinal of
+ * that; 0: at something else. The engine is locked out.
+ */
+uint64_t execute_work(struct stream *stream);
+
+/**
  * Let stream->live->task fail with code, begun or not, in place of going on with it. It does
  * nothing more, except that no stream or process is left waiting for it: a failed record ends the
  * waits for it, those for a record of an IPC event with an error of their own (507057). The stream

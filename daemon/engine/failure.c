@@ -353,15 +353,29 @@ static void stop_task(struct stream *s, bool again)
     engine_unpark(s);
 }
 
-static void note_stop(struct stream *s, uint64_t request)
+/* errors: of which failure it is told. */
+static void note_stop(struct stream *s, uint64_t request, uint64_t errors)
 {
     struct kept_words words;
 
     kept_words_begin(&words, KEPT_CONTROL);
     kept_words_set(&words, &s->live->stop_at, head_mark(s->live));
     kept_words_set(&words, &s->live->last_request, request);
-    kept_words_set(&words, &s->live->errors, next_error(s));
+    kept_words_set(&words, &s->live->errors, errors);
     kept_words_commit(&words);
+}
+
+/* It is not over before the client says so: until then nothing behind it may begin. */
+static void stop_work(struct stream *s, uint64_t request)
+{
+    note_stop(s, request, atomic_load_explicit(&s->live->errors, memory_order_relaxed));
+    KILL_HERE(STOP_WORK);
+    if (!stream_has_read(s) || stream_has_begun(s))
+        return;
+    /* A rule holds it. */
+    engine_forget(s->attach->device->engine, s);
+    s->run = RUN_PARKED;
+    engine_unpark(s);
 }
 
 bool failure_stop_has_begun(const struct stream *s)
@@ -369,18 +383,25 @@ bool failure_stop_has_begun(const struct stream *s)
     return head_has(s->live, s->live->stop_at);
 }
 
-void failure_stop_task(struct stream *s, uint64_t request)
+uint64_t failure_stop_task(struct stream *s, uint64_t request)
 {
     /* The npud before has begun with it, and not answered. */
     bool again = request != 0 && s->live->last_request == request;
+    uint64_t work = 0;
 
     session_lock(s->session);
-    if (again && failure_stop_has_begun(s)) {
+    if (atomic_load(&s->stopped) == 0 && s->run != RUN_HELD &&
+        (failure_stop_has_begun(s) || (!again && !stream_has_failed(s))))
+        work = execute_work(s);
+    if (work != 0) {
+        stop_work(s, request);
+    } else if (again && failure_stop_has_begun(s)) {
         stop_task(s, true);
     } else if (!again && atomic_load(&s->stopped) == 0 && s->run != RUN_HELD &&
                has_task_to_stop(s)) {
-        note_stop(s, request);
+        note_stop(s, request, next_error(s));
         stop_task(s, false);
     }
     session_unlock(s->session);
+    return work;
 }

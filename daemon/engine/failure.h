@@ -50,8 +50,12 @@ void failure_forget(struct stream *stream);
 
 /**
  * End the task that stream is at, as failed with ACL_ERROR_RT_STREAM_ABORT. Takes the locks of the
- * session's engines. request: as in stream_abort().
+ * session's engines. request: as in stream_abort(). Returns 0; or for work that the client runs its
+ * ordinal: it fails so when the client has acknowledged it, which is the client's to hurry.
  */
-void failure_stop_task(struct stream *stream, uint64_t request);
-/** Recovery: npud ended while it did that. The request comes again, and ends the task then. */
+uint64_t failure_stop_task(struct stream *stream, uint64_t request);
+/**
+ * Is the task that stream is at to end so? At recovery: the request comes again, and ends it then;
+ * but for work that the client runs.
+ */
 bool failure_stop_has_begun(const struct stream *stream);

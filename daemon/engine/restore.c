@@ -101,6 +101,8 @@ static bool rejoin(struct stream *s)
 
 static void restore_stream(struct stream *s)
 {
+    bool stops, work;
+
     publish_again(s);
     KILL_HERE(DONE_AGAIN);
     restore_task(s);
@@ -111,7 +113,9 @@ static void restore_stream(struct stream *s)
         s->held_watched = true;
         return;
     }
-    if (inject_restore(s->session->server->inject, s) || rejoin(s))
+    stops = failure_stop_has_begun(s);
+    work = stops && execute_work(s) != 0;
+    if ((!work && inject_restore(s->session->server->inject, s)) || rejoin(s))
         return;
     if (!has_entry(s) && !stream_has_read(s)) {
         engine_leave_work(s); /* the client may have taken back what was given of it */
@@ -119,7 +123,7 @@ static void restore_stream(struct stream *s)
     }
     atomic_store_explicit(&s->ctrl->watched, 1, memory_order_relaxed);
     /* A task that would be over by itself before that would not be told as ended. */
-    if (failure_stop_has_begun(s)) {
+    if (stops && !work) {
         s->run = RUN_HELD;
         s->held_watched = true;
         return;

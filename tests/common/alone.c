@@ -251,15 +251,23 @@ static void do_failures(void)
     OK(aclrtDestroyStream(s));
 }
 
-/* A task that is ended on request, and a context that stops at the first failure. */
+/* Tasks that are ended on request, and a context that stops at the first failure. */
 static void do_stops(void)
 {
+    static _Alignas(4096) uint64_t page[4096 / sizeof(uint64_t)];
     aclrtContext first, second;
     aclrtStream s;
+    void *word;
 
     OK(aclnpudLaunchDelay(HOUR_US, 0, other));
     OK(aclrtStreamStop(other));
     FAILS(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStream(other));
+    /* The library's own work. */
+    OK(aclrtHostRegister(page, sizeof(page), ACL_HOST_REGISTER_MAPPED, &word));
+    OK(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, other));
+    OK(aclrtStreamStop(other));
+    FAILS(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStream(other));
+    OK(aclrtHostUnregister(page));
     OK(aclrtGetCurrentContext(&first));
     OK(aclrtCreateContext(&second, 0));
     OK(aclrtCreateStream(&s));

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "acl/acl_npud_kernel.h"
 #include "device_bytes.h"
 #include "tests/common/harness.h"
 #include "proto/wire/npud.pb-c.h"
@@ -630,6 +631,29 @@ START_TEST(stop_of_a_stalled_notify_record_fails_its_wait)
 }
 END_TEST
 
+static void run_for_ever(void)
+{
+    for (volatile bool ever = true; ever;)
+        ;
+}
+
+/* The program runs it: it must not begin when the stop has dropped it, beside what is behind. */
+START_TEST(stop_of_a_stalled_kernel_ends_it)
+{
+    const aclnpudKernel kernel = {.size = sizeof(kernel),
+                                  .name = "run_for_ever",
+                                  .function = (const void *)(uintptr_t)run_for_ever};
+
+    inject_fault("stall --kind callback --count 1");
+    OK(aclnpudLaunchKernel(&kernel, 1, NULL, 0, stream));
+    await_held(0, 1);
+    OK(aclrtStreamStop(stream));
+    FAILS(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStreamWithTimeout(stream, 10000));
+    OK(aclrtMemsetAsync(to, 1, 0, 1, stream));
+    OK(aclrtSynchronizeStream(stream));
+}
+END_TEST
+
 /*
  * Guards against a wait for a record of another event: the library's slot of an event kept the
  * position of the last record of the event that had the slot before, and with rules set a wait for
@@ -976,6 +1000,7 @@ int main(void)
     tcase_add_test(tc, waiting_for_a_stalled_stream);
     tcase_add_test(tc, stall_counts_and_holds_several_streams);
     tcase_add_test(tc, stop_of_a_stalled_ipc_record_fails_it);
+    tcase_add_test(tc, stop_of_a_stalled_kernel_ends_it);
     tcase_add_test(tc, stop_of_a_stalled_notify_record_fails_its_wait);
     tcase_add_test(tc, wait_for_an_event_that_was_never_recorded);
     tcase_add_test(tc, lost_device_lets_go_everybody);

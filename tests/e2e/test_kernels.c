@@ -641,6 +641,96 @@ START_TEST(ends_with_its_stream)
 }
 END_TEST
 
+/* Endless in place of the last one: the stream is at it when it is stopped. */
+static void sum_for_ever(uint64_t sum, uint64_t b, uint64_t c)
+{
+    (void)b;
+    (void)c;
+    atomic_store(&begun, 1);
+    for (volatile bool ever = true; ever;)
+        ++*(volatile uint64_t *)sum;
+}
+
+/* The copies behind it find what it has left: none of them comes before it has ended. */
+static void expect_stopped_first(uint64_t *sum, bool in_graph)
+{
+    uint64_t *seen = words_new();
+    aclmdlRI graph = NULL;
+
+    atomic_store(&begun, 0);
+    if (in_graph)
+        OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    LAUNCH(sum_for_ever, 1, stream, sum, 0, 0);
+    if (in_graph) {
+        OK(aclmdlRICaptureEnd(stream, &graph));
+        OK(aclmdlRIExecuteAsync(graph, stream));
+    }
+    for (int i = 0; i < WORDS; i++)
+        OK(aclrtMemcpyAsync(seen + i, 8, sum, 8, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    EVENTUALLY(atomic_load(&begun) == 1, "the kernel has not begun");
+    OK(aclrtStreamStop(stream));
+    ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS),
+                     ACL_ERROR_RT_STREAM_ABORT);
+    await(stream);
+    for (size_t i = 0; i < WORDS; i++)
+        ck_assert_uint_eq(word_of(seen, i), word_of(sum, 0));
+    if (graph)
+        OK(aclmdlRIDestroy(graph));
+    OK(aclrtFree(seen));
+}
+
+START_TEST(a_stop_ends_it_before_what_is_behind)
+{
+    uint64_t *sum = words_new();
+
+    for (int i = 0; i < 20; i++)
+        expect_stopped_first(sum, _i);
+    OK(aclrtFree(sum));
+}
+END_TEST
+
+/* It is handed over when it is stopped, or was not taken from the ring: it never runs. */
+START_TEST(what_a_stop_ends_runs_once_or_not)
+{
+    uint64_t *sum = words_new();
+
+    for (int i = 0; i < 300; i++) {
+        uint64_t before = word_of(sum, 0);
+
+        LAUNCH(add_up, 1, stream, sum, sum, 0);
+        OK(aclrtStreamStop(stream));
+        LAUNCH(add_up, 1, stream, sum, sum, 0);
+        aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS);
+        await(stream);
+        ck_assert_uint_le(word_of(sum, 0) - before, 2);
+        ck_assert_uint_ge(word_of(sum, 0) - before, 1);
+    }
+    OK(aclrtFree(sum));
+}
+END_TEST
+
+/* A word that the program has registered: the stream waits for it in vain. */
+START_TEST(a_stop_ends_a_wait_for_a_word_of_the_host)
+{
+    static _Alignas(4096) uint64_t page[512];
+    uint64_t *device = words_new();
+    void *at;
+
+    OK(aclrtHostRegister(page, sizeof(page), ACL_HOST_REGISTER_MAPPED, &at));
+    for (int i = 0; i < 20; i++) {
+        OK(aclrtValueWait(at, 7, ACL_STREAM_WAIT_VALUE_EQ, stream));
+        OK(aclrtMemsetAsync(device, 8, i, 8, stream));
+        OK(aclrtStreamStop(stream));
+        ck_assert_int_eq(aclrtSynchronizeStreamWithTimeout(stream, LIMIT_MS),
+                         ACL_ERROR_RT_STREAM_ABORT);
+        await(stream);
+        ck_assert_uint_eq(word_of(device, 0), (uint64_t)i * 0x0101010101010101);
+    }
+    OK(aclrtHostUnregister(page));
+    OK(aclrtFree(device));
+}
+END_TEST
+
 static aclrtStream no_stream; /* the default stream, which is the first to go */
 
 /* s waits for the kernel of `stream`. */
@@ -1247,6 +1337,18 @@ START_TEST(each_kernel_runs_once_over_restarts)
 }
 END_TEST
 
+/* npud comes back between the stop and the kernel's end, or before, and ends it once. */
+START_TEST(a_stop_lasts_over_a_restart)
+{
+    uint64_t *sum = words_new();
+
+    for (int i = 0; i < 5; i++) {
+        npud_kill_server();
+        expect_stopped_first(sum, false);
+    }
+}
+END_TEST
+
 /* --- the suite --- */
 
 static void add_tests(Suite *s, const char *name, void (*before)(void))
@@ -1273,6 +1375,9 @@ static void add_tests(Suite *s, const char *name, void (*before)(void))
     tcase_add_test(t, a_failure_names_its_kernel);
     tcase_add_test(t, a_stop_names_its_kernel);
     tcase_add_loop_test(t, ends_with_its_stream, 0, 2 * STREAM_ENDS);
+    tcase_add_loop_test(t, a_stop_ends_it_before_what_is_behind, 0, 2);
+    tcase_add_test(t, what_a_stop_ends_runs_once_or_not);
+    tcase_add_test(t, a_stop_ends_a_wait_for_a_word_of_the_host);
     tcase_add_loop_test(t, ends_with_its_device, 0, 2 * RESET_KINDS);
     tcase_add_test(t, a_reset_awaits_what_ends);
     tcase_add_test(t, outlives_a_finalize);
@@ -1301,5 +1406,6 @@ int main(void)
     tcase_add_loop_test(t, what_a_kernel_does_to_its_process, 0, 6);
     t = suite_case(s, "restart", 120, set_up_restartable, npud_teardown);
     tcase_add_test(t, each_kernel_runs_once_over_restarts);
+    tcase_add_test(t, a_stop_lasts_over_a_restart);
     return run_suite(s);
 }
