@@ -290,7 +290,7 @@ ASAN_LATER := $(addprefix e2e/test_,kernels ipc_order ipc_cells peaks event_tabl
     late_threads restart executors strict away_sums) \
     $(addprefix hostile/test_,hostile server_hostile) unit/test_supervisor
 TSAN_LATER := $(addprefix e2e/test_,restart metrics shuffle inject regressions daemon channel \
-    trace_stream copy_plans away_sums endings)
+    trace_stream copy_plans away_sums endings value_ends event_states)
 SKIPPED_BIN += $(if $(BRIEF),$(addprefix $(BUILD)/tests/,$(if $(filter TSan,$(SKIPPED_UNDER)),\
     $(TSAN_LATER),$(ASAN_LATER))))
 # With NPUD_CHAOS those that start the real npud by tests/common/harness.h, which has a killer then.
