@@ -110,7 +110,10 @@ struct executor {
     _Atomic int32_t code;       /* with which all its work ends; 0: it runs. Engines read it */
     _Atomic bool landed;        /* executors.landed is of it, too */
     struct lane lane[EXECUTOR_LANES];
-    /* The first number of who leases the lane: those before are left, whatever npud before noted */
+    /*
+     * The first number of who leases the lane: those before are left, whatever npud before noted.
+     * Relaxed: who leases a lane stores it, and reads it back; restoring is before all engines.
+     */
     _Atomic uint64_t first[EXECUTOR_LANES];
     uint64_t told[EXECUTOR_LANES]; /* the last number that it has said is done. The lane's engine */
     struct {

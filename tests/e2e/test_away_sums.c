@@ -400,7 +400,7 @@ static void run_round(void)
         for (unsigned i = 0; i < STREAMS; i++)
             submit(&runners[i], step);
     if (resets) {
-        usleep(draw_below(&chance, 3000));
+        usleep(draw_below(&chance, 3000)); /* likewise */
         WELL(aclrtResetDeviceForce(0));
         open_all();
         return;
@@ -408,7 +408,7 @@ static void run_round(void)
     for (unsigned i = 0; i < STREAMS; i++) {
         if (runners[i].drop != DESTROY)
             continue;
-        usleep(draw_below(&chance, 3000));
+        usleep(draw_below(&chance, 3000)); /* likewise */
         WELL(aclrtDestroyStreamForce(runners[i].stream));
         runners[i].stream = NULL;
         team->dropped++;
@@ -466,7 +466,7 @@ static void stall_inside(uint64_t *any)
     snprintf(rule, sizeof(rule), "inject stall --kind=%s --count=1",
              kinds[draw_below(any, sizeof(kinds) / sizeof(kinds[0]))]);
     nested_says(rule);
-    usleep(draw_below(any, 20000));
+    usleep(draw_below(any, 20000)); /* a stall of any length */
     nested_says("inject clear");
 }
 
@@ -528,7 +528,7 @@ static void run_team(bool restarts, bool loses)
     victim = child_start(play, (void *)(uintptr_t)VICTIM);
     until = clock_ns() + number_of("AWAY_SUMS_SECONDS", choose_effort(3, 60)) * NSEC_PER_SEC;
     while (clock_ns() < until) {
-        usleep(draw_below(&any, 60000));
+        usleep(draw_below(&any, 60000)); /* any time is as good */
         child_expect_none_failed();
         disturb(&any, restarts, &victim);
     }
