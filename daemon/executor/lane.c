@@ -227,7 +227,7 @@ int32_t lane_abort(uint64_t number, uint64_t to, uint64_t asker, bool *later)
     /*
      * First: what is behind the task that is ended must not begin. Relaxed, as the lane takes the
      * lock that lane_work_abort() takes next before it ends that task, and looks only behind that.
-     * One that has looked just before, and is not yet at the library, is done whole: still a prefix.
+     * One that has looked just before, and is not yet at the library, is done: still a prefix.
      */
     atomic_store_explicit(&lanes[number].ended, to, memory_order_relaxed);
     return lane_work_abort(&lanes[number].work, asker, later);
