@@ -217,15 +217,25 @@ static void note_callback(struct stream *s)
     KILL_HERE(CALLBACK_NOTED);
 }
 
+/* The code that a rule has for the task, which runs before it fails with that; or 0. */
+static int32_t code_by_rule(const struct stream *s)
+{
+    uint64_t verdict = s->live->verdict;
+
+    return head_has(s->live, s->live->rules_at) && !(verdict & VERDICT_HELD) ? (int32_t)verdict : 0;
+}
+
 /* What it has stored before execute_callback_done() holds. */
 static enum run_result finish_callback(struct stream *s)
 {
     const struct task *t = &s->live->task;
     uint64_t result = atomic_load_explicit(&s->ctrl->work_result, memory_order_relaxed);
-    int32_t code = stream_work_code(result, t->callback.ordinal);
+    int32_t code = code_by_rule(s);
 
     if (!callback_word_is_work(t->callback.word))
         return RUN_RETIRED;
+    if (code == 0)
+        code = stream_work_code(result, t->callback.ordinal);
     if (failure_stop_has_begun(s))
         code = ACL_ERROR_RT_STREAM_ABORT;
     return code != 0 ? run_fail(s, code, 0) : RUN_RETIRED;
@@ -344,7 +354,10 @@ static void fail_ipc_record(struct stream *s)
     pass_over_ipc_record(s);
 }
 
-/* The program's function runs all the same, once: but the stream does not wait for it. */
+/*
+ * The program's function runs all the same, once: but the stream does not wait for it. Nor does it
+ * for work, if the device is lost; by a rule that only fails it, work does not come here.
+ */
 static void fail_callback(struct stream *s)
 {
     /* In a graph the next one has its place: it never runs. */

@@ -27,9 +27,6 @@
 #define CODE_MIN  100000
 #define CODE_MAX  599999
 
-/* What rules have said of a task: the code that it fails with, or, with this bit, its holder. */
-#define VERDICT_HELD (UINT64_C(1) << 63)
-
 const char *const inject_action_names[] = {
     [INJECT_FAIL] = "fail",
     [INJECT_STALL] = "stall",
@@ -141,11 +138,20 @@ static bool has_verdict(const struct stream *s)
     return head_has(s->live, s->live->rules_at);
 }
 
+/*
+ * Work that the program runs may have begun, as the client can tell its thread by itself: it is not
+ * taken back. What is behind it waits for its end, and only then it fails (execute_task()).
+ */
+static enum run_result fail_by_rule(struct stream *s, int32_t code, uint64_t now)
+{
+    return execute_work(s) != 0 ? execute_task(s, now) : execute_fail(s, code);
+}
+
 /* Held tasks have been let go: inject_restore(). */
 static enum run_result carry_out_verdict(struct stream *s, uint64_t now)
 {
     return s->live->verdict & VERDICT_HELD ? execute_task(s, now)
-                                           : execute_fail(s, (int32_t)s->live->verdict);
+                                           : fail_by_rule(s, (int32_t)s->live->verdict, now);
 }
 
 bool inject_restore(struct inject *in, struct stream *s)
@@ -198,7 +204,7 @@ enum run_result inject_execute(struct stream *s, uint64_t now)
     case INJECT_FAIL:
         break;
     }
-    return execute_fail(s, r->spec.code);
+    return fail_by_rule(s, r->spec.code, now);
 }
 
 /* --- setting and clearing; control thread --- */

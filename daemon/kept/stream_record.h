@@ -53,6 +53,9 @@ enum stream_held {
     STREAM_HELD,     /* held; from held_from to position, its tasks are discarded */
 };
 
+/** In stream_kept.verdict: a rule holds the task; the other bits are the id of the rule. */
+#define VERDICT_HELD (UINT64_C(1) << 63)
+
 struct stream_kept {
     /* --- of every task --- */
     alignas(64) uint64_t position; /* of the next task to execute */
@@ -83,7 +86,7 @@ struct stream_kept {
     _Atomic uint64_t failed_task; /* the last failure: its id, and its thread in the upper half */
     _Atomic uint64_t failed_code;
     _Atomic uint64_t rules_at;
-    _Atomic uint64_t verdict; /* what they have said: engine/inject.c */
+    _Atomic uint64_t verdict; /* the code that the task fails with; or VERDICT_HELD, .. */
     /* --- the stream --- */
     _Atomic uint64_t is; /* stream_is(): changes with the commit of a step; 0: the slot is free */
     uint32_t flags;

@@ -1,6 +1,7 @@
 /* Fault injection: rules of `npuctl inject`, and what becomes of programs that meet them. */
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "acl/acl_npud_kernel.h"
 #include "device_bytes.h"
 #include "tests/common/harness.h"
+#include "tests/common/moment.h"
 #include "proto/wire/npud.pb-c.h"
 
 #define GUARD_NS UINT64_C(300000000000) /* against hanging only */
@@ -654,6 +656,71 @@ START_TEST(stop_of_a_stalled_kernel_ends_it)
 }
 END_TEST
 
+/* --- kernels: the program runs them, maybe before npud has come to the task --- */
+
+static _Atomic bool kernel_began, kernel_may_end;
+
+static void run_until_it_may_end(void)
+{
+    atomic_store(&kernel_began, true);
+    while (!atomic_load(&kernel_may_end))
+        wait_a_moment();
+}
+
+static char first_byte(const void *memory)
+{
+    char byte;
+
+    OK(aclrtMemcpy(&byte, 1, memory, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+    return byte;
+}
+
+/* The rule fails it, and what is behind it waits for it all the same. */
+static void fail_a_kernel(bool busy, bool restarted)
+{
+    const aclnpudKernel kernel = {.size = sizeof(kernel),
+                                  .name = "run_until_it_may_end",
+                                  .function = (const void *)(uintptr_t)run_until_it_may_end};
+    aclrtEvent gate = NULL;
+
+    inject_fault("fail --kind callback --count 1 --code 507015");
+    if (busy)
+        gate = stream_hold(stream);
+    OK(aclnpudLaunchKernel(&kernel, 1, NULL, 0, stream));
+    OK(aclrtMemcpyAsync(to, 1, from, 1, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    if (busy)
+        stream_let_go(gate);
+    while (!atomic_load(&kernel_began))
+        wait_a_moment();
+    /* The engine of both streams comes by `stream` before it is at the end of these. */
+    for (int i = 0; i < 20; i++) {
+        if (restarted && i == 10)
+            npud_kill_server();
+        OK(aclrtMemsetAsync(from, SIZE, 'x', SIZE, other));
+        OK(aclrtSynchronizeStream(other));
+        ck_assert_int_eq(first_byte(to), '.');
+    }
+    atomic_store(&kernel_may_end, true);
+    FAILS(507015, aclrtSynchronizeStream(stream));
+    ck_assert_int_eq(first_byte(to), 'x');
+    expect_counts(0, 1, 1, "used up");
+}
+
+START_TEST(a_kernel_that_fails_is_waited_for)
+{
+    fail_a_kernel(_i == 1, false);
+}
+END_TEST
+
+START_TEST(a_failing_kernel_when_npud_is_killed)
+{
+    npud_start_restartable(NULL);
+    open_device();
+    fail_a_kernel(false, true);
+    tear_down_test();
+}
+END_TEST
+
 /*
  * Guards against a wait for a record of another event: the library's slot of an event kept the
  * position of the last record of the event that had the slot before, and with rules set a wait for
@@ -1002,6 +1069,7 @@ int main(void)
     tcase_add_test(tc, stop_of_a_stalled_ipc_record_fails_it);
     tcase_add_test(tc, stop_of_a_stalled_kernel_ends_it);
     tcase_add_test(tc, stop_of_a_stalled_notify_record_fails_its_wait);
+    tcase_add_loop_test(tc, a_kernel_that_fails_is_waited_for, 0, 2);
     tcase_add_test(tc, wait_for_an_event_that_was_never_recorded);
     tcase_add_test(tc, lost_device_lets_go_everybody);
     tcase_add_test(tc, nth_task_loses_its_device);
@@ -1017,5 +1085,7 @@ int main(void)
     tcase_add_test(tc, records_fail_at_the_same_places);
     tcase_add_test(tc, killed_while_stalled);
     tcase_add_test(tc, list_and_usage);
+    tc = suite_case(suite, "an npud that comes back", 120, NULL, NULL);
+    tcase_add_test(tc, a_failing_kernel_when_npud_is_killed);
     return run_suite(suite);
 }
