@@ -103,7 +103,7 @@ static enum work_state step_away(uint32_t device, struct work *w, uint64_t now, 
         return WORK_PENDING;
     }
     at = lane_look(x, w->ticket);
-    if (at == LANE_NOT_GIVEN) {
+    if (at == LANE_NOT_GIVEN) { /* a word that is read: nobody has noted its ticket */
         put(x, w, w->ticket, device);
         lane_give(x, w->ticket);
     }
@@ -181,8 +181,10 @@ bool away_resume(void *state, struct backend_space *space, uint32_t device, uint
     (void)device;
     if (!x)
         return true;
+    if (lane_look(x, ticket) == LANE_NOT_GIVEN)
+        return false; /* the lane is free: its next lease has this very ticket */
     lane_restore(x, ticket, last);
-    return lane_look(x, ticket) != LANE_NOT_GIVEN;
+    return true;
 }
 
 bool away_gave(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,

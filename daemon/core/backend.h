@@ -300,7 +300,7 @@ struct backend {
     void (*give)(void *state, uint32_t device, const struct work *works, unsigned n);
     /**
      * An npud before had these tickets, up to the last one, for work of a stream of the session.
-     * False: the first one was not given.
+     * False: they were not given, and count as never taken.
      */
     bool (*resume)(void *state, struct backend_space *space, uint32_t device, uint64_t ticket,
                    uint64_t last);

@@ -658,29 +658,28 @@ enum run_result work_read_word(struct stream *s, uint64_t now, struct mem *m, ui
 /* --- again --- */
 
 /*
- * Also of a task that was not read: its work may have been given with that of others before it. If
- * that of the first one was not given, the others have no place. A task that has failed is through
- * with its own.
+ * Also of a task that was not read: its work may have been given with that of others before it. A
+ * task that has failed is through with its own.
  */
 void work_restore_ticket(struct stream *s)
 {
     struct device *d = s->attach->device;
     struct stream_kept *k = s->live;
     uint64_t ticket = kept_ticket(s);
-    bool first = head_has(k, k->effect_at);
 
     if (ticket == 0)
         return;
     if (!d->backend->resume(d->backend_state, s->session->space, d->index, ticket,
-                            k->ticket + k->effect - 1) &&
-        first)
-        k->effect = 1;
+                            k->ticket + k->effect - 1)) {
+        k->effect_at = 0;
+        return;
+    }
     s->ahead = k->effect > 1;
     if (!stream_has_read(s))
         return;
     if (stream_has_failed(s))
         leave_ticket(s, false);
-    else if (!first && !stream_has_begun(s))
+    else if (!head_has(k, k->effect_at) && !stream_has_begun(s))
         work_check_given(s);
 }
 

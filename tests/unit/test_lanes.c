@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backend/away.h"
 #include "tests/unit/unit.h"
 
 #define BEFORE 4 /* tasks of the first lane that were there before */
@@ -110,6 +111,23 @@ START_TEST(a_lane_that_another_has_left)
 }
 END_TEST
 
+/* npud was killed when it was noted: the stream takes another one, and whoever comes this one. */
+START_TEST(a_ticket_that_was_not_given)
+{
+    struct backend_space space = {.executor = &x};
+    uint64_t ticket = lease();
+
+    restart();
+    ck_assert(!away_resume(NULL, &space, 0, ticket, ticket + 2));
+    ck_assert(!is_leased());
+    ck_assert_uint_eq(lease(), ticket);
+    do_all(ticket);
+    restart();
+    ck_assert(away_resume(NULL, &space, 0, ticket, ticket));
+    ck_assert(is_leased());
+}
+END_TEST
+
 START_TEST(a_lane_with_more_behind)
 {
     uint64_t first = lease(), last = first + 2;
@@ -134,6 +152,7 @@ int main(void)
 
     tcase_add_loop_test(t, a_lane_that_another_has_leased, 0, 8);
     tcase_add_test(t, a_lane_that_another_has_left);
+    tcase_add_test(t, a_ticket_that_was_not_given);
     tcase_add_test(t, a_lane_with_more_behind);
     return run_suite(s);
 }
