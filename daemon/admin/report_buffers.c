@@ -74,9 +74,9 @@ void report_routes(struct server *server, struct rows *rows)
             return;
         ADD_ROW(rows, Npud__RouteRow, NPUD__ROUTE_ROW__INIT, r);
 
-        r->uid = route->named->name.uid;
-        r->source = route->named->name.source;
-        r->destination = route->named->name.destination;
+        r->uid = route->name.uid;
+        r->source = route->name.source;
+        r->destination = route->name.destination;
         r->pid = route->binder ? route->binder->session->pid : 0;
         r->state = (char *)route_state(route);
         r->backlog = route->backlog.n;

@@ -16,47 +16,6 @@
 #include "daemon/core/session.h"
 #include "daemon/kept/record.h"
 
-/* --- names --- */
-
-struct route_namesakes *route_find_namesakes(struct router *router, const struct route_name *name)
-{
-    struct route_namesakes *named;
-
-    HASH_FIND(hh, router->by_name, name, sizeof(*name), named);
-    return named;
-}
-
-static bool add_name(struct router *router, struct route *route, const struct route_name *name)
-{
-    struct route_namesakes *named = route_find_namesakes(router, name);
-
-    if (!named) {
-        named = calloc(1, sizeof(*named));
-        if (!named)
-            return false;
-        named->name = *name;
-        HASH_ADD(hh, router->by_name, name, sizeof(named->name), named);
-        if (!named->hh.tbl) {
-            free(named);
-            return false;
-        }
-    }
-    DL_APPEND2(named->routes, route, same_prev, same_next);
-    route->named = named;
-    return true;
-}
-
-static void remove_name(struct router *router, struct route *route)
-{
-    struct route_namesakes *named = route->named;
-
-    DL_DELETE2(named->routes, route, same_prev, same_next);
-    if (named->routes)
-        return;
-    HASH_DEL(router->by_name, named);
-    free(named);
-}
-
 /* --- waiting --- */
 
 /* In its relays: one more, or one less. */
@@ -357,12 +316,8 @@ struct route *route_make(struct router *router, struct user *user, const struct 
         return NULL;
     route->router = router;
     route->number = number;
-    if (!add_name(router, route, name)) {
-        free(route);
-        return NULL;
-    }
+    route->name = *name;
     if (!route_index_add(router, route)) {
-        remove_name(router, route);
         free(route);
         return NULL;
     }
@@ -472,7 +427,6 @@ static void route_free(struct router *router, struct route *route)
     relay_check_used(destination);
     backlog_deinit(&route->backlog);
     route_index_remove(router, route);
-    remove_name(router, route);
     DL_DELETE(router->all, route);
     while (route->gaps)
         drop_gap(route);

@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/hash.h"
 #include "daemon/core/user.h"
 #include "daemon/core/backlog.h"
 #include "daemon/core/cause.h"
@@ -37,16 +36,6 @@ struct route_name {
     uint32_t source, destination;
 };
 
-/**
- * Routes between queues with these ids. More than one only when queues have gone and others have
- * got their ids.
- */
-struct route_namesakes {
-    struct route_name name;
-    struct route *routes;
-    UT_hash_handle hh;
-};
-
 /** Of a route in a list that is sorted (route_index.h): by these three. */
 struct route_node {
     RB_ENTRY(route_node) tree;
@@ -59,7 +48,7 @@ struct route {
     uint64_t number; /* in all of npud, ascending */
     enum route_state state;
     struct relay *source, *destination; /* NULL: gone */
-    struct route_namesakes *named;
+    struct route_name name;
     struct peer *binder; /* NULL: it has ended */
     struct user *user;   /* whose it is; a reference */
     struct charge charge;
@@ -76,7 +65,6 @@ struct route {
     struct backlog backlog;
 
     struct route *prev, *next;           /* router->all, by number */
-    struct route *same_prev, *same_next; /* named->routes */
     struct route *out_prev, *out_next;   /* source->out */
     struct route *in_prev, *in_next;     /* destination->in */
     /* destination->waiting, or slot_waiters of a segment, while there is a backlog */
@@ -97,7 +85,6 @@ struct route_gap {
 struct router {
     struct server *server;
     struct route *all;
-    struct route_namesakes *by_name;
     struct route_index *by_user;
     struct relay *starved; /* sources: wait for npud's memory */
     uint32_t n_starved;
@@ -136,9 +123,6 @@ void message_done(struct router *router, struct message *m);
 void message_free_spare(struct router *router);
 
 /* --- routes --- */
-
-/** The routes with this name, or NULL. */
-struct route_namesakes *route_find_namesakes(struct router *router, const struct route_name *name);
 
 /** A route of the session's user, not bound yet. */
 enum cause route_new(struct session *session, struct relay *source, struct relay *destination,

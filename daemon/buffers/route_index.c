@@ -19,7 +19,7 @@ RB_GENERATE_INTERNAL(route_tree, route_node, tree, compare_nodes, __attribute__(
 
 static void insert_route(struct route_list *list, struct route *route)
 {
-    const struct route_name *name = &route->named->name;
+    const struct route_name *name = &route->name;
     struct route_node *node = &route->node[list->nodes];
 
     node->first = list->by_destination ? name->destination : name->source;
@@ -92,7 +92,7 @@ static void free_if_empty(struct router *router, struct route_index *index)
 
 bool route_index_add(struct router *router, struct route *route)
 {
-    struct route_index *index = make_index(router, route->named->name.uid);
+    struct route_index *index = make_index(router, route->name.uid);
 
     if (!index)
         return false;
@@ -103,7 +103,7 @@ bool route_index_add(struct router *router, struct route *route)
 
 void route_index_remove(struct router *router, struct route *route)
 {
-    struct route_index *index = route_index_of(router, route->named->name.uid);
+    struct route_index *index = route_index_of(router, route->name.uid);
 
     if (route->state == ROUTE_ABNORMAL)
         delete_route(&index->abnormal, route);
@@ -114,10 +114,36 @@ void route_index_remove(struct router *router, struct route *route)
 
 void route_index_set_abnormal(struct router *router, struct route *route, bool abnormal)
 {
-    struct route_index *index = route_index_of(router, route->named->name.uid);
+    struct route_index *index = route_index_of(router, route->name.uid);
 
     if (abnormal)
         insert_route(&index->abnormal, route);
     else
         delete_route(&index->abnormal, route);
+}
+
+/* --- names --- */
+
+static struct route *if_named(struct route *route, const struct route_name *name)
+{
+    return route && route->name.source == name->source &&
+                   route->name.destination == name->destination
+               ? route
+               : NULL;
+}
+
+struct route *route_index_find(const struct router *router, const struct route_name *name)
+{
+    struct route_index *index = route_index_of(router, name->uid);
+
+    return index ? if_named(route_list_find(&index->by_source, name->source, name->destination, 0),
+                            name)
+                 : NULL;
+}
+
+struct route *route_index_next(struct route *route)
+{
+    struct route_index *index = route_index_of(route->router, route->name.uid);
+
+    return if_named(route_list_next(&index->by_source, route), &route->name);
 }

@@ -12,6 +12,7 @@
 #include "daemon/base/hash.h"
 
 struct route;
+struct route_name;
 struct route_node;
 struct router;
 
@@ -43,6 +44,13 @@ void route_index_remove(struct router *router, struct route *route);
 
 /** The route's state has changed to or from ROUTE_ABNORMAL. Cannot fail. */
 void route_index_set_abnormal(struct router *router, struct route *route, bool abnormal);
+
+/**
+ * The first route with this name, by number, and the one after that; or NULL. There is more than
+ * one only when queues have gone and others have got their ids.
+ */
+struct route *route_index_find(const struct router *router, const struct route_name *name);
+struct route *route_index_next(struct route *route);
 
 /**
  * The first route of the list that is not before this: the queue by which it is sorted, the other

@@ -93,7 +93,7 @@ static struct range range_of(struct route_index *index, const struct route_query
 static const struct route *next_route(struct range *range, const struct route_query *query)
 {
     struct route *route = range->at;
-    const struct route_name *name = route ? &route->named->name : NULL;
+    const struct route_name *name = route ? &route->name : NULL;
 
     if (route)
         range->at = route_list_next(range->list, route);

@@ -46,9 +46,9 @@ static struct {
     DO##SAME(source, from);                                                                        \
     DO##DERIVED(destination, o->destination ? o->destination->queue->serial : 0);                  \
     DO##SAME(end, end);                                                                            \
-    DO##DERIVED(uid, o->named->name.uid);                                                          \
-    DO##DERIVED(source_id, o->named->name.source);                                                 \
-    DO##DERIVED(destination_id, o->named->name.destination);                                       \
+    DO##DERIVED(uid, o->name.uid);                                                                 \
+    DO##DERIVED(source_id, o->name.source);                                                        \
+    DO##DERIVED(destination_id, o->name.destination);                                              \
     DO##DERIVED(binder, o->binder ? o->binder->number : PEER_NPUD);                                \
     DO##DERIVED(state, (uint8_t)o->state);                                                         \
     DO##DERIVED(has_source, o->source != NULL);                                                    \

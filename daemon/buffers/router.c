@@ -11,6 +11,7 @@
 #include "daemon/buffers/relay.h"
 #include "daemon/buffers/route.h"
 #include "daemon/buffers/route_bell.h"
+#include "daemon/buffers/route_index.h"
 #include "daemon/buffers/route_pump.h"
 #include "daemon/buffers/route_rest.h"
 #include "daemon/buffers/segment.h"
@@ -44,7 +45,7 @@ static bool bound_by(const struct session *session, const struct route *route)
 
 static bool is_visible(const struct session *session, const struct route *route)
 {
-    return route->named->name.uid == session->uid &&
+    return route->name.uid == session->uid &&
            (bound_by(session, route) || attached_to(session, route->source) ||
             attached_to(session, route->destination));
 }
@@ -52,12 +53,9 @@ static bool is_visible(const struct session *session, const struct route *route)
 /* The route that the session means: one with both ends before one that has lost an end. */
 static struct route *find_listed(struct session *session, const struct route_name *name)
 {
-    struct route_namesakes *named = route_find_namesakes(session->server->router, name);
-    struct route *route, *found = NULL;
+    struct route *route = route_index_find(session->server->router, name), *found = NULL;
 
-    if (!named)
-        return NULL;
-    DL_FOREACH2 (named->routes, route, same_next)
+    for (; route; route = route_index_next(route))
         if (route->state != ROUTE_UNBOUND && is_visible(session, route) &&
             (!found || route->state == ROUTE_BOUND))
             found = route;
@@ -68,12 +66,9 @@ static struct route *find_listed(struct session *session, const struct route_nam
 static struct route *find_ended(struct router *router, const struct route_name *name,
                                 struct relay *source, struct relay *destination)
 {
-    struct route_namesakes *named = route_find_namesakes(router, name);
-    struct route *route;
+    struct route *route = source && destination ? route_index_find(router, name) : NULL;
 
-    if (!source || !destination || !named)
-        return NULL;
-    DL_FOREACH2 (named->routes, route, same_next)
+    for (; route; route = route_index_next(route))
         if (route->source == source && route->destination == destination &&
             route->state == ROUTE_UNBOUND)
             return route;

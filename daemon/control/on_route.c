@@ -58,8 +58,8 @@ static void explain_route(struct call *call, const struct route_refusal *why, ui
 }
 
 /*
- * Some of them, from the one on that the turn before has come to. False: there are more, and the
- * request has another turn.
+ * Some of them, from the one on that the turn before has come to: the request has what each has
+ * become. False: there are more, and the request has another turn.
  */
 static bool change_some(struct call *call, Npud__Route **routes, size_t n, change_fn *fn)
 {
@@ -67,9 +67,9 @@ static bool change_some(struct call *call, Npud__Route **routes, size_t n, chang
     struct route_refusal why;
 
     while (wait->done < n) {
-        const Npud__Route *route = routes[wait->done++];
+        Npud__Route *route = routes[wait->done++];
 
-        fn(call->session, route->source, route->destination, &why);
+        route->status = (int32_t)fn(call->session, route->source, route->destination, &why);
         if (wait->done < n && schedule_late(&call->session->server->schedule))
             return false;
     }
@@ -77,29 +77,38 @@ static bool change_some(struct call *call, Npud__Route **routes, size_t n, chang
 }
 
 /*
- * The sentence is that of the first one that did not become `wanted`. When all have had their turn,
- * each is asked for once more: what it has become already costs little.
+ * The sentence is that of the first one that did not become `wanted`: it is asked for once more. It
+ * may become that by now.
  */
-static int32_t change_routes(struct call *call, Npud__Route **routes, size_t n, change_fn *fn,
-                             enum route_state wanted)
+static void explain_first(struct call *call, Npud__Route **routes, size_t n, change_fn *fn,
+                          enum route_state wanted)
 {
-    bool all = true;
-
-    if (n > ROUTES_MAX)
-        return refuse(call, CAUSE_ROUTES_OF_REQUEST, "%zu routes", n);
-    if (n > 1 && !change_some(call, routes, n, fn))
-        return refuse(call, CAUSE_ROUTES_GO_ON, "%u of %zu routes", call->wait->done, n);
-    reply_begin(call);
     for (size_t i = 0; i < n; i++) {
         uint32_t source = routes[i]->source, destination = routes[i]->destination;
         struct route_refusal why;
-        enum route_state state = fn(call->session, source, destination, &why);
 
-        if (all && state != wanted)
-            explain_route(call, &why, source, destination);
-        all &= state == wanted;
-        reply_add(call, source, destination, state);
+        if (routes[i]->status == (int32_t)wanted)
+            continue;
+        routes[i]->status = (int32_t)fn(call->session, source, destination, &why);
+        if (routes[i]->status == (int32_t)wanted)
+            continue;
+        explain_route(call, &why, source, destination);
+        return;
     }
+}
+
+static int32_t change_routes(struct call *call, Npud__Route **routes, size_t n, change_fn *fn,
+                             enum route_state wanted)
+{
+    if (n > ROUTES_MAX)
+        return refuse(call, CAUSE_ROUTES_OF_REQUEST, "%zu routes", n);
+    if (!change_some(call, routes, n, fn))
+        return refuse(call, CAUSE_ROUTES_GO_ON, "%u of %zu routes", call->wait->done, n);
+    explain_first(call, routes, n, fn, wanted);
+    reply_begin(call);
+    for (size_t i = 0; i < n; i++)
+        reply_add(call, routes[i]->source, routes[i]->destination,
+                  (enum route_state)routes[i]->status);
     return 0;
 }
 
@@ -136,8 +145,7 @@ int32_t on_query_routes(struct call *call)
     n = route_query_find(call->session, &query, found, ROUTES_MAX, &more);
     reply_begin(call);
     for (size_t i = 0; i < n; i++)
-        reply_add(call, found[i]->named->name.source, found[i]->named->name.destination,
-                  found[i]->state);
+        reply_add(call, found[i]->name.source, found[i]->name.destination, found[i]->state);
     call->reply.routes->more = more;
     return 0;
 }

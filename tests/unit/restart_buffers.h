@@ -641,7 +641,7 @@ static inline void dump_routes(struct dump *d)
     struct route *route;
 
     DL_FOREACH (server.router->all, route) {
-        const struct route_name *name = &route->named->name;
+        const struct route_name *name = &route->name;
 
         dump_line(d, "route %u to %u: state %d, binder %u, ends %d%d", name->source,
                   name->destination, (int)route->state, route->binder ? route->binder->number : 0,

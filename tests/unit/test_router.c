@@ -1516,9 +1516,9 @@ START_TEST(queries_give_all_in_pages)
         size_t got = route_query_find(owner, &query, found, 33, &more);
 
         for (size_t i = 0; i < got; i++, n++) {
-            ck_assert_uint_eq(found[i]->named->name.source, a[1]->id);
-            ck_assert_uint_gt(found[i]->named->name.destination, last);
-            last = found[i]->named->name.destination;
+            ck_assert_uint_eq(found[i]->name.source, a[1]->id);
+            ck_assert_uint_gt(found[i]->name.destination, last);
+            last = found[i]->name.destination;
         }
         query.after_source = a[1]->id;
         query.after_destination = last;
@@ -1545,7 +1545,7 @@ END_TEST
 
 static bool plain_match(const struct route *route, const struct route_query *query)
 {
-    const struct route_name *name = &route->named->name;
+    const struct route_name *name = &route->name;
     uint64_t pair = (uint64_t)name->source << 32 | name->destination;
     uint64_t after = (uint64_t)query->after_source << 32 | query->after_destination;
 
@@ -1566,7 +1566,7 @@ static bool plain_match(const struct route *route, const struct route_query *que
 static int compare_plain(const void *x, const void *y)
 {
     const struct route *a = *(const struct route *const *)x, *b = *(const struct route *const *)y;
-    const struct route_name *m = &a->named->name, *n = &b->named->name;
+    const struct route_name *m = &a->name, *n = &b->name;
 
     if (m->source != n->source)
         return m->source < n->source ? -1 : 1;
