@@ -3,7 +3,10 @@
  * would end the process. All of npud includes it by this header.
  *
  * The hash has a key, random for each npud: a client that chooses the keys of elements, such as
- * the names of its routes, cannot choose them so that they all meet in one bucket.
+ * the control groups of its jobs, cannot choose them so that they all meet in one bucket.
+ *
+ * A table doubles in one step, with a visit to each element: some 40 ns, where they are in no
+ * cache. So what a user may have more than ten thousand of, as routes, is in a tree.
  */
 #pragma once
 
