@@ -261,7 +261,7 @@ START_TEST(each_kind)
     list[3] = (struct finding){.kind = FINDING_UNFINISHED, .count = 1};
     list[3].first = task(ACT_SUBMIT, STREAM_SET, 113, PLACE_SET);
     world.streams[STREAM_SET].is_default = true;
-    world.processes[0].ended = false;
+    world.processes[0].lost = true;
     world.processes[1].failed = true;
     expect_text(
         "npud check: leak: 3 allocations, in all 12,288 bytes of device memory, not given back "
@@ -277,8 +277,8 @@ START_TEST(each_kind)
         "for\n"
         "  last task   aclrtMemsetAsync, default stream 2 of process 4711 (producer), 113th task, "
         "prod.c:41\n"
-        "npud check: process 4711 (producer) did not end by exit: its leaks and unfinished tasks "
-        "were not looked for\n"
+        "npud check: process 4711 (producer) ended without exit and aclFinalize: its leaks and "
+        "unfinished tasks were not looked for\n"
         "npud check: process 4712 (consumer) could not write all that it did: findings may be "
         "missing; is the disk full?\n"
         "npud check: 4 findings in 2 processes: leak 1, unfinished 1, empty-wait 1, ignored 1\n");

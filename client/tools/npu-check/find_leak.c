@@ -1,6 +1,6 @@
 /*
- * What a process has created and not given back, by place. Of one that did not end by exit(3) it is
- * counted only: such an end leaves all that there was.
+ * What a session has created and not given back, by place. Of one that its process neither ended
+ * nor left by exit(3) it is counted only: such an end leaves all that there was.
  */
 #include "client/tools/npu-check/model.h"
 
@@ -13,7 +13,7 @@ static void tell_leak(struct model *m, enum object_what what, uint32_t act, uint
     if (act == WORLD_NONE)
         return;
     f.first = acts_get(&m->acts, act);
-    if (!m->world->processes[f.first.process].ended) {
+    if (m->world->processes[f.first.process].lost) {
         m->world->processes[f.first.process].left++;
         return;
     }

@@ -88,11 +88,15 @@ void model_take(struct model *m, const struct model_input *in)
 
 void model_end_process(struct model *m, uint32_t process)
 {
+    struct world_process *w = &m->world->processes[process];
+    struct process *p = &m->processes[process];
+
     /* Others may still wait for what a process that was killed has done. */
-    if (m->world->processes[process].ended)
-        session_end(m, &m->processes[process]);
+    w->lost = p->in_session && !w->ended;
+    if (w->lost)
+        find_leaks(m, p);
     else
-        find_leaks(m, &m->processes[process]);
+        session_end(m, p);
 }
 
 void model_end(struct model *m)

@@ -202,10 +202,12 @@ static void put_process_note(const struct report *r, uint32_t process, FILE *f)
 {
     const struct world_process *p = &r->world->processes[process];
 
-    if (!p->ended) {
+    if (p->lost) {
         fputs(PREFIX, f);
         words_put_process(f, r->world, process, true);
-        fputs(" did not end by exit: its leaks and unfinished tasks were not looked for", f);
+        fputs(" ended without exit and aclFinalize: its leaks and unfinished tasks were not "
+              "looked for",
+              f);
         if (p->left > 0)
             fprintf(f, "; npud has taken back %" PRIu64 " object%s of it", p->left,
                     p->left == 1 ? "" : "s");

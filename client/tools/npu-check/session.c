@@ -145,8 +145,7 @@ void session_end(struct model *m, struct process *p)
 
     for (s = p->streams; s; s = s->hh.next)
         stream_force(m, s, UINT64_MAX);
-    if (m->world->processes[p->index].ended)
-        tell_left(m, p);
+    tell_left(m, p);
     process_free(m, p);
     p->in_session = false;
 }

@@ -19,8 +19,9 @@ struct world_process {
     char program[65];
     char *file;    /* of the directory */
     bool ended;    /* by exit(3) or an exec(3) */
+    bool lost;     /* it ended otherwise, within a session: what that left is no fault */
     bool failed;   /* its file could not grow */
-    uint64_t left; /* not ended: objects that it had, and that npud has taken back */
+    uint64_t left; /* lost: objects that it had, and that npud has taken back */
     struct world_module *modules;
     size_t n_modules;
 };
