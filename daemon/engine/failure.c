@@ -383,14 +383,14 @@ bool failure_stop_has_begun(const struct stream *s)
     return head_has(s->live, s->live->stop_at);
 }
 
-uint64_t failure_stop_task(struct stream *s, uint64_t request)
+uint64_t failure_stop_task(struct stream *s, uint64_t request, bool tell_work)
 {
     /* The npud before has begun with it, and not answered. */
     bool again = request != 0 && s->live->last_request == request;
     uint64_t work = 0;
 
     session_lock(s->session);
-    if (atomic_load(&s->stopped) == 0 && s->run != RUN_HELD &&
+    if (tell_work && atomic_load(&s->stopped) == 0 && s->run != RUN_HELD &&
         (failure_stop_has_begun(s) || (!again && !stream_has_failed(s))))
         work = execute_work(s);
     if (work != 0) {

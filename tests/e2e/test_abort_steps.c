@@ -3,6 +3,8 @@
  * tells its threads, and then the stream goes on empty. A client that ends between the steps, or
  * takes them in any order, harms no other process: the waiters for a discarded task get an error,
  * the work of other processes goes on, and npud keeps nothing of that client.
+ *
+ * Likewise a stop of work that the client runs itself, but only for a client that knows of that.
  */
 #include <stdio.h>
 #include <string.h>
@@ -276,6 +278,59 @@ START_TEST(between_the_steps)
 }
 END_TEST
 
+/* --- a stop --- */
+
+/* The ordinal that npud tells; 0 without an answer to that. */
+static uint64_t stop_task(bool tell_work)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__StopTask stop = NPUD__STOP_TASK__INIT;
+    Npud__Reply *reply;
+    uint64_t work = 0;
+
+    stop.slot = raw.stream[0].slot;
+    stop.tell_work = tell_work;
+    request.stop_task = &stop;
+    request.body_case = NPUD__REQUEST__BODY_STOP_TASK;
+    reply = raw_ask(&raw, &request, NULL);
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_int_eq(reply->error, 0);
+    ck_assert_int_eq(reply->body_case,
+                     tell_work ? NPUD__REPLY__BODY_STOP_TASK : NPUD__REPLY__BODY__NOT_SET);
+    if (tell_work)
+        work = reply->stop_task->work;
+    npud__reply__free_unpacked(reply, NULL);
+    return work;
+}
+
+/* A library of before, which leaves the member out, would never say that its work is over. */
+START_TEST(a_stop_waits_only_for_who_knows)
+{
+    struct task work = {
+        .op = TASK_CALLBACK,
+        .callback = {.ordinal = 1, .word = CALLBACK_WORD_WORK, .block = 1}};
+
+    ck_assert(raw_open(&raw) && raw_open_device(&raw, 0));
+    for (int i = 0; i < 3; i++)
+        ck_assert(raw_create_stream(&raw, 0));
+    submit_task(0, work);
+    submit_task(0, (struct task){.op = TASK_DELAY});
+    if (_i & 2) /* else it may not have been taken from the ring */
+        take_turns();
+    ck_assert_uint_eq(stop_task(_i & 1), _i & 1);
+    if (_i & 1) {
+        take_turns();
+        ck_assert_uint_eq(read_done(0), 0);
+        atomic_store(&raw.stream[0].ctrl->callbacks_done, 1);
+        raw_ring(&raw, &raw.stream[0]);
+    }
+    raw_wait(&raw.stream[0]);
+    ck_assert_int_eq(stream_error_code(atomic_load(&raw.stream[0].ctrl->error)), TOLD);
+    raw_close(&raw);
+    npud_expect_empty();
+}
+END_TEST
+
 static void set_up_test(void)
 {
     npud_setup();
@@ -289,5 +344,6 @@ int main(void)
     TCase *t = suite_case(s, "abort_steps", 10, set_up_test, npud_teardown);
 
     tcase_add_loop_test(t, between_the_steps, 0, sizeof(cases) / sizeof(cases[0]));
+    tcase_add_loop_test(t, a_stop_waits_only_for_who_knows, 0, 4);
     return run_suite(s);
 }
