@@ -409,25 +409,25 @@ static struct stream_work *end_call(struct stream *s, struct stream_work *w)
 
 /* --- stopping --- */
 
-static bool is_at(const struct stream *s, uint64_t ordinal)
+static bool is_at(const struct stream *s, uint32_t tag, uint64_t ordinal)
 {
-    const struct stream_work *w = first_open(s);
+    const struct stream_work *w = stream_is(s, tag) ? first_open(s) : NULL;
 
     if (w && w->graph)
         return graph_span_call(&w->graph->span, w->ordinal, ordinal) != NULL;
     return w && w->ordinal == ordinal;
 }
 
-void stream_work_stop(struct stream *s, uint64_t ordinal)
+void stream_work_stop(struct stream *s, uint32_t tag, uint64_t ordinal)
 {
     struct stream_work *over = NULL, *never = NULL;
 
     callback_lock();
-    while (is_at(s, ordinal) && s->callbacks.work_runs) {
+    while (is_at(s, tag, ordinal) && s->callbacks.work_runs) {
         stream_work_end(s, ACL_ERROR_RT_STREAM_ABORT);
         stream_work_await_end();
     }
-    if (is_at(s, ordinal)) {
+    if (is_at(s, tag, ordinal)) {
         stream_work_begin(s, &over);
         never = stream_work_retire(s, ACL_ERROR_RT_STREAM_ABORT);
         kernel_lane_watch(s->session);

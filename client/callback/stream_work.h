@@ -42,9 +42,10 @@ void stream_work_discard(struct stream *s);
 /**
  * The work with this ordinal was stopped. If the stream is at it still, it fails with
  * ACL_ERROR_RT_STREAM_ABORT: a kernel is ended, other work comes to its end, and both are waited
- * for; what does not run at this moment never does. What is behind it goes on. Takes the lock.
+ * for; what does not run at this moment never does. What is behind it goes on. tag: as the stream
+ * had it when it was stopped; if it has ended since, so has its work. Takes the lock.
  */
-void stream_work_stop(struct stream *s, uint64_t ordinal);
+void stream_work_stop(struct stream *s, uint32_t tag, uint64_t ordinal);
 
 /* --- between stream_work.c and kernel_lane.c. Under process->callback_lock --- */
 

@@ -52,21 +52,38 @@ aclError aclrtStreamAbort(aclrtStream stream)
     return s ? abort_stream(s, __func__, ACL_ERROR_RT_STREAM_ABORT) : error;
 }
 
-int failure_stop_stream(const char *function, aclrtStream stream)
+static int request_stop(struct stream *s, const char *function, uint64_t *work)
 {
-    struct stream *s = FIND_OR_RETURN(own_stream, function, stream);
     REQUEST(stop_task, STOP_TASK, .slot = s->remote, .tell_work = true);
     Npud__Reply *reply = NULL;
-    uint64_t work;
 
     if (stream_stopped(s))
         return 0;
     RETURN_IF_ERROR(session_request(s->session, function, &request, &reply, NULL));
-    work = reply->stop_task->work;
+    *work = reply->stop_task->work;
     session_reply_free(reply);
-    if (work != 0)
-        stream_work_stop(s, work);
     return 0;
+}
+
+int failure_stop_stream(const char *function, aclrtStream stream)
+{
+    struct session *session = FIND_OR_RETURN(context_get, function)->session;
+    uint64_t work = 0;
+    uint32_t tag = 0;
+    struct stream *s;
+    int error;
+
+    /* Meanwhile no other stream gets its slot at npud, which would be stopped in its place. */
+    pthread_mutex_lock(&session->abort_lock);
+    s = own_stream(function, stream, &error);
+    if (s) {
+        tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
+        error = request_stop(s, function, &work);
+    }
+    pthread_mutex_unlock(&session->abort_lock);
+    if (work != 0)
+        stream_work_stop(s, tag, work);
+    return error;
 }
 
 aclError aclrtStreamStop(aclrtStream stream)

@@ -293,6 +293,43 @@ START_TEST(failure_stays_with_its_stream)
 }
 END_TEST
 
+static aclError stop_again_and_again(void *over)
+{
+    while (!atomic_load((_Atomic bool *)over))
+        aclrtStreamStop(stream);
+    return 0;
+}
+
+/*
+ * Guards against a stop that meets the next stream of the slot, when another thread has destroyed
+ * the one that it was for.
+ */
+START_TEST(stop_of_a_stream_that_is_destroyed)
+{
+    unsigned rounds = choose_rounds(1000, 20000), wrong = 0;
+    struct call stopper[2];
+    _Atomic bool over = false;
+
+    open_device();
+    for (unsigned k = 0; k < 2; k++)
+        call_start(&stopper[k], stop_again_and_again, (void *)&over);
+    for (unsigned i = 0; i < rounds; i++) {
+        aclrtStream next;
+
+        OK(aclrtDestroyStreamForce(stream));
+        OK(aclrtCreateStream(&next));
+        for (unsigned k = 0; k < 4; k++)
+            OK(aclnpudLaunchDelay(20, 0, next));
+        wrong += aclrtSynchronizeStream(next) != 0;
+        stream = next;
+    }
+    atomic_store(&over, true);
+    for (unsigned k = 0; k < 2; k++)
+        call_join(&stopper[k]);
+    ck_assert_msg(wrong == 0, "%u of %u streams were stopped in place of another", wrong, rounds);
+}
+END_TEST
+
 #define CREATORS 24
 
 static aclError create_streams(void *go)
@@ -696,6 +733,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, reset_a_device_whose_stream_is_destroyed);
     tcase_add_test(tc, reset_in_a_callback_of_a_stream_that_is_destroyed);
     tcase_add_test(tc, failure_stays_with_its_stream);
+    tcase_add_test(tc, stop_of_a_stream_that_is_destroyed);
     tcase_add_test(tc, created_during_the_last_reset);
     tcase_add_loop_test(tc, abort_behind_what_was_executed, 0, 3);
     tcase_add_loop_test(tc, abort_below_a_queued_wait, 0, 3);
