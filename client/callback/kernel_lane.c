@@ -67,6 +67,7 @@ static bool run_kernel(struct stream *s)
     struct session *session = s->session;
     pid_t me = process_id();
     struct stream_work *over, *w = stream_work_begin(s, &over);
+    int refusal = stream_work_refusal(s, w);
 
     s->callbacks.work_runs = true;
     s->callbacks.work_ns = clock_ns();
@@ -75,9 +76,11 @@ static bool run_kernel(struct stream *s)
     callback_unlock();
     stream_works_free(over);
     {
-        struct lane_run run __attribute__((cleanup(run_end))) = {.stream = s, .process = me};
+        struct lane_run run
+            __attribute__((cleanup(run_end))) = {.stream = s, .process = me, .code = refusal};
 
-        run.code = w ? w->run(w) : ACL_ERROR_RT_MEMORY_ALLOCATION;
+        if (refusal == 0)
+            run.code = w->run(w);
         run.returned = true;
     }
     if (process_id() != me)

@@ -27,6 +27,7 @@
 #include "client/core/thread.h"
 #include "client/core/wait.h"
 #include "client/runtime/context.h"
+#include "client/runtime/device.h"
 #include "client/runtime/session.h"
 #include "client/runtime/stream.h"
 #include "proto/util/clock.h"
@@ -409,32 +410,38 @@ static struct stream_work *end_call(struct stream *s, struct stream_work *w)
 
 /* --- stopping --- */
 
-static bool is_at(const struct stream *s, uint32_t tag, uint64_t ordinal)
+/* Or at work before it, which npud has passed: stream_work_refusal(). */
+static bool is_at(const struct stream *s, uint64_t ordinal)
 {
-    const struct stream_work *w = stream_is(s, tag) ? first_open(s) : NULL;
+    const struct stream_work *w = first_open(s);
 
     if (w && w->graph)
         return graph_span_call(&w->graph->span, w->ordinal, ordinal) != NULL;
-    return w && w->ordinal == ordinal;
+    return w && w->ordinal <= ordinal;
 }
 
 void stream_work_stop(struct stream *s, uint32_t tag, uint64_t ordinal)
 {
-    struct stream_work *over = NULL, *never = NULL;
+    struct stream_work *over, *never;
 
     callback_lock();
-    while (is_at(s, tag, ordinal) && s->callbacks.work_runs) {
-        stream_work_end(s, ACL_ERROR_RT_STREAM_ABORT);
-        stream_work_await_end();
-    }
-    if (is_at(s, tag, ordinal)) {
+    if (stream_is(s, tag) && ordinal > s->callbacks.stopped)
+        s->callbacks.stopped = ordinal;
+    while (stream_is(s, tag) && is_at(s, ordinal)) {
+        if (s->callbacks.work_runs) {
+            stream_work_end(s, ACL_ERROR_RT_STREAM_ABORT);
+            stream_work_await_end();
+            continue;
+        }
         stream_work_begin(s, &over);
         never = stream_work_retire(s, ACL_ERROR_RT_STREAM_ABORT);
         kernel_lane_watch(s->session);
+        callback_unlock();
+        stream_works_free(over);
+        stream_works_free(never);
+        callback_lock();
     }
     callback_unlock();
-    stream_works_free(over);
-    stream_works_free(never);
 }
 
 /* --- the thread --- */
@@ -458,6 +465,25 @@ struct stream_work *stream_work_begin(struct stream *s, struct stream_work **ove
     return w->graph ? begin_call(s, w) : w;
 }
 
+int stream_work_refusal(const struct stream *s, const struct stream_work *run)
+{
+    const struct stream_work *w = s->callbacks.work;
+    uint64_t position = w->graph ? w->graph->span.position : w->position;
+    int lost = (int)device_loss(s->session, s->device);
+
+    if (!run)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    if ((w->graph ? w->graph->ordinal : w->ordinal) <= s->callbacks.stopped || stream_stopped(s))
+        return ACL_ERROR_RT_STREAM_ABORT;
+    if (lost != 0)
+        return lost;
+    /* If the device is back, npud has counted what it has passed before that. */
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&s->ctrl->done, memory_order_acquire) >= position
+               ? ACL_ERROR_RT_LOST_HEARTBEAT
+               : 0;
+}
+
 struct stream_work *stream_work_retire(struct stream *s, int error)
 {
     struct stream_work *w = s->callbacks.work, *ran = w;
@@ -471,6 +497,11 @@ struct stream_work *stream_work_retire(struct stream *s, int error)
     }
     if (session_lost(s->session))
         return ran;
+    /* npud has passed it before, and handed over the next one: its thread has found this one. */
+    if (is_ready(s, false))
+        wake_thread(s->session);
+    else if (is_ready(s, true))
+        kernel_lane_wake(s->session);
     atomic_store_explicit(&s->ctrl->work_result, stream_work_result(ordinal, error),
                           memory_order_relaxed);
     callback_acknowledge(s, ordinal, true);
@@ -484,12 +515,13 @@ static void run_first(struct stream *s)
     struct callbacks *cb = &s->callbacks;
     struct stream_work *over, *run = stream_work_begin(s, &over), *w = cb->work;
     uint64_t aborts_over = session->works.aborts_over, written = session->works.written;
-    int error;
+    int error = stream_work_refusal(s, run);
 
     cb->work_runs = session->works.runs = true;
     callback_unlock();
     stream_works_free(over);
-    error = run ? run->run(run) : ACL_ERROR_RT_MEMORY_ALLOCATION;
+    if (error == 0)
+        error = run->run(run);
     callback_lock();
     cb->work_runs = session->works.runs = false;
     session->works.done++;
@@ -697,6 +729,7 @@ int stream_work_launch(struct stream *s, const char *function, struct stream_wor
     r = start_thread(session, kernel);
     if (r == 0) {
         w->ordinal = ++s->callbacks.launched;
+        w->position = s->tail + 1;
         append_work(s, w);
         wake = submit_work(s, w);
         if (kernel)

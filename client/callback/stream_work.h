@@ -66,6 +66,14 @@ bool stream_work_awaits_kernel(const struct session *session);
  */
 struct stream_work *stream_work_begin(struct stream *s, struct stream_work **over);
 
+/**
+ * Shall `run`, what is to run of the first work of the stream, begin, or begin anew? 0; or the code
+ * that it ends with instead: there was no memory for it; or it was stopped, or its whole stream; or
+ * its device is lost, or was: npud has passed it, and told the program so, which may take back the
+ * memory that it would use.
+ */
+int stream_work_refusal(const struct stream *s, const struct stream_work *run);
+
 /** What runs of the first work of the stream; NULL: there was no memory for it. */
 struct stream_work *stream_work_running(const struct stream *s);
 /** It shall end soon, with this code, if it is a kernel. */

@@ -36,6 +36,7 @@ struct callbacks {
     /* Work of the library, with ordinals of the same sequence: client/callback/stream_work.c */
     struct stream_work *work, **work_last; /* oldest first; the first one may run */
     bool work_runs;
+    uint64_t stopped;                     /* up to this ordinal none begins any more */
     uint64_t work_ns;                     /* a kernel: since then (CLOCK_MONOTONIC) */
     struct stream **work_list;            /* that it is in: of session->works; NULL: none */
     struct stream *work_prev, *work_next; /* there */
@@ -94,7 +95,8 @@ struct stream_work {
     uint64_t value; /* it is to be as this condition wants it: told to npud, for reports */
     uint32_t condition;
     uint64_t ordinal;
-    bool let_go; /* by the abort of a device: begins anew when no abort is on its way */
+    uint64_t position; /* of its task: npud has passed it when the stream has done so many */
+    bool let_go;       /* by the abort of a device: begins anew when no abort is on its way */
     /* After STREAM_WORK_AGAIN: */
     uint64_t again_ns; /* when it runs again */
     uint64_t pause_ns; /* the last one */

@@ -450,6 +450,38 @@ START_TEST(test_stop_what)
 }
 END_TEST
 
+#define COPIES 16
+#define LARGE  ((size_t)16 << 20)
+
+/*
+ * Guards against copies that begin when the program knows that their streams have stopped, and has
+ * unmapped its memory: one thread of the library does them all, and comes late to the last.
+ */
+START_TEST(test_stop_copies)
+{
+    void *page[COPIES], *device, *at;
+    aclrtStream s;
+
+    open_device();
+    stop_on(failing);
+    OK(aclrtMalloc(&device, LARGE, ACL_MEM_MALLOC_HUGE_FIRST));
+    for (int i = 0; i < COPIES; i++) {
+        page[i] = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ck_assert_ptr_ne(page[i], MAP_FAILED);
+        OK(aclrtHostRegister(page[i], LARGE, ACL_HOST_REGISTER_MAPPED, &at));
+        OK(aclrtCreateStream(&s));
+        OK(aclrtMemcpyAsync(page[i], LARGE, device, LARGE, ACL_MEMCPY_DEVICE_TO_HOST, s));
+    }
+    OK(aclnpudLaunchDelay(0, CODE, failing));
+    FAILS(CODE, aclrtSynchronizeStream(failing));
+    for (int i = COPIES; i-- > 0;) {
+        OK(aclrtHostUnregister(page[i]));
+        ck_assert_int_eq(munmap(page[i], LARGE), 0);
+    }
+    OK(aclrtResetDeviceForce(0));
+}
+END_TEST
+
 static _Atomic unsigned n_called, n_dropped;
 
 static void count_called(void *data)
@@ -817,6 +849,7 @@ int main(void)
     tcase_add_loop_test(c, test_stop_other_context, 0, 2);
     tcase_add_test(c, test_stop_new_streams);
     tcase_add_test(c, test_stop_what);
+    tcase_add_test(c, test_stop_copies);
     tcase_add_loop_test(c, test_callback, 0, 3);
     tcase_add_loop_test(c, test_peer, 0, 4);
     c = suite_case(suite, "abort", 60, npud_setup, npud_teardown);

@@ -893,6 +893,91 @@ START_TEST(lost_device_lets_go_everybody)
 }
 END_TEST
 
+static _Atomic unsigned kernels_ran;
+
+static void count_kernel(void)
+{
+    atomic_fetch_add(&kernels_ran, 1);
+}
+
+static aclError launch_kernel(void (*fn)(void))
+{
+    const aclnpudKernel kernel = {
+        .size = sizeof(kernel), .name = "kernel", .function = (const void *)(uintptr_t)fn};
+
+    return aclnpudLaunchKernel(&kernel, 1, NULL, 0, stream);
+}
+
+static void begin_kernel(void)
+{
+    OK(launch_kernel(run_until_it_may_end));
+    while (!atomic_load(&kernel_began))
+        wait_a_moment();
+}
+
+/* The program is told that its work has failed, and then that the stream is as good as before. */
+static void lose_and_regain_device(void)
+{
+    unsigned long rule = inject_fault("lose-device --device 0");
+
+    FAILS(LOST, aclrtSynchronizeStreamWithTimeout(stream, 10000));
+    clear_rules(rule);
+    aclrtSynchronizeStream(stream); /* what it has not reported yet */
+}
+
+static void *registered_page(void)
+{
+    void *at, *page = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(page, MAP_FAILED);
+    OK(aclrtHostRegister(page, SIZE, ACL_HOST_REGISTER_MAPPED, &at));
+    return page;
+}
+
+/*
+ * Guards against work that the program runs after it was told that it failed, as what was before it
+ * took longer: a copy into memory that was unmapped by then ended the program. Before it: a wait
+ * for a word that comes too late (0), or never (1), which held up the stream for ever when the
+ * device was back; and a kernel (2), which comes to its end.
+ */
+START_TEST(work_of_a_lost_device_does_not_begin)
+{
+    void *page = registered_page();
+    _Atomic uint64_t *word = registered_page();
+
+    if (_i < 2)
+        OK(aclrtValueWait(word, 7, ACL_STREAM_WAIT_VALUE_EQ, stream));
+    else
+        begin_kernel();
+    OK(aclrtMemcpyAsync(page, SIZE, from, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    OK(launch_kernel(count_kernel));
+    lose_and_regain_device();
+    OK(aclrtHostUnregister(page));
+    ck_assert_int_eq(munmap(page, SIZE), 0);
+    atomic_store(&kernel_may_end, true);
+    atomic_store(word, _i == 0 ? 7 : 0);
+    OK(launch_kernel(count_kernel));
+    OK(aclrtSynchronizeStreamWithTimeout(stream, 10000));
+    ck_assert_uint_eq(atomic_load(&kernels_ran), 1);
+    OK(aclrtHostUnregister((void *)word));
+}
+END_TEST
+
+/* What the loss has left running stands before what the stream is at, and ends with it. */
+START_TEST(a_stop_ends_what_a_lost_device_has_left)
+{
+    begin_kernel();
+    OK(launch_kernel(count_kernel));
+    lose_and_regain_device();
+    OK(launch_kernel(count_kernel));
+    OK(aclrtStreamStop(stream));
+    FAILS(ACL_ERROR_RT_STREAM_ABORT, aclrtSynchronizeStreamWithTimeout(stream, 10000));
+    OK(launch_kernel(count_kernel));
+    OK(aclrtSynchronizeStreamWithTimeout(stream, 10000));
+    ck_assert_uint_eq(atomic_load(&kernels_ran), 1);
+}
+END_TEST
+
 START_TEST(nth_task_loses_its_device)
 {
     unsigned long rule = inject_fault("lose-device --kind delay --nth 500");
@@ -1072,6 +1157,8 @@ int main(void)
     tcase_add_loop_test(tc, a_kernel_that_fails_is_waited_for, 0, 2);
     tcase_add_test(tc, wait_for_an_event_that_was_never_recorded);
     tcase_add_test(tc, lost_device_lets_go_everybody);
+    tcase_add_loop_test(tc, work_of_a_lost_device_does_not_begin, 0, 3);
+    tcase_add_test(tc, a_stop_ends_what_a_lost_device_has_left);
     tcase_add_test(tc, nth_task_loses_its_device);
     tc = suite_case(suite, "its end", 60, set_up_test, NULL);
     tcase_add_test(tc, end_of_npud_while_stalled);
