@@ -26,8 +26,12 @@
 #define EXECUTOR_LANES 64u
 #define EXECUTOR_DEPTH 128u
 
-/** Changes with these layouts. An npud that does not find its own in an executor ends it. */
-#define EXECUTOR_VERSION 4u
+/**
+ * Changes with these layouts, and with what a message (proto/wire/executor_message.h) asks of an
+ * executor: one outlives an npud that is upgraded. An npud that does not find its own in an
+ * executor ends it.
+ */
+#define EXECUTOR_VERSION 5u
 
 enum executor_op {
     EXECUTOR_NOP,        /* over when it is reached: for probes and measurements */
