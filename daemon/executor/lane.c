@@ -230,7 +230,7 @@ int32_t lane_abort(uint64_t number, uint64_t to, uint64_t asker, bool *later)
      * One that has looked just before, and is not yet at the library, is done: still a prefix.
      */
     atomic_store_explicit(&lanes[number].ended, to, memory_order_relaxed);
-    return lane_work_abort(&lanes[number].work, asker, later);
+    return lane_work_abort(&lanes[number].work, to, asker, later);
 }
 
 int32_t lanes_leave_device(uint32_t device)

@@ -421,11 +421,12 @@ void lane_work_init(struct lane_work *work, unsigned lane, _Atomic uint64_t *bus
     pthread_mutex_init(&work->lock, NULL);
 }
 
-static void begin(struct lane_work *work, uint32_t device)
+static void begin(struct lane_work *work, const struct executor_task *task)
 {
     pthread_mutex_lock(&work->lock);
     work->state = LANE_GIVES;
-    work->device = device;
+    work->device = task->device;
+    work->number = task->number;
     pthread_mutex_unlock(&work->lock);
 }
 
@@ -483,7 +484,7 @@ static int32_t do_on_device(struct lane_work *work, const struct executor_task *
 
     if (task->device >= EXECUTOR_DEVICES)
         return library_refuses("a device that cannot be");
-    begin(work, task->device);
+    begin(work, task);
     code = open_queue(work, task->device);
     if (code != 0)
         return code;
@@ -536,13 +537,13 @@ int32_t lane_work_do(struct lane_work *work, const struct executor_task *task, u
 
 /* --- by the control thread --- */
 
-int32_t lane_work_abort(struct lane_work *work, uint64_t asker, bool *later)
+int32_t lane_work_abort(struct lane_work *work, uint64_t to, uint64_t asker, bool *later)
 {
     int32_t code = 0;
 
     *later = false;
     pthread_mutex_lock(&work->lock);
-    if (work->state != LANE_IDLE) {
+    if (work->state != LANE_IDLE && work->number <= to) {
         if (!library.vendor->lane_abort)
             code = library_lacks("way to end what a lane does");
         else if (work->asker != 0)

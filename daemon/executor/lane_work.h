@@ -24,6 +24,7 @@ struct lane_work {
     pthread_mutex_t lock; /* of what follows */
     enum lane_state state;
     uint32_t device; /* where its task is, but for LANE_IDLE */
+    uint64_t number; /* of that */
     /* Of the lane's thread, but for LANE_IDLE. NULL: none yet. */
     struct vendor_lane *queue[EXECUTOR_DEVICES];
     uint64_t asker; /* the request to end the task, which waits for its end; 0: none */
@@ -40,10 +41,11 @@ int32_t lane_work_do(struct lane_work *work, const struct executor_task *task, u
                      uint64_t *asker);
 
 /**
- * The request `asker` wants the end of what the lane does. 0: the lane does nothing; or, *later,
- * the thread of the lane answers when that has ended. Or an ACL error. Control thread.
+ * The request `asker` wants the end of what the lane does, up to the task of this number. 0: the
+ * lane does nothing, or a later one: an npud that has ended meant another one's; or, *later, the
+ * thread of the lane answers when that has ended. Or an ACL error. Control thread.
  */
-int32_t lane_work_abort(struct lane_work *work, uint64_t asker, bool *later);
+int32_t lane_work_abort(struct lane_work *work, uint64_t to, uint64_t asker, bool *later);
 
 /**
  * The queue on a device that is about to end is given back. 0, or an ACL error: it is in use.

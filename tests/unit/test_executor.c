@@ -1061,7 +1061,11 @@ START_TEST(a_task_that_is_stuck_is_aborted)
     GIVE(&x, 0, .op = EXECUTOR_SET, .dst = {memory}, .size = 1);
     await_busy(&x, 0);
     ck_assert_int_ne(ASK(&x, .op = EXECUTOR_LANE_ABORT, .value = EXECUTOR_LANES), 0);
-    told = executor_ask_fds(&x, (struct executor_request){.op = EXECUTOR_LANE_ABORT}, NULL, 0);
+    /* Of a task before, by an npud that has ended. */
+    ck_assert_int_eq(ASK(&x, .op = EXECUTOR_LANE_ABORT, .size = x.issued[0] - 1), 0);
+    ck_assert(!is_over(&x, 0, x.issued[0]));
+    told = executor_ask_fds(
+        &x, (struct executor_request){.op = EXECUTOR_LANE_ABORT, .size = x.issued[0]}, NULL, 0);
     ck_assert_int_eq(told.answer.code, 0);
     ck_assert(is_over(&x, 0, x.issued[0])); /* before the answer */
     ck_assert_int_eq(await_task(&x, 0), ACL_ERROR_RT_STREAM_ABORT);
@@ -1079,8 +1083,9 @@ START_TEST(an_early_abort_is_not_lost)
     memory = new_memory(&x, 0, KIB);
     GIVE(&x, 0, .op = EXECUTOR_SET, .dst = {memory}, .size = 1);
     await_gate();
-    TELL(&x, .op = EXECUTOR_LANE_ABORT);
-    ck_assert_int_eq(ASK(&x, .op = EXECUTOR_LANE_ABORT), ACL_ERROR_RT_PARAM_INVALID); /* twice */
+    TELL(&x, .op = EXECUTOR_LANE_ABORT, .size = 1);
+    ck_assert_int_eq(ASK(&x, .op = EXECUTOR_LANE_ABORT, .size = 1),
+                     ACL_ERROR_RT_PARAM_INVALID); /* twice */
     open_gate();
     ck_assert_uint_eq(executor_hear(&x).answer.number, x.sent - 1);
     ck_assert_int_eq(await_task(&x, 0), ACL_ERROR_RT_STREAM_ABORT);
