@@ -52,9 +52,9 @@ aclError aclrtStreamAbort(aclrtStream stream)
     return s ? abort_stream(s, __func__, ACL_ERROR_RT_STREAM_ABORT) : error;
 }
 
-static int request_stop(struct stream *s, const char *function, uint64_t *work)
+static int request_stop(struct stream *s, const char *function, uint64_t position, uint64_t *work)
 {
-    REQUEST(stop_task, STOP_TASK, .slot = s->remote, .tell_work = true);
+    REQUEST(stop_task, STOP_TASK, .slot = s->remote, .tell_work = true, .position = position);
     Npud__Reply *reply = NULL;
 
     if (stream_stopped(s))
@@ -65,7 +65,7 @@ static int request_stop(struct stream *s, const char *function, uint64_t *work)
     return 0;
 }
 
-int failure_stop_stream(const char *function, aclrtStream stream)
+int failure_stop_stream(const char *function, aclrtStream stream, uint64_t position)
 {
     struct session *session = FIND_OR_RETURN(context_get, function)->session;
     uint64_t work = 0;
@@ -78,7 +78,7 @@ int failure_stop_stream(const char *function, aclrtStream stream)
     s = own_stream(function, stream, &error);
     if (s) {
         tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
-        error = request_stop(s, function, &work);
+        error = request_stop(s, function, position, &work);
     }
     pthread_mutex_unlock(&session->abort_lock);
     if (work != 0)
@@ -91,7 +91,7 @@ aclError aclrtStreamStop(aclrtStream stream)
     CALL_SCOPE;
 
     REQUIRE_OR(ACL_ERROR_RT_PARAM_INVALID, stream);
-    return failure_stop_stream(__func__, stream);
+    return failure_stop_stream(__func__, stream, 0);
 }
 
 /* --- a device --- */

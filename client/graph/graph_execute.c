@@ -199,7 +199,7 @@ static int abort_graph(struct graph *g, const char *function)
     last = g->last;
     stream = g->last_stream;
     pthread_mutex_unlock(&g->session->captures.run_lock);
-    return point_passed(&last) ? 0 : failure_stop_stream(function, stream);
+    return point_passed(&last) ? 0 : failure_stop_stream(function, stream, last.position);
 }
 
 aclError aclmdlRIAbort(aclmdlRI modelRI)

@@ -83,10 +83,11 @@ int32_t on_set_failure_mode(struct call *call)
 
 int32_t on_stop_task(struct call *call)
 {
-    bool tell_work = call->request->stop_task->tell_work;
-    uint64_t work = failure_stop_task(call->of.stream, call->request->id, tell_work);
+    const Npud__StopTask *stop = call->request->stop_task;
+    uint64_t work =
+        failure_stop_task(call->of.stream, call->request->id, stop->position, stop->tell_work);
 
-    if (tell_work)
+    if (stop->tell_work)
         CALL_REPLY(call, stop_task, STOP_TASK)->work = work;
     return 0;
 }

@@ -383,13 +383,12 @@ bool failure_stop_has_begun(const struct stream *s)
     return head_has(s->live, s->live->stop_at);
 }
 
-uint64_t failure_stop_task(struct stream *s, uint64_t request, bool tell_work)
+static uint64_t stop_head(struct stream *s, uint64_t request, bool tell_work)
 {
     /* The npud before has begun with it, and not answered. */
     bool again = request != 0 && s->live->last_request == request;
     uint64_t work = 0;
 
-    session_lock(s->session);
     if (tell_work && atomic_load(&s->stopped) == 0 && s->run != RUN_HELD &&
         (failure_stop_has_begun(s) || (!again && !stream_has_failed(s))))
         work = execute_work(s);
@@ -402,6 +401,16 @@ uint64_t failure_stop_task(struct stream *s, uint64_t request, bool tell_work)
         note_stop(s, request, next_error(s));
         stop_task(s, false);
     }
+    return work;
+}
+
+uint64_t failure_stop_task(struct stream *s, uint64_t request, uint64_t position, bool tell_work)
+{
+    uint64_t work = 0;
+
+    session_lock(s->session);
+    if (position == 0 || s->live->position + 1 == position)
+        work = stop_head(s, request, tell_work);
     session_unlock(s->session);
     return work;
 }

@@ -50,11 +50,13 @@ void failure_forget(struct stream *stream);
 
 /**
  * End the task that stream is at, as failed with ACL_ERROR_RT_STREAM_ABORT. Takes the locks of the
- * session's engines. request: as in stream_abort(). Returns 0; or, with tell_work, for work that
- * the client runs its ordinal: it fails so when the client has acknowledged it, which is the
- * client's to hurry. A client that does not ask for that does not hurry: its work is dropped.
+ * session's engines. request: as in stream_abort(). position: of the task, counted from 1, if no
+ * other one is to end; or 0. Returns 0; or, with tell_work, for work that the client runs its
+ * ordinal: it fails so when the client has acknowledged it, which is the client's to hurry. A
+ * client that does not ask for that does not hurry: its work is dropped.
  */
-uint64_t failure_stop_task(struct stream *stream, uint64_t request, bool tell_work);
+uint64_t failure_stop_task(struct stream *stream, uint64_t request, uint64_t position,
+                           bool tell_work);
 /**
  * Is the task that stream is at to end so? At recovery: the request comes again, and ends it then;
  * but for work that the client runs.

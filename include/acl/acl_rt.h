@@ -3120,11 +3120,12 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, 
 /*
  * ExecuteAsync submits one execution; NULL is the default stream. Destroy waits for an execution
  * that is under way, up to 10 s (then 107037, and the model stays), and calls the registered
- * functions in the calling thread when the model's memory is gone. Errors: NULL 100000 (callbacks
- * 107000); unknown or destroyed model 107017; under capture 107026; not built 507011; nested
- * 207000; model or stream of another context 107004, 107003; stream of a model, or PERSISTENT
- * 107000; captured 107027; functions of aclrtLaunchCallback where no thread is subscribed to the
- * stream 107015; the same function registered twice, or not registered 107000.
+ * functions in the calling thread when the model's memory is gone. Abort ends the latest execution,
+ * if its stream is at it. Errors: NULL 100000 (callbacks 107000); unknown or destroyed model
+ * 107017; under capture 107026; not built 507011; nested 207000; model or stream of another context
+ * 107004, 107003; stream of a model, or PERSISTENT 107000; captured 107027; functions of
+ * aclrtLaunchCallback where no thread is subscribed to the stream 107015; the same function
+ * registered twice, or not registered 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);

@@ -397,6 +397,33 @@ static void side_by_side(bool starts, bool notify)
     CALL(aclrtDestroyStream(outside));
 }
 
+/* While it does not run, the task that does is not ended in its place. */
+static void abort_behind(aclmdlRI model)
+{
+    aclrtStream outside;
+    aclrtEvent go, over;
+    aclError error;
+
+    CALL(aclrtCreateStream(&outside));
+    CALL(aclrtCreateEventWithFlag(&go, ACL_EVENT_SYNC));
+    CALL(aclrtCreateEventWithFlag(&over, ACL_EVENT_SYNC));
+    CALL(aclrtStreamWaitEvent(NULL, go));
+    CALL(aclrtRecordEvent(over, NULL));
+    CALL(aclmdlRIExecuteAsync(model, NULL));
+    CALL(aclmdlRIAbort(model));
+    FAILS(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, aclrtSynchronizeEventWithTimeout(over, 50));
+    CALL(aclrtRecordEvent(go, outside));
+    do {
+        CALL(aclmdlRIAbort(model));
+        error = aclrtSynchronizeStreamWithTimeout(NULL, 10);
+    } while (error == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    EXPECT(error == ACL_ERROR_RT_STREAM_ABORT);
+    CALL(aclrtSynchronizeEvent(over));
+    CALL(aclrtDestroyEvent(go));
+    CALL(aclrtDestroyEvent(over));
+    CALL(aclrtDestroyStream(outside));
+}
+
 /* Too late, and ended. */
 static void limits(void)
 {
@@ -414,6 +441,7 @@ static void limits(void)
     CALL(aclmdlRIAbort(model));
     EXPECT(aclrtSynchronizeStream(NULL) != 0);
     CALL(aclmdlRIAbort(model));
+    abort_behind(model);
     CALL(aclmdlRIDestroy(model));
     CALL(aclrtDestroyStream(stream));
 }

@@ -919,7 +919,7 @@ END_TEST
 static void act_stop(void *arg)
 {
     (void)arg;
-    failure_stop_task(stream_at(0), 4711, true);
+    failure_stop_task(stream_at(0), 4711, 0, true);
     kept_commit();
 }
 

@@ -301,7 +301,7 @@ static void abort_it(struct stream *s)
 
 static void stop_it(struct stream *s)
 {
-    failure_stop_task(s, 0, true);
+    failure_stop_task(s, 0, 0, true);
 }
 
 static void fail_beside_it(struct stream *s)
