@@ -93,6 +93,7 @@ static void renew_thread(void)
     t->context = NULL;
     t->in_callback = t->in_kernel = false;
     t->res_stream = NULL;
+    t->run.times = 0; /* they are the parent's */
 }
 
 const struct part thread_part = {.fork_child = renew_thread};

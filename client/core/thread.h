@@ -45,6 +45,11 @@ struct thread {
     /* While calls are traced: the bytes that the call has moved, and enum trace_way. */
     uint8_t moved_way;
     uint64_t moved;
+    struct { /* calls in a row that the ring does not have yet: client/core/trace_writer.c */
+        const char *function; /* NULL: the thread's last event was none of such a call */
+        uint32_t trace;       /* which was told of it */
+        uint64_t begin_ns, end_ns, times;
+    } run;
     uint32_t worker; /* where it was found among the workers (callback.h): where to look first */
     struct ring_guard *guard;        /* NULL: it has used no queue */
     struct api_call_mark *mark;      /* NULL: it has called nothing */

@@ -35,7 +35,7 @@ static struct trace_map *fetch_ring(struct trace_writer *w, struct trace_map *be
     return before;
 }
 
-static void put_events(struct trace_writer *w, struct trace_event *events, unsigned n)
+static void write_events(struct trace_writer *w, struct trace_event *events, unsigned n)
 {
     struct trace_map *map = atomic_load_explicit(&w->last, memory_order_acquire);
     uint32_t trace = atomic_load_explicit(&w->page->trace, memory_order_relaxed);
@@ -47,6 +47,74 @@ static void put_events(struct trace_writer *w, struct trace_event *events, unsig
         map = fetch_ring(w, map, trace);
     if (map && map->ring)
         trace_put_shared(map->ring, map->entries, events, n);
+}
+
+#define TEXT_EVENTS (1 + (TRACE_TEXT_MAX - TRACE_TEXT_FIRST) / TRACE_TEXT_NEXT)
+
+/* An event, at events[0], gets text, whose first part goes there. Returns how many they are. */
+static unsigned fill_text(struct trace_event events[TEXT_EVENTS], char *begin, size_t first,
+                          const char *text)
+{
+    size_t size = strnlen(text, first + (TEXT_EVENTS - 1) * TRACE_TEXT_NEXT), have;
+    unsigned n = 1;
+
+    events[0].size = (uint16_t)size;
+    have = size < first ? size : first;
+    memcpy(begin, text, have);
+    for (; have < size; n++) {
+        size_t part = size - have < TRACE_TEXT_NEXT ? size - have : TRACE_TEXT_NEXT;
+
+        events[n] = (struct trace_event){.kind = TRACE_TEXT};
+        memcpy((char *)events[n].words + TRACE_TEXT_AT, text + have, part);
+        have += part;
+    }
+    return n;
+}
+
+/* --- calls in a row: a program that polls makes millions, each as the one before --- */
+
+#define RUN_GAP_NS UINT64_C(20000)    /* what is further apart is told one by one, */
+#define RUN_NS     UINT64_C(10000000) /* and a row after so long, with another one behind it */
+
+/* Those that the ring does not have yet, in one event. */
+static void end_run(struct trace_writer *w, struct thread *t)
+{
+    struct trace_event events[TEXT_EVENTS] = {
+        {.kind = TRACE_CALL, .begin_ns = t->run.begin_ns, .end_ns = t->run.end_ns}};
+    uint64_t times = t->run.times;
+    unsigned n;
+
+    t->run.times = 0;
+    if (times == 0 || t->run.trace != atomic_load_explicit(&w->page->trace, memory_order_relaxed))
+        return;
+    events[0].call.times = times;
+    n = fill_text(events, events[0].call.name, TRACE_NAME_FIRST, t->run.function);
+    write_events(w, events, n);
+}
+
+/* Whether the call is another one of the row: then it needs no event of its own. */
+static bool run_goes_on(struct trace_writer *w, const char *function, uint64_t begin_ns)
+{
+    struct thread *t = thread_self();
+
+    if (t->run.function != function || t->moved_way != TRACE_WAY_NONE ||
+        begin_ns - t->run.end_ns > RUN_GAP_NS)
+        return false;
+    if (t->run.times++ == 0)
+        t->run.begin_ns = begin_ns;
+    t->run.end_ns = npud_clock_ns();
+    if (t->run.end_ns - t->run.begin_ns > RUN_NS)
+        end_run(w, t);
+    return true;
+}
+
+static void put_events(struct trace_writer *w, struct trace_event *events, unsigned n)
+{
+    struct thread *t = thread_self();
+
+    end_run(w, t);
+    t->run.function = NULL;
+    write_events(w, events, n);
 }
 
 static struct trace_event make_event(enum trace_kind kind, uint64_t begin_ns)
@@ -70,45 +138,39 @@ void trace_event(struct trace_writer *w, enum trace_kind kind, uint8_t op, uint6
     put_events(w, &event, 1);
 }
 
-#define TEXT_EVENTS (1 + (TRACE_TEXT_MAX - TRACE_TEXT_FIRST) / TRACE_TEXT_NEXT)
-
-/* An event, at events[0], with text: its first part goes there. */
-static void put_text(struct trace_writer *w, struct trace_event events[TEXT_EVENTS], char *begin,
-                     size_t first, const char *text)
-{
-    size_t size = strnlen(text, first + (TEXT_EVENTS - 1) * TRACE_TEXT_NEXT), have;
-    unsigned n = 1;
-
-    events[0].size = (uint16_t)size;
-    have = size < first ? size : first;
-    memcpy(begin, text, have);
-    for (; have < size; n++) {
-        size_t part = size - have < TRACE_TEXT_NEXT ? size - have : TRACE_TEXT_NEXT;
-
-        events[n] = (struct trace_event){.kind = TRACE_TEXT};
-        memcpy((char *)events[n].words + TRACE_TEXT_AT, text + have, part);
-        have += part;
-    }
-    put_events(w, events, n);
-}
-
 void trace_text(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns, const char *text)
 {
     struct trace_event events[TEXT_EVENTS] = {make_event(kind, begin_ns)};
+    unsigned n = fill_text(events, events[0].text, TRACE_TEXT_FIRST, text);
 
-    put_text(w, events, events[0].text, TRACE_TEXT_FIRST, text);
+    put_events(w, events, n);
 }
 
 void trace_call(struct trace_writer *w, const char *function, uint64_t begin_ns)
 {
-    struct trace_event events[TEXT_EVENTS] = {make_event(TRACE_CALL, begin_ns)};
+    struct trace_event events[TEXT_EVENTS];
     struct thread *t = thread_self();
+    unsigned n;
 
+    if (run_goes_on(w, function, begin_ns))
+        return;
+    events[0] = make_event(TRACE_CALL, begin_ns);
+    n = fill_text(events, events[0].call.name, TRACE_NAME_FIRST, function);
     events[0].op = t->moved_way;
     events[0].call.bytes = t->moved;
+    put_events(w, events, n);
+    if (t->moved_way == TRACE_WAY_NONE) {
+        t->run.function = function;
+        t->run.trace = atomic_load_explicit(&w->page->trace, memory_order_relaxed);
+        t->run.end_ns = events[0].end_ns;
+    }
     t->moved_way = TRACE_WAY_NONE;
     t->moved = 0;
-    put_text(w, events, events[0].call.name, TRACE_NAME_FIRST, function);
+}
+
+void trace_thread_ends(struct trace_writer *w)
+{
+    end_run(w, thread_self());
 }
 
 void trace_moved(enum trace_way way, uint64_t bytes)

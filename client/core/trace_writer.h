@@ -58,9 +58,15 @@ void trace_submitted(struct trace_writer *w, uint8_t op, uint32_t slot, uint64_t
 void trace_handover(struct trace_writer *w, enum trace_kind kind, uint64_t begin_ns, uint64_t queue,
                     uint64_t buffer) __attribute__((cold));
 
-/** A function of the library has been called at begin_ns, and is about to return. */
+/**
+ * A function of the library has been called at begin_ns, and is about to return. Calls of the same
+ * function close behind each other become one event, which comes with the next event of the thread,
+ * or after 10 ms of them. function: lasts for ever, and the same pointer means the same function.
+ */
 void trace_call(struct trace_writer *w, const char *function, uint64_t begin_ns)
     __attribute__((cold));
+/** The thread ends, and calls nothing more. */
+void trace_thread_ends(struct trace_writer *w) __attribute__((cold));
 /** The call that the thread is in has moved so many bytes by itself. */
 void trace_moved(enum trace_way way, uint64_t bytes) __attribute__((cold));
 

@@ -200,8 +200,13 @@ static void free_session(struct session *s)
     trace_unmap(&s->trace);
 }
 
-static void forget_ranges(struct thread *t)
+static void leave_thread(struct thread *t)
 {
+    CALL_SCOPE_OF(NULL);
+    struct session *s = t->run.times > 0 ? session_peek() : NULL;
+
+    if (s && !session_lost(s))
+        trace_thread_ends(&s->trace);
     free(t->ranges);
     t->ranges = NULL;
 }
@@ -209,5 +214,5 @@ static void forget_ranges(struct thread *t)
 const struct part trace_part = {
     .session_begin = begin_session,
     .session_free = free_session,
-    .thread_exit = forget_ranges,
+    .thread_exit = leave_thread,
 };

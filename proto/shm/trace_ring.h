@@ -159,7 +159,12 @@ struct trace_event {
                 } wait;
                 char text[TRACE_TEXT_FIRST];
                 struct {
-                    uint64_t bytes; /* that it has moved itself */
+                    union {
+                        uint64_t bytes; /* that it has moved itself, op says which way; */
+                        /* without a way: so many calls in a row, from the begin of the first to the
+                         * end of the last, and none did anything that is told; 0: one */
+                        uint64_t times;
+                    };
                     char name[TRACE_NAME_FIRST];
                 } call;
             };

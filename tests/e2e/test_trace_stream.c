@@ -284,6 +284,56 @@ START_TEST(each_call_and_each_task_is_there_once)
 }
 END_TEST
 
+#define POLLS 100000
+
+/* How many calls of the function the lines stand for. */
+static uint64_t count_calls(const char *name)
+{
+    FILE *f = open_trace();
+    char line[1024];
+    uint64_t n = 0;
+
+    while (f && fgets(line, sizeof(line), f)) {
+        const char *times = strstr(line, "\"times\":");
+
+        if (strstr(line, name))
+            n += times ? strtoull(times + strlen("\"times\":"), NULL, 10) : 1;
+    }
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static void *poll_stream(void *arg)
+{
+    aclrtStreamStatus status;
+
+    OK(aclrtSetDevice(0));
+    for (unsigned i = 0; i < POLLS; i++)
+        OK(aclrtStreamQuery(arg, &status));
+    return NULL;
+}
+
+/* A program that polls is told in rows of calls, and none is missing: here the thread ends then. */
+START_TEST(polls_are_told_in_rows)
+{
+    pthread_t poller;
+
+    npuctl_says("trace start --calls", 0, "");
+    stream_begin();
+    session_open();
+    OK(aclrtCreateStream(&stream));
+    ck_assert_int_eq(pthread_create(&poller, NULL, poll_stream, stream), 0);
+    pthread_join(poller, NULL);
+    OK(aclrtSynchronizeStream(stream));
+    stream_end();
+    ck_assert_uint_eq(lost, 0);
+    ck_assert_uint_eq(count_calls("\"name\":\"aclrtStreamQuery\",\"cat\":\"call\""), POLLS);
+    ck_assert_uint_lt(count_lines("\"name\":\"aclrtStreamQuery\",\"cat\":\"call\""), POLLS / 10);
+    session_close();
+}
+END_TEST
+
 #define COPIED 4096
 
 /* Those of the calling thread have them at the call, tasks at the task. */
@@ -594,6 +644,7 @@ int main(void)
     tcase_add_test(tc, killed_processes_are_told_to_their_end);
     tc = suite_case(suite, "calls", 120, set_up_test, tear_down_test);
     tcase_add_test(tc, each_call_and_each_task_is_there_once);
+    tcase_add_test(tc, polls_are_told_in_rows);
     tcase_add_test(tc, copies_have_bytes_and_direction);
     tcase_add_test(tc, calls_are_told_while_the_trace_wants_them);
     tc = suite_case(suite, "harm", 120, set_up_test, tear_down_test);

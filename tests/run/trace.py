@@ -150,7 +150,8 @@ def check_stats(path, stats):
     groups = collections.defaultdict(list)
     for s in Trace(path).slices:
         if s["cat"] != "engine" and "unfinished" not in s["args"]:
-            groups[s["cat"], s["name"]].append(s["dur"])
+            n = s["args"].get("times", 1)
+            groups[s["cat"], s["name"]] += [s["dur"] / n] * n
     rows = {(r["kind"], r["name"]): r for r in load(stats)["stats"]}
     return (rows.keys() == groups.keys() and all(
         rows[g]["count"] == len(times) and abs(rows[g]["total_us"] - sum(times)) < 0.01 and

@@ -473,6 +473,8 @@ static void print_thread_slice(const Npud__TraceRow *row)
         trace_json_string(row->task);
     }
     print_bytes(row, "");
+    if (row->times > 0)
+        printf("\"times\":%" PRIu64, row->times);
     trace_json_end();
 }
 

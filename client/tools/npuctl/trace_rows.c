@@ -182,8 +182,11 @@ static void fill_words(struct raw *raw, Npud__TraceRow *row, const struct trace_
         break;
     case WORDS_CALL:
         fill_text(raw, row, event, event->call.name);
-        row->bytes = event->call.bytes;
         set_way(raw, row, event->op);
+        if (row->way[0])
+            row->bytes = event->call.bytes;
+        else
+            row->times = event->call.times;
         break;
     case WORDS_NONE:
         break;

@@ -12,12 +12,17 @@
 #include "client/tools/npuctl/print.h"
 #include "client/tools/npuctl/text.h"
 
+/* So many calls in a row, and how long each has lasted. Of all else times is 1. */
+struct duration {
+    double us, times;
+};
+
 /* Slices of one kind and name. */
 struct group {
     char *kind, *name;
-    double *us; /* how long each lasts */
+    struct duration *durations;
     size_t n, room;
-    double total_us, bytes;
+    double count, total_us, bytes;
 };
 
 struct stats {
@@ -40,7 +45,7 @@ static void free_group(struct group *g)
 {
     free(g->kind);
     free(g->name);
-    free(g->us);
+    free(g->durations);
     free(g);
 }
 
@@ -71,17 +76,20 @@ static struct group *find_group(struct stats *s, const char *kind, const char *n
     return found ? *(struct group **)found : make_group(s, &key);
 }
 
-static bool add_time(struct group *g, double us)
+static bool add_time(struct group *g, double us, double times)
 {
     size_t room = g->room ? 2 * g->room : 16;
-    double *grown = g->n < g->room ? g->us : realloc(g->us, room * sizeof(*g->us));
+    struct duration *grown = g->durations;
 
-    if (!grown)
-        return false;
-    if (grown != g->us || g->n == g->room)
+    if (g->n == g->room) {
+        grown = realloc(g->durations, room * sizeof(*grown));
+        if (!grown)
+            return false;
         g->room = room;
-    g->us = grown;
-    g->us[g->n++] = us;
+    }
+    g->durations = grown;
+    g->durations[g->n++] = (struct duration){us / times, times};
+    g->count += times;
     g->total_us += us;
     return true;
 }
@@ -93,6 +101,7 @@ static void add_slice(struct stats *s, const cJSON *event)
 {
     const cJSON *args = cJSON_GetObjectItem(event, "args");
     const char *way = json_text(args, "way");
+    double times = json_number(args, "times");
     char name[256];
     struct group *g;
 
@@ -101,7 +110,7 @@ static void add_slice(struct stats *s, const cJSON *event)
         return;
     snprintf(name, sizeof(name), "%s%s%s", json_text(event, "name"), way[0] ? ", " : "", way);
     g = find_group(s, json_text(event, "cat"), name);
-    if (!g || !add_time(g, json_number(event, "dur"))) {
+    if (!g || !add_time(g, json_number(event, "dur"), times >= 1 ? times : 1)) {
         s->memory_short = true;
         return;
     }
@@ -167,9 +176,9 @@ static enum status read_file(struct stats *s, const char *path)
 
 static int compare_times(const void *pa, const void *pb)
 {
-    double a = *(const double *)pa, b = *(const double *)pb;
+    const struct duration *a = pa, *b = pb;
 
-    return (a > b) - (a < b);
+    return (a->us > b->us) - (a->us < b->us);
 }
 
 /* By kind, and what takes longest in all first. */
@@ -186,7 +195,12 @@ static int compare_groups(const void *pa, const void *pb)
 /* The smallest that so many of a hundred do not exceed. */
 static double percentile(const struct group *g, unsigned percent)
 {
-    return g->us[(g->n * percent + 99) / 100 - 1];
+    double below = 0;
+    size_t i = 0;
+
+    while (i + 1 < g->n && (below += g->durations[i].times) * 100 < g->count * percent)
+        i++;
+    return g->durations[i].us;
 }
 
 static double rate_of(const struct group *g)
@@ -198,8 +212,8 @@ static void print_group(const struct group *g)
 {
     char *name = text_clean(g->name);
 
-    printf("%-9s %9zu %12.3f %12.3f %12.3f", g->kind, g->n, g->total_us / 1e3, percentile(g, 50),
-           percentile(g, 99));
+    printf("%-9s %9.0f %12.3f %12.3f %12.3f", g->kind, g->count, g->total_us / 1e3,
+           percentile(g, 50), percentile(g, 99));
     if (g->bytes > 0)
         printf(" %15.0f %10.3f", g->bytes, rate_of(g) / 1e9);
     else
@@ -220,7 +234,7 @@ static bool print_json(const struct stats *s)
 
         cJSON_AddStringToObject(row, "kind", g->kind);
         cJSON_AddStringToObject(row, "name", g->name);
-        cJSON_AddNumberToObject(row, "count", (double)g->n);
+        cJSON_AddNumberToObject(row, "count", g->count);
         cJSON_AddNumberToObject(row, "total_us", g->total_us);
         cJSON_AddNumberToObject(row, "median_us", percentile(g, 50));
         cJSON_AddNumberToObject(row, "p99_us", percentile(g, 99));
@@ -234,7 +248,7 @@ static bool print_json(const struct stats *s)
 static bool print_stats(const struct stats *s, bool json)
 {
     for (size_t i = 0; i < s->n; i++)
-        qsort(s->group[i]->us, s->group[i]->n, sizeof(double), compare_times);
+        qsort(s->group[i]->durations, s->group[i]->n, sizeof(struct duration), compare_times);
     if (s->n > 0)
         qsort(s->group, s->n, sizeof(void *), compare_groups);
     if (json)
