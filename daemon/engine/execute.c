@@ -356,7 +356,7 @@ static void fail_ipc_record(struct stream *s)
 
 /*
  * The program's function runs all the same, once: but the stream does not wait for it. Nor does it
- * for work, if the device is lost; by a rule that only fails it, work does not come here.
+ * for work, if the device is lost; by a rule that only fails it, no work but waits comes here.
  */
 static void fail_callback(struct stream *s)
 {

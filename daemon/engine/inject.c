@@ -140,11 +140,14 @@ static bool has_verdict(const struct stream *s)
 
 /*
  * Work that the program runs may have begun, as the client can tell its thread by itself: it is not
- * taken back. What is behind it waits for its end, and only then it fails (execute_task()).
+ * taken back. What is behind it waits for its end, and only then it fails (execute_task()). But for
+ * a wait, which may never end, and changes nothing: the client drops what the stream has passed.
  */
 static enum run_result fail_by_rule(struct stream *s, int32_t code, uint64_t now)
 {
-    return execute_work(s) != 0 ? execute_task(s, now) : execute_fail(s, code);
+    bool ends = execute_work(s) != 0 && s->live->task.callback.work != STREAM_WORK_VALUE_WAIT;
+
+    return ends ? execute_task(s, now) : execute_fail(s, code);
 }
 
 /* Held tasks have been let go: inject_restore(). */

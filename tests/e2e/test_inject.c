@@ -963,6 +963,23 @@ START_TEST(work_of_a_lost_device_does_not_begin)
 }
 END_TEST
 
+/* It may wait for ever, and changes nothing: the stream, and what else it has, goes on. */
+START_TEST(a_wait_that_fails_is_not_waited_for)
+{
+    void *word = registered_page();
+
+    inject_fault("fail --kind callback --count 1 --code 507015");
+    OK(aclrtValueWait(word, 7, ACL_STREAM_WAIT_VALUE_EQ, stream));
+    FAILS(507015, aclrtSynchronizeStreamWithTimeout(stream, 10000));
+    OK(launch_kernel(count_kernel));
+    OK(aclrtValueWrite(word, 8, 0, stream));
+    OK(aclrtSynchronizeStreamWithTimeout(stream, 10000));
+    ck_assert_uint_eq(atomic_load(&kernels_ran), 1);
+    ck_assert_uint_eq(*(uint64_t *)word, 8);
+    OK(aclrtHostUnregister(word));
+}
+END_TEST
+
 /* What the loss has left running stands before what the stream is at, and ends with it. */
 START_TEST(a_stop_ends_what_a_lost_device_has_left)
 {
@@ -1158,6 +1175,7 @@ int main(void)
     tcase_add_test(tc, wait_for_an_event_that_was_never_recorded);
     tcase_add_test(tc, lost_device_lets_go_everybody);
     tcase_add_loop_test(tc, work_of_a_lost_device_does_not_begin, 0, 3);
+    tcase_add_test(tc, a_wait_that_fails_is_not_waited_for);
     tcase_add_test(tc, a_stop_ends_what_a_lost_device_has_left);
     tcase_add_test(tc, nth_task_loses_its_device);
     tc = suite_case(suite, "its end", 60, set_up_test, NULL);
