@@ -155,10 +155,11 @@ static void leave_user(struct engine *e, struct engine_user *user)
     free(user);
 }
 
+/* Release: a client that sees the device back sees as done what was passed while it was lost. */
 static void set_mode(const struct engine *e, const struct attach *a)
 {
     atomic_store_explicit(&a->bell->mode, a->lost != 0 ? (uint32_t)a->lost : e->mode,
-                          memory_order_relaxed);
+                          memory_order_release);
 }
 
 int engine_attach(struct engine *e, struct attach *a)
