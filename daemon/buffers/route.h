@@ -64,9 +64,9 @@ struct route {
     uint32_t slot_segment; /* id of a segment that had no slot */
     struct backlog backlog;
 
-    struct route *prev, *next;           /* router->all, by number */
-    struct route *out_prev, *out_next;   /* source->out */
-    struct route *in_prev, *in_next;     /* destination->in */
+    struct route *prev, *next;         /* router->all, by number */
+    struct route *out_prev, *out_next; /* source->out */
+    struct route *in_prev, *in_next;   /* destination->in */
     /* destination->waiting, or slot_waiters of a segment, while there is a backlog */
     struct route *waiting_prev, *waiting_next;
     struct route *bound_prev, *bound_next; /* binder->routes */

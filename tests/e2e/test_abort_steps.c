@@ -306,9 +306,8 @@ static uint64_t stop_task(bool tell_work)
 /* A library of before, which leaves the member out, would never say that its work is over. */
 START_TEST(a_stop_waits_only_for_who_knows)
 {
-    struct task work = {
-        .op = TASK_CALLBACK,
-        .callback = {.ordinal = 1, .word = CALLBACK_WORD_WORK, .block = 1}};
+    struct task work = {.op = TASK_CALLBACK,
+                        .callback = {.ordinal = 1, .word = CALLBACK_WORD_WORK, .block = 1}};
 
     ck_assert(raw_open(&raw) && raw_open_device(&raw, 0));
     for (int i = 0; i < 3; i++)
