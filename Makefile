@@ -98,8 +98,8 @@ PROTO_OBJ  := $(PROTO_SRC:%.c=$(BUILD)/%.o) $(PB).o
 KEEPER_SRC := $(wildcard daemon/keeper/*.c) proto/util/fd_message.c \
               $(addprefix daemon/base/,client_socket.c hash.c log.c outbox.c own_fds.c worker.c)
 SUPERVISOR_SRC := $(wildcard daemon/supervisor/*.c) proto/util/fd_message.c \
-                  $(addprefix daemon/base/,config.c log.c options.c outbox.c own_fds.c pidfd.c \
-                  service_manager.c supervisor_message.c worker.c)
+                  $(addprefix daemon/base/,config.c log.c options.c outbox.c own_fds.c \
+                  own_program.c pidfd.c service_manager.c supervisor_message.c worker.c)
 EXECUTOR_SRC := $(wildcard daemon/executor/*.c) proto/util/fd_message.c \
                 $(addprefix daemon/base/,client_socket.c log.c memfd.c outbox.c own_fds.c \
                 pidfd.c worker.c) \

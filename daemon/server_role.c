@@ -37,11 +37,9 @@ static struct {
 int server_role_exec_supervisor(const struct options *options)
 {
     char self[PATH_MAX], path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     char **argv = calloc((size_t)options->argc + 2, sizeof(char *));
-    int r = n < 0 ? -errno : argv ? 0 : -ENOMEM;
+    int r = argv ? own_program_path(self, NULL) : -ENOMEM;
 
-    self[n < 0 ? 0 : n] = '\0';
     if (r == 0)
         r = own_program_find(path, sizeof(path), "npud-supervisor", "NPUD_SUPERVISOR");
     if (r == 0) {

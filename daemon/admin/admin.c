@@ -19,6 +19,7 @@
 #include "daemon/engine/inject.h"
 #include "daemon/base/log.h"
 #include "daemon/base/message_id.h"
+#include "daemon/base/own_program.h"
 #include "daemon/base/config.h"
 #include "daemon/core/refuse.h"
 #include "daemon/core/server.h"
@@ -329,14 +330,12 @@ bool (*admin_request_upgrade)(void);
 /* The supervisor is asked again if npud is killed while the installed program is made ready. */
 #define UPGRADE_ASKS_MAX 3
 
-/* A package renames the new file over the old one. */
 static bool is_installed_program(void)
 {
-    static const char deleted[] = " (deleted)";
     char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path)), end = sizeof(deleted) - 1;
+    bool replaced;
 
-    return n >= 0 && (n < end || memcmp(path + n - end, deleted, (size_t)end) != 0);
+    return own_program_path(path, &replaced) == 0 && !replaced;
 }
 
 static void note_upgrade(struct admin *admin, struct command *command, uint64_t token)

@@ -18,6 +18,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
 #include "daemon/base/own_fds.h"
+#include "daemon/base/own_program.h"
 #include "daemon/base/service_manager.h"
 #include "daemon/base/supervisor_message.h"
 #include "daemon/supervisor/again.h"
@@ -43,12 +44,11 @@ static int find_programs(struct supervisor *s)
 {
     static char self[PATH_MAX], keeper[PATH_MAX + sizeof("npud-keeper")];
     const char *named = secure_getenv("NPUD_KEEPER");
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    int r = own_program_path(self, NULL);
     char *slash;
 
-    if (n < 0)
-        return -errno;
-    self[n] = '\0';
+    if (r < 0)
+        return r;
     strcpy(keeper, self);
     slash = strrchr(keeper, '/');
     strcpy(slash ? slash + 1 : keeper, "npud-keeper");

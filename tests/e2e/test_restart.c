@@ -436,7 +436,7 @@ static bool runs_installed(pid_t pid, const char *name)
     return readlink(path, exe, sizeof(exe) - 1) > 0 && strcmp(exe, wanted) == 0;
 }
 
-static void start_installed(void)
+static void install_first(void)
 {
     char *built = realpath(build_dir(), NULL);
 
@@ -448,6 +448,11 @@ static void start_installed(void)
     free(built);
     install_again();
     setenv("NPUD_BINDIR", installed, 1);
+}
+
+static void start_installed(void)
+{
+    install_first();
     npud_start_restartable(NULL);
 }
 
@@ -472,6 +477,28 @@ START_TEST(npuctl_upgrade_follows_a_rename)
     npuctl_says("upgrade", 1, "ends at its start");
     ck_assert_int_eq(npud_server_pid(), server);
     npud_kill_server(); /* the program that has served last */
+    expect_service();
+    npud_teardown();
+    run_shell("rm -r \"$INSTALLED\"");
+}
+END_TEST
+
+/* What executes each program, renames another file over it before that can look where it is. */
+static const char replaced_at_once[] =
+    "for f in npud npud-supervisor; do"
+    " printf '%s\\n' '#!/bin/sh' 'cd \"$INSTALLED\" && cp \"$BUILT/'$f'\" new && exec 9<new &&"
+    " mv new '$f' && cp \"$BUILT/'$f'\" new && mv new '$f' && exec /proc/self/fd/9 \"$@\"'"
+    " >\"$INSTALLED/$f\" && chmod 755 \"$INSTALLED/$f\" || exit 1; done";
+
+START_TEST(an_install_at_the_start_is_followed)
+{
+    install_first();
+    run_shell(replaced_at_once);
+    npud_start_restartable(NULL);
+    ck_assert(!runs_installed(npud.pid, "npud-supervisor"));
+    npuctl_says("upgrade", 0, "serves");
+    EVENTUALLY(runs_installed(npud.pid, "npud-supervisor"), "the supervisor is an old one");
+    EVENTUALLY(runs_installed(npud_server_pid(), "npud"), "the server is an old one");
     expect_service();
     npud_teardown();
     run_shell("rm -r \"$INSTALLED\"");
@@ -603,6 +630,7 @@ int main(void)
     tcase_add_test(t, the_next_server_has_the_configuration_of_the_last_reload);
     t = suite_case(suite, "upgrade", 120, NULL, npud_teardown);
     tcase_add_test(t, npuctl_upgrade_follows_a_rename);
+    tcase_add_test(t, an_install_at_the_start_is_followed);
     tcase_add_test(t, an_npud_that_has_no_standby_ends_with_its_sessions);
     return run_suite(suite);
 }
