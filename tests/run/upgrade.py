@@ -51,11 +51,16 @@ def install(build):
         os.rename(path + ".new", path)
 
 
+def client_of(build):
+    return os.path.join(folder, "old" if build == old else "new", "upgrade_client")
+
+
 class Client:
-    def __init__(self, name, build):
+    def __init__(self, name, build, beside=None):
         self.name = name
+        more = ["beside", client_of(beside), beside] if beside else []
         self.process = subprocess.Popen(
-            [os.path.join(folder, "old" if build == old else "new", "upgrade_client"), *without],
+            [client_of(build), *without, *more],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env=dict(os.environ, LD_LIBRARY_PATH=build))
 
@@ -104,17 +109,20 @@ def kill_server(build, clients, when):
 
 
 def main():
-    clients = [Client("a program of the release", old), Client("another", old)]
+    clients = [Client("a program of the release", old), Client("two that share", old, old)]
     all_go_on(clients, "before")
     kill_server(old, clients, "kill -9 of the release")
     upgrade(new, new, clients, "upgrade")
-    later = [Client("a later program of the release", old), Client("a program of the tree", new)]
-    all_go_on(later, "upgrade")
-    kill_server(new, clients + later, "kill -9 of the tree")
-    later.pop().ends()  # no npud of before is promised to it
-    upgrade(old, old, clients + later, "back")
-    kill_server(old, clients + later, "kill -9 after going back")
-    for client in clients + later:
+    clients.append(Client("a later program of the release", old))
+    of_tree = [Client("a program of the release beside one of the tree", old, new),
+               Client("one of the tree beside one of the release", new, old)]
+    all_go_on(clients[-1:] + of_tree, "upgrade")
+    kill_server(new, clients + of_tree, "kill -9 of the tree")
+    for client in of_tree:  # no npud of before is promised to them
+        client.ends()
+    upgrade(old, old, clients, "back")
+    kill_server(old, clients, "kill -9 after going back")
+    for client in clients:
         client.ends()
     left = status(old)
     report(left["sessions"] == 0 and left["streams"] == 0 and left["events"] == 0,
