@@ -111,10 +111,9 @@ static int check_reserve(const char *function, size_t size, size_t alignment, ui
 {
     if (size == 0 || flags > 1)
         return error_set(ACL_ERROR_INVALID_PARAM, "%s: size is 0, or flags is above 1", function);
-    if (size % PHYSICAL_GRANULARITY != 0 || size > RESERVE_MAX)
-        return error_set(ACL_ERROR_RT_PARAM_INVALID,
-                         "%s: size is %zu, must be a multiple of %llu, and 64 TiB at most",
-                         function, size, (unsigned long long)PHYSICAL_GRANULARITY);
+    if (size > RESERVE_MAX)
+        return error_set(ACL_ERROR_RT_PARAM_INVALID, "%s: size is %zu, must be 64 TiB at most",
+                         function, size);
     if (alignment > ALIGNMENT_MAX || (alignment & (alignment - 1)) != 0)
         return error_set(ACL_ERROR_RT_PARAM_INVALID,
                          "%s: alignment is %zu, must be 0 or a power of two up to 1 GiB", function,
@@ -156,6 +155,8 @@ aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, vo
     REQUIRE(virPtr);
     RETURN_IF_ERROR(check_reserve(__func__, size, alignment, (uintptr_t)expectPtr, flags));
     s = FIND_OR_RETURN(session_get, __func__);
+    /* Programs reserve as much as aclrtGetMemInfo calls free. */
+    size = (size + PHYSICAL_GRANULARITY - 1) & ~(size_t)(PHYSICAL_GRANULARITY - 1);
     p = expectPtr ? reserve_at((uintptr_t)expectPtr, size) : reserve_anywhere(size, aligned);
     if (p == MAP_FAILED && errno == EEXIST)
         return error_set(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: addresses from %p on are in use",

@@ -2519,9 +2519,9 @@ typedef struct aclrtMemFabricHandle {
 } aclrtMemFabricHandle;
 
 /*
- * Addresses. size: at most 64 TiB, which cost nothing until memory is mapped. alignment: 0, or a
- * power of two up to 1 GiB. expectPtr: NULL, or a wish between 16 TiB and 24 TiB. Release: the
- * start, with nothing mapped there. Neither needs a context.
+ * Addresses. size: at most 64 TiB, which cost nothing until memory is mapped; it is rounded up to a
+ * multiple of 2 MiB. alignment: 0, or a power of two up to 1 GiB. expectPtr: NULL, or a wish from
+ * 16 TiB to 24 TiB. Release: the start, with nothing mapped there. Neither needs a context.
  * Errors: virPtr NULL, size 0 or flags above 1 100000; size, alignment or wish other than above, or
  * not a start, 107000; no such addresses left 207001; addresses in use, or mappings there, 507899.
  * NoUCMemory: 207000, as addresses above 47 bits are no user's here.

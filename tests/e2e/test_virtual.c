@@ -104,9 +104,11 @@ static const struct {
     {0, 0, 0, 0, INVALID},
     {UNIT, 0, 0, 2, INVALID},
     {UNIT, 0, 0, UINT64_MAX, INVALID},
-    {UNIT - 1, 0, 0, 0, BAD},
-    {UNIT + 4096, 0, 0, 0, BAD},
-    {1, 0, 0, 0, BAD},
+    {UNIT - 1, 0, 0, 0, 0},
+    {UNIT + 1, 0, 24 * TIB - 2 * UNIT, 0, 0},
+    {UNIT + 1, 0, 24 * TIB - UNIT, 0, BAD},
+    {UNIT + 4096, 0, 0, 0, 0},
+    {1, 0, 0, 0, 0},
     {64 * TIB + UNIT, 0, 0, 0, BAD},
     {UINT64_MAX - UNIT + 1, 0, 0, 0, BAD},
     {UNIT, 3, 0, 0, BAD},
@@ -168,6 +170,28 @@ START_TEST(reservations)
     FAILS(BAD, aclrtReleaseMemAddress(&p));
     FAILS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
           aclrtReserveMemAddressNoUCMemory(&p, GIB, 0, (void *)(41 * TIB), 0));
+}
+END_TEST
+
+/* As much as aclrtGetMemInfo calls free, beside other memory: the last unit is there as a whole. */
+START_TEST(sizes_are_rounded_up)
+{
+    aclrtDrvMemHandle h = allocate(&on_device, UNIT);
+    size_t bytes, total;
+    void *little;
+    char *p;
+
+    OK(aclrtMalloc(&little, 100, ACL_MEM_MALLOC_NORMAL_ONLY));
+    OK(aclrtGetMemInfo(ACL_HBM_MEM, &bytes, &total));
+    ck_assert_uint_ne(bytes % UNIT, 0);
+    OK(aclrtReserveMemAddress((void **)&p, bytes, 0, NULL, 1));
+    OK(aclrtMapMem(p + bytes / UNIT * UNIT, UNIT, 0, h, 0));
+    FAILS(BAD, aclrtMapMem(p + (bytes / UNIT + 1) * UNIT, UNIT, 0, h, 0));
+    OK(aclrtMemset(p + bytes / UNIT * UNIT, UNIT, 1, UNIT));
+    OK(aclrtUnmapMem(p + bytes / UNIT * UNIT));
+    OK(aclrtReleaseMemAddress(p));
+    OK(aclrtFreePhysical(h));
+    OK(aclrtFree(little));
 }
 END_TEST
 
@@ -1405,6 +1429,7 @@ int main(void)
     TCase *tc = suite_case(suite, "virtual", 120, set_up_test, npud_teardown);
 
     tcase_add_test(tc, reservations);
+    tcase_add_test(tc, sizes_are_rounded_up);
     tcase_add_test(tc, wishes);
     tcase_add_test(tc, addresses_change_hands);
     tcase_add_test(tc, more_addresses_than_there_are);
