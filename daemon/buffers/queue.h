@@ -105,6 +105,7 @@ struct queue {
     uint32_t routes_from, routes_to;
     struct relay *route; /* the router's own */
     uint32_t n_bells;    /* of its attachments */
+    bool bell_lost;      /* while npud restores: one has a bell that npud does not hear any more */
 
     /*
      * queue_sweep.c: the messages in the ring, ref << 32 | slot, sorted, as they were at a moment;

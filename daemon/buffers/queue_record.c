@@ -5,6 +5,7 @@
 #include <utlist.h>
 
 #include "daemon/buffers/peer.h"
+#include "daemon/buffers/queue_rest.h"
 #include "daemon/buffers/route_bell.h"
 #include "daemon/core/server.h"
 #include "daemon/core/session.h"
@@ -83,7 +84,7 @@ struct queue *queue_restored(uint64_t serial)
 void queues_finish_restoring(struct server *server)
 {
     struct queue_attach *attach;
-    struct queue *queue;
+    struct queue *queue, *next;
 
     restored_forget(&restored);
     DL_FOREACH (server->queues->all, queue) {
@@ -96,6 +97,9 @@ void queues_finish_restoring(struct server *server)
         if ((queue->ends && !queue->ended_by) || (!queue->attached && !queue->grants))
             job_list(&queue->end);
     }
+    DL_FOREACH_SAFE (server->queues->all, queue, next)
+        if (queue->bell_lost && queue->route && !queue->ends)
+            queue_move_or_destroy(queue);
 }
 
 /* --- attachments --- */

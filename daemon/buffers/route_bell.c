@@ -102,9 +102,16 @@ uint64_t route_bell_key(const struct queue_attach *attach)
 
 bool route_bell_restore(struct queue_attach *attach, uint64_t key)
 {
+    int fd = kept_fd_take(key);
+
     if (key == 0)
         return true;
-    if (!make_bell(attach, kept_fd_take(key)))
+    if (fd < 0) {
+        attach->queue->bell_lost = true;
+        kept_touch(&attach->kept);
+        return true;
+    }
+    if (!make_bell(attach, fd))
         return false;
     user_charge_again(&attach->bell->charge, attach->peer->session->user, RESOURCE_FDS, 1, false);
     attach->queue->n_bells++;

@@ -26,5 +26,9 @@ void route_bell_close(struct queue_attach *attach);
 
 /** For its record. 0: there is none. */
 uint64_t route_bell_key(const struct queue_attach *attach);
-/** The attachment has the one with this key again. False: something is missing. */
+/**
+ * The attachment has the one with this key again. False: no memory. An npud of 0.9.0 in between has
+ * left the key in the record, and let go of the descriptor: then the queue is to move
+ * (queue.bell_lost), because sessions ask for another bell with another ring.
+ */
 bool route_bell_restore(struct queue_attach *attach, uint64_t key);

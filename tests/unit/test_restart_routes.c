@@ -6,6 +6,7 @@
  * Skipped under TSan: an npud that is killed leaves its locks as they are.
  * Runs long: 20 s.
  */
+#include "daemon/buffers/route_bell.h"
 #include "tests/unit/restart_buffers.h"
 
 static uint32_t segment;
@@ -323,6 +324,34 @@ START_TEST(messages_wait_for_memory)
 }
 END_TEST
 
+/*
+ * 0.9.0 does not know the bells of sessions: it has let go of one, and left its key in the record.
+ * The session gets another one with another ring, and what it has put is carried.
+ */
+START_TEST(a_bell_that_0_9_0_has_let_go_is_made_anew)
+{
+    uint32_t number;
+    int fd;
+
+    begin_clients();
+    begin_full();
+    number = ring_of(source)->number;
+    ck_assert_int_eq(route_bell_get(queue_with_id(source)->attached, &fd), CAUSE_NONE);
+    put_numbers(1, 5);
+    kept_commit();
+    kept_close(fd);
+    kept_commit();
+    restart_npud();
+    ck_assert_ptr_null(queue_with_id(source)->attached->bell);
+    ck_assert_uint_ne(ring_of(source)->number, number);
+    npud_turn();
+    put_numbers(6, 10);
+    restart_npud();
+    end_full();
+    end_all();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("restart: routes");
@@ -330,6 +359,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(t, all_is_as_it_was);
     tcase_add_loop_test(t, messages_wait_for_memory, 0, 2);
+    tcase_add_test(t, a_bell_that_0_9_0_has_let_go_is_made_anew);
     tcase_add_loop_test(t, a_step_is_cut_short, 0, CUTS);
     return s;
 }
