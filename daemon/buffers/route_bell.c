@@ -102,10 +102,11 @@ uint64_t route_bell_key(const struct queue_attach *attach)
 
 bool route_bell_restore(struct queue_attach *attach, uint64_t key)
 {
-    int fd = kept_fd_take(key);
+    int fd;
 
     if (key == 0)
         return true;
+    fd = kept_fd_take(key);
     if (fd < 0) {
         attach->queue->bell_lost = true;
         kept_touch(&attach->kept);
