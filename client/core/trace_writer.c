@@ -35,10 +35,16 @@ static struct trace_map *fetch_ring(struct trace_writer *w, struct trace_map *be
     return before;
 }
 
+/* Relaxed: it is only compared. What belongs to it is asked for, and then found in w->last. */
+static uint32_t trace_of(const struct trace_writer *w)
+{
+    return atomic_load_explicit(&w->page->trace, memory_order_relaxed);
+}
+
 static void write_events(struct trace_writer *w, struct trace_event *events, unsigned n)
 {
     struct trace_map *map = atomic_load_explicit(&w->last, memory_order_acquire);
-    uint32_t trace = atomic_load_explicit(&w->page->trace, memory_order_relaxed);
+    uint32_t trace = trace_of(w);
 
     if (trace == 0)
         return; /* it has just ended */
@@ -85,7 +91,7 @@ static void end_run(struct trace_writer *w, struct thread *t)
     unsigned n;
 
     t->run.times = 0;
-    if (times == 0 || t->run.trace != atomic_load_explicit(&w->page->trace, memory_order_relaxed))
+    if (times == 0 || t->run.trace != trace_of(w))
         return;
     events[0].call.times = times;
     n = fill_text(events, events[0].call.name, TRACE_NAME_FIRST, t->run.function);
@@ -161,7 +167,7 @@ void trace_call(struct trace_writer *w, const char *function, uint64_t begin_ns)
     put_events(w, events, n);
     if (t->moved_way == TRACE_WAY_NONE) {
         t->run.function = function;
-        t->run.trace = atomic_load_explicit(&w->page->trace, memory_order_relaxed);
+        t->run.trace = trace_of(w);
         t->run.end_ns = events[0].end_ns;
     }
     t->moved_way = TRACE_WAY_NONE;

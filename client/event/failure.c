@@ -73,7 +73,10 @@ int failure_stop_stream(const char *function, aclrtStream stream, uint64_t posit
     struct stream *s;
     int error;
 
-    /* Meanwhile no other stream gets its slot at npud, which would be stopped in its place. */
+    /*
+     * Meanwhile no other stream gets its slot at npud, which would be stopped in its place; nor
+     * does the tag change, so relaxed.
+     */
     pthread_mutex_lock(&session->abort_lock);
     s = own_stream(function, stream, &error);
     if (s) {
