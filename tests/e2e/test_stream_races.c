@@ -293,10 +293,15 @@ START_TEST(failure_stays_with_its_stream)
 }
 END_TEST
 
-static aclError stop_again_and_again(void *over)
+static _Atomic(aclrtStream) to_stop; /* NULL: no more */
+
+static aclError stop_again_and_again(void *arg)
 {
-    while (!atomic_load((_Atomic bool *)over))
-        aclrtStreamStop(stream);
+    aclrtStream s;
+
+    (void)arg;
+    while ((s = atomic_load(&to_stop)))
+        aclrtStreamStop(s);
     return 0;
 }
 
@@ -308,11 +313,11 @@ START_TEST(stop_of_a_stream_that_is_destroyed)
 {
     unsigned rounds = choose_rounds(1000, 20000), wrong = 0;
     struct call stopper[2];
-    _Atomic bool over = false;
 
     open_device();
+    atomic_store(&to_stop, stream);
     for (unsigned k = 0; k < 2; k++)
-        call_start(&stopper[k], stop_again_and_again, (void *)&over);
+        call_start(&stopper[k], stop_again_and_again, NULL);
     for (unsigned i = 0; i < rounds; i++) {
         aclrtStream next;
 
@@ -322,8 +327,9 @@ START_TEST(stop_of_a_stream_that_is_destroyed)
             OK(aclnpudLaunchDelay(20, 0, next));
         wrong += aclrtSynchronizeStream(next) != 0;
         stream = next;
+        atomic_store(&to_stop, next);
     }
-    atomic_store(&over, true);
+    atomic_store(&to_stop, NULL);
     for (unsigned k = 0; k < 2; k++)
         call_join(&stopper[k]);
     ck_assert_msg(wrong == 0, "%u of %u streams were stopped in place of another", wrong, rounds);
