@@ -162,7 +162,7 @@ $(VENDOR_BIN): %: %.o $(ACL_TABLE_OBJ) $(TEST_LIB) $(LIB)
 # An executor that lies (tests/executor/liar.c).
 LIAR := $(BUILD)/tests/executor/npud-liar
 $(LIAR): $(addprefix $(BUILD)/,tests/executor/liar.o proto/util/fd_message.o \
-    daemon/executor/rights.o)
+    daemon/executor/rights.o daemon/base/pidfd.o)
 	$(call link,-lpthread)
 $(BUILD)/tests/e2e/test_executors $(BUILD)/tests/e2e/test_executor_rights: | $(LIAR)
 

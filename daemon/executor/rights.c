@@ -1,14 +1,20 @@
 #include "daemon/executor/rights.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "daemon/base/pidfd.h"
 
 /* Threads count, too: a library has some for each core and each lane. */
 #define PROCESSES_MAX 4096u
@@ -70,6 +76,59 @@ static bool has_uids(uid_t of_others, uid_t uid)
            real == of_others && effective == uid && saved == of_others;
 }
 
+static bool has_real_uid(int32_t pid, uid_t uid)
+{
+    char path[32], text[1024] = "";
+    const char *found;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (read(fd, text, sizeof(text) - 1) < 0)
+        text[0] = '\0';
+    close(fd);
+    found = strstr(text, "\nUid:\t"); /* a name has no line end in there */
+    return found && strtoul(found + strlen("\nUid:\t"), NULL, 10) == uid;
+}
+
+/* A driver may keep what was killed in the kernel. */
+#define END_MS 60000
+
+static bool await_end(int32_t pid, uid_t uid)
+{
+    struct pollfd p = {.fd = pidfd_open_process(pid), .events = POLLIN};
+    /* If it has not, it has ended, and the number is another one's. */
+    bool ended = !has_real_uid(pid, uid) || (p.fd >= 0 && poll(&p, 1, END_MS) == 1);
+
+    if (p.fd >= 0)
+        close(p.fd);
+    return ended;
+}
+
+/*
+ * What was killed goes back to no program, but ends the system call that it is in: one that stops
+ * or kills all that it may would meet who has the uid next. No more come to have the uid meanwhile:
+ * the kernel lets nothing fork that was killed. What has ended, and is not reaped, does no harm.
+ */
+static bool await_ends(uid_t uid)
+{
+    DIR *all = opendir("/proc");
+    struct dirent *entry;
+    bool ended = all != NULL;
+
+    while (ended && (entry = readdir(all))) {
+        int32_t pid = (int32_t)strtol(entry->d_name, NULL, 10);
+
+        ended = pid <= 0 || !has_real_uid(pid, uid) || await_end(pid, uid);
+    }
+    if (all)
+        closedir(all);
+    errno = EBUSY;
+    return ended;
+}
+
 /*
  * A process may kill those that have its real or its effective uid, and be killed by those that
  * have its real or its saved one. Nothing else ever runs with the uid above the executor's: so with
@@ -85,7 +144,7 @@ static bool change_uid(const struct rights *rights)
         setresuid(above, uid, above) < 0 || !drop_capabilities() || !has_uids(above, uid))
         return false;
     kill(-1, SIGKILL); /* all at once, so that none can fork meanwhile; but the caller */
-    return setresuid(uid, uid, uid) == 0 && has_uids(uid, uid);
+    return await_ends(uid) && setresuid(uid, uid, uid) == 0 && has_uids(uid, uid);
 }
 
 bool rights_take(const struct rights *rights, char *why, size_t why_size)

@@ -19,7 +19,8 @@ bool rights_read(struct rights *rights, const char *text);
 
 /**
  * The process, which has one thread, has no more than these from now on. With a uid of its own it
- * is alone with it: whatever another executor has left running with that uid is killed. False: why
- * says in words what could not be; it may have npud's rights still, and is to load nothing.
+ * is alone with it: whatever another executor has left running with that uid is killed, and has
+ * ended, for which it waits a minute at most. It needs to see /proc. False: why says in words what
+ * could not be; it may have npud's rights still, and is to load nothing.
  */
 bool rights_take(const struct rights *rights, char *why, size_t why_size);

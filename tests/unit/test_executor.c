@@ -14,6 +14,7 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
+#include "daemon/base/pidfd.h"
 #include "daemon/executor/acl_api.h"
 #include "proto/util/reduce.h"
 #include "tests/common/need.h"
@@ -1388,7 +1389,8 @@ static void become(uid_t uid)
     ck_assert_int_eq(setresuid(uid, uid, uid), 0);
 }
 
-static pid_t start_process_of(uid_t uid)
+/* With so much memory, which the kernel takes a while to free at its end. */
+static pid_t start_process_of(uid_t uid, size_t bytes)
 {
     int ready[2];
     char byte;
@@ -1397,6 +1399,11 @@ static pid_t start_process_of(uid_t uid)
     ck_assert_int_eq(pipe(ready), 0);
     pid = fork();
     if (pid == 0) {
+        void *memory = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                            -1, 0);
+
+        madvise(memory, bytes, MADV_NOHUGEPAGE);
+        memset(memory, 1, bytes);
         setsid();
         become(uid);
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* not before: it goes with the uid */
@@ -1492,8 +1499,8 @@ START_TEST(an_executor_is_alone_with_its_uid)
 
     if (!need_root(__func__))
         return;
-    left = start_process_of(UID);
-    other = start_process_of(UID + 2);
+    left = start_process_of(UID, 0);
+    other = start_process_of(UID + 2, 0);
     spawn_with("--rights=1900000000:1:0");
     ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
     expect_killed(left);
@@ -1510,6 +1517,30 @@ START_TEST(an_executor_is_alone_with_its_uid)
     ck_assert_int_eq(waitpid(other, &status, WNOHANG), 0);
     kill(other, SIGKILL);
     expect_killed(other);
+}
+END_TEST
+
+/* Not only killed: until then it may be in a system call that signals whoever has the uid. */
+START_TEST(what_had_its_uid_has_ended)
+{
+    pid_t left;
+    int pidfd;
+
+    if (!need_root(__func__))
+        return;
+    left = start_process_of(UID, 256 << 20);
+    pidfd = pidfd_open_process(left);
+    ck_assert(pidfd_alive(pidfd));
+    if (_i == 0) {
+        ck_assert_int_eq(run("--sweep", "--rights=1900000000:0:0"), 0);
+    } else {
+        spawn_with("--rights=1900000000:0:0");
+        ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
+    }
+    ck_assert(!pidfd_alive(pidfd));
+    expect_killed(left);
+    if (_i == 1)
+        executor_end(&x);
 }
 END_TEST
 
@@ -1577,6 +1608,7 @@ static void add_rights(Suite *suite)
     tcase_add_test(t, a_limit_beyond_npuds_is_npuds);
     tcase_add_test(t, without_its_uid_it_loads_nothing);
     tcase_add_test(t, an_executor_is_alone_with_its_uid);
+    tcase_add_loop_test(t, what_had_its_uid_has_ended, 0, 2);
     tcase_add_test(t, work_is_done_with_any_uid);
     tcase_add_test(t, npuds_protection_is_not_inherited);
 }
