@@ -217,9 +217,13 @@ static bool await_process(struct ending *e)
 static void give_up(struct ending *e)
 {
     e->late = true;
-    log_error("process %d, which has done device work, was killed and does not end: the devices "
-              "that it has used may not work (docs/hardware.md)",
-              (int)e->pid);
+    if (e->sweeps)
+        log_error("what an executor has left with uid %u was killed and does not end",
+                  (unsigned)e->own_uid);
+    else
+        log_error("process %d, which has done device work, was killed and does not end: the "
+                  "devices that it has used may not work (docs/hardware.md)",
+                  (int)e->pid);
     event_add(e->on_gone, NULL);
 }
 
@@ -245,7 +249,7 @@ static int start_sweep(const struct executors *all, uint32_t uid, pid_t *pid)
 /* False: there is none to wait for. */
 static bool sweep(struct ending *e)
 {
-    if (e->own_uid == 0 || e->sweeps || start_sweep(e->all, e->own_uid, &e->pid) < 0)
+    if (e->own_uid == 0 || start_sweep(e->all, e->own_uid, &e->pid) < 0)
         return false;
     e->sweeps = true;
     e->devices = 0;
@@ -254,10 +258,16 @@ static bool sweep(struct ending *e)
     return e->pidfd >= 0 && await_process(e);
 }
 
-/* well: so the last process of it says. */
-static void go_on(struct ending *e, bool well)
+/*
+ * Its process has ended, with this status. A sweep that was killed met that of an npud before,
+ * which can kill it: then another one kills that.
+ */
+static void go_on(struct ending *e, const siginfo_t *info)
 {
-    if (sweep(e))
+    bool well = info->si_code == CLD_EXITED && info->si_status == 0;
+    bool killed = info->si_code == CLD_KILLED && info->si_status == SIGKILL;
+
+    if ((!e->sweeps || killed) && sweep(e))
         return;
     if (e->sweeps && well)
         executor_uid_free(e->all, e->own_uid);
@@ -302,7 +312,6 @@ static void on_gone(evutil_socket_t fd, short what, void *arg)
     struct ending *e = arg;
     struct schedule *schedule = &e->all->server->schedule;
     siginfo_t info = {0};
-    bool own;
 
     (void)fd;
     schedule_begin(schedule);
@@ -312,10 +321,9 @@ static void on_gone(evutil_socket_t fd, short what, void *arg)
         return;
     }
     /* Else it is the executor of an npud before. */
-    own = waitid(P_PIDFD, (id_t)e->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
-    if (own)
+    if (waitid(P_PIDFD, (id_t)e->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
         reap_process(e->pid);
-    go_on(e, own && info.si_code == CLD_EXITED && info.si_status == 0);
+    go_on(e, &info);
     schedule_end(schedule, "end of an executor", geteuid());
 }
 
@@ -344,7 +352,7 @@ bool executor_uid_restore(struct server *server, struct kept_cell *cell)
     if (!e || !ending_back(server, e, cell, &r))
         return false;
     executor_uid_again(all, e->own_uid);
-    go_on(e, false);
+    go_on(e, &(siginfo_t){0});
     return true;
 }
 
