@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -33,6 +34,7 @@
 #include "daemon/kept/executor_record.h"
 #include "daemon/kept/fds.h"
 #include "daemon/kept/record.h"
+#include "proto/util/clock.h"
 
 /* PIDFD_SIGNAL_PROCESS_GROUP, since Linux 6.9 */
 #define SIGNAL_GROUP 4u
@@ -239,9 +241,10 @@ pid_t executors_unwell(const struct executors *all, uint32_t device)
 
 static int start_sweep(const struct executors *all, uint32_t uid, pid_t *pid)
 {
-    char rights[64];
-    char *argv[] = {"npud-executor", "--sweep", rights, NULL};
+    char sweep[32], rights[64];
+    char *argv[] = {"npud-executor", sweep, rights, NULL};
 
+    snprintf(sweep, sizeof(sweep), "--sweep=%d", (int)getpid());
     write_rights(all, uid, rights, sizeof(rights));
     return spawn(all, argv, -1, -1, pid);
 }
@@ -392,17 +395,25 @@ void executor_kill(struct executor *x)
     x->pid = 0;
 }
 
-void executors_forget_ending(struct executors *all)
+/*
+ * The next npud may give their uids to others: what kills by uid has done so before. It kills the
+ * executor as well, if that is not gone yet; for one with npud's uid nobody waits.
+ */
+void executors_finish_ending(struct executors *all)
 {
-    pid_t pid;
+    uint64_t until = clock_ns() + UNWELL_S * NSEC_PER_SEC;
+    struct ending *e;
 
-    while (all->ending) {
-        struct ending *e = all->ending;
-
-        /* Nobody waits for it. It kills the executor as well, if that is not gone yet. */
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed is taken out of the list */
-        if (e->own_uid != 0 && !e->sweeps && start_sweep(all, e->own_uid, &pid) < 0)
+    DL_FOREACH (all->ending, e)
+        if (e->own_uid != 0 && !e->sweeps && !sweep(e))
             log_warning("npud cannot end what may have uid %u", e->own_uid);
+    while ((e = all->ending)) {
+        struct pollfd p = {.fd = e->pidfd, .events = POLLIN};
+        uint64_t now = clock_ns();
+
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed is taken out of the list */
+        if (e->sweeps && e->pidfd >= 0 && now < until)
+            poll(&p, 1, (int)((until - now) / NSEC_PER_MSEC));
         free_ending(e);
     }
     worker_stop(&reaper);

@@ -744,6 +744,6 @@ void executors_end(struct executors *all)
         /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): each is in the list once */
         executor_leave(x);
     assert(!all->list);
-    executors_forget_ending(all);
+    executors_finish_ending(all);
     executor_uids_end(all);
 }

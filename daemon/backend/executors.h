@@ -319,8 +319,8 @@ int executor_start(struct executor *executor);
 void executor_kill(struct executor *executor);
 /** A process that has used the device, was killed, and has not ended for long. 0: there is none. */
 pid_t executors_unwell(const struct executors *all, uint32_t device);
-/** npud ends: nobody waits for those that were killed. */
-void executors_forget_ending(struct executors *all);
+/** npud ends: what those with a uid of their own have left is killed first. May wait, for 5 s. */
+void executors_finish_ending(struct executors *all);
 
 /* executor_uids.c */
 

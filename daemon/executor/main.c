@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -24,7 +25,7 @@ static int say_usage(FILE *to, int status)
 {
     fputs(
         "usage: npud-executor LIBRARY_KIND PATH [--nesting] [--rights=UID:GROUP:LOCKED]\n"
-        "       npud-executor --sweep --rights=UID:GROUP:LOCKED\n"
+        "       npud-executor --sweep=PID --rights=UID:GROUP:LOCKED\n"
         "\n"
         "Does device work for npud, which starts it, with the library of a device. npud is at the\n"
         "other end of descriptor 3, a socket.\n"
@@ -34,7 +35,8 @@ static int say_usage(FILE *to, int status)
         "                dynamic loader finds\n"
         "  --nesting     the library may be npud's own, and anyone's to write: for tests\n"
         "  --rights      its own uid (0: npud's), another group (0: none), bytes that it may lock\n"
-        "  --sweep       end all processes that have this uid, and do nothing else\n",
+        "  --sweep       end all processes that have this uid, if PID, npud, is there, and do\n"
+        "                nothing else\n",
         to);
     return status;
 }
@@ -80,16 +82,16 @@ static int sweep(const struct rights *rights)
 
 struct arguments {
     struct rights rights;
-    bool nesting, sweep;
+    bool nesting;
 };
 
 /* -1: go on. Else the exit status. */
 static int read_options(int argc, char **argv, struct arguments *arguments)
 {
     static const struct option options[] = {
-        {"nesting", no_argument, NULL, 'n'}, {"rights", required_argument, NULL, 'r'},
-        {"sweep", no_argument, NULL, 's'},   {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
+        {"nesting", no_argument, NULL, 'n'},     {"rights", required_argument, NULL, 'r'},
+        {"sweep", required_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0}};
     int c;
 
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -100,9 +102,10 @@ static int read_options(int argc, char **argv, struct arguments *arguments)
         if (c == '?' || (c == 'r' && !rights_read(&arguments->rights, optarg)))
             return say_usage(stderr, 2);
         arguments->nesting |= c == 'n';
-        arguments->sweep |= c == 's';
+        if (c == 's')
+            arguments->rights.parent = (int32_t)strtol(optarg, NULL, 10);
     }
-    return argc - optind == (arguments->sweep ? 0 : 2) ? -1 : say_usage(stderr, 2);
+    return argc - optind == (arguments->rights.parent != 0 ? 0 : 2) ? -1 : say_usage(stderr, 2);
 }
 
 int main(int argc, char **argv)
@@ -117,7 +120,7 @@ int main(int argc, char **argv)
     status = read_options(argc, argv, &arguments);
     if (status >= 0)
         return status;
-    if (arguments.sweep)
+    if (arguments.rights.parent != 0)
         return sweep(&arguments.rights);
     own_fds_occupy_standard();
     if (!has_socket()) {

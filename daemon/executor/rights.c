@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/pidfd.h"
+#include "proto/wire/executor_message.h"
 
 /* Threads count, too: a library has some for each core and each lane. */
 #define PROCESSES_MAX 4096u
@@ -130,6 +132,20 @@ static bool await_ends(uid_t uid)
 }
 
 /*
+ * It may be late. When npud has ended, and does not know it, the next one may have given the uid to
+ * another executor by now.
+ */
+static bool is_awaited(const struct rights *rights)
+{
+    struct pollfd p = {.fd = EXECUTOR_SOCKET};
+
+    errno = ESRCH;
+    if (rights->parent != 0)
+        return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == rights->parent;
+    return poll(&p, 1, 0) == 0; /* else it hangs up */
+}
+
+/*
  * A process may kill those that have its real or its effective uid, and be killed by those that
  * have its real or its saved one. Nothing else ever runs with the uid above the executor's: so with
  * that for its real and saved one, it kills what is left, and nothing that is left kills it. No
@@ -141,7 +157,8 @@ static bool change_uid(const struct rights *rights)
     gid_t group = rights->group;
 
     if (setgroups(group != 0, &group) < 0 || setresgid(uid, uid, uid) < 0 ||
-        setresuid(above, uid, above) < 0 || !drop_capabilities() || !has_uids(above, uid))
+        setresuid(above, uid, above) < 0 || !drop_capabilities() || !has_uids(above, uid) ||
+        !is_awaited(rights))
         return false;
     kill(-1, SIGKILL); /* all at once, so that none can fork meanwhile; but the caller */
     return await_ends(uid) && setresuid(uid, uid, uid) == 0 && has_uids(uid, uid);

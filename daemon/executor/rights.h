@@ -12,6 +12,8 @@ struct rights {
     uint32_t uid;    /* its own, and its gid, with the uid above it; 0: it keeps npud's */
     uint32_t group;  /* that it is in besides, if the uid is its own; 0: none */
     uint64_t locked; /* bytes of memory that it may lock */
+    int32_t parent;  /* of a sweep: npud, at whose end it ends; 0: it is an executor, which kills
+                        nothing once nobody has the other end of its socket */
 };
 
 /** The value of --rights=. False: it is none. */

@@ -208,7 +208,8 @@ static int lose(void *arg)
     well = kit_open(&k);
     for (unsigned i = 0; well && i < 100000; i++)
         well = kit_round(&k, i);
-    ck_assert_int_eq(failed.code, LOSS);
+    ck_assert_msg(failed.code == LOSS, "%s: %s\n%s", failed.call, failed.text,
+                  read_log());
     OK(aclFinalize());
     return 0;
 }

@@ -581,13 +581,15 @@ static struct rights read_rights(int argc, char **argv)
         if (strncmp(argv[i], name, sizeof(name) - 1) == 0 &&
             !rights_read(&rights, argv[i] + sizeof(name) - 1))
             _exit(10);
+    if (argc > 1)
+        sscanf(argv[1], "--sweep=%d", &rights.parent);
     return rights;
 }
 
 int main(int argc, char **argv)
 {
-    bool sweeps = argc > 1 && strcmp(argv[1], "--sweep") == 0;
     struct rights rights = read_rights(argc, argv);
+    bool sweeps = rights.parent != 0;
     int fds[FD_MESSAGE_FDS];
     char why[256];
 

@@ -1317,7 +1317,7 @@ static void add_program(Suite *suite)
 
 /* --- rights --- */
 
-#define UID 1900000000u
+#define UID 1900100000u /* of no other test: those that run beside this one have theirs */
 
 /* A line of a file of its process, behind the name. */
 static const char *line_of(pid_t pid, const char *file, const char *name)
@@ -1399,8 +1399,8 @@ static pid_t start_process_of(uid_t uid, size_t bytes)
     ck_assert_int_eq(pipe(ready), 0);
     pid = fork();
     if (pid == 0) {
-        void *memory = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                            -1, 0);
+        void *memory =
+            mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         madvise(memory, bytes, MADV_NOHUGEPAGE);
         memset(memory, 1, bytes);
@@ -1417,6 +1417,14 @@ static pid_t start_process_of(uid_t uid, size_t bytes)
     return pid;
 }
 
+static const char *sweep_option(void)
+{
+    static char text[32];
+
+    snprintf(text, sizeof(text), "--sweep=%d", (int)getpid());
+    return text;
+}
+
 static void expect_killed(pid_t pid)
 {
     int status;
@@ -1431,8 +1439,8 @@ START_TEST(rights_that_are_none_are_refused)
 
     for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         ck_assert_int_eq(run(wrong[i], NULL), 2);
-    ck_assert_int_eq(run("--sweep", NULL), 1); /* which uid? */
-    ck_assert_int_eq(run("--sweep", "--rights=0:0:0"), 1);
+    ck_assert_int_eq(run(sweep_option(), NULL), 1); /* which uid? */
+    ck_assert_int_eq(run(sweep_option(), "--rights=0:0:0"), 1);
 }
 END_TEST
 
@@ -1480,13 +1488,13 @@ START_TEST(without_its_uid_it_loads_nothing)
 
     if (geteuid() == 0)
         become(65534);
-    spawn_with("--rights=1900000000:0:0");
+    spawn_with("--rights=1900100000:0:0");
     told = executor_hello(&x, EXECUTOR_VERSION);
     ck_assert_int_eq(told.answer.code, ACL_ERROR_RT_NO_PERMISSION);
-    ck_assert_msg(strstr(told.answer.text, "cannot have uid and gid 1900000000"), "%s",
+    ck_assert_msg(strstr(told.answer.text, "cannot have uid and gid 1900100000"), "%s",
                   told.answer.text);
     ck_assert_int_eq(ASK(&x, .op = EXECUTOR_DEVICE_INFO), ACL_ERROR_RT_PARAM_INVALID);
-    ck_assert_int_eq(run("--sweep", "--rights=1900000000:0:0"), 1);
+    ck_assert_int_eq(run(sweep_option(), "--rights=1900100000:0:0"), 1);
     executor_end(&x);
 }
 END_TEST
@@ -1501,17 +1509,17 @@ START_TEST(an_executor_is_alone_with_its_uid)
         return;
     left = start_process_of(UID, 0);
     other = start_process_of(UID + 2, 0);
-    spawn_with("--rights=1900000000:1:0");
+    spawn_with("--rights=1900100000:1:0");
     ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
     expect_killed(left);
     ck_assert_str_eq(line_of(x.pid, "status", "Uid:"),
-                     "\t1900000000\t1900000000\t1900000000\t1900000000\n");
+                     "\t1900100000\t1900100000\t1900100000\t1900100000\n");
     ck_assert_str_eq(line_of(x.pid, "status", "Gid:"),
-                     "\t1900000000\t1900000000\t1900000000\t1900000000\n");
+                     "\t1900100000\t1900100000\t1900100000\t1900100000\n");
     ck_assert_str_eq(line_of(x.pid, "status", "Groups:"), "\t1 \n");
     ck_assert_uint_eq(strtoull(line_of(x.pid, "status", "CapPrm:"), NULL, 16), 0);
     ck_assert_uint_eq(strtoull(line_of(x.pid, "status", "NoNewPrivs:"), NULL, 10), 1);
-    ck_assert_int_eq(run("--sweep", "--rights=1900000000:0:0"), 0);
+    ck_assert_int_eq(run(sweep_option(), "--rights=1900100000:0:0"), 0);
     status = executor_reap(&x);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     ck_assert_int_eq(waitpid(other, &status, WNOHANG), 0);
@@ -1532,15 +1540,39 @@ START_TEST(what_had_its_uid_has_ended)
     pidfd = pidfd_open_process(left);
     ck_assert(pidfd_alive(pidfd));
     if (_i == 0) {
-        ck_assert_int_eq(run("--sweep", "--rights=1900000000:0:0"), 0);
+        ck_assert_int_eq(run(sweep_option(), "--rights=1900100000:0:0"), 0);
     } else {
-        spawn_with("--rights=1900000000:0:0");
+        spawn_with("--rights=1900100000:0:0");
         ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
     }
     ck_assert(!pidfd_alive(pidfd));
     expect_killed(left);
     if (_i == 1)
         executor_end(&x);
+}
+END_TEST
+
+/* npud ended before it came so far: the uid may be another one's by now. */
+START_TEST(what_nobody_waits_for_kills_nothing)
+{
+    char *argv[] = {"npud-executor", "--rights=1900100000:0:0", "acl", "/none", NULL};
+    pid_t left, late;
+    int pair[2];
+
+    if (!need_root(__func__))
+        return;
+    left = start_process_of(UID, 0);
+    ck_assert_int_eq(run("--sweep=1", "--rights=1900100000:0:0"), 1);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    close(pair[0]);
+    late = fork();
+    if (late == 0)
+        executor_exec(executor_program(), pair[1], argv, NULL);
+    close(pair[1]);
+    ck_assert_int_eq(waitpid(late, NULL, 0), late);
+    ck_assert_int_eq(waitpid(left, NULL, WNOHANG), 0);
+    kill(left, SIGKILL);
+    expect_killed(left);
 }
 END_TEST
 
@@ -1552,7 +1584,7 @@ START_TEST(work_is_done_with_any_uid)
 
     if (!need_root(__func__))
         return;
-    spawn_with("--rights=1900000000:0:0");
+    spawn_with("--rights=1900100000:0:0");
     ck_assert_int_eq(executor_hello(&x, EXECUTOR_VERSION).answer.code, 0);
     ck_assert_int_eq(executor_begin_device(&x, 0), 0);
     memory = new_memory(&x, 0, BYTES);
@@ -1609,6 +1641,7 @@ static void add_rights(Suite *suite)
     tcase_add_test(t, without_its_uid_it_loads_nothing);
     tcase_add_test(t, an_executor_is_alone_with_its_uid);
     tcase_add_loop_test(t, what_had_its_uid_has_ended, 0, 2);
+    tcase_add_test(t, what_nobody_waits_for_kills_nothing);
     tcase_add_test(t, work_is_done_with_any_uid);
     tcase_add_test(t, npuds_protection_is_not_inherited);
 }
