@@ -282,6 +282,9 @@ static void take_pool(struct model *m, struct process *p)
     if (is_alloc) { /* for the program it is other memory than before */
         acts_unref(&m->acts, n->memory->made);
         n->memory->made = acts_ref(&m->acts, act);
+        /* Not smaller: uses of what was there before may not have been looked at yet. */
+        if (n->memory->size < r->size)
+            n->memory->size = r->size;
     }
     add_bytes(m, o, r->name.slot, r->name.generation, offset_of(n, r), r->size, CHECK_WRITE);
     if (is_alloc)
