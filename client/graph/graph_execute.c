@@ -222,19 +222,24 @@ aclError aclmdlRIAbort(aclmdlRI modelRI)
 static int await_end(struct graph *g, const char *function)
 {
     struct point last;
-    int r;
+    uint64_t number;
+    int r = 0;
 
     pthread_mutex_lock(&g->session->captures.run_lock);
     last = g->last;
+    number = g->executions;
     pthread_mutex_unlock(&g->session->captures.run_lock);
-    if (point_passed(&last))
-        return 0;
-    r = wait_position(&g->session->waits, function, last.ctrl, last.position,
-                      wait_deadline(DESTROY_WAIT_MS), NULL);
+    if (!point_passed(&last))
+        r = wait_position(&g->session->waits, function, last.ctrl, last.position,
+                          wait_deadline(DESTROY_WAIT_MS), NULL);
     if (r == -EINTR)
         return ACLNPUD_ERROR_INTERRUPTED;
-    if (r != -ETIMEDOUT)
+    if (r != -ETIMEDOUT) {
+        /* What the thread does next comes behind all executions: see check_order(). */
+        if (number != 0)
+            checked_event_use(CHECK_SYNC_EVENT, CHECK_NO_STREAM, (uintptr_t)g->handle, number);
         return 0;
+    }
     return error_set(ACL_ERROR_RT_MODEL_RUNNING,
                      "%s: the model has not finished within %d s, and stays: synchronise its "
                      "stream first",
