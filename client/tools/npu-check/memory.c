@@ -432,6 +432,19 @@ void pool_look_at(struct model *m, const struct byte_use *u, const struct actor 
     shadow_access(&u->memory->shadow, &s);
 }
 
+bool pool_piece_end(struct model *m, struct process *p, uint64_t address)
+{
+    struct pool_piece *piece;
+
+    HASH_FIND(hh, p->pieces, &address, sizeof(address), piece);
+    if (!piece)
+        return false;
+    HASH_DEL(p->pieces, piece);
+    acts_unref(&m->acts, piece->act);
+    free(piece);
+    return true;
+}
+
 /* -------------------------------------------------------------------- what takes memory away */
 
 static void close_name(struct name *n, struct actor *a, uint32_t act, uint64_t offset,
@@ -467,6 +480,9 @@ static void take_memory_gone(struct model *m, struct process *p)
     u = (struct byte_use){.name = n, .memory = n->memory, .size = n->memory->size};
     c.act = model_act(m, n->imported ? ACT_CLOSE : ACT_FREE, NULL);
     a->epoch++;
+    /* By aclrtFree(), or a reset: not what the library does with memory that it has back. */
+    if (n->pool && pool_piece_end(m, p, n->address))
+        n->pool = false;
     if (n->imported) {
         tell_users(m, &n->users, a, c.act, &(struct byte_range){.use = &u, .end = u.size});
         close_name(n, a, acts_ref(&m->acts, c.act), 0, u.size);

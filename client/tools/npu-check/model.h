@@ -352,6 +352,8 @@ void byte_use_free(struct model *m, struct byte_use *u);
 void byte_use_look_at(struct model *m, const struct byte_use *u, const struct actor *a,
                       uint32_t act);
 struct signal *word_find(struct model *m, struct memory *y, uint64_t offset);
+/** The process has given the piece at this address back. False: there is none. */
+bool pool_piece_end(struct model *m, struct process *p, uint64_t address);
 void pool_look_at(struct model *m, const struct byte_use *u, const struct actor *a, uint32_t act,
                   bool is_alloc);
 void users_free(struct model *m, struct users *all);

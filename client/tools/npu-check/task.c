@@ -229,28 +229,11 @@ static void take_access(struct model *m, struct process *p)
 
 /* --------------------------------------------------------------------------------------- pools */
 
-static struct pool_piece *find_piece(struct process *p, uint64_t address)
-{
-    struct pool_piece *piece;
-
-    HASH_FIND(hh, p->pieces, &address, sizeof(address), piece);
-    return piece;
-}
-
-static void drop_piece(struct model *m, struct process *p, struct pool_piece *piece)
-{
-    if (!piece)
-        return;
-    HASH_DEL(p->pieces, piece);
-    acts_unref(&m->acts, piece->act);
-    free(piece);
-}
-
 static void add_piece(struct model *m, struct process *p, const struct check_pool *r, uint32_t act)
 {
     struct pool_piece *piece = need_zeroed(1, sizeof(*piece));
 
-    drop_piece(m, p, find_piece(p, r->address));
+    pool_piece_end(m, p, r->address);
     piece->address = r->address;
     piece->size = r->size;
     piece->act = acts_ref(&m->acts, act);
@@ -290,7 +273,7 @@ static void take_pool(struct model *m, struct process *p)
     if (is_alloc)
         add_piece(m, p, r, act);
     else
-        drop_piece(m, p, find_piece(p, r->address));
+        pool_piece_end(m, p, r->address);
     stream_give(m, s, o);
 }
 
