@@ -208,8 +208,7 @@ static int lose(void *arg)
     well = kit_open(&k);
     for (unsigned i = 0; well && i < 100000; i++)
         well = kit_round(&k, i);
-    ck_assert_msg(failed.code == LOSS, "%s: %s\n%s", failed.call, failed.text,
-                  read_log());
+    ck_assert_msg(failed.code == LOSS, "%s: %s\n%s", failed.call, failed.text, read_log());
     OK(aclFinalize());
     return 0;
 }
