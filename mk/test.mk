@@ -144,7 +144,8 @@ $(BUILD)/tests/e2e/%: $(BUILD)/tests/e2e/%.o $(E2E_LIB) $(TEST_LIB) $(LIB)
 # locks are taken by the library and given back by the test.
 INSIDE_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/inside/test_*.c))
 $(INSIDE_BIN): %: %.o $(CLIENT_OBJ) $(TEST_LIB)
-	$(call link,-lprotobuf-c -lcjson $(CHECK_LIBS))
+	$(call link,$(INSIDE_LDFLAGS) -lprotobuf-c -lcjson $(CHECK_LIBS))
+$(BUILD)/tests/inside/test_stream_window: INSIDE_LDFLAGS := -Wl,--wrap=abort_stream
 $(INSIDE_BIN:%=%.o): override CPPFLAGS += $(if $(LOCK_ORDER),-include tests/common/lock_order.h)
 
 # What checked processes write, as npu-check reads it.

@@ -30,12 +30,13 @@ aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
 /* --- one stream --- */
 
 /*
- * The stream that handle names in the current context, not locked; NULL handle: its default stream.
+ * The stream that handle names in the current context, not locked, and its tag; NULL handle: its
+ * default stream.
  */
-static struct stream *own_stream(const char *function, void *handle, int *error)
+static struct stream *own_stream(const char *function, void *handle, uint32_t *tag, int *error)
 {
     struct context *c = context_get(function, error);
-    struct stream *s = c ? stream_find(function, handle, error) : NULL;
+    struct stream *s = c ? stream_find_tag(function, handle, tag, error) : NULL;
 
     if (!s || s->context == c)
         return s;
@@ -46,10 +47,11 @@ static struct stream *own_stream(const char *function, void *handle, int *error)
 aclError aclrtStreamAbort(aclrtStream stream)
 {
     CALL_SCOPE;
+    uint32_t tag;
     int error;
-    struct stream *s = own_stream(__func__, stream, &error);
+    struct stream *s = own_stream(__func__, stream, &tag, &error);
 
-    return s ? abort_stream(s, __func__, ACL_ERROR_RT_STREAM_ABORT) : error;
+    return s ? abort_stream(s, tag, __func__, ACL_ERROR_RT_STREAM_ABORT) : error;
 }
 
 static int request_stop(struct stream *s, const char *function, uint64_t position, uint64_t *work)
@@ -73,16 +75,11 @@ int failure_stop_stream(const char *function, aclrtStream stream, uint64_t posit
     struct stream *s;
     int error;
 
-    /*
-     * Meanwhile no other stream gets its slot at npud, which would be stopped in its place; nor
-     * does the tag change, so relaxed.
-     */
+    /* Meanwhile no other stream gets its slot at npud, which would be stopped in its place. */
     pthread_mutex_lock(&session->abort_lock);
-    s = own_stream(function, stream, &error);
-    if (s) {
-        tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
+    s = own_stream(function, stream, &tag, &error);
+    if (s)
         error = request_stop(s, function, position, &work);
-    }
     pthread_mutex_unlock(&session->abort_lock);
     if (work != 0)
         stream_work_stop(s, tag, work);

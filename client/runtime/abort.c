@@ -114,9 +114,8 @@ static int discard_tasks(struct stream *s, const char *function, int32_t code)
     return error;
 }
 
-int abort_stream(struct stream *s, const char *function, int32_t code)
+int abort_stream(struct stream *s, uint32_t tag, const char *function, int32_t code)
 {
-    uint32_t tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
     struct callback *callbacks = NULL;
     int32_t before;
     int error;

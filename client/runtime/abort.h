@@ -30,9 +30,10 @@ void abort_discard_leaving(struct stream *s, uint32_t tag, const char *function)
 
 /**
  * Discard what is queued: threads that wait for it, and that submit meanwhile, get the code.
- * Nothing in a stopped context. Without locks. 0, 107017, or the code of a lost npud.
+ * Nothing in a stopped context. Without locks: tag is what the stream had when it was found. 0,
+ * 107017, or the code of a lost npud.
  */
-int abort_stream(struct stream *s, const char *function, int32_t code);
+int abort_stream(struct stream *s, uint32_t tag, const char *function, int32_t code);
 
 /**
  * The same for all streams of a device, in steps: from begin (NULL: no memory) to end, submitting

@@ -16,17 +16,42 @@
 
 /* --- finding --- */
 
-struct stream *stream_find(const char *function, void *handle, int *error)
+static struct stream *default_stream(struct context *c, uint32_t *tag)
+{
+    struct stream *s = c->default_stream;
+
+    if (s)
+        *tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
+    return s;
+}
+
+/* Inlined: a query that asks for no tag pays nothing for it. */
+static inline __attribute__((always_inline)) struct stream *find_tag(const char *function,
+                                                                     void *handle, uint32_t *tag,
+                                                                     int *error)
 {
     struct context *c = context_get(function, error);
     struct stream *s;
 
     if (!c)
         return NULL;
-    s = handle ? handle_get(&c->session->streams, HANDLE_STREAM, handle) : c->default_stream;
+    s = handle ? handle_get_tag(&c->session->streams, HANDLE_STREAM, handle, tag)
+               : default_stream(c, tag);
     if (!s)
         *error = stream_error_unknown(function, handle);
     return s;
+}
+
+struct stream *stream_find_tag(const char *function, void *handle, uint32_t *tag, int *error)
+{
+    return find_tag(function, handle, tag, error);
+}
+
+struct stream *stream_find(const char *function, void *handle, int *error)
+{
+    uint32_t tag;
+
+    return find_tag(function, handle, &tag, error);
 }
 
 struct stream *stream_find_anywhere(const char *function, void *handle, int *error)
@@ -42,15 +67,6 @@ struct stream *stream_find_anywhere(const char *function, void *handle, int *err
     s = session ? handle_get(&session->streams, HANDLE_STREAM, handle) : NULL;
     if (!s)
         *error = stream_error_unknown(function, handle);
-    return s;
-}
-
-static struct stream *default_stream(struct context *c, uint32_t *tag)
-{
-    struct stream *s = c->default_stream;
-
-    if (s)
-        *tag = atomic_load_explicit(&s->slot.tag, memory_order_relaxed);
     return s;
 }
 

@@ -153,6 +153,8 @@ static inline void stream_unlock(struct stream *s)
 
 /** The same without locking, and for a stream of any context: synchronise and query. */
 struct stream *stream_find(const char *function, void *handle, int *error);
+/** And its tag, which says later whether it is still that stream: stream_is(). */
+struct stream *stream_find_tag(const char *function, void *handle, uint32_t *tag, int *error);
 
 /**
  * The same, and an explicit stream needs no context: what is only about the stream as an object.
