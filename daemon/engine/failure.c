@@ -383,6 +383,20 @@ bool failure_stop_has_begun(const struct stream *s)
     return head_has(s->live, s->live->stop_at);
 }
 
+/*
+ * The npud before has begun with it, and recovery has held the stream for that. If its context has
+ * stopped since, all are told that the task is not done, and it is passed over.
+ */
+static void stop_again(struct stream *s)
+{
+    if (atomic_load(&s->stopped) == 0) {
+        stop_task(s, true);
+    } else if (s->run == RUN_HELD) {
+        s->run = RUN_PARKED;
+        engine_unpark(s);
+    }
+}
+
 static uint64_t stop_head(struct stream *s, uint64_t request, bool tell_work)
 {
     /* The npud before has begun with it, and not answered. */
@@ -395,7 +409,7 @@ static uint64_t stop_head(struct stream *s, uint64_t request, bool tell_work)
     if (work != 0) {
         stop_work(s, request);
     } else if (again && failure_stop_has_begun(s)) {
-        stop_task(s, true);
+        stop_again(s);
     } else if (!again && atomic_load(&s->stopped) == 0 && s->run != RUN_HELD &&
                has_task_to_stop(s)) {
         note_stop(s, request, next_error(s));

@@ -27,6 +27,7 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,7 @@
 #include "tests/common/effort.h"
 #include "tests/common/harness.h"
 #include "tests/common/proc.h"
+#include "tests/common/raw.h"
 #include "tests/kill/server/kill_here_switch.h"
 #include "tests/common/workload.h"
 
@@ -574,6 +576,142 @@ START_TEST(a_session_that_crashes_npud_twice_ends)
 }
 END_TEST
 
+/* --- a stop beside the end of its context --- */
+
+static struct raw raw;
+
+/* Places of the library, which this client passes where it does the same. */
+void kill_point(enum kill_point point)
+{
+    (void)point;
+}
+
+static void submit_delay(unsigned i, uint64_t ns, int32_t result)
+{
+    const struct task task = {.op = TASK_DELAY, .delay = {.ns = ns, .result = result}};
+
+    raw_put(&raw, &raw.stream[i], &task);
+    raw_ring(&raw, &raw.stream[i]);
+}
+
+static void stop_at_failure(void)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__SetFailureMode mode = NPUD__SET_FAILURE_MODE__INIT;
+    Npud__Reply *reply;
+
+    mode.slot = raw.stream[0].slot;
+    request.set_failure_mode = &mode;
+    request.body_case = NPUD__REQUEST__BODY_SET_FAILURE_MODE;
+    reply = raw_ask(&raw, &request, NULL);
+    ck_assert(reply && reply->error == 0);
+    npud__reply__free_unpacked(reply, NULL);
+}
+
+/* A record: its number. */
+static uint64_t submit_record(unsigned i, const struct raw_object *event)
+{
+    struct task task = {
+        .op = TASK_IPC_RECORD, .object = event->slot, .generation = event->generation};
+    uint64_t blocker;
+
+    task.ipc.number = ipc_take(event->at, event->opener, IPC_PENDING, &blocker);
+    raw_put(&raw, &raw.stream[i], &task);
+    raw_ring(&raw, &raw.stream[i]);
+    return task.ipc.number;
+}
+
+/*
+ * Streams of one context, which stops when a task of it fails; [0] is at a task without end, with a
+ * record behind it: its number.
+ */
+static uint64_t open_stopping(struct raw_object *event)
+{
+    uint64_t number;
+
+    ck_assert(raw_open(&raw) && raw_open_device(&raw, 0));
+    for (int i = 0; i < 2; i++)
+        ck_assert(raw_create_stream(&raw, 0));
+    ck_assert(raw_create_ipc(&raw, event));
+    stop_at_failure();
+    submit_delay(0, 3600 * NSEC_PER_SEC, 0);
+    number = submit_record(0, event);
+    submit_delay(1, 0, 0);
+    raw_wait(&raw.stream[1]);
+    return number;
+}
+
+static void send_stop(void)
+{
+    Npud__Request request = NPUD__REQUEST__INIT;
+    Npud__StopTask stop = NPUD__STOP_TASK__INIT;
+
+    stop.slot = raw.stream[0].slot;
+    stop.tell_work = true;
+    request.stop_task = &stop;
+    request.body_case = NPUD__REQUEST__BODY_STOP_TASK;
+    ck_assert_int_eq(raw_send(&raw, &request, 0), 0);
+}
+
+static bool is_answered(int timeout)
+{
+    struct pollfd answer = {.fd = raw.socket, .events = POLLIN};
+
+    return poll(&answer, 1, timeout) == 1;
+}
+
+static void die_at(enum kill_place after, enum kill_place place)
+{
+    memset(kill_switch, 0, sizeof(*kill_switch));
+    atomic_store(&kill_switch->after, 1 + after);
+    atomic_store(&kill_switch->place, 1 + place);
+    atomic_store(&kill_switch->pass, 1);
+    atomic_store(&kill_switch->on, 1);
+}
+
+/* npud dies in the stop, and the next one while it stops the context: was that before the stop? */
+static bool stop_late(void)
+{
+    struct raw_object event;
+    uint64_t number, done;
+    struct stream_ctrl *ctrl;
+    bool late;
+
+    number = open_stopping(&event);
+    ctrl = raw.stream[0].ctrl;
+    done = atomic_load(&ctrl->done);
+    die_at(KILL_HERE_FAILURE_STORED, KILL_HERE_STREAM_STOPS);
+    send_stop();
+    EVENTUALLY(atomic_load(&kill_switch->after_died) == 1, "npud does not die in the stop");
+    submit_delay(1, 0, ACL_ERROR_RT_AICORE_EXCEPTION);
+    EVENTUALLY(atomic_load(&kill_switch->died) == 1, "npud does not die in the end of the context");
+    late = atomic_load(&ctrl->stopped) != 0 && !is_answered(0) && atomic_load(&ctrl->done) == done;
+    ck_assert(is_answered(-1));
+    atomic_store(&kill_switch->on, 0);
+    if (late) {
+        ck_assert_msg(atomic_load(&ctrl->done) == done, "what the end has dropped is done");
+        EVENTUALLY(ipc_state_of(event.at, number) == IPC_FAILED, "the stream stays where it is");
+    }
+    raw_close(&raw);
+    npud_await_sessions(0);
+    return late;
+}
+
+#define STOPS 200 /* of which one comes late: which thread of npud is first is up to the machine */
+
+START_TEST(a_stop_that_comes_again_late_does_nothing)
+{
+    unsigned i = 0;
+
+    npud_start_restartable(NULL);
+    while (i < STOPS && !stop_late())
+        i++;
+    ck_assert_uint_lt(i, STOPS);
+    npud_expect_empty();
+    npud_teardown();
+}
+END_TEST
+
 /* The npud that is built with this program, whichever one the other tests are about. */
 static void use_own_npud(void)
 {
@@ -601,5 +739,7 @@ int main(void)
     tcase_add_loop_test(t, every_place_of_the_end, 0, 2 * (KILL_PLACE_COUNT - KILL_HERE_NPUD_ENDS));
     t = suite_case(suite, "faults", 60, start_fresh, stop);
     tcase_add_loop_test(t, a_session_that_crashes_npud_twice_ends, 0, 2 * FATAL);
+    t = suite_case(suite, "stops", 60, start_fresh, stop);
+    tcase_add_test(t, a_stop_that_comes_again_late_does_nothing);
     return run_suite(suite);
 }
