@@ -240,7 +240,7 @@ KILL_BIN := $(addprefix $(BUILD)/kill/tests/kill/,\
     test_kill share/test_kill_share check/test_kill_check server/test_kill_server) \
     $(RESTART_SRC:%.c=$(BUILD)/kill/%)
 # Have no kill places. Not symbolic links: each looks for the others where it is.
-KILL_SAME := $(addprefix $(BUILD)/kill/,npuctl npud-keeper npud-supervisor)
+KILL_SAME := $(addprefix $(BUILD)/kill/,npuctl npud-executor npud-keeper npud-supervisor)
 $(KILL_SAME): $(BUILD)/kill/%: $(BUILD)/%
 	@mkdir -p $(@D)
 	$(Q)ln -f $< $@

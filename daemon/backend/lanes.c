@@ -114,6 +114,21 @@ void lane_restore(struct executor *x, uint64_t ticket, uint64_t last)
     x->lane[lane].dropped = number_of(ticket) - 1;
 }
 
+static void ring_bell(struct executor *x, unsigned lane, uint64_t number)
+{
+    struct executor_bell *bell = &x->ring->bell[lane];
+
+    atomic_store_explicit(&bell->issued, number, memory_order_release);
+    KILL_HERE(LANE_ISSUED);
+    /*
+     * Sequentially consistent, as the look behind it: the thread stores `asleep`, then looks here.
+     */
+    atomic_store(&bell->news, (uint32_t)number);
+    KILL_HERE(LANE_RUNG);
+    if (atomic_load(&x->page->lane[lane].asleep) != 0)
+        futex_wake_all(&bell->news);
+}
+
 /*
  * The entry tells the device: npud alone writes there. It is looked at last: the entries of each
  * lane have pages of their own, and most lanes do nothing.
@@ -124,7 +139,10 @@ void lanes_finish_restoring(struct executor *x)
         uint64_t n = issued(x, lane), bit = UINT64_C(1) << lane;
         uint32_t device;
 
-        if (done(x, lane) >= n || (atomic_load(&x->leased) & bit))
+        if (done(x, lane) >= n)
+            continue;
+        ring_bell(x, lane, n); /* the npud before may have ended before that */
+        if (atomic_load(&x->leased) & bit)
             continue;
         device = x->ring->entry[lane][n % EXECUTOR_DEPTH].device;
         if (device >= DEVICES_MAX)
@@ -152,21 +170,6 @@ enum lane_state lane_look(struct executor *x, uint64_t ticket)
     if (at < number)
         return LANE_BUSY;
     return at - number < EXECUTOR_DEPTH ? LANE_OVER : LANE_LONG_OVER;
-}
-
-static void ring_bell(struct executor *x, unsigned lane, uint64_t number)
-{
-    struct executor_bell *bell = &x->ring->bell[lane];
-
-    atomic_store_explicit(&bell->issued, number, memory_order_release);
-    KILL_HERE(LANE_ISSUED);
-    /*
-     * Sequentially consistent, as the look behind it: the thread stores `asleep`, then looks here.
-     */
-    atomic_store(&bell->news, (uint32_t)number);
-    KILL_HERE(LANE_RUNG);
-    if (atomic_load(&x->page->lane[lane].asleep) != 0)
-        futex_wake_all(&bell->news);
 }
 
 void lane_put(struct executor *x, uint64_t ticket, struct executor_task *task)

@@ -712,6 +712,76 @@ START_TEST(a_stop_that_comes_again_late_does_nothing)
 }
 END_TEST
 
+/* --- work of devices --- */
+
+#define LANE_PLACES (KILL_HERE_LANE_RUNG - KILL_HERE_TICKET_TAKEN + 1)
+
+static void start_away(void)
+{
+    start_fresh();
+    setenv("NPUD_TEST_BACKEND", "acl", 1);
+    npud_start_restartable(NULL);
+}
+
+static struct {
+    aclrtStream stream, capturing;
+    uint64_t *one, *sum; /* of the device */
+    aclmdlRI graph;
+} away;
+
+static void add_one(aclrtStream stream)
+{
+    OK(aclrtReduceAsync(away.sum, away.one, 8, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT32, stream,
+                        NULL));
+}
+
+static void open_away(void)
+{
+    const uint64_t words[] = {1, 0};
+
+    streams_open(&away.stream, &away.capturing);
+    OK(aclrtMalloc((void **)&away.one, sizeof(words), ACL_MEM_MALLOC_HUGE_FIRST));
+    away.sum = away.one + 1;
+    OK(aclrtMemcpy(away.one, sizeof(words), words, sizeof(words), ACL_MEMCPY_HOST_TO_DEVICE));
+    OK(aclmdlRICaptureBegin(away.capturing, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    add_one(away.capturing);
+    OK(aclmdlRICaptureEnd(away.capturing, &away.graph));
+}
+
+/*
+ * Work of a stream (0), or of a graph (1), that npud is giving to a device when it dies is done
+ * once; and if it is stopped before the next npud has looked at it, once or not (2, of the graph).
+ */
+START_TEST(given_work_is_done_once)
+{
+    bool stops = _i / LANE_PLACES == 2;
+    uint64_t sum = 0;
+
+    open_away();
+    memset(kill_switch, 0, sizeof(*kill_switch));
+    atomic_store(&kill_switch->place, 1 + KILL_HERE_TICKET_TAKEN + (uint32_t)_i % LANE_PLACES);
+    atomic_store(&kill_switch->pass, 1);
+    atomic_store(&kill_switch->on, 1);
+    if (_i / LANE_PLACES == 0)
+        add_one(away.stream);
+    else
+        OK(aclmdlRIExecuteAsync(away.graph, away.stream));
+    EVENTUALLY(atomic_load(&kill_switch->died) == 1, "npud does not die");
+    if (stops)
+        OK(aclrtStreamStop(away.stream));
+    add_one(away.stream);
+    if (stops)
+        aclrtSynchronizeStream(away.stream); /* 107023, unless the work was over */
+    else
+        OK(aclrtSynchronizeStream(away.stream));
+    OK(aclrtMemcpy(&sum, 8, away.sum, 8, ACL_MEMCPY_DEVICE_TO_HOST));
+    ck_assert_msg(sum == 2 || (stops && sum == 1), "sum %llu", (unsigned long long)sum);
+    OK(aclmdlRIDestroy(away.graph));
+    session_close();
+    npud_expect_empty();
+}
+END_TEST
+
 /* The npud that is built with this program, whichever one the other tests are about. */
 static void use_own_npud(void)
 {
@@ -741,5 +811,7 @@ int main(void)
     tcase_add_loop_test(t, a_session_that_crashes_npud_twice_ends, 0, 2 * FATAL);
     t = suite_case(suite, "stops", 60, start_fresh, stop);
     tcase_add_test(t, a_stop_that_comes_again_late_does_nothing);
+    t = suite_case(suite, "work of devices", 60, start_away, stop);
+    tcase_add_loop_test(t, given_work_is_done_once, 0, 3 * LANE_PLACES);
     return run_suite(suite);
 }
