@@ -1,11 +1,11 @@
 /*
  * What devices do is counted, and nothing of it may be done twice: each stream adds one to its sum,
  * by a reduction, a kernel or a graph, and copies the sum to the next place of its log, over and
- * over. Meanwhile streams are stopped, aborted and destroyed, and devices reset, at any moment;
- * npud is killed and upgraded; what is behind devices that are away (tests/common/nested.h) stalls
- * and dies, and so does another process. Then sum and log tell what was done: all, but for one task
- * for each stop, or but for those that follow each other for an abort; or the memory was lost, and
- * that was said.
+ * over. Meanwhile streams are stopped, aborted and destroyed, and devices reset, by several
+ * threads, at any moment; npud is killed and upgraded; what is behind devices that are away
+ * (tests/common/nested.h) stalls and dies, and so does another process. Then sum and log tell what
+ * was done: all, but for one task for each stop, or but for those that follow each other for an
+ * abort; or the memory was lost, and that was said.
  *
  * Skipped under chaos: what dies here is the test's own choice.
  *
@@ -30,12 +30,13 @@
 #define PROCESSES 2u
 #define VICTIM    PROCESSES /* another one, which is killed */
 #define STREAMS   3u
+#define DROPPERS  3u
 #define STEPS     40u /* of a stream: more tasks than are given to a device at once */
 #define WORDS     4u  /* steps between two words that a stream writes */
 #define ABORTED   ACL_ERROR_RT_STREAM_ABORT
 #define GUARD_NS  (120 * NSEC_PER_SEC)
 
-enum drop { NOTHING, STOPS, ABORT, DESTROY, DROPS };
+enum drop { NOTHING, STOPS, ABORTS, BOTH, DESTROY, DROPS };
 
 /* Of a stream, in memory of the device: new in each round. */
 struct lot {
@@ -64,8 +65,9 @@ static struct runner {
     struct lot *lot;
     aclmdlRI graph;
     enum drop drop;
-    unsigned graph_at, stops;
-    _Atomic unsigned called; /* behind which step */
+    unsigned graph_at;
+    _Atomic unsigned stops, aborts, destroyed; /* calls */
+    _Atomic unsigned called;                   /* behind which step */
 } runners[STREAMS];
 
 static aclrtContext context;
@@ -73,8 +75,13 @@ static aclrtStream capturing;
 static aclrtEvent mine, theirs;
 static uint64_t *ones;
 static aclrtFuncHandle add;
-static pthread_t dropper;
-static bool dropping;
+static struct dropper {
+    pthread_t thread;
+    uint64_t chance;
+    bool runs, resets;
+} droppers[DROPPERS];
+static bool destroys; /* a stream may be gone at any moment */
+static bool resets;   /* it ends with the device, which waits for all that is not dropped */
 
 /* For the main thread: a loss that is named begins anew, all else is wrong. */
 static void well(aclError code, const char *call)
@@ -92,7 +99,8 @@ static void well(aclError code, const char *call)
 /* Of a stream that may be aborted meanwhile, or wait for one that is. False: it was. */
 static bool may_drop(aclError code, const char *call)
 {
-    if (code != ABORTED && code != ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
+    if (code != ABORTED && code != ACL_ERROR_RT_SUSPECT_REMOTE_ERROR &&
+        !(destroys && code == ACL_ERROR_RT_INVALID_HANDLE))
         well(code, call);
     return code == 0;
 }
@@ -136,6 +144,8 @@ static void join_others(struct runner *r, unsigned step)
 
     switch (draw_below(&chance, 16)) {
     case 0:
+        if (resets)
+            break; /* its writer may be dropped */
         MAY_DROP(aclrtValueWait(&other->lot->word, step / WORDS * WORDS, ACL_STREAM_WAIT_VALUE_GEQ,
                                 r->stream));
         break;
@@ -246,23 +256,55 @@ static void open_theirs(void)
 
 /* --- what was done --- */
 
-/* How many tasks were dropped, or how many times some that follow each other. */
-static unsigned count_drops(const struct runner *r, unsigned step, uint64_t adds, uint64_t copies)
+/* What is missing between two numbers of the log: so many stops explain it. */
+struct gap {
+    unsigned adds, copies, stops;
+};
+
+static unsigned with_stops(const struct runner *r, unsigned step, unsigned adds, unsigned copies)
 {
-    if (adds == 0 && copies == 0)
-        return 0;
-    if (r->drop != STOPS)
-        return adds <= copies + 1 && copies <= adds + 1 ? 1 : UINT16_MAX;
     /* The graph does both in one task. */
-    return (unsigned)(adds + copies) -
-           (adds > 0 && r->graph_at >= step && r->graph_at < step + copies);
+    return adds + copies - (adds > 0 && r->graph_at >= step && r->graph_at < step + copies);
 }
 
-/* How many drops it takes for that; UINT_MAX: nothing explains it. */
+/* What follows each other was dropped at once: of the two kinds, one may be one more. */
+static unsigned behind_run(const struct gap *g, bool first)
+{
+    unsigned more = g->adds > g->copies ? g->adds - g->copies : g->copies - g->adds;
+
+    if (!first)
+        return g->stops > 0 ? g->stops - 1 : 0;
+    return more > 1 ? more - 1 : 0;
+}
+
+/* How many stops it takes beside that many runs. */
+static unsigned explain(struct gap *gaps, unsigned n, unsigned runs)
+{
+    bool has_run[STEPS + 1] = {false};
+    unsigned stops = 0;
+
+    for (; runs > 0; runs--) {
+        unsigned best = 0, saved = 0;
+
+        for (unsigned i = 0; i < n; i++)
+            if (gaps[i].stops - behind_run(&gaps[i], !has_run[i]) > saved) {
+                saved = gaps[i].stops - behind_run(&gaps[i], !has_run[i]);
+                best = i;
+            }
+        gaps[best].stops -= saved;
+        has_run[best] = true;
+    }
+    for (unsigned i = 0; i < n; i++)
+        stops += gaps[i].stops;
+    return stops;
+}
+
+/* How many stops it takes for that beside the other calls; UINT_MAX: nothing explains it. */
 static unsigned judge(const struct runner *r, const struct lot *is)
 {
+    unsigned runs = r->aborts + (r->drop == DESTROY), drops = 0;
+    struct gap gaps[STEPS + 1] = {{0}};
     uint64_t sum = 0;
-    unsigned drops = 0;
 
     for (unsigned i = 0, next = 0; i <= STEPS; i++) {
         uint64_t value = i < STEPS ? is->log[i] : is->sum,
@@ -272,18 +314,19 @@ static unsigned judge(const struct runner *r, const struct lot *is)
             continue;
         if (value < sum || value - sum > most)
             return UINT32_MAX;
-        drops += count_drops(r, next, most - (value - sum), i - next);
+        gaps[i].adds = (unsigned)(most - (value - sum));
+        gaps[i].copies = i - next;
+        gaps[i].stops = with_stops(r, next, gaps[i].adds, gaps[i].copies);
         sum = value;
         next = i + 1;
     }
     for (unsigned i = 0; i < STEPS / WORDS; i++)
-        drops += (r->drop == NOTHING || r->drop == STOPS) && is->words[i] != 1;
-    return drops;
+        drops += runs == 0 && is->words[i] != 1;
+    return drops + explain(gaps, STEPS + 1, runs);
 }
 
 static void expect_judged(const struct runner *r)
 {
-    const unsigned allowed[] = {[STOPS] = r->stops, [ABORT] = 1, [DESTROY] = 1};
     uint64_t since = clock_ns();
     struct lot is;
     unsigned drops;
@@ -292,41 +335,79 @@ static void expect_judged(const struct runner *r)
         WELL(aclrtMemcpy(&is, sizeof(is), r->lot, sizeof(is), ACL_MEMCPY_DEVICE_TO_HOST));
         drops = judge(r, &is);
         /* A device may still do what it has begun of a stream that is gone. */
-        if (drops <= allowed[r->drop] || r->drop != DESTROY || clock_ns() - since > NSEC_PER_SEC)
+        if (drops <= r->stops || r->drop != DESTROY || clock_ns() - since > NSEC_PER_SEC)
             break;
     }
-    team->drops += drops > 0;
-    if (drops <= allowed[r->drop] && (r->drop != NOTHING || is.word == STEPS))
+    team->drops += is.sum < STEPS;
+    if (drops <= r->stops && (r->drop != NOTHING || is.word == STEPS))
         return;
     for (unsigned i = 0; i < STEPS; i++)
         fprintf(stderr, " %lld", (long long)is.log[i]);
     ck_abort_msg(
-        "process %u, round %llu, stream %u: drop %d (%u stops), graph at %u: sum %llu, word "
-        "%llu: %u drops",
+        "process %u, round %llu, stream %u: drop %d (%u stops, %u aborts), graph at %u: sum %llu, "
+        "word %llu: %u drops",
         me, (unsigned long long)round_number, (unsigned)(r - runners), (int)r->drop, r->stops,
-        r->graph_at, (unsigned long long)is.sum, (unsigned long long)is.word, drops);
+        r->aborts, r->graph_at, (unsigned long long)is.sum, (unsigned long long)is.word, drops);
 }
 
 /* --- a round --- */
 
+static void drop_once(struct runner *r, uint64_t *any)
+{
+    bool stops = r->drop == STOPS || (r->drop != ABORTS && draw_chance(any, 50));
+
+    usleep(draw_below(any, 3000)); /* any time is as good */
+    team->dropped++;
+    if (stops) {
+        r->stops++;
+        aclrtStreamStop(r->stream);
+    } else {
+        r->aborts++;
+        aclrtStreamAbort(r->stream);
+    }
+}
+
 static void *drop_some(void *arg)
 {
-    uint64_t any = *(uint64_t *)arg;
+    struct dropper *d = arg;
+    uint64_t any = d->chance;
 
     aclrtSetCurrentContext(context);
     for (unsigned i = 0; i < STREAMS; i++) {
         struct runner *r = &runners[i];
 
-        for (unsigned n = r->drop == STOPS ? r->stops : r->drop == ABORT; n > 0; n--) {
-            usleep(draw_below(&any, 3000)); /* any time is as good */
-            if (r->drop == STOPS)
-                aclrtStreamStop(r->stream);
-            else
-                aclrtStreamAbort(r->stream);
-            team->dropped++;
-        }
+        if (r->drop == NOTHING)
+            continue;
+        for (unsigned n = draw_below(&any, 3); n > 0; n--)
+            drop_once(r, &any);
+        if (r->drop != DESTROY)
+            continue;
+        usleep(draw_below(&any, 3000)); /* likewise */
+        r->destroyed += aclrtDestroyStreamForce(r->stream) == 0;
     }
+    if (d->resets)
+        aclrtResetDeviceForce(0);
     return NULL;
+}
+
+static void begin_droppers(void)
+{
+    for (unsigned i = 0; i < DROPPERS; i++) {
+        struct dropper *d = &droppers[i];
+
+        d->chance = draw_random(&chance);
+        d->resets = resets && draw_chance(&chance, 50);
+        d->runs = pthread_create(&d->thread, NULL, drop_some, d) == 0;
+    }
+}
+
+static void end_droppers(void)
+{
+    for (unsigned i = 0; i < DROPPERS; i++) {
+        if (droppers[i].runs)
+            pthread_join(droppers[i].thread, NULL);
+        droppers[i].runs = false;
+    }
 }
 
 static void begin_runner(struct runner *r)
@@ -334,7 +415,8 @@ static void begin_runner(struct runner *r)
     const bool drops = draw_chance(&chance, 60);
 
     r->drop = drops ? draw_below(&chance, DROPS) : NOTHING;
-    r->stops = 1 + draw_below(&chance, 4);
+    destroys |= r->drop == DESTROY;
+    r->stops = r->aborts = r->destroyed = 0;
     r->graph_at = draw_below(&chance, STEPS);
     r->called = 0;
     if (!r->stream)
@@ -375,45 +457,43 @@ static void end_runner(struct runner *r)
 {
     expect_judged(r);
     WELL(aclmdlRIDestroy(r->graph));
-    if (r->drop != STOPS && r->drop != DESTROY)
+    if (r->drop == NOTHING || r->drop == ABORTS)
         WELL(aclrtFree(r->lot));
 }
 
-static void end_dropper(void)
+static void end_destroyed(struct runner *r)
 {
-    if (dropping)
-        pthread_join(dropper, NULL);
-    dropping = false;
+    if (r->drop != DESTROY)
+        return;
+    if (!team->loses && r->destroyed != 1)
+        ck_abort_msg("process %u, round %llu: stream %u is destroyed %u times", me,
+                     (unsigned long long)round_number, (unsigned)(r - runners), r->destroyed);
+    r->stream = NULL;
 }
 
 static void run_round(void)
 {
-    bool resets = draw_chance(&chance, 3);
-    uint64_t any = draw_random(&chance);
-
     open_theirs();
+    resets = draw_chance(&chance, 3);
+    destroys = false;
     for (unsigned i = 0; i < STREAMS; i++)
         begin_runner(&runners[i]);
     if (!resets)
-        dropping = pthread_create(&dropper, NULL, drop_some, &any) == 0;
+        begin_droppers();
     for (unsigned step = 0; step < STEPS; step++)
         for (unsigned i = 0; i < STREAMS; i++)
             submit(&runners[i], step);
     if (resets) {
-        usleep(draw_below(&chance, 3000)); /* likewise */
-        WELL(aclrtResetDeviceForce(0));
+        begin_droppers();
+        usleep(draw_below(&chance, 6000)); /* likewise */
+        aclrtResetDeviceForce(0);          /* another thread may have done so */
+        end_droppers();
         open_all();
         return;
     }
-    for (unsigned i = 0; i < STREAMS; i++) {
-        if (runners[i].drop != DESTROY)
-            continue;
-        usleep(draw_below(&chance, 3000)); /* likewise */
-        WELL(aclrtDestroyStreamForce(runners[i].stream));
-        runners[i].stream = NULL;
-        team->dropped++;
-    }
-    end_dropper();
+    end_droppers();
+    for (unsigned i = 0; i < STREAMS; i++)
+        end_destroyed(&runners[i]);
     for (unsigned i = 0; i < STREAMS; i++)
         finish_runner(&runners[i]);
     for (unsigned i = 0; i < STREAMS; i++)
@@ -426,7 +506,7 @@ static int play(void *arg)
     chance = team->seed + me;
     OK(aclInit(NULL));
     if (setjmp(new_life) != 0) {
-        end_dropper();
+        end_droppers();
         team->losses++;
         aclrtResetDeviceForce(0); /* it may not even have been set */
     }
