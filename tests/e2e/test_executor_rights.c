@@ -405,6 +405,22 @@ START_TEST(npud_dies_before_a_uid_is_free)
 }
 END_TEST
 
+/* By one of the npud before, for example. */
+START_TEST(a_sweep_that_is_killed_is_begun_again)
+{
+    pid_t child;
+
+    if (!need_right(__func__))
+        return;
+    child = start_to_stay();
+    tell_lie("killed-sweep");
+    child_kill(child);
+    EVENTUALLY(access(lies_path, F_OK) < 0, "the executor does not end");
+    child_expect_ok(child_start(use_when_there_is_one, NULL));
+    expect_no_process_left();
+}
+END_TEST
+
 START_TEST(a_uid_is_given_again_when_no_process_has_it)
 {
     static const char *const names[] = {"fork-away", "fork-fight"};
@@ -506,6 +522,7 @@ int main(void)
     tcase_add_test(t, so_it_does_when_npud_dies);
     t = suite_case(suite, "few uids", 120, start_few, npud_teardown);
     tcase_add_loop_test(t, a_uid_is_one_executors_at_a_time, 0, 1);
+    tcase_add_test(t, a_sweep_that_is_killed_is_begun_again);
     tcase_add_loop_test(t, a_uid_is_given_again_when_no_process_has_it, 0, 2);
     t = suite_case(suite, "few uids after a restart", 120, start_few_restartable, npud_teardown);
     tcase_add_loop_test(t, a_uid_is_one_executors_at_a_time, 1, 2);

@@ -51,7 +51,7 @@ static bool lies(const char *name)
     return strcmp(lie, name) == 0;
 }
 
-/* One executor takes it: unlink() succeeds for one. One that sweeps takes lies for such alone. */
+/* One executor takes it: unlink() succeeds for one. One that sweeps takes the lies for such. */
 static void take_lie(bool sweeps)
 {
     const char *path = getenv("NPUD_LIES");
@@ -59,7 +59,7 @@ static void take_lie(bool sweeps)
     ssize_t n = fd < 0 ? 0 : read(fd, lie, sizeof(lie) - 1);
 
     lie[n < 0 ? 0 : n] = '\0';
-    if (n > 0 && (sweeps != lies("slow-sweep") || unlink(path) < 0))
+    if (n > 0 && (sweeps != (strstr(lie, "-sweep") != NULL) || unlink(path) < 0))
         lie[0] = '\0';
 }
 
@@ -600,7 +600,9 @@ int main(int argc, char **argv)
      */
     if (!sweeps || rights.uid != FIRST_UID)
         take_lie(sweeps);
-    if (sweeps && lies("slow-sweep")) {
+    if (lies("killed-sweep"))
+        raise(SIGKILL);
+    if (lies("slow-sweep")) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         sleep_for_ever();
     }
