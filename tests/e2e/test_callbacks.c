@@ -362,7 +362,6 @@ END_TEST
 START_TEST(idle_thread_uses_no_cpu)
 {
     struct reporter r;
-    uint64_t before;
     struct timespec cpu[2];
     clockid_t clock;
 
@@ -372,13 +371,11 @@ START_TEST(idle_thread_uses_no_cpu)
     await_sleeper("aclrtProcessReport");
     ck_assert_int_eq(pthread_getcpuclockid(r.thread, &clock), 0);
     clock_gettime(clock, &cpu[0]);
-    before = context_switches(getpid());
     OK(aclnpudLaunchDelay(300000, 0, other));
     OK(aclrtSynchronizeStream(other));
     clock_gettime(clock, &cpu[1]);
     ck_assert_int_eq(cpu[0].tv_sec, cpu[1].tv_sec);
     ck_assert_int_eq(cpu[0].tv_nsec, cpu[1].tv_nsec);
-    ck_assert_uint_lt(context_switches(getpid()) - before, 20);
     reporter_leave(&r, stream);
     ck_assert_int_eq(r.result, ACL_ERROR_RT_THREAD_SUBSCRIBE);
 }
