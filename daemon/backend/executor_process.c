@@ -408,10 +408,10 @@ void executors_finish_ending(struct executors *all)
         if (e->own_uid != 0 && !e->sweeps && !sweep(e))
             log_warning("npud cannot end what may have uid %u", e->own_uid);
     while ((e = all->ending)) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed is taken out of the list */
         struct pollfd p = {.fd = e->pidfd, .events = POLLIN};
         uint64_t now = clock_ns();
 
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed is taken out of the list */
         if (e->sweeps && e->pidfd >= 0 && now < until)
             poll(&p, 1, (int)((until - now) / NSEC_PER_MSEC));
         free_ending(e);
