@@ -482,6 +482,7 @@ START_TEST(the_last_words_are_heard)
 
     tell_lie("last-words");
     child_expect_ok(child_start(lose, NULL));
+    EVENTUALLY(count_in_log("exited with status 3") > 0, "%s", read_log());
     log = read_log();
     words = strstr(log, "executor: the last words\n");
     ck_assert_msg(words && strstr(words, "exited with status 3"), "%s", log);

@@ -28,7 +28,6 @@ modes=("strict --strict")
 declare -A wrong=(
     [channel_errors]="ends its session with a channel"
     [event_wait]="a wait for an event that was never recorded"
-    [graph_capture]="executes a model on two streams that have no order, and destroys one that runs"
     [ipc_memory]="reads more than what the other process has written"
     [ipc_memory_exporter_exits]="likewise"
     [malloc_variants]="flushes memory that was freed"
