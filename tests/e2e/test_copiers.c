@@ -237,7 +237,7 @@ START_TEST(npud_is_killed)
     for (uintptr_t i = 0; i < 2; i++)
         pid[i] = child_start(client, (void *)(700 + i * 10));
     for (unsigned i = 0; i < choose_rounds(8, 100); i++) {
-        usleep(20000 + draw_below(&chance, 80000));
+        usleep(20000 + draw_below(&chance, 80000)); /* between two kills: likewise */
         npud_kill_server();
     }
     for (unsigned i = 0; i < 2; i++)
